@@ -1,0 +1,223 @@
+//! What a message says: the seven kinds, one file each.
+
+mod broadcast;
+mod knowledge_share;
+mod review_request;
+mod review_response;
+mod status_update;
+mod task_request;
+mod task_response;
+
+use schemars::{Schema, SchemaGenerator};
+use serde::{Serialize, Serializer};
+
+pub use broadcast::{Broadcast, Scope, Urgency};
+pub use knowledge_share::KnowledgeShare;
+pub use review_request::ReviewRequest;
+pub use review_response::{
+    Concern, LineNumber, NextAction, NextTask, ReviewResponse, ReviewerFix, Severity, Verdict,
+};
+pub use status_update::{Extensions, Status, StatusUpdate};
+pub use task_request::{Complexity, TaskContext, TaskRequest, TaskType};
+pub use task_response::{Action, TaskResponse, TaskResult};
+
+closed_set! {
+    /// What the message is.
+    pub enum Kind {
+        /// Ask another agent to do a task.
+        TaskRequest = "task_request",
+        /// Answer a task request: take it, decline it, or report how it ended.
+        TaskResponse = "task_response",
+        /// Say how work is going.
+        StatusUpdate = "status_update",
+        /// Tell other agents something you found out.
+        KnowledgeShare = "knowledge_share",
+        /// Ask another agent to review work.
+        ReviewRequest = "review_request",
+        /// Give the verdict of a review.
+        ReviewResponse = "review_response",
+        /// Announce something to a squad, the organisation or its c-suite.
+        Broadcast = "broadcast",
+    }
+}
+
+/// Calls the same thing for the body type of every kind; the compiler finds a forgotten one.
+macro_rules! for_kind {
+    ($kind:expr, $body:ident => $call:expr) => {
+        match $kind {
+            Kind::TaskRequest => {
+                type $body = TaskRequest;
+                $call
+            }
+            Kind::TaskResponse => {
+                type $body = TaskResponse;
+                $call
+            }
+            Kind::StatusUpdate => {
+                type $body = StatusUpdate;
+                $call
+            }
+            Kind::KnowledgeShare => {
+                type $body = KnowledgeShare;
+                $call
+            }
+            Kind::ReviewRequest => {
+                type $body = ReviewRequest;
+                $call
+            }
+            Kind::ReviewResponse => {
+                type $body = ReviewResponse;
+                $call
+            }
+            Kind::Broadcast => {
+                type $body = Broadcast;
+                $call
+            }
+        }
+    };
+}
+
+impl Kind {
+    /// Whether a message of this kind must name one recipient in `to`.
+    ///
+    /// For the others `to` is one recipient more.
+    #[must_use]
+    pub const fn needs_recipient(self) -> bool {
+        !matches!(self, Self::KnowledgeShare | Self::Broadcast)
+    }
+
+    pub(crate) fn payload_schema(self, generator: &mut SchemaGenerator) -> Schema {
+        for_kind!(self, T => generator.subschema_for::<T>())
+    }
+
+    /// A complete payload of this kind, as the documentation and the schemas show it.
+    #[must_use]
+    pub fn example(self) -> Body {
+        for_kind!(self, T => T::example().into())
+    }
+
+    /// A complete message of this kind, as the documentation and the schemas show it.
+    #[must_use]
+    pub fn example_message(self) -> crate::Envelope {
+        crate::Envelope::example(self.example())
+    }
+}
+
+/// A payload, typed by its kind.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Body {
+    /// See [`TaskRequest`].
+    TaskRequest(TaskRequest),
+    /// See [`TaskResponse`].
+    TaskResponse(TaskResponse),
+    /// See [`StatusUpdate`].
+    StatusUpdate(StatusUpdate),
+    /// See [`KnowledgeShare`].
+    KnowledgeShare(KnowledgeShare),
+    /// See [`ReviewRequest`].
+    ReviewRequest(ReviewRequest),
+    /// See [`ReviewResponse`].
+    ReviewResponse(ReviewResponse),
+    /// See [`Broadcast`].
+    Broadcast(Broadcast),
+}
+
+impl Body {
+    /// Reads the payload of a message of kind `kind`.
+    pub(crate) fn read(kind: Kind, payload: &str) -> serde_json::Result<Self> {
+        for_kind!(kind, T => serde_json::from_str::<T>(payload).map(Self::from))
+    }
+
+    /// The kind, as the envelope's `type` says it.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::TaskRequest(_) => Kind::TaskRequest,
+            Self::TaskResponse(_) => Kind::TaskResponse,
+            Self::StatusUpdate(_) => Kind::StatusUpdate,
+            Self::KnowledgeShare(_) => Kind::KnowledgeShare,
+            Self::ReviewRequest(_) => Kind::ReviewRequest,
+            Self::ReviewResponse(_) => Kind::ReviewResponse,
+            Self::Broadcast(_) => Kind::Broadcast,
+        }
+    }
+
+    /// Whether the fields fit each other; each field by itself is checked by its type.
+    pub(crate) fn is_consistent(&self) -> bool {
+        match self {
+            Self::TaskResponse(body) => body.is_consistent(),
+            Self::ReviewResponse(body) => body.is_consistent(),
+            Self::StatusUpdate(body) => body.is_consistent(),
+            Self::TaskRequest(_)
+            | Self::KnowledgeShare(_)
+            | Self::ReviewRequest(_)
+            | Self::Broadcast(_) => true,
+        }
+    }
+}
+
+impl Serialize for Body {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::TaskRequest(body) => Serialize::serialize(body, serializer),
+            Self::TaskResponse(body) => Serialize::serialize(body, serializer),
+            Self::StatusUpdate(body) => Serialize::serialize(body, serializer),
+            Self::KnowledgeShare(body) => Serialize::serialize(body, serializer),
+            Self::ReviewRequest(body) => Serialize::serialize(body, serializer),
+            Self::ReviewResponse(body) => Serialize::serialize(body, serializer),
+            Self::Broadcast(body) => Serialize::serialize(body, serializer),
+        }
+    }
+}
+
+macro_rules! into_body {
+    ($($name:ident),+) => { $(
+        impl From<$name> for Body {
+            fn from(body: $name) -> Self {
+                Self::$name(body)
+            }
+        }
+    )+ };
+}
+
+into_body!(
+    TaskRequest,
+    TaskResponse,
+    StatusUpdate,
+    KnowledgeShare,
+    ReviewRequest,
+    ReviewResponse,
+    Broadcast
+);
+
+/// Builds an example from JSON, so that the documentation's examples are read like any message.
+macro_rules! example {
+    ($($json:tt)+) => {
+        serde_json::from_value(serde_json::json!($($json)+))
+            .unwrap_or_else(|error| unreachable!("the example is checked by a test: {error}"))
+    };
+}
+pub(crate) use example;
+
+/// A condition of a schema: when `field` is one of `words`, `then` is required and not blank.
+fn required_when(
+    schema: &mut Schema,
+    field: &str,
+    words: impl Iterator<Item = &'static str>,
+    then: &str,
+    description: &str,
+) {
+    let words: Vec<_> = words.collect();
+    schema.insert(
+        "if".into(),
+        serde_json::json!({ "properties": { field: { "enum": words } }, "required": [field] }),
+    );
+    schema.insert(
+        "then".into(),
+        serde_json::json!({
+            "properties": { then: { "pattern": crate::text::NOT_BLANK_PATTERN, "description": description } },
+            "required": [then],
+        }),
+    );
+}

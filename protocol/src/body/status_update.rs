@@ -1,0 +1,88 @@
+//! `status_update`: say how work is going.
+
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use super::{example, required_when};
+use crate::object::present;
+use crate::{Known, NonBlank, Open, TaskId, Text, Timestamp};
+
+closed_set! {
+    /// How the work stands. It never ends a task: only a `task_response` does.
+    pub enum Status {
+        /// Work goes on.
+        InProgress = "in_progress",
+        /// Work waits for something; say for what in `blockedBy`.
+        Blocked = "blocked",
+        /// The work itself is done.
+        Completed = "completed",
+        /// Work rests and will go on.
+        Paused = "paused",
+    }
+}
+
+impl Status {
+    /// Whether the sender must say what is in the way.
+    #[must_use]
+    pub const fn needs_blocker(self) -> bool {
+        matches!(self, Self::Blocked)
+    }
+}
+
+/// The payload of `status_update`: how a task, or the sender's work in general, is going.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(transform = blocker_is_required, extend("examples" = [Self::example()]))]
+pub struct StatusUpdate {
+    /// The `taskId` of the task this is about. Leave out for a general status.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<TaskId>,
+    /// How the work stands.
+    pub status: Status,
+    /// The current state in a sentence or two.
+    pub progress: NonBlank,
+    /// What is in the way. Required, and not blank, when `status` is `blocked`.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<Text>,
+    /// When the work will probably be done.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub estimated_completion: Option<Timestamp>,
+    /// Data of protocol extensions, keyed by extension URI and carried through unchanged.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Open<Extensions>>,
+}
+
+/// The typed fields of `metadata`: none, every key belongs to an extension.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(remote = "Self")]
+pub struct Extensions {}
+
+object_only!(StatusUpdate, Extensions);
+
+impl Known for Extensions {}
+
+fn blocker_is_required(schema: &mut Schema) {
+    let words = Status::ALL.iter().filter(|s| s.needs_blocker()).map(|s| s.as_str());
+    required_when(schema, "status", words, "blockedBy", "What is in the way.");
+}
+
+impl StatusUpdate {
+    pub(super) fn is_consistent(&self) -> bool {
+        !self.status.needs_blocker()
+            || self.blocked_by.as_ref().is_some_and(|blocker| !blocker.trim().is_empty())
+    }
+
+    pub(super) fn example() -> Self {
+        example!({
+            "taskId": "0192a4c8-7e1a-7b3c-9d4e-000000000003",
+            "status": "in_progress",
+            "progress": "Five of the seven kinds validate",
+            "estimatedCompletion": "2026-02-22T00:00:00Z",
+            "metadata": {
+                "https://a2a-protocol.org/extensions/task-progress/v1": {
+                    "trackers": [{"id": "kinds", "progress": 5, "total": 7, "status": "running"}]
+                }
+            }
+        })
+    }
+}

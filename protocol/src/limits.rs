@@ -1,0 +1,19 @@
+//! Every size the protocol allows, in one place.
+//!
+//! Lengths of strings are counted in code points. The published schemas carry
+//! these numbers; configuration may tighten them, never widen them.
+
+/// Bytes in one message.
+pub const MESSAGE_BYTES: usize = 256 * 1024;
+/// Code points in a string, where nothing tighter is said.
+pub const STRING_CHARS: usize = 32_768;
+/// Code points in a title or topic.
+pub const TITLE_CHARS: usize = 512;
+/// Items in an array.
+pub const ARRAY_ITEMS: usize = 1_000;
+/// Objects and arrays inside one another, the message itself included.
+pub const DEPTH: usize = 32;
+/// Violations listed for one message; the report counts what lies beyond.
+pub const VIOLATIONS: usize = 1_000;
+/// Trackers in one progress update that this server takes (the extension's schema allows 100).
+pub const TRACKERS: usize = 20;

@@ -1,0 +1,197 @@
+//! The published JSON Schemas, generated from the types (draft 2020-12).
+//!
+//! One schema per kind describes a whole message of that kind; the envelope's schema
+//! describes any message, choosing the payload by `type` with `if`/`then`, because a
+//! `oneOf` would answer every fault with one useless error at the root.
+
+use std::borrow::Cow;
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::envelope::Frame;
+use crate::{Kind, Recipient};
+
+/// The name under which the schema of any message is published.
+pub const ENVELOPE: &str = "envelope";
+/// The name under which the schema of the task-progress extension is published.
+pub const TASK_PROGRESS: &str = "task-progress";
+
+/// Where a closed set leaves the meaning of its words until the schema is finished.
+pub(crate) const MEANINGS: &str = "x-meanings";
+
+/// Every published schema: the envelope, the seven kinds, task progress.
+#[must_use]
+pub fn all() -> Vec<(&'static str, Value)> {
+    let kinds = Kind::ALL.iter().map(|kind| (kind.as_str(), message(*kind)));
+    std::iter::once((ENVELOPE, envelope()))
+        .chain(kinds)
+        .chain(std::iter::once((TASK_PROGRESS, task_progress())))
+        .collect()
+}
+
+/// The schema of any message of the protocol.
+#[must_use]
+pub fn envelope() -> Value {
+    let mut generator = generator();
+    let mut root = Frame::<AnyPayload>::json_schema(&mut generator);
+    let conditions: Vec<_> = Kind::ALL
+        .iter()
+        .map(|kind| {
+            let mut then = json!({ "properties": {
+                "to": generator.subschema_for::<Recipient>(),
+                "payload": kind.payload_schema(&mut generator),
+            }});
+            if kind.needs_recipient() {
+                then["required"] = json!(["to"]);
+            }
+            let condition =
+                json!({ "properties": { "type": { "const": kind } }, "required": ["type"] });
+            json!({ "if": condition, "then": then })
+        })
+        .collect();
+    root.insert("allOf".into(), conditions.into());
+    // What `to` must be depends on `type`, which may be unknown: then it is not checked.
+    describe_only(&mut root, "to");
+    finish(generator, root, ENVELOPE, "Any message of openclaw.a2a.v1")
+}
+
+/// The schema of a whole message of one kind.
+#[must_use]
+pub fn message(kind: Kind) -> Value {
+    let mut generator = generator();
+    let mut root = Frame::<AnyPayload>::json_schema(&mut generator);
+    let payload = kind.payload_schema(&mut generator);
+    set_property(&mut root, "payload", payload.into());
+    let word = json!({ "type": "string", "enum": [kind], "description": "What the message is." });
+    set_property(&mut root, "type", word);
+    if kind.needs_recipient()
+        && let Some(Value::Array(required)) = root.get_mut("required")
+    {
+        required.push("to".into());
+    }
+    root.insert("examples".into(), json!([kind.example_message()]));
+    let title = format!("A {kind} message of openclaw.a2a.v1");
+    finish(generator, root, kind.as_str(), &title)
+}
+
+/// The schema of the payload of one kind, for a tool definition whose envelope a program fills in.
+#[must_use]
+pub fn payload(kind: Kind) -> Value {
+    let mut generator = generator();
+    let reference = kind.payload_schema(&mut generator);
+    let mut definitions = generator.take_definitions(true);
+    let name =
+        reference.get("$ref").and_then(Value::as_str).and_then(|r| r.strip_prefix("#/$defs/"));
+    // Every payload is a struct with a name of its own, so its definition is there.
+    let own = name.and_then(|name| definitions.remove(name)).unwrap_or_default();
+    let root = Schema::try_from(own).unwrap_or_default();
+    assemble(
+        root,
+        definitions,
+        &format!("{kind}:payload"),
+        &format!("The payload of a {kind} message"),
+    )
+}
+
+/// The schema of the task-progress extension, as its specification prints it.
+#[must_use]
+pub fn task_progress() -> Value {
+    let text = include_str!("../schemas/task-progress.schema.json");
+    serde_json::from_str(text).unwrap_or_else(|error| unreachable!("checked by a test: {error}"))
+}
+
+/// A payload whose shape depends on `type`.
+struct AnyPayload;
+
+impl JsonSchema for AnyPayload {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AnyPayload".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        Schema::default()
+    }
+}
+
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12().with_transform(RecursiveTransform(tidy)).into_generator()
+}
+
+/// What every schema object needs that the derive does not know.
+fn tidy(schema: &mut Schema) {
+    refuse_null(schema);
+    if let Some(Value::String(meanings)) = schema.remove(MEANINGS) {
+        let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+        schema.insert("description".into(), format!("{about} {meanings}").into());
+    }
+}
+
+/// `Option` means that a field may be absent; this protocol has no `null`.
+fn refuse_null(schema: &mut Schema) {
+    let Some(object) = schema.as_object_mut() else { return };
+    if object.get("default") == Some(&Value::Null) {
+        object.remove("default");
+    }
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|word| word != "null");
+        if let [only] = types.as_slice() {
+            let only = only.clone();
+            object.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(words)) = object.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
+    if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
+        choices.retain(|choice| choice.get("type") != Some(&json!("null")));
+        if let [Value::Object(only)] = choices.as_slice() {
+            let only = only.clone();
+            object.remove("anyOf");
+            for (key, value) in only {
+                object.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+fn set_property(root: &mut Schema, name: &str, mut schema: Value) {
+    let Some(Value::Object(properties)) = root.get_mut("properties") else { return };
+    let description = properties.get(name).and_then(|old| old.get("description")).cloned();
+    if let (Value::Object(schema), Some(description)) = (&mut schema, description) {
+        schema.entry("description").or_insert(description);
+    }
+    properties.insert(name.into(), schema);
+}
+
+fn describe_only(root: &mut Schema, name: &str) {
+    set_property(root, name, json!({}));
+}
+
+fn finish(mut generator: SchemaGenerator, root: Schema, name: &str, title: &str) -> Value {
+    let definitions = generator.take_definitions(true);
+    assemble(root, definitions, name, title)
+}
+
+fn assemble(mut root: Schema, definitions: Map<String, Value>, name: &str, title: &str) -> Value {
+    RecursiveTransform(tidy).transform(&mut root);
+    let mut schema = Map::new();
+    schema.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+    schema.insert("$id".into(), format!("urn:openclaw:a2a:v1:{name}").into());
+    schema.insert("title".into(), title.into());
+    if let Value::Object(fields) = root.into() {
+        for (key, value) in fields {
+            schema.entry(key).or_insert(value);
+        }
+    }
+    if !definitions.is_empty() {
+        schema.insert("$defs".into(), definitions.into());
+    }
+    schema.into()
+}

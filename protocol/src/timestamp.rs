@@ -1,0 +1,150 @@
+//! A moment, as RFC 3339 writes it.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use chrono::{DateTime, FixedOffset, SecondsFormat, Timelike, Utc};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// An RFC 3339 timestamp with `T` and an offset, such as `2026-02-21T18:30:00.000Z`.
+///
+/// Two timestamps are equal when they name the same moment, whatever their offsets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(DateTime<FixedOffset>);
+
+/// The text is not a timestamp of the form this protocol takes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an RFC 3339 timestamp with `T` and an offset")]
+pub struct BadTimestamp;
+
+impl Timestamp {
+    /// What the schema says beside `format: date-time`, since many validators skip formats.
+    pub(crate) const PATTERN: &'static str = "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
+
+    /// The moment in UTC.
+    #[must_use]
+    pub fn to_utc(&self) -> DateTime<Utc> {
+        self.0.to_utc()
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = BadTimestamp;
+
+    fn from_str(text: &str) -> Result<Self, BadTimestamp> {
+        // chrono is wider than RFC 3339 in three ways: another separator, the sign U+2212,
+        // and a leap second in any minute.
+        if !text.is_ascii() || text.as_bytes().get(10) != Some(&b'T') {
+            return Err(BadTimestamp);
+        }
+        let moment = DateTime::parse_from_rfc3339(text).map_err(|_| BadTimestamp)?;
+        let utc = moment.naive_utc();
+        let leap = utc.nanosecond() >= 1_000_000_000;
+        if leap && (utc.hour(), utc.minute(), utc.second()) != (23, 59, 59) {
+            return Err(BadTimestamp);
+        }
+        Ok(Self(moment))
+    }
+}
+
+impl From<DateTime<Utc>> for Timestamp {
+    fn from(moment: DateTime<Utc>) -> Self {
+        Self(moment.fixed_offset())
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::AutoSi, true))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Moment;
+        impl de::Visitor<'_> for Moment {
+            type Value = Timestamp;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an RFC 3339 timestamp")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Moment)
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "format": "date-time",
+            "pattern": Self::PATTERN,
+            "description": "An RFC 3339 timestamp with `T` and an offset.",
+            "examples": ["2026-02-21T18:30:00.000Z"],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_rfc_3339_with_t_and_offset() {
+        for good in [
+            "2026-02-21T18:30:00Z",
+            "2026-02-21T18:30:00.123456789+05:30",
+            "2024-02-29T00:00:00-00:00",
+            "2016-12-31T23:59:60Z",
+            "2017-01-01T00:59:60+01:00",
+            "2026-02-21T18:30:00z",
+        ] {
+            assert!(good.parse::<Timestamp>().is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "2026-02-21",
+            "2026-02-21T18:30:00",
+            "2026-02-21 18:30:00Z",
+            "2026-02-21t18:30:00Z",
+            "2026-02-30T18:30:00Z",
+            "2025-02-29T18:30:00Z",
+            "2026-02-21T24:00:00Z",
+            "2026-02-21T18:30Z",
+            "2026-02-21T18:30:00.Z",
+            "2026-02-21T18:30:00+0100",
+            "2026-02-21T18:30:00+24:00",
+            "2026-02-21T18:30:00\u{2212}01:00",
+            "2026-02-21T18:30:60Z",
+            "+02026-02-21T18:30:00Z",
+            " 2026-02-21T18:30:00Z",
+            "2026-02-21T18:30:00Z ",
+        ] {
+            assert_eq!(bad.parse::<Timestamp>(), Err(BadTimestamp), "{bad}");
+        }
+    }
+
+    #[test]
+    fn writes_utc_as_z() {
+        let moment: Timestamp = "2026-02-21T18:30:00.000+00:00".parse().unwrap();
+        assert_eq!(moment.to_string(), "2026-02-21T18:30:00Z");
+    }
+}
