@@ -1,0 +1,101 @@
+//! The command line: what each verb is called, one file per verb for what it does.
+
+mod completions;
+mod schema;
+mod stdout;
+mod validate;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// The message bus that teams of AI agents run on.
+#[derive(Parser)]
+#[command(name = "openclaw-a2a", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = EXAMPLES)]
+struct Cli {
+    /// Write for people (text) or for programs (json)
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
+  openclaw-a2a schema task_request          print the JSON Schema of one kind
+  openclaw-a2a completions bash             print completions for your shell
+
+Exit codes: 0 success, 1 the answer is no (an invalid message), 2 the command could not be carried out.";
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// For programs: one JSON object a line
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Validate(validate::Args),
+    Schema(schema::Args),
+    Completions(completions::Args),
+}
+
+/// What a verb that ran to its end has to say.
+enum Answer {
+    /// Everything is as it should be.
+    Yes,
+    /// It is not; the output says why.
+    No,
+}
+
+/// Runs the program with `args`, the first of which is its name.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(without_prefix(args)) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    let answer = match cli.verb {
+        Verb::Validate(args) => validate::run(&args, cli.format),
+        Verb::Schema(args) => schema::run(&args),
+        Verb::Completions(args) => completions::run(&args),
+    };
+    match answer {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        // The reader of our output has left, as `head` does: nothing went wrong.
+        Err(error) if stdout::is_closed(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            anstream::eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// `openclaw a2a log` hands over as `openclaw-a2a a2a log`: a leading `a2a` means nothing.
+fn without_prefix(args: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    args.into_iter().enumerate().filter(|(i, arg)| *i != 1 || arg != "a2a").map(|(_, arg)| arg)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn only_the_first_word_a2a_is_skipped() {
+        let args = ["openclaw-a2a", "a2a", "validate", "a2a"].map(OsString::from);
+        let left: Vec<_> = without_prefix(args).collect();
+        assert_eq!(left, ["openclaw-a2a", "validate", "a2a"]);
+    }
+}

@@ -1,0 +1,63 @@
+use a2a_protocol::{Kind, schema};
+use serde_json::Value;
+
+use crate::openclaw_a2a;
+
+fn output(args: &[&str]) -> String {
+    let output = openclaw_a2a().args(args).output().unwrap();
+    assert!(output.status.success(), "{args:?}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&output(args)).unwrap()
+}
+
+#[test]
+fn one_schema_by_either_spelling() {
+    assert_eq!(json(&["schema"]), schema::envelope());
+    assert_eq!(json(&["schema", "envelope"]), schema::envelope());
+    assert_eq!(json(&["schema", "task_request"]), schema::message(Kind::TaskRequest));
+    assert_eq!(json(&["schema", "task-request"]), schema::message(Kind::TaskRequest));
+    assert_eq!(json(&["schema", "task-progress"]), schema::task_progress());
+    assert_eq!(json(&["schema", "broadcast", "--payload"]), schema::payload(Kind::Broadcast));
+}
+
+#[test]
+fn all_schemas_as_one_object_or_as_files() {
+    let all = json(&["schema", "--all"]);
+    assert_eq!(all.as_object().unwrap().len(), 9);
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("new/schemas");
+    let listed = output(&["schema", "--all", "--dir", dir.to_str().unwrap()]);
+    assert_eq!(listed.lines().count(), 9);
+    for (name, schema) in schema::all() {
+        let text = std::fs::read_to_string(dir.join(format!("{name}.schema.json"))).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), schema, "{name}");
+        assert_eq!(all[name], schema, "{name}");
+    }
+}
+
+#[test]
+fn wrong_names_are_answered_with_the_right_ones() {
+    for (args, says) in [
+        (vec!["schema", "gossip"], "task_request"),
+        (vec!["schema", "task-progress", "--payload"], "seven kinds"),
+        (vec!["schema", "broadcast", "--all"], "cannot be used with"),
+    ] {
+        let output = openclaw_a2a().args(&args).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(err.contains(says), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn every_verb_has_help_with_examples() {
+    for verb in ["validate", "schema", "completions"] {
+        let help = output(&[verb, "--help"]);
+        assert!(help.contains("Examples:"), "{verb}: {help}");
+    }
+    assert!(output(&["completions", "bash"]).contains("openclaw-a2a"));
+    assert!(output(&["completions", "zsh"]).contains("validate"));
+}

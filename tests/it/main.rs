@@ -1,0 +1,14 @@
+//! Behaviour through the public edges, one module per edge.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
+
+/// `openclaw-a2a schema`, `completions` and the help texts.
+mod cli_schema;
+/// `openclaw-a2a validate`: verdicts, formats, exit codes, bounded memory.
+mod cli_validate;
+/// Every shell example in the README and docs/ runs as printed.
+mod documentation;
+
+/// The program under test.
+fn openclaw_a2a() -> assert_cmd::Command {
+    assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"))
+}
