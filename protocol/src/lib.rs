@@ -52,6 +52,7 @@ mod timestamp;
 pub mod body;
 mod envelope;
 mod progress;
+mod receipt;
 
 mod document;
 mod report;
@@ -67,6 +68,7 @@ pub use open::{Known, NotOpen, Open};
 pub use progress::{
     PROGRESS_EXTENSION, Progress, ProgressAggregate, ProgressTracker, TrackerStatus,
 };
+pub use receipt::{Event, Outcome, Receipt, RecipientOutcome};
 pub use text::{BadText, NonBlank, Text, Title};
 pub use timestamp::{BadTimestamp, Timestamp};
 pub use violation::{Code, Report, Violation};

@@ -1,0 +1,142 @@
+//! Every answer the router can give, and what can happen to a message afterwards.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{AgentId, CorrelationId, MessageId, Report, Timestamp, Violation};
+
+closed_set! {
+    /// What became of a message at the moment it was sent.
+    pub enum Outcome {
+        /// Durable, and a slot in a live session is taken.
+        Delivered = "delivered",
+        /// Durable, waiting for a busy or absent session.
+        Queued = "queued",
+        /// This message was accepted before; the first receipt again.
+        Duplicate = "duplicate",
+        /// This id was accepted before with another body or from another sender.
+        Conflict = "conflict",
+        /// The message breaks rules; all violations are listed.
+        Invalid = "invalid",
+        /// No valid credential.
+        Unauthorized = "unauthorized",
+        /// Not your agent id, a reserved name, or a rule of access.
+        Forbidden = "forbidden",
+        /// There is no such agent.
+        UnknownRecipient = "unknown_recipient",
+        /// There is no such task.
+        UnknownTask = "unknown_task",
+        /// The task belongs to another agent.
+        NotAssignee = "not_assignee",
+        /// The task cannot change in this way.
+        IllegalTransition = "illegal_transition",
+        /// Too many messages; try again after the time given.
+        RateLimited = "rate_limited",
+        /// The conversation was stopped because it went in circles.
+        CircuitOpen = "circuit_open",
+        /// The recipient's inbox is at its limit.
+        QueueFull = "queue_full",
+        /// The bus is stopping, or cannot write.
+        Unavailable = "unavailable",
+    }
+}
+
+impl Outcome {
+    /// Whether the message is durable and will reach its recipient.
+    #[must_use]
+    pub const fn is_accepted(self) -> bool {
+        matches!(self, Self::Delivered | Self::Queued)
+    }
+}
+
+closed_set! {
+    /// What happened to an accepted message later.
+    pub enum Event {
+        /// It was handed to the recipient, again or from the queue.
+        Delivered = "delivered",
+        /// The recipient is done with it; it is never handed out again.
+        Acknowledged = "acknowledged",
+        /// An attempt to handle it panicked, hung or lost its connection.
+        AttemptFailed = "attempt_failed",
+        /// It was not handled before its time was up.
+        Expired = "expired",
+        /// Every attempt failed; a person can look at it and send it again.
+        DeadLetter = "dead_letter",
+        /// A dead letter was sent again.
+        Returned = "returned",
+        /// A dead letter was thrown away.
+        Dropped = "dropped",
+        /// An agent became known to the bus.
+        Joined = "joined",
+    }
+}
+
+/// One recipient of a message and what became of its copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecipientOutcome {
+    /// The recipient.
+    pub agent_id: AgentId,
+    /// What became of its copy.
+    pub outcome: Outcome,
+}
+
+/// The router's answer to one message.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// What became of the message.
+    pub outcome: Outcome,
+    /// The message, when its id could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// Its conversation, when that could be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<CorrelationId>,
+    /// The number of its record in the log; absent when nothing could be recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+    /// When the router answered.
+    pub time: Timestamp,
+    /// Whom it went to.
+    pub recipients: Vec<RecipientOutcome>,
+    /// Why, in a sentence that says what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When trying again makes sense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// Everything wrong with an invalid message.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Violation>,
+}
+
+impl Receipt {
+    /// A receipt with an outcome, and nothing else said yet.
+    #[must_use]
+    pub fn new(outcome: Outcome, time: Timestamp) -> Self {
+        Self {
+            outcome,
+            message_id: None,
+            correlation_id: None,
+            seq: None,
+            time,
+            recipients: Vec::new(),
+            reason: None,
+            retry_after_ms: None,
+            errors: Vec::new(),
+        }
+    }
+
+    /// The answer to a message that breaks rules.
+    #[must_use]
+    pub fn invalid(report: Report, time: Timestamp) -> Self {
+        let mut receipt = Self::new(Outcome::Invalid, time);
+        let (count, plural) = match report.violations().len() + report.more() {
+            1 => (1, ""),
+            n => (n, "s"),
+        };
+        receipt.reason = Some(format!("The message breaks {count} rule{plural}; see `errors`."));
+        receipt.errors = report.into_violations();
+        receipt
+    }
+}
