@@ -60,7 +60,9 @@ pub struct Violation {
 }
 
 impl Violation {
-    pub(crate) fn new(path: impl Into<String>, code: Code, message: impl Into<String>) -> Self {
+    /// A violation without a closed set or a suggestion.
+    #[must_use]
+    pub fn new(path: impl Into<String>, code: Code, message: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             code,

@@ -1,0 +1,350 @@
+//! One session's inbox: what waits, what is being handled, what is tried again and what is given up.
+//!
+//! ```text
+//! reserve ─▶ (journal) ─▶ arrive ─▶ waiting ─lease─▶ out ─acknowledge─▶ gone
+//!    └─ release                        ▲              └─fail─▶ pause ──┐
+//!                                      └───────────────────────────────┤
+//!                                                     given up ◀───────┘ after the last attempt
+//! ```
+//!
+//! While a message pauses, later ones of the same sender and priority wait behind it: order
+//! per sender, recipient and priority holds across retries.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use a2a_protocol::{AgentId, Priority};
+
+use crate::PriorityQueue;
+
+/// The number of a message's record: unique within one inbox.
+pub type DeliveryKey = u64;
+
+/// How often a delivery is tried, and the pauses between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts before a message is given up.
+    pub attempts: u32,
+    /// The pause after the first failed attempt; each further one is four times as long.
+    pub first_pause: Duration,
+    /// No pause is longer.
+    pub longest_pause: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            attempts: 5,
+            first_pause: Duration::from_millis(500),
+            longest_pause: Duration::from_secs(60),
+        }
+    }
+}
+
+impl RetryPolicy {
+    fn pause_after(&self, attempt: u32) -> Duration {
+        let factor = 4u32.saturating_pow(attempt.saturating_sub(1));
+        self.first_pause.saturating_mul(factor).min(self.longest_pause)
+    }
+}
+
+/// A message on its way to one session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery<T> {
+    /// The number of the message's record.
+    pub seq: DeliveryKey,
+    /// The verified sender.
+    pub by: AgentId,
+    /// How soon it should be handled.
+    pub priority: Priority,
+    /// Attempts begun so far.
+    pub attempts: u32,
+    /// The message.
+    pub item: T,
+}
+
+/// The inbox is at its limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the inbox is full: {limit} messages wait in it")]
+pub struct InboxFull {
+    /// The limit.
+    pub limit: usize,
+}
+
+/// What follows from a failed attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub enum AfterFailure<T> {
+    /// It is tried again at this moment.
+    Retry {
+        /// Since the bus started.
+        at: Duration,
+        /// The attempt that failed.
+        attempt: u32,
+    },
+    /// That was the last attempt.
+    GiveUp(Delivery<T>),
+}
+
+struct Out<T> {
+    delivery: Delivery<T>,
+    until: Duration,
+}
+
+/// The inbox of one session.
+pub struct Inbox<T> {
+    limit: usize,
+    reserved: usize,
+    waiting: PriorityQueue<Delivery<T>>,
+    pausing: BTreeMap<(Duration, DeliveryKey), Delivery<T>>,
+    out: HashMap<DeliveryKey, Out<T>>,
+}
+
+impl<T> Inbox<T> {
+    /// An empty inbox that holds at most `limit` messages.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            reserved: 0,
+            waiting: PriorityQueue::default(),
+            pausing: BTreeMap::new(),
+            out: HashMap::new(),
+        }
+    }
+
+    /// Messages in it, in any state, reserved places included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.reserved + self.waiting.len() + self.pausing.len() + self.out.len()
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Messages being handled right now.
+    #[must_use]
+    pub fn out(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Takes a place for a message that is not durable yet.
+    ///
+    /// # Errors
+    /// [`InboxFull`] when every place is taken.
+    pub fn reserve(&mut self) -> Result<(), InboxFull> {
+        if self.len() >= self.limit {
+            return Err(InboxFull { limit: self.limit });
+        }
+        self.reserved += 1;
+        Ok(())
+    }
+
+    /// Gives a reserved place back.
+    pub fn release(&mut self) {
+        self.reserved = self.reserved.saturating_sub(1);
+    }
+
+    /// Fills a reserved place with the message, durable now.
+    pub fn arrive(&mut self, delivery: Delivery<T>) {
+        self.release();
+        self.restore(delivery);
+    }
+
+    /// Adds a message that was accepted earlier: after a restart, or from another session.
+    pub fn restore(&mut self, delivery: Delivery<T>) {
+        self.waiting.push(delivery.priority, delivery);
+    }
+
+    /// Hands out what comes next, to be acknowledged or failed before `until`.
+    pub fn lease(&mut self, now: Duration, until: Duration) -> Option<&Delivery<T>> {
+        self.end_pauses(now);
+        let pausing = &self.pausing;
+        let stands_behind =
+            |d: &Delivery<T>| pausing.values().any(|p| p.by == d.by && p.priority == d.priority);
+        let mut delivery = self.waiting.pop_ready(|d| pausing.is_empty() || !stands_behind(d))?;
+        delivery.attempts += 1;
+        let key = delivery.seq;
+        self.out.insert(key, Out { delivery, until });
+        self.out.get(&key).map(|out| &out.delivery)
+    }
+
+    /// The recipient is done with the message, wherever it stands.
+    pub fn acknowledge(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+        if let Some(out) = self.out.remove(&key) {
+            return Some(out.delivery);
+        }
+        let pausing = self.pausing.keys().find(|(_, seq)| *seq == key).copied();
+        if let Some(place) = pausing {
+            return self.pausing.remove(&place);
+        }
+        self.waiting.remove(|delivery| delivery.seq == key && delivery.attempts > 0)
+    }
+
+    /// The attempt failed: the message pauses and is tried again, or is given up.
+    pub fn fail(
+        &mut self,
+        key: DeliveryKey,
+        now: Duration,
+        retry: &RetryPolicy,
+    ) -> Option<AfterFailure<T>> {
+        let delivery = self.out.remove(&key)?.delivery;
+        let attempt = delivery.attempts;
+        if attempt >= retry.attempts {
+            return Some(AfterFailure::GiveUp(delivery));
+        }
+        let at = now + retry.pause_after(attempt);
+        self.pausing.insert((at, key), delivery);
+        Some(AfterFailure::Retry { at, attempt })
+    }
+
+    /// Puts back what was handed out and never begun, as if it had not been handed out.
+    pub fn put_back(&mut self, key: DeliveryKey) {
+        if let Some(Out { mut delivery, .. }) = self.out.remove(&key) {
+            delivery.attempts = delivery.attempts.saturating_sub(1);
+            self.waiting.push_front(delivery.priority, delivery);
+        }
+    }
+
+    /// What was handed out and neither acknowledged nor failed in time.
+    #[must_use]
+    pub fn overdue(&self, now: Duration) -> Vec<DeliveryKey> {
+        self.out.iter().filter(|(_, out)| out.until <= now).map(|(key, _)| *key).collect()
+    }
+
+    /// When something will be due: the end of a pause or of a lease.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Duration> {
+        let pause = self.pausing.keys().next().map(|(at, _)| *at);
+        let lease = self.out.values().map(|out| out.until).min();
+        pause.into_iter().chain(lease).min()
+    }
+
+    /// Whether `lease` would hand something out.
+    #[must_use]
+    pub fn has_ready(&self, now: Duration) -> bool {
+        !self.waiting.is_empty() || self.pausing.keys().next().is_some_and(|(at, _)| *at <= now)
+    }
+
+    /// Empties it, in the order in which things would have come.
+    pub fn drain(&mut self) -> Vec<Delivery<T>> {
+        let out = std::mem::take(&mut self.out).into_values().map(|out| out.delivery);
+        let pausing = std::mem::take(&mut self.pausing).into_values();
+        let mut all: Vec<_> = out.chain(pausing).collect();
+        all.extend(std::iter::from_fn(|| self.waiting.pop()));
+        all.sort_by_key(|delivery| delivery.seq);
+        all
+    }
+
+    fn end_pauses(&mut self, now: Duration) {
+        while let Some(place) = self.pausing.first_entry()
+            && place.key().0 <= now
+        {
+            let delivery = place.remove();
+            self.waiting.push_front(delivery.priority, delivery);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn delivery(seq: u64, by: &str) -> Delivery<()> {
+        Delivery { seq, by: by.parse().unwrap(), priority: Priority::Normal, attempts: 0, item: () }
+    }
+
+    fn inbox_of(senders: &[&str]) -> Inbox<()> {
+        let mut inbox = Inbox::new(100);
+        for (seq, by) in (1..).zip(senders) {
+            inbox.reserve().unwrap();
+            inbox.arrive(delivery(seq, by));
+        }
+        inbox
+    }
+
+    fn next(inbox: &mut Inbox<()>, now: Duration) -> Option<u64> {
+        inbox.lease(now, now + 60 * SECOND).map(|d| d.seq)
+    }
+
+    #[test]
+    fn a_reserved_place_counts_and_can_be_given_back() {
+        let mut inbox = Inbox::<()>::new(2);
+        inbox.reserve().unwrap();
+        inbox.reserve().unwrap();
+        assert_eq!(inbox.reserve(), Err(InboxFull { limit: 2 }));
+        inbox.release();
+        inbox.reserve().unwrap();
+        inbox.arrive(delivery(1, "roman"));
+        assert_eq!(inbox.len(), 2);
+    }
+
+    #[test]
+    fn a_failed_message_is_tried_again_after_growing_pauses_and_then_given_up() {
+        let mut inbox = inbox_of(&["roman"]);
+        let retry = RetryPolicy::default();
+        let mut now = Duration::ZERO;
+        for pause_ms in [500, 2_000, 8_000, 32_000] {
+            assert_eq!(next(&mut inbox, now), Some(1));
+            let at = now + Duration::from_millis(pause_ms);
+            assert!(
+                matches!(inbox.fail(1, now, &retry), Some(AfterFailure::Retry { at: t, .. }) if t == at)
+            );
+            assert_eq!(inbox.next_due(), Some(at));
+            assert_eq!(next(&mut inbox, at - Duration::from_nanos(1)), None);
+            now = at;
+        }
+        assert_eq!(next(&mut inbox, now), Some(1));
+        assert!(
+            matches!(inbox.fail(1, now, &retry), Some(AfterFailure::GiveUp(d)) if d.attempts == 5)
+        );
+        assert!(inbox.is_empty());
+    }
+
+    #[test]
+    fn later_messages_of_the_same_sender_wait_behind_a_pausing_one() {
+        let mut inbox = inbox_of(&["roman", "roman", "tim"]);
+        assert_eq!(next(&mut inbox, Duration::ZERO), Some(1));
+        inbox.fail(1, Duration::ZERO, &RetryPolicy::default());
+        assert_eq!(next(&mut inbox, Duration::ZERO), Some(3));
+        assert_eq!(next(&mut inbox, Duration::ZERO), None);
+        assert_eq!(next(&mut inbox, SECOND), Some(1));
+        assert_eq!(next(&mut inbox, SECOND), Some(2));
+    }
+
+    #[test]
+    fn an_acknowledgement_counts_even_after_the_lease_ran_out() {
+        let mut inbox = inbox_of(&["roman", "roman"]);
+        next(&mut inbox, Duration::ZERO);
+        assert!(inbox.overdue(59 * SECOND).is_empty());
+        assert_eq!(inbox.overdue(60 * SECOND), [1]);
+        inbox.fail(1, 60 * SECOND, &RetryPolicy::default());
+        assert_eq!(inbox.acknowledge(1).map(|d| d.seq), Some(1));
+        assert_eq!(next(&mut inbox, 61 * SECOND), Some(2));
+        assert_eq!(inbox.acknowledge(2).map(|d| d.seq), Some(2));
+        assert_eq!(inbox.acknowledge(2), None);
+    }
+
+    #[test]
+    fn what_was_never_handed_out_cannot_be_acknowledged() {
+        let mut inbox = inbox_of(&["roman"]);
+        assert_eq!(inbox.acknowledge(1), None);
+        assert_eq!(inbox.len(), 1);
+    }
+
+    #[test]
+    fn draining_keeps_the_order_and_the_attempts() {
+        let mut inbox = inbox_of(&["roman", "tim", "tony"]);
+        next(&mut inbox, Duration::ZERO);
+        next(&mut inbox, Duration::ZERO);
+        inbox.fail(1, Duration::ZERO, &RetryPolicy::default());
+        inbox.put_back(2);
+        let drained: Vec<_> = inbox.drain().iter().map(|d| (d.seq, d.attempts)).collect();
+        assert_eq!(drained, [(1, 1), (2, 0), (3, 0)]);
+        assert!(inbox.is_empty());
+    }
+}

@@ -1,0 +1,29 @@
+//! The decisions of the bus, as pure functions and state machines.
+//!
+//! Everything here has the form *(state, input, now) → verdict*. The actors ask, apply
+//! the verdict and send; they decide nothing themselves. The clock is always an
+//! argument, so that a test can stand at any moment.
+//!
+//! ```text
+//! pipeline::admit ─▶ roster       who is it for, is the sender who it says
+//!                 ─▶ seen         was it accepted before
+//!                 ─▶ rate_limit   may the sender say so much
+//!                 ─▶ (the floor)  is there room in the recipient's inbox
+//! inbox ─▶ priority_queue         what is handled next, retried, given up
+//! ```
+
+mod clock;
+mod inbox;
+mod pipeline;
+mod priority_queue;
+mod rate_limit;
+mod roster;
+mod seen;
+
+pub use clock::Now;
+pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, InboxFull, RetryPolicy};
+pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
+pub use priority_queue::PriorityQueue;
+pub use rate_limit::{Limited, RateLimits, RateSettings};
+pub use roster::{NoSuchAgent, Profile, Roster};
+pub use seen::{Seen, SeenBefore, SeenIds, fingerprint};

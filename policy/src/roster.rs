@@ -1,0 +1,200 @@
+//! Who is there: agents, what they are, and whom a message reaches.
+
+use std::collections::HashMap;
+
+use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Body, Envelope};
+use serde::Serialize;
+
+/// What is known about an agent beyond its id.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Profile {
+    /// Its role, such as `Staff Engineer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Its squad; agents without one form a squad together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub squad: Option<String>,
+    /// Its tier, such as `T3-Staff`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tier: Option<String>,
+    /// Whether it belongs to the c-suite.
+    pub c_suite: bool,
+}
+
+/// A recipient nobody knows, with names that are near.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no agent `{agent}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+pub struct NoSuchAgent {
+    /// The name in the message.
+    pub agent: AgentId,
+    /// The nearest known name.
+    pub near: Option<AgentId>,
+}
+
+/// Names no agent may take: the bus and people speak under them.
+const RESERVED: &[&str] = &["system", "human", "operator"];
+
+/// Every agent the bus knows.
+#[derive(Debug, Default)]
+pub struct Roster {
+    agents: HashMap<AgentId, Profile>,
+    open: bool,
+}
+
+impl Roster {
+    /// A roster; an `open` one admits senders nobody listed.
+    #[must_use]
+    pub fn new(open: bool) -> Self {
+        Self { agents: HashMap::new(), open }
+    }
+
+    /// Whether `agent` is a name no agent may take.
+    #[must_use]
+    pub fn is_reserved(agent: &AgentId) -> bool {
+        RESERVED.iter().any(|name| agent.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// Adds an agent or changes its profile; `true` when it is new.
+    pub fn insert(&mut self, agent: AgentId, profile: Profile) -> bool {
+        self.agents.insert(agent, profile).is_none()
+    }
+
+    /// Whether the agent is known.
+    #[must_use]
+    pub fn contains(&self, agent: &AgentId) -> bool {
+        self.agents.contains_key(agent)
+    }
+
+    /// Whether the agent may send: known, or the roster is open.
+    #[must_use]
+    pub fn admits(&self, agent: &AgentId) -> bool {
+        self.open || self.contains(agent)
+    }
+
+    /// Every agent with its profile, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (&AgentId, &Profile)> {
+        self.agents.iter()
+    }
+
+    /// Whom a message is for; the sender is never among them.
+    ///
+    /// # Errors
+    /// [`NoSuchAgent`] for a name in `to` or `relevantTo` that nobody has.
+    pub fn recipients(&self, message: &Envelope) -> Result<Vec<AgentId>, NoSuchAgent> {
+        let from = &message.from.agent_id;
+        let mut found = match &message.body {
+            Body::Broadcast(body) => self.in_scope(from, body.scope),
+            Body::KnowledgeShare(body) if body.relevant_to.is_empty() => {
+                self.in_scope(from, Scope::Squad)
+            }
+            Body::KnowledgeShare(body) => {
+                let named = body.relevant_to.iter().filter(|agent| *agent != from);
+                named.map(|agent| self.known(agent)).collect::<Result<Vec<_>, _>>()?
+            }
+            _ => Vec::new(),
+        };
+        if let Some(to) = &message.to {
+            found.push(self.known(&to.agent_id)?);
+        }
+        found.sort();
+        found.dedup();
+        Ok(found)
+    }
+
+    fn known(&self, agent: &AgentId) -> Result<AgentId, NoSuchAgent> {
+        if self.contains(agent) {
+            return Ok(agent.clone());
+        }
+        Err(NoSuchAgent { agent: agent.clone(), near: self.nearest(agent) })
+    }
+
+    fn in_scope(&self, from: &AgentId, scope: Scope) -> Vec<AgentId> {
+        let squad = self.agents.get(from).and_then(|profile| profile.squad.as_deref());
+        let reached = |profile: &Profile| match scope {
+            Scope::Org => true,
+            Scope::CSuite => profile.c_suite,
+            Scope::Squad => profile.squad.as_deref() == squad,
+        };
+        let others = self.agents.iter().filter(|(agent, _)| *agent != from);
+        others.filter(|(_, profile)| reached(profile)).map(|(agent, _)| agent.clone()).collect()
+    }
+
+    fn nearest(&self, agent: &AgentId) -> Option<AgentId> {
+        const NEAR: f64 = 0.82;
+        const LOOK_AT: usize = 1_000;
+        let similarity = |known: &AgentId| strsim::jaro_winkler(known.as_str(), agent.as_str());
+        let scored = self.agents.keys().take(LOOK_AT).map(|known| (similarity(known), known));
+        let near = scored.filter(|(score, _)| *score >= NEAR).max_by(|a, b| a.0.total_cmp(&b.0));
+        near.map(|(_, known)| known.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use a2a_protocol::Kind;
+
+    fn id(name: &str) -> AgentId {
+        name.parse().unwrap()
+    }
+
+    fn roster() -> Roster {
+        let mut roster = Roster::new(true);
+        let profile = |squad: &str, c_suite| Profile {
+            squad: Some(squad.into()),
+            c_suite,
+            ..Profile::default()
+        };
+        roster.insert(id("roman"), profile("core", false));
+        roster.insert(id("tim"), profile("core", false));
+        roster.insert(id("tony"), profile("web", false));
+        roster.insert(id("xavier"), profile("web", true));
+        roster
+    }
+
+    fn reached(message: &serde_json::Value) -> Vec<String> {
+        let message = Envelope::parse(message.to_string().as_bytes()).unwrap();
+        roster().recipients(&message).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn each_scope_reaches_its_agents_but_not_the_sender() {
+        let mut message = serde_json::to_value(Kind::Broadcast.example_message()).unwrap();
+        for (scope, agents) in [
+            ("squad", vec!["tim"]),
+            ("org", vec!["tim", "tony", "xavier"]),
+            ("c-suite", vec!["xavier"]),
+        ] {
+            message["payload"]["scope"] = scope.into();
+            assert_eq!(reached(&message), agents, "{scope}");
+        }
+        message["to"] = serde_json::json!({ "agentId": "tony" });
+        assert_eq!(reached(&message), ["tony", "xavier"]);
+    }
+
+    #[test]
+    fn knowledge_reaches_whom_it_names_or_the_squad() {
+        let mut message = serde_json::to_value(Kind::KnowledgeShare.example_message()).unwrap();
+        message["payload"]["relevantTo"] = serde_json::json!(["tony", "tim", "roman", "tim"]);
+        assert_eq!(reached(&message), ["tim", "tony"]);
+        message["payload"]["relevantTo"] = serde_json::json!([]);
+        assert_eq!(reached(&message), ["tim"]);
+    }
+
+    #[test]
+    fn an_unknown_recipient_is_refused_with_the_nearest_name() {
+        let mut message = serde_json::to_value(Kind::TaskRequest.example_message()).unwrap();
+        message["to"]["agentId"] = "tonny".into();
+        let message = Envelope::parse(message.to_string().as_bytes()).unwrap();
+        let refused = roster().recipients(&message).unwrap_err();
+        assert_eq!(refused.to_string(), "there is no agent `tonny`; did you mean `tony`?");
+    }
+
+    #[test]
+    fn names_of_the_bus_and_of_people_are_reserved() {
+        assert!(Roster::is_reserved(&id("system")) && Roster::is_reserved(&id("Human")));
+        assert!(!Roster::is_reserved(&id("systems")));
+    }
+}

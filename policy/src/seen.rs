@@ -1,0 +1,124 @@
+//! Which message ids were accepted: once, for as long as their records are kept.
+
+use std::collections::HashMap;
+
+use a2a_protocol::{AgentId, Envelope, MessageId};
+
+/// What is remembered of an accepted message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// The number of its record.
+    pub seq: u64,
+    /// What it said and who said it, as [`fingerprint`] sums it up.
+    pub fingerprint: u64,
+}
+
+/// An id that was accepted before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SeenBefore {
+    /// The same message: answer with its first receipt.
+    Same {
+        /// The number of the first record.
+        seq: u64,
+    },
+    /// Another body or another sender.
+    Different {
+        /// The number of the first record.
+        seq: u64,
+    },
+}
+
+/// The ids of all messages whose records are kept; 32 bytes each.
+#[derive(Debug, Default)]
+pub struct SeenIds {
+    ids: HashMap<MessageId, Seen>,
+}
+
+impl SeenIds {
+    /// Whether `id` was accepted before.
+    #[must_use]
+    pub fn check(&self, id: &MessageId, fingerprint: u64) -> Option<SeenBefore> {
+        self.ids.get(id).map(|seen| {
+            if seen.fingerprint == fingerprint {
+                SeenBefore::Same { seq: seen.seq }
+            } else {
+                SeenBefore::Different { seq: seen.seq }
+            }
+        })
+    }
+
+    /// Remembers an accepted message.
+    pub fn insert(&mut self, id: MessageId, seen: Seen) {
+        self.ids.insert(id, seen);
+    }
+
+    /// Forgets a message that could not be made durable after all.
+    pub fn remove(&mut self, id: &MessageId) {
+        self.ids.remove(id);
+    }
+
+    /// How many are remembered.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Whether none is.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+/// Sums up sender, recipient, kind, priority, conversation and payload.
+///
+/// The timestamp is left out: a sender that builds the message anew for a retry still means
+/// the same message. The sum is written to the journal, so it must never change.
+#[must_use]
+pub fn fingerprint(sender: &AgentId, message: &Envelope) -> u64 {
+    let to = message.to.as_ref().map_or("", |to| to.agent_id.as_str());
+    let mut text = Vec::with_capacity(1_024);
+    // No agent id or word holds a space, so no two headers can read the same.
+    let header = [sender.as_str(), to, message.kind().as_str(), message.priority.as_str()];
+    text.extend_from_slice(header.join(" ").as_bytes());
+    text.extend_from_slice(message.correlation_id.as_uuid().as_bytes());
+    // Writing a message to memory cannot fail; if it did, the header would still tell it apart.
+    let _ = serde_json::to_writer(&mut text, &message.body);
+    xxhash_rust::xxh3::xxh3_64(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use a2a_protocol::Kind;
+
+    #[test]
+    fn only_the_timestamp_may_differ() {
+        let roman: AgentId = "roman".parse().unwrap();
+        let message = Kind::TaskRequest.example_message();
+        let sum = fingerprint(&roman, &message);
+        assert_eq!(sum, 1_411_164_219_636_077_369, "written to journals: must never change");
+        let mut later = message.clone();
+        later.timestamp = "2026-02-21T18:31:00Z".parse().unwrap();
+        assert_eq!(fingerprint(&roman, &later), sum);
+        let mut other = message.clone();
+        other.priority = a2a_protocol::Priority::High;
+        assert_ne!(fingerprint(&roman, &other), sum);
+        other = message.clone();
+        other.body = Kind::TaskResponse.example();
+        assert_ne!(fingerprint(&roman, &other), sum);
+        assert_ne!(fingerprint(&"tim".parse().unwrap(), &message), sum);
+    }
+
+    #[test]
+    fn an_id_is_accepted_once() {
+        let id = Kind::Broadcast.example_message().message_id;
+        let mut seen = SeenIds::default();
+        assert_eq!(seen.check(&id, 7), None);
+        seen.insert(id, Seen { seq: 1, fingerprint: 7 });
+        assert_eq!(seen.check(&id, 7), Some(SeenBefore::Same { seq: 1 }));
+        assert_eq!(seen.check(&id, 8), Some(SeenBefore::Different { seq: 1 }));
+        seen.remove(&id);
+        assert!(seen.is_empty());
+    }
+}
