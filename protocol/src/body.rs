@@ -216,7 +216,11 @@ fn required_when(
     schema.insert(
         "then".into(),
         serde_json::json!({
-            "properties": { then: { "pattern": crate::text::NOT_BLANK_PATTERN, "description": description } },
+            "properties": { then: {
+                "type": "string",
+                "pattern": crate::text::NOT_BLANK_PATTERN,
+                "description": description,
+            } },
             "required": [then],
         }),
     );

@@ -56,7 +56,13 @@ fn syntax_error(text: &str, error: &serde_json::Error) -> Violation {
     if text.trim().is_empty() {
         return not_json("There is no JSON text here. Send one JSON object.".into());
     }
-    let place = format!("line {} column {}", error.line(), error.column());
+    if let Some(advice) = known_slip(text) {
+        return not_json(format!("This is not JSON text: {advice}"));
+    }
+    let place = match (error.line(), error.column()) {
+        (1, column) => format!("column {column}"),
+        (line, column) => format!("line {line} column {column}"),
+    };
     if error.is_eof() {
         return not_json(format!(
             "The JSON text ends too early, at {place}. Close every string, array and object."
@@ -64,10 +70,25 @@ fn syntax_error(text: &str, error: &serde_json::Error) -> Violation {
     }
     // serde_json ends its sentence with the place; ours says it in its own words.
     let full = error.to_string();
-    let what = full.split(" at line ").next().unwrap_or(&full);
+    let what = match full.split(" at line ").next().unwrap_or(&full) {
+        "unexpected end of hex escape" | "lone leading surrogate in hex escape" => {
+            "a \\u escape is half of a surrogate pair"
+        }
+        what => what,
+    };
     not_json(format!(
         "This is not JSON text: {what} at {place}. Send one JSON object, with double-quoted keys and strings, numbers a double can hold, and nothing after it."
     ))
+}
+
+/// Slips that a parser's own words do not explain.
+fn known_slip(text: &str) -> Option<&'static str> {
+    if text.starts_with('\u{feff}') {
+        return Some("it begins with a byte order mark. Send it without.");
+    }
+    text.trim_start()
+        .starts_with("```")
+        .then_some("it is wrapped in a Markdown fence. Send only what stands inside.")
 }
 
 #[derive(Default)]

@@ -14,7 +14,7 @@ use crate::{AgentId, Body, CorrelationId, Kind, MessageId, Report, Text, Timesta
 closed_set! {
     /// The protocol and its version.
     pub enum Protocol {
-        /// The only version there is.
+        /// The first version.
         V1 = "openclaw.a2a.v1",
     }
 }
@@ -53,6 +53,7 @@ pub struct Sender {
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recipient {
     /// The recipient's agent id.
+    #[schemars(extend("examples" = ["tim"]))]
     pub agent_id: AgentId,
     /// The recipient's role.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -204,7 +205,7 @@ pub(crate) struct Frame<P> {
     protocol: Protocol,
     /// A new UUID of version 7 for this message.
     message_id: MessageId,
-    /// When the message was written.
+    /// When the message was written: RFC 3339 with `T` and an offset.
     timestamp: Timestamp,
     /// Who sends the message.
     from: Sender,

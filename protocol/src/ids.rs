@@ -29,7 +29,7 @@ fn parse(text: &str) -> Result<Uuid, BadUuid> {
 }
 
 macro_rules! uuid_v7 {
-    ($( #[doc = $doc:literal] $name:ident, )+) => { $(
+    ($( #[doc = $doc:literal] $name:ident, $example:literal; )+) => { $(
         #[doc = $doc]
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(Uuid);
@@ -91,7 +91,7 @@ macro_rules! uuid_v7 {
                     "format": "uuid",
                     "pattern": UUID_V7_PATTERN,
                     "description": $doc.trim(),
-                    "examples": ["0192a4c8-7e1a-7b3c-9d4e-000000000001"],
+                    "examples": [$example],
                 })
             }
         }
@@ -100,11 +100,11 @@ macro_rules! uuid_v7 {
 
 uuid_v7! {
     /// Identifies one message: a UUID of version 7, new for every message.
-    MessageId,
+    MessageId, "0192a4c8-7e1a-7b3c-9d4e-000000000001";
     /// Links the messages of one conversation: a UUID of version 7, the same in every reply.
-    CorrelationId,
+    CorrelationId, "0192a4c8-7e1a-7b3c-9d4e-000000000002";
     /// Identifies one task: a UUID of version 7, chosen by whoever requests the task.
-    TaskId,
+    TaskId, "0192a4c8-7e1a-7b3c-9d4e-000000000003";
 }
 
 struct UuidText;

@@ -54,10 +54,12 @@ mod envelope;
 mod progress;
 mod receipt;
 
+mod checker;
 mod document;
 mod report;
 pub mod schema;
 mod violation;
+mod wording;
 
 pub use agent_id::{AgentId, BadAgentId};
 pub use body::{Body, Kind};

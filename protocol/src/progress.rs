@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::checker::Checker;
 use crate::document::Document;
 use crate::limits::TRACKERS;
-use crate::report::{Checker, too_many};
+use crate::timestamp::any_rfc3339;
 use crate::violation::{Code, Report, Violation};
 use crate::{Timestamp, schema};
 
@@ -53,10 +54,10 @@ pub struct ProgressTracker {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<TrackerStatus>,
     /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "any_rfc3339", skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
     /// When it last moved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "any_rfc3339", skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Timestamp>,
 }
 
@@ -99,8 +100,8 @@ impl Progress {
             return Err(Report::new(violations));
         }
         serde_json::from_value(document.value).map_err(|error| {
-            // Beyond the schema the types ask only for a timestamp's `T` to be a capital.
-            Violation::new("", Code::WrongType, format!("The progress cannot be read: {error}."))
+            // Schema and types disagree: a leap second outside the end of a UTC day, at most.
+            Violation::new("", Code::BadTimestamp, format!("The progress cannot be read: {error}."))
                 .into()
         })
     }
@@ -109,9 +110,14 @@ impl Progress {
 fn check(payload: &Value) -> Vec<Violation> {
     let mut found = SCHEMA.faults(payload);
     let Some(trackers) = payload["trackers"].as_array() else { return found };
-    // The schema allows 100, this server fewer; a list beyond both is one fault.
-    if trackers.len() > TRACKERS && !found.iter().any(|v| v.code == Code::TooMany) {
-        found.push(too_many("/trackers", &payload["trackers"], TRACKERS as u64));
+    // The schema allows 100, this server fewer; a list beyond both is one fault with one number.
+    if trackers.len() > TRACKERS {
+        found.retain(|violation| violation.code != Code::TooMany);
+        let sentence = format!(
+            "There are {} trackers; at most {TRACKERS} are allowed. Report coarser units of work.",
+            trackers.len()
+        );
+        found.push(Violation::new("/trackers", Code::TooMany, sentence));
     }
     for (i, tracker) in trackers.iter().enumerate() {
         let (progress, total) = (tracker["progress"].as_f64(), tracker["total"].as_f64());

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::limits::{STRING_CHARS, TITLE_CHARS};
 
-/// At least one character that is not Unicode white space, spelt out because
-/// regular-expression dialects disagree about `\s`.
-pub(crate) const NOT_BLANK_PATTERN: &str = "[^\\u0009-\\u000d\\u0020\\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
+/// At least one character that is not Unicode white space. The characters stand there
+/// themselves, because regular-expression dialects disagree about `\s` and about escapes.
+pub(crate) const NOT_BLANK_PATTERN: &str = "[^\u{9}-\u{d}\u{20}\u{85}\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}]";
 
 /// A string that may be empty, of at most [`STRING_CHARS`] code points.
 pub type Text = Bounded<STRING_CHARS, false>;

@@ -21,7 +21,14 @@ pub struct BadTimestamp;
 
 impl Timestamp {
     /// What the schema says beside `format: date-time`, since many validators skip formats.
-    pub(crate) const PATTERN: &'static str = "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:([0-5][0-9]|60)(\\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$";
+    ///
+    /// It knows the length of every month, leap years included, so the two agree without formats.
+    pub(crate) const PATTERN: &'static str = concat!(
+        "^([0-9]{4}-(((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01]))|((0[469]|11)-(0[1-9]|[12][0-9]|30))|(02-(0[1-9]|1[0-9]|2[0-8])))",
+        "|([0-9]{2}(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)",
+        "T((([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?([Zz]|[+-]([01][0-9]|2[0-3]):[0-5][0-9]))",
+        "|(23:59:60(\\.[0-9]+)?([Zz]|[+-]00:00)))$",
+    );
 
     /// The moment in UTC.
     #[must_use]
@@ -35,18 +42,27 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self, BadTimestamp> {
         // chrono is wider than RFC 3339 in three ways: another separator, the sign U+2212,
-        // and a leap second in any minute.
+        // and a leap second in any minute. We take one at the end of a UTC day only.
         if !text.is_ascii() || text.as_bytes().get(10) != Some(&b'T') {
             return Err(BadTimestamp);
         }
         let moment = DateTime::parse_from_rfc3339(text).map_err(|_| BadTimestamp)?;
-        let utc = moment.naive_utc();
-        let leap = utc.nanosecond() >= 1_000_000_000;
-        if leap && (utc.hour(), utc.minute(), utc.second()) != (23, 59, 59) {
+        let leap = moment.nanosecond() >= 1_000_000_000;
+        let end_of_utc_day = moment.offset().local_minus_utc() == 0
+            && (moment.hour(), moment.minute(), moment.second()) == (23, 59, 59);
+        if leap && !end_of_utc_day {
             return Err(BadTimestamp);
         }
         Ok(Self(moment))
     }
+}
+
+/// For optional moments of extensions, whose schemas take any RFC 3339, a small `t` included.
+pub(crate) fn any_rfc3339<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Timestamp>, D::Error> {
+    let text = String::deserialize(deserializer)?.replace('t', "T");
+    text.parse().map(Some).map_err(de::Error::custom)
 }
 
 impl From<DateTime<Utc>> for Timestamp {
@@ -114,7 +130,7 @@ mod tests {
             "2026-02-21T18:30:00.123456789+05:30",
             "2024-02-29T00:00:00-00:00",
             "2016-12-31T23:59:60Z",
-            "2017-01-01T00:59:60+01:00",
+            "2016-12-31T23:59:60.5-00:00",
             "2026-02-21T18:30:00z",
         ] {
             assert!(good.parse::<Timestamp>().is_ok(), "{good}");
@@ -134,6 +150,8 @@ mod tests {
             "2026-02-21T18:30:00+24:00",
             "2026-02-21T18:30:00\u{2212}01:00",
             "2026-02-21T18:30:60Z",
+            "2017-01-01T00:59:60+01:00",
+            "1900-02-29T00:00:00Z",
             "+02026-02-21T18:30:00Z",
             " 2026-02-21T18:30:00Z",
             "2026-02-21T18:30:00Z ",

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::limits::VIOLATIONS;
+
 closed_set! {
     /// The stable name of a kind of violation.
     pub enum Code {
@@ -75,7 +77,7 @@ impl Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = if self.path.is_empty() { "(message)" } else { &self.path };
+        let place = if self.path.is_empty() { "(the whole)" } else { &self.path };
         write!(f, "{place}: {}: {}", self.code, self.message)
     }
 }
@@ -90,10 +92,18 @@ pub struct Report {
 impl Report {
     /// Orders the violations by place, drops repeats and cuts the list at its limit.
     pub(crate) fn new(mut violations: Vec<Violation>) -> Self {
-        violations.sort_by(|a, b| (&a.path, a.code.as_str()).cmp(&(&b.path, b.code.as_str())));
+        let by_place = |a: &Violation, b: &Violation| {
+            (&a.path, a.code.as_str()).cmp(&(&b.path, b.code.as_str()))
+        };
+        violations.sort_by(by_place);
         violations.dedup_by(|a, b| a.path == b.path && a.code == b.code);
-        let more = violations.len().saturating_sub(crate::limits::VIOLATIONS);
-        violations.truncate(crate::limits::VIOLATIONS);
+        let more = violations.len().saturating_sub(VIOLATIONS);
+        if more > 0 {
+            // A flood deep inside must not hide what is wrong at the top.
+            violations.sort_by_key(|violation| violation.path.matches('/').count());
+            violations.truncate(VIOLATIONS);
+            violations.sort_by(by_place);
+        }
         Self { violations, more }
     }
 

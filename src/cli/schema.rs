@@ -28,7 +28,7 @@ pub(super) struct Args {
     all: bool,
 
     /// Only the payload of KIND: what a language model fills in when a program adds the rest
-    #[arg(long, requires = "kind")]
+    #[arg(long, requires = "kind", conflicts_with = "all")]
     payload: bool,
 
     /// Write to DIR/KIND.schema.json instead of standard output
@@ -64,8 +64,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
         [(_, only)] if !args.all => only.clone(),
         many => Value::Object(many.iter().cloned().collect::<Map<_, _>>()),
     };
-    serde_json::to_writer_pretty(&mut out, &value)?;
-    writeln!(out)?;
+    writeln!(out, "{value:#}")?;
     Ok(Answer::Yes)
 }
 

@@ -73,7 +73,8 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Answer> {
     for file in &args.files {
         if let Err(error) = check_file(file, args.kind, format, &mut out, &mut tally) {
             if super::stdout::is_closed(&error) {
-                return Err(error);
+                // Whoever read our output has left; what they saw still counts.
+                return Ok(tally.answer());
             }
             out.flush()?;
             anstream::eprintln!("error: {error:#}");
@@ -87,7 +88,13 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Answer> {
     if tally.unreadable > 0 {
         anyhow::bail!("{} of {} inputs could not be read", tally.unreadable, args.files.len());
     }
-    Ok(if tally.invalid > 0 { Answer::No } else { Answer::Yes })
+    Ok(tally.answer())
+}
+
+impl Tally {
+    fn answer(&self) -> Answer {
+        if self.invalid > 0 { Answer::No } else { Answer::Yes }
+    }
 }
 
 fn check_file(
@@ -102,7 +109,7 @@ fn check_file(
     while let Some(line) = lines.next_line().with_context(|| format!("cannot read {name}"))? {
         let report = match line {
             Line::TooLong { bytes } => Some(Report::too_large(bytes)),
-            Line::Whole(text) if text.trim_ascii().is_empty() => continue,
+            Line::Blank => continue,
             Line::Whole(text) => match kind {
                 What::Message => Envelope::parse(text).err(),
                 What::Progress => Progress::parse(text).err(),
@@ -174,6 +181,7 @@ struct Lines<R> {
 }
 
 enum Line<'a> {
+    Blank,
     Whole(&'a [u8]),
     TooLong { bytes: usize },
 }
@@ -186,6 +194,8 @@ impl<R: BufRead> Lines<R> {
     fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
         let mut bytes = 0;
+        let mut blank = true;
+        let mut last = 0;
         let mut ended = false;
         while !ended {
             let chunk = match self.reader.fill_buf() {
@@ -200,7 +210,9 @@ impl<R: BufRead> Lines<R> {
             ended = newline.is_some();
             let text = &chunk[..newline.unwrap_or(chunk.len())];
             bytes += text.len();
-            if bytes <= limits::MESSAGE_BYTES {
+            blank &= text.iter().all(u8::is_ascii_whitespace);
+            last = text.last().copied().unwrap_or(last);
+            if bytes <= limits::MESSAGE_BYTES + 1 {
                 self.buffer.extend_from_slice(text);
             }
             let used = text.len() + usize::from(ended);
@@ -210,6 +222,14 @@ impl<R: BufRead> Lines<R> {
             return Ok(None);
         }
         self.number += 1;
+        if blank {
+            return Ok(Some(Line::Blank));
+        }
+        if last == b'\r' {
+            // Half of a line's end as other systems write it.
+            bytes -= 1;
+            self.buffer.truncate(bytes);
+        }
         if bytes > limits::MESSAGE_BYTES {
             return Ok(Some(Line::TooLong { bytes }));
         }

@@ -44,6 +44,7 @@ fn wrong_names_are_answered_with_the_right_ones() {
         (vec!["schema", "gossip"], "task_request"),
         (vec!["schema", "task-progress", "--payload"], "seven kinds"),
         (vec!["schema", "broadcast", "--all"], "cannot be used with"),
+        (vec!["schema", "--all", "--payload"], "cannot be used with"),
     ] {
         let output = openclaw_a2a().args(&args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");

@@ -117,3 +117,12 @@ fn a_reader_that_leaves_early_is_no_error() {
     assert!(output.status.success(), "{output:?}");
     assert!(output.stderr.is_empty(), "{output:?}");
 }
+
+#[test]
+fn line_ends_of_other_systems_and_long_blank_lines_do_not_count() {
+    let line = valid_line();
+    let exact = format!("{line}{}", " ".repeat(limits::MESSAGE_BYTES - line.len()));
+    let input = format!("{exact}\r\n{}\n{line}\r\n", " ".repeat(300_000));
+    let (code, out, _) = run(&["validate"], input);
+    assert_eq!((code, out.as_str()), (Some(0), "-:1: valid\n-:3: valid\n"));
+}

@@ -77,7 +77,8 @@ pub struct ReviewResponse {
     /// What the author still has to look at.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub unresolved_concerns: Option<List<Concern>>,
-    /// What happens next with the work. Must not contradict `verdict`.
+    /// What happens next with the work. `approved` cannot go with `send_back_to_worker`, nor
+    /// `changes_requested` with `push_and_close`.
     pub next_action: NextAction,
     /// Tasks that this one makes possible.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ impl Status {
 /// The payload of `status_update`: how a task, or the sender's work in general, is going.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(transform = blocker_is_required, extend("examples" = [Self::example()]))]
+#[schemars(transform = blocker_is_required, extend("examples" = [Self::example(), Self::blocked_example()]))]
 pub struct StatusUpdate {
     /// The `taskId` of the task this is about. Leave out for a general status.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct StatusUpdate {
     /// What is in the way. Required, and not blank, when `status` is `blocked`.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<Text>,
-    /// When the work will probably be done.
+    /// When the work will probably be done: RFC 3339 with `T` and an offset.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub estimated_completion: Option<Timestamp>,
     /// Data of protocol extensions, keyed by extension URI and carried through unchanged.
@@ -70,6 +70,15 @@ impl StatusUpdate {
     pub(super) fn is_consistent(&self) -> bool {
         !self.status.needs_blocker()
             || self.blocked_by.as_ref().is_some_and(|blocker| !blocker.trim().is_empty())
+    }
+
+    fn blocked_example() -> Self {
+        example!({
+            "taskId": "0192a4c8-7e1a-7b3c-9d4e-000000000003",
+            "status": "blocked",
+            "progress": "The validator is done, the router is not",
+            "blockedBy": "The limits are not decided"
+        })
     }
 
     pub(super) fn example() -> Self {

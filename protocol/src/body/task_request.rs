@@ -54,7 +54,7 @@ pub struct TaskRequest {
     pub task_type: TaskType,
     /// How demanding the task is.
     pub complexity: Complexity,
-    /// When the task must be done. Leave out if there is no deadline.
+    /// When the task must be done: RFC 3339 with `T` and an offset. Leave out if there is no deadline.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
     /// Where the work lives. Any further fields are carried through unchanged.

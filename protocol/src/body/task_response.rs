@@ -34,7 +34,7 @@ impl Action {
 /// The payload of `task_response`: the answer to a `task_request`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(transform = reason_is_required, extend("examples" = [Self::example()]))]
+#[schemars(transform = reason_is_required, extend("examples" = [Self::example(), Self::declined_example()]))]
 pub struct TaskResponse {
     /// The `taskId` of the request that is answered.
     pub task_id: TaskId,
@@ -83,6 +83,14 @@ impl TaskResponse {
     pub(super) fn is_consistent(&self) -> bool {
         !self.action.needs_reason()
             || self.reason.as_ref().is_some_and(|reason| !reason.trim().is_empty())
+    }
+
+    fn declined_example() -> Self {
+        example!({
+            "taskId": "0192a4c8-7e1a-7b3c-9d4e-000000000003",
+            "action": "declined",
+            "reason": "I have no access to that repository."
+        })
     }
 
     pub(super) fn example() -> Self {

@@ -111,3 +111,58 @@ fn a_late_contradiction_names_what_would_fit() {
     assert_eq!((violation.path.as_str(), violation.code), ("/payload/nextAction", Code::Mismatch));
     assert_eq!(violation.allowed, ["push_and_close", "escalate_to_senior"]);
 }
+
+#[test]
+fn following_the_sentence_about_null_leads_to_a_valid_message() {
+    let required = only(|m| m["payload"]["title"] = Value::Null);
+    assert_eq!(required.message, "\"title\" is null, but it must be a string.");
+    let item = only(|m| m["payload"]["acceptanceCriteria"] = json!(["a", null]));
+    assert_eq!(
+        item.message,
+        "\"acceptanceCriteria\"[1] is null. Remove this item, or write a string."
+    );
+    let word = only(|m| m["priority"] = json!(5));
+    assert_eq!(word.allowed, ["low", "normal", "high", "urgent"]);
+}
+
+#[test]
+fn usual_slips_of_models_are_shown_the_right_form() {
+    let says = |change: &dyn Fn(&mut Value), part: &str| {
+        let message = only(change).message;
+        assert!(message.contains(part), "{message}");
+    };
+    says(&|m| m["to"] = json!("tim"), r#"Write {"agentId":"tim"}."#);
+    says(&|m| m["payload"]["acceptanceCriteria"] = json!("done"), r#"Write ["done"]."#);
+    says(&|m| m["payload"] = json!("{\"taskId\": 1}"), "not a string of JSON");
+    says(&|m| m["payload"]["to"] = json!("tim"), "beside `payload`");
+    says(
+        &|m| drop(m.as_object_mut().unwrap().remove("payload")),
+        "an object with `taskId`, `title`,",
+    );
+    says(&|m| drop(m.as_object_mut().unwrap().remove("from")), "an object with `agentId`");
+    says(&|m| m["timestamp"] = json!("2026-02-30T00:00:00Z"), "not a moment that exists");
+    says(&|m| m["messageId"] = json!("0192a4c8-7e1a-4b3c-9d4e-000000000001"), "it is version 4");
+}
+
+#[test]
+fn text_that_is_no_json_is_told_why() {
+    for (text, part) in [
+        ("```json\n{}\n```", "Markdown fence"),
+        ("\u{feff}{}", "byte order mark"),
+        (r#"{"a": "\ud800"}"#, "half of a surrogate pair"),
+        ("{'a': 1}", "double-quoted keys"),
+    ] {
+        let report = Envelope::parse(text.as_bytes()).unwrap_err();
+        assert!(report.to_string().contains(part), "{report}");
+    }
+}
+
+#[test]
+fn a_flood_deep_inside_does_not_hide_what_is_wrong_at_the_top() {
+    let found = violations(|m| {
+        m["priority"] = json!("soon");
+        m["payload"]["acceptanceCriteria"] = json!(vec![Value::Null; 1_001]);
+    });
+    assert!(found.iter().any(|v| v.path == "/priority"));
+    assert!(found.iter().any(|v| v.path == "/payload/acceptanceCriteria"));
+}
