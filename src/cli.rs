@@ -2,10 +2,12 @@
 
 mod completions;
 mod schema;
+mod serve;
 mod stdout;
 mod validate;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -15,16 +17,32 @@ use clap::{Parser, Subcommand, ValueEnum};
 #[command(name = "openclaw-a2a", version, propagate_version = true, arg_required_else_help = true)]
 #[command(after_help = EXAMPLES)]
 struct Cli {
-    /// Write for people (text) or for programs (json)
-    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    global: Global,
 
     #[command(subcommand)]
     verb: Verb,
 }
 
+/// Options of every verb.
+#[derive(clap::Args)]
+struct Global {
+    /// Write for people (text) or for programs (json)
+    #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Where the bus keeps its things [default: $OPENCLAW_STATE_DIR, else ~/.openclaw]
+    #[arg(long, global = true, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+
+    /// The configuration file [default: a2a.toml in the state folder]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
 const EXAMPLES: &str = "\
 Examples:
+  openclaw-a2a serve                        start the bus
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
@@ -41,6 +59,7 @@ enum Format {
 
 #[derive(Subcommand)]
 enum Verb {
+    Serve(serve::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -61,7 +80,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => error.exit(),
     };
     let answer = match cli.verb {
-        Verb::Validate(args) => validate::run(&args, cli.format),
+        Verb::Serve(args) => serve::run(&args, &cli.global),
+        Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),
         Verb::Completions(args) => completions::run(&args),
     };

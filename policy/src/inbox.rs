@@ -1,10 +1,10 @@
 //! One session's inbox: what waits, what is being handled, what is tried again and what is given up.
 //!
 //! ```text
-//! reserve ─▶ (journal) ─▶ arrive ─▶ waiting ─lease─▶ out ─acknowledge─▶ gone
-//!    └─ release                        ▲              └─fail─▶ pause ──┐
-//!                                      └───────────────────────────────┤
-//!                                                     given up ◀───────┘ after the last attempt
+//! (journal) ─▶ arrive ─▶ waiting ─lease─▶ out ─acknowledge─▶ gone
+//!                           ▲              └─fail─▶ pause ──┐
+//!                           └───────────────────────────────┤
+//!                                          given up ◀───────┘ after the last attempt
 //! ```
 //!
 //! While a message pauses, later ones of the same sender and priority wait behind it: order
@@ -63,14 +63,6 @@ pub struct Delivery<T> {
     pub item: T,
 }
 
-/// The inbox is at its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the inbox is full: {limit} messages wait in it")]
-pub struct InboxFull {
-    /// The limit.
-    pub limit: usize,
-}
-
 /// What follows from a failed attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub enum AfterFailure<T> {
@@ -92,30 +84,22 @@ struct Out<T> {
 
 /// The inbox of one session.
 pub struct Inbox<T> {
-    limit: usize,
-    reserved: usize,
     waiting: PriorityQueue<Delivery<T>>,
     pausing: BTreeMap<(Duration, DeliveryKey), Delivery<T>>,
     out: HashMap<DeliveryKey, Out<T>>,
 }
 
-impl<T> Inbox<T> {
-    /// An empty inbox that holds at most `limit` messages.
-    #[must_use]
-    pub fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            reserved: 0,
-            waiting: PriorityQueue::default(),
-            pausing: BTreeMap::new(),
-            out: HashMap::new(),
-        }
+impl<T> Default for Inbox<T> {
+    fn default() -> Self {
+        Self { waiting: PriorityQueue::default(), pausing: BTreeMap::new(), out: HashMap::new() }
     }
+}
 
-    /// Messages in it, in any state, reserved places included.
+impl<T> Inbox<T> {
+    /// Messages in it, in any state.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.reserved + self.waiting.len() + self.pausing.len() + self.out.len()
+        self.waiting.len() + self.pausing.len() + self.out.len()
     }
 
     /// Whether nothing is in it.
@@ -130,31 +114,8 @@ impl<T> Inbox<T> {
         self.out.len()
     }
 
-    /// Takes a place for a message that is not durable yet.
-    ///
-    /// # Errors
-    /// [`InboxFull`] when every place is taken.
-    pub fn reserve(&mut self) -> Result<(), InboxFull> {
-        if self.len() >= self.limit {
-            return Err(InboxFull { limit: self.limit });
-        }
-        self.reserved += 1;
-        Ok(())
-    }
-
-    /// Gives a reserved place back.
-    pub fn release(&mut self) {
-        self.reserved = self.reserved.saturating_sub(1);
-    }
-
-    /// Fills a reserved place with the message, durable now.
+    /// Adds a message that is durable: just accepted, after a restart, or from another session.
     pub fn arrive(&mut self, delivery: Delivery<T>) {
-        self.release();
-        self.restore(delivery);
-    }
-
-    /// Adds a message that was accepted earlier: after a restart, or from another session.
-    pub fn restore(&mut self, delivery: Delivery<T>) {
         self.waiting.push(delivery.priority, delivery);
     }
 
@@ -169,6 +130,20 @@ impl<T> Inbox<T> {
         let key = delivery.seq;
         self.out.insert(key, Out { delivery, until });
         self.out.get(&key).map(|out| &out.delivery)
+    }
+
+    /// What was handed out under `key` and not settled yet.
+    #[must_use]
+    pub fn get_out(&self, key: DeliveryKey) -> Option<&Delivery<T>> {
+        self.out.get(&key).map(|out| &out.delivery)
+    }
+
+    /// The key of a message that was handed out at least once and is not settled.
+    #[must_use]
+    pub fn find(&self, fits: impl Fn(&T) -> bool) -> Option<DeliveryKey> {
+        let out = self.out.values().map(|out| &out.delivery);
+        let tried = self.waiting.iter().filter(|delivery| delivery.attempts > 0);
+        out.chain(self.pausing.values()).chain(tried).find(|d| fits(&d.item)).map(|d| d.seq)
     }
 
     /// The recipient is done with the message, wherever it stands.
@@ -259,9 +234,8 @@ mod tests {
     }
 
     fn inbox_of(senders: &[&str]) -> Inbox<()> {
-        let mut inbox = Inbox::new(100);
+        let mut inbox = Inbox::default();
         for (seq, by) in (1..).zip(senders) {
-            inbox.reserve().unwrap();
             inbox.arrive(delivery(seq, by));
         }
         inbox
@@ -269,18 +243,6 @@ mod tests {
 
     fn next(inbox: &mut Inbox<()>, now: Duration) -> Option<u64> {
         inbox.lease(now, now + 60 * SECOND).map(|d| d.seq)
-    }
-
-    #[test]
-    fn a_reserved_place_counts_and_can_be_given_back() {
-        let mut inbox = Inbox::<()>::new(2);
-        inbox.reserve().unwrap();
-        inbox.reserve().unwrap();
-        assert_eq!(inbox.reserve(), Err(InboxFull { limit: 2 }));
-        inbox.release();
-        inbox.reserve().unwrap();
-        inbox.arrive(delivery(1, "roman"));
-        assert_eq!(inbox.len(), 2);
     }
 
     #[test]

@@ -19,11 +19,13 @@ mod priority_queue;
 mod rate_limit;
 mod roster;
 mod seen;
+mod slots;
 
 pub use clock::Now;
-pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, InboxFull, RetryPolicy};
+pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
 pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Limited, RateLimits, RateSettings};
 pub use roster::{NoSuchAgent, Profile, Roster};
 pub use seen::{Seen, SeenBefore, SeenIds, fingerprint};
+pub use slots::{InboxFull, Slots};

@@ -72,6 +72,11 @@ impl<T> PriorityQueue<T> {
         })
     }
 
+    /// Everything that waits, lane by lane.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.lanes.iter().flatten()
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -121,6 +121,13 @@ impl Envelope {
         })
     }
 
+    /// The message as JSON text.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        // Every field is a string, a number, a list or an object with string keys.
+        serde_json::to_vec(self).unwrap_or_else(|error| unreachable!("always writable: {error}"))
+    }
+
     pub(crate) fn example(body: Body) -> Self {
         #[derive(Deserialize)]
         struct Header {

@@ -1,0 +1,65 @@
+//! A message inside the bus: read once at the edge, shared from then on.
+
+use std::sync::Arc;
+
+use a2a_policy::fingerprint;
+use a2a_protocol::{AgentId, Envelope, Report};
+
+/// Bytes at the door, read on the caller's own thread.
+#[derive(Debug)]
+pub struct Parcel {
+    pub(crate) message: Result<Arc<Envelope>, Report>,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) fingerprint: u64,
+}
+
+impl Parcel {
+    /// Reads JSON bytes; what is wrong with them is the router's to answer.
+    #[must_use]
+    pub fn from_json(bytes: &[u8]) -> Self {
+        let message = Envelope::parse(bytes).map(Arc::new);
+        let fingerprint = message.as_ref().map_or(0, |m| fingerprint(&m.from.agent_id, m));
+        Self { message, bytes: bytes.into(), fingerprint }
+    }
+
+    /// Bytes that were not read to their end because there are `total`, too many.
+    #[must_use]
+    pub fn too_large(beginning: &[u8], total: usize) -> Self {
+        Self { message: Err(Report::too_large(total)), bytes: beginning.into(), fingerprint: 0 }
+    }
+
+    /// Takes a typed message; one whose fields contradict each other is read again to say why.
+    #[must_use]
+    pub fn from_message(message: Envelope) -> Self {
+        let bytes = message.to_json();
+        if !message.is_consistent() || bytes.len() > a2a_protocol::limits::MESSAGE_BYTES {
+            return Self::from_json(&bytes);
+        }
+        let fingerprint = fingerprint(&message.from.agent_id, &message);
+        Self { message: Ok(Arc::new(message)), bytes: bytes.into(), fingerprint }
+    }
+}
+
+/// A message as its recipient gets it.
+#[derive(Debug, Clone)]
+pub struct Letter {
+    /// The number of its record in the log.
+    pub seq: u64,
+    /// Who sent it, as the bus verified it; never taken from the message.
+    pub sender: AgentId,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// The message.
+    pub message: Arc<Envelope>,
+    /// The message's own bytes.
+    pub bytes: Arc<[u8]>,
+}
+
+/// What an inbox keeps of a message.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    pub(crate) message: Arc<Envelope>,
+    pub(crate) bytes: Arc<[u8]>,
+    /// It survived a restart: whether an earlier attempt killed the process is not known.
+    pub(crate) recovered: bool,
+}

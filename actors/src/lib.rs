@@ -1,0 +1,32 @@
+//! The bus: actors that ask `policy`, write through `store` and hand messages over.
+//!
+//! ```text
+//!  edge ──Route──▶ Router ──Append──▶ Audit ──batch──▶ writer thread (fsync)
+//!                    ▲                  │ committed
+//!                    │ GaveUp           ├── receipt to the edge
+//!                    └────── Session ◀──┘ Deliver
+//!                              │ one message at a time
+//!                              ▼
+//!                            Runtime (agents' code, on threads of its own)
+//! ```
+//!
+//! Router, sessions and the front of the audit live on one thread and share plain cells;
+//! agents' code and the disk have threads of their own, so neither can hold the bus up.
+//! `system` alone knows everyone, wires them and stops them in order. Nothing public here
+//! names actix.
+
+mod audit;
+mod clock;
+mod letter;
+mod notice;
+mod router;
+mod runtime;
+mod session;
+mod settings;
+mod system;
+
+pub use letter::{Letter, Parcel};
+pub use router::{AgentView, DeadLetterView, InboxError};
+pub use runtime::{Handled, HandlerFuture, Runtime};
+pub use settings::BusSettings;
+pub use system::{BusSystem, BusThread, StartError, Stopped};

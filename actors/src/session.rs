@@ -1,0 +1,452 @@
+//! A session: one agent's mailbox, and one message at a time out of it.
+//!
+//! The audit sends [`Deliver`] when a message is durable. If the agent's code is here
+//! ([`Runtime`]), the session runs it, one message after the other, on the threads for
+//! agents' code; otherwise the messages wait, or somebody takes them with [`Pull`] and
+//! answers with [`Settle`]. What becomes of each goes to the audit; what is given up goes
+//! to the router, which tells the sender.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_policy::{AfterFailure, Delivery, Inbox, Slots};
+use a2a_protocol::{AgentId, Event, MessageId};
+use a2a_store::{EventLine, Line};
+use actix::prelude::*;
+use futures_util::FutureExt;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::audit::{Append, Audit, Then};
+use crate::letter::Content;
+use crate::router::{GaveUp, InboxError, Router, Shared};
+use crate::{Handled, Letter, Runtime};
+
+pub(crate) struct Session {
+    agent: AgentId,
+    inbox: Inbox<Content>,
+    slots: Arc<Slots>,
+    runtime: Option<Arc<dyn Runtime>>,
+    running: Option<Running>,
+    pulls: VecDeque<WaitingPull>,
+    /// The timer that is set, and when it goes off.
+    timer: Option<(SpawnHandle, Duration)>,
+    audit: Addr<Audit>,
+    router: Addr<Router>,
+    shared: Rc<Shared>,
+}
+
+/// The one message that is being handled.
+struct Running {
+    seq: u64,
+    /// Tells a late answer of an aborted run from the answer of the present one.
+    attempt: u32,
+    /// `None` until the attempt is on record and may begin.
+    abort: Option<AbortHandle>,
+}
+
+struct WaitingPull {
+    limit: usize,
+    reply: oneshot::Sender<Vec<Letter>>,
+}
+
+impl Session {
+    pub(crate) fn new(
+        agent: AgentId,
+        slots: Arc<Slots>,
+        audit: Addr<Audit>,
+        router: Addr<Router>,
+        shared: Rc<Shared>,
+    ) -> Self {
+        Self {
+            agent,
+            inbox: Inbox::default(),
+            slots,
+            runtime: None,
+            running: None,
+            pulls: VecDeque::new(),
+            timer: None,
+            audit,
+            router,
+            shared,
+        }
+    }
+
+    /// Does whatever can be done now: answer those who wait, run the next message, set the timer.
+    fn pump(&mut self, ctx: &mut Context<Self>) {
+        if !self.shared.stopping.get() {
+            self.answer_pulls();
+            self.run_next(ctx);
+        }
+        self.set_timer(ctx);
+    }
+
+    fn answer_pulls(&mut self) {
+        while let Some(pull) = self.pulls.front() {
+            if pull.reply.is_closed() {
+                self.pulls.pop_front();
+                continue;
+            }
+            let letters = self.take(pull.limit);
+            if letters.is_empty() {
+                return;
+            }
+            let Some(pull) = self.pulls.pop_front() else { return };
+            if let Err(letters) = pull.reply.send(letters) {
+                letters.iter().for_each(|letter| self.inbox.put_back(letter.seq));
+            }
+        }
+    }
+
+    /// Leases up to `limit` messages to somebody outside.
+    fn take(&mut self, limit: usize) -> Vec<Letter> {
+        let now = self.shared.clock.now().uptime;
+        let until = now + self.shared.settings.lease;
+        let mut letters = Vec::new();
+        while letters.len() < limit
+            && let Some(delivery) = self.inbox.lease(now, until)
+        {
+            letters.push(letter(delivery));
+        }
+        for letter in &letters {
+            self.record(
+                Event::Delivered,
+                letter.seq,
+                letter.message.message_id,
+                Some(letter.attempt),
+                None,
+                Then::Nothing,
+            );
+        }
+        letters
+    }
+
+    fn run_next(&mut self, ctx: &mut Context<Self>) {
+        if self.runtime.is_none() || self.running.is_some() {
+            return;
+        }
+        let now = self.shared.clock.now().uptime;
+        let until = now + self.shared.settings.handler_deadline;
+        let Some(delivery) = self.inbox.lease(now, until) else { return };
+        let (seq, attempt) = (delivery.seq, delivery.attempts);
+        let id = delivery.item.message.message_id;
+        let on_record_first = delivery.item.recovered;
+        let letter = letter(delivery);
+        self.shared.running.set(self.shared.running.get() + 1);
+        self.running = Some(Running { seq, attempt, abort: None });
+        if on_record_first {
+            // An earlier attempt may have killed the process: count this one before it can.
+            let then = Then::Begin { session: ctx.address(), seq };
+            self.record(Event::Delivered, seq, id, Some(attempt), None, then);
+            return;
+        }
+        if attempt > 1 {
+            self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
+        }
+        self.begin(letter, ctx);
+    }
+
+    /// Runs the agent's code where a panic or a blocked thread harms nobody else.
+    fn begin(&mut self, letter: Letter, ctx: &mut Context<Self>) {
+        let (Some(runtime), Some(running)) = (self.runtime.clone(), self.running.as_mut()) else {
+            return;
+        };
+        let session = ctx.address();
+        let (seq, attempt) = (running.seq, running.attempt);
+        let work = async move { runtime.handle(letter).await };
+        let task = self.shared.handlers.spawn(async move {
+            let result = AssertUnwindSafe(work).catch_unwind().await;
+            let result =
+                result.map_err(|panic| format!("the handler panicked: {}", panic_text(&*panic)));
+            session.do_send(Finished { seq, attempt, result });
+        });
+        running.abort = Some(task.abort_handle());
+    }
+
+    fn stop_running(&mut self) {
+        if self.running.take().is_some() {
+            self.shared.running.set(self.shared.running.get().saturating_sub(1));
+            self.shared.idle.notify_waiters();
+        }
+    }
+
+    fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
+        let Some(delivery) = self.inbox.acknowledge(seq) else { return false };
+        self.slots.free();
+        self.record(Event::Acknowledged, seq, delivery.item.message.message_id, None, note, then);
+        true
+    }
+
+    fn failed(&mut self, seq: u64, reason: String, then: Then) -> bool {
+        let now = self.shared.clock.now().uptime;
+        match self.inbox.fail(seq, now, &self.shared.settings.retry) {
+            None => return false,
+            Some(AfterFailure::Retry { attempt, .. }) => {
+                tracing::warn!(agent = %self.agent, seq, attempt, reason, "an attempt failed");
+                let id = None;
+                self.record_optional(
+                    Event::AttemptFailed,
+                    seq,
+                    id,
+                    Some(attempt),
+                    Some(reason),
+                    then,
+                );
+            }
+            Some(AfterFailure::GiveUp(delivery)) => {
+                self.slots.free();
+                let id = delivery.item.message.message_id;
+                let attempt = Some(delivery.attempts);
+                self.record(Event::DeadLetter, seq, id, attempt, Some(reason.clone()), then);
+                let agent = self.agent.clone();
+                self.router.do_send(GaveUp { agent, delivery, reason });
+            }
+        }
+        true
+    }
+
+    fn record(
+        &self,
+        event: Event,
+        of: u64,
+        id: MessageId,
+        attempt: Option<u32>,
+        reason: Option<String>,
+        then: Then,
+    ) {
+        self.record_optional(event, of, Some(id), attempt, reason, then);
+    }
+
+    fn record_optional(
+        &self,
+        event: Event,
+        of: u64,
+        message_id: Option<MessageId>,
+        attempt: Option<u32>,
+        reason: Option<String>,
+        then: Then,
+    ) {
+        let line = Line::Event(EventLine {
+            seq: self.shared.next_seq(),
+            time: self.shared.clock.now().utc,
+            event,
+            of: Some(of),
+            message_id,
+            agent_id: Some(self.agent.clone()),
+            attempt,
+            reason,
+        });
+        self.shared.append(&self.audit, Append { line, then });
+    }
+
+    /// Wakes up when a pause or a lease ends.
+    fn set_timer(&mut self, ctx: &mut Context<Self>) {
+        let Some(due) = self.inbox.next_due() else { return };
+        match self.timer {
+            // It goes off early enough; what is due then is looked up then.
+            Some((_, at)) if at <= due => return,
+            Some((timer, _)) => drop(ctx.cancel_future(timer)),
+            None => {}
+        }
+        let wait = due.saturating_sub(self.shared.clock.now().uptime) + Duration::from_millis(1);
+        let timer = ctx.run_later(wait, |session, ctx| {
+            session.timer = None;
+            session.end_overdue();
+            session.pump(ctx);
+        });
+        self.timer = Some((timer, due));
+    }
+
+    fn end_overdue(&mut self) {
+        let now = self.shared.clock.now().uptime;
+        for seq in self.inbox.overdue(now) {
+            let reason = match &self.running {
+                Some(running) if running.seq == seq => {
+                    if let Some(abort) = &running.abort {
+                        abort.abort();
+                    }
+                    self.stop_running();
+                    format!(
+                        "the handler did not answer within {} s",
+                        self.shared.settings.handler_deadline.as_secs_f32()
+                    )
+                }
+                _ => "the lease ran out without an acknowledgement".to_owned(),
+            };
+            self.failed(seq, reason, Then::Nothing);
+        }
+    }
+}
+
+fn letter(delivery: &Delivery<Content>) -> Letter {
+    Letter {
+        seq: delivery.seq,
+        sender: delivery.by.clone(),
+        attempt: delivery.attempts,
+        message: Arc::clone(&delivery.item.message),
+        bytes: Arc::clone(&delivery.item.bytes),
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no reason given".into())
+}
+
+impl Actor for Session {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // The bound that counts is `Slots`; this one only must never be smaller.
+        ctx.set_mailbox_capacity(self.shared.settings.inbox_limit * 2 + 1_024);
+    }
+}
+
+/// A durable message for this session.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Deliver(pub(crate) Delivery<Content>);
+
+impl Handler<Deliver> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Deliver(delivery): Deliver, ctx: &mut Self::Context) {
+        self.inbox.arrive(delivery);
+        if self.running.is_none() || !self.pulls.is_empty() {
+            self.pump(ctx);
+        }
+    }
+}
+
+/// The attempt on a recovered message is on record and may begin.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Begin(pub(crate) u64);
+
+impl Handler<Begin> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Begin(seq): Begin, ctx: &mut Self::Context) {
+        if self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.seq == seq && running.abort.is_none())
+        {
+            if let Some(delivery) = self.inbox.get_out(seq) {
+                let letter = letter(delivery);
+                self.begin(letter, ctx);
+            }
+        }
+    }
+}
+
+/// The agent's code came back, or blew up.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Finished {
+    seq: u64,
+    attempt: u32,
+    result: Result<Handled, String>,
+}
+
+impl Handler<Finished> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Finished { seq, attempt, result }: Finished, ctx: &mut Self::Context) {
+        let current = self.running.as_ref().is_some_and(|r| (r.seq, r.attempt) == (seq, attempt));
+        if !current {
+            return; // it was given up on before it answered
+        }
+        self.stop_running();
+        match result {
+            Ok(handled) => drop(self.acknowledged(seq, handled.note, Then::Nothing)),
+            Err(reason) => drop(self.failed(seq, reason, Then::Nothing)),
+        }
+        self.pump(ctx);
+    }
+}
+
+/// The agent's code is here, or goes away.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct SetRuntime(pub(crate) Option<Arc<dyn Runtime>>);
+
+impl Handler<SetRuntime> for Session {
+    type Result = ();
+
+    fn handle(&mut self, SetRuntime(runtime): SetRuntime, ctx: &mut Self::Context) {
+        self.slots.set_live(runtime.is_some());
+        self.runtime = runtime;
+        self.pump(ctx);
+    }
+}
+
+/// Somebody outside takes messages, and waits if there are none; dropping the reply ends the wait.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Pull {
+    pub(crate) limit: usize,
+    pub(crate) reply: oneshot::Sender<Vec<Letter>>,
+}
+
+impl Handler<Pull> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Pull { limit, reply }: Pull, ctx: &mut Self::Context) {
+        self.pulls.push_back(WaitingPull { limit, reply });
+        self.end_overdue();
+        self.pump(ctx);
+    }
+}
+
+/// What somebody outside says of a message it took.
+pub(crate) enum Settlement {
+    Acknowledge,
+    Fail(String),
+}
+
+/// Settles a message that was pulled; the reply comes when that is durable.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Settle {
+    pub(crate) id: MessageId,
+    pub(crate) settlement: Settlement,
+    pub(crate) reply: oneshot::Sender<Result<oneshot::Receiver<()>, InboxError>>,
+}
+
+impl Handler<Settle> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Settle { id, settlement, reply }: Settle, ctx: &mut Self::Context) {
+        let found = self.inbox.find(|content| content.message.message_id == id);
+        let (durable, answer) = oneshot::channel();
+        let settled = found.is_some_and(|seq| match settlement {
+            Settlement::Acknowledge => self.acknowledged(seq, None, Then::Answer(durable)),
+            Settlement::Fail(reason) => self.failed(seq, reason, Then::Answer(durable)),
+        });
+        let _ = reply.send(if settled { Ok(answer) } else { Err(InboxError::NotTaken) });
+        self.pump(ctx);
+    }
+}
+
+/// The session ends: whatever it holds goes to another one.
+#[derive(Message)]
+#[rtype(result = "Vec<Delivery<Content>>")]
+pub(crate) struct HandOver;
+
+impl Handler<HandOver> for Session {
+    type Result = MessageResult<HandOver>;
+
+    fn handle(&mut self, _: HandOver, ctx: &mut Self::Context) -> Self::Result {
+        if let Some(Running { abort: Some(abort), .. }) = &self.running {
+            abort.abort();
+        }
+        self.stop_running();
+        ctx.stop();
+        MessageResult(self.inbox.drain())
+    }
+}

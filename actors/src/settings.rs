@@ -1,0 +1,51 @@
+//! What can be set about the bus.
+
+use std::time::Duration;
+
+use a2a_policy::{Profile, RateSettings, RetryPolicy};
+use a2a_protocol::AgentId;
+
+/// The settings of a bus; the defaults are meant to be kept.
+#[derive(Debug, Clone)]
+pub struct BusSettings {
+    /// The agents that are known from the start.
+    pub agents: Vec<(AgentId, Profile)>,
+    /// Whether senders nobody listed are admitted.
+    pub open: bool,
+    /// How much agents may say.
+    pub rates: RateSettings,
+    /// How often a delivery is tried.
+    pub retry: RetryPolicy,
+    /// How long a handler may take for one message.
+    pub handler_deadline: Duration,
+    /// How long a message taken over HTTP is kept for the one who took it.
+    pub lease: Duration,
+    /// Messages that may wait for one session.
+    pub inbox_limit: usize,
+    /// Messages that may wait for a session that is there and still count as delivered.
+    pub prompt_slots: usize,
+    /// Records that may wait for the disk; beyond that the bus answers `unavailable`.
+    pub uncommitted_limit: usize,
+    /// Records in one commit.
+    pub batch_limit: usize,
+    /// Threads for agents' code.
+    pub handler_threads: usize,
+}
+
+impl Default for BusSettings {
+    fn default() -> Self {
+        Self {
+            agents: Vec::new(),
+            open: true,
+            rates: RateSettings::default(),
+            retry: RetryPolicy::default(),
+            handler_deadline: Duration::from_secs(30 * 60),
+            lease: Duration::from_secs(60),
+            inbox_limit: 10_000,
+            prompt_slots: 64,
+            uncommitted_limit: 16_384,
+            batch_limit: 1_024,
+            handler_threads: std::thread::available_parallelism().map_or(2, usize::from),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Wires the actors, and stops them in order.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use a2a_policy::Caller;
+use a2a_protocol::{AgentId, MessageId, Outcome, Receipt};
+use a2a_store::{Commit, Read, Recovered};
+use actix::prelude::*;
+use tokio::sync::{Notify, oneshot};
+
+use crate::audit::{Audit, Close, Flush, Meet};
+use crate::clock::Clock;
+use crate::router::{
+    Attach, Detach, ForInbox, ListAgents, ListDeadLetters, ResolveDeadLetter, Route, Router, Shared,
+};
+use crate::session::{Pull, Settle, Settlement};
+use crate::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Parcel, Runtime};
+
+/// The bus could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The threads for agents' code.
+    #[error("cannot start the threads for agents' code: {0}")]
+    Handlers(std::io::Error),
+    /// The thread of the bus.
+    #[error("cannot start the thread of the bus: {0}")]
+    Thread(std::io::Error),
+    /// It ended before it was ready.
+    #[error("the bus ended before it was ready; its log says why")]
+    EndedEarly,
+}
+
+/// How a bus stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stopped {
+    /// Handlers that were still at work when their time was up; their messages are delivered
+    /// again at the next start.
+    pub interrupted: usize,
+}
+
+/// A running bus. Cheap to clone; it runs until [`BusSystem::stop`].
+#[derive(Clone)]
+pub struct BusSystem {
+    router: Addr<Router>,
+    reader: Arc<dyn Read>,
+    stop: tokio::sync::mpsc::Sender<StopRequest>,
+}
+
+struct StopRequest {
+    deadline: Duration,
+    reply: oneshot::Sender<Stopped>,
+}
+
+/// What stays with whoever started the bus: the thread to wait for, and the agents' threads.
+pub struct BusThread {
+    thread: JoinHandle<()>,
+    handlers: tokio::runtime::Runtime,
+}
+
+impl BusThread {
+    /// Waits until the bus has ended; call it after [`BusSystem::stop`].
+    pub fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("the thread of the bus panicked");
+        }
+        self.handlers.shutdown_background();
+    }
+}
+
+impl BusSystem {
+    /// Starts a bus on a journal and what was recovered from it.
+    ///
+    /// # Errors
+    /// When its threads cannot be started.
+    pub fn start(
+        settings: BusSettings,
+        journal: Box<dyn Commit>,
+        recovered: Recovered,
+    ) -> Result<(Self, BusThread), StartError> {
+        let handlers = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(settings.handler_threads.max(1))
+            .thread_name("a2a-agent")
+            .enable_all()
+            .build()
+            .map_err(StartError::Handlers)?;
+        let reader = journal.reader();
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+        let (stop, stop_requests) = tokio::sync::mpsc::channel(1);
+        let agents = handlers.handle().clone();
+        let thread = std::thread::Builder::new()
+            .name("a2a-bus".into())
+            .spawn(move || {
+                System::new().block_on(async move {
+                    let wiring = wire(settings, journal, recovered, agents);
+                    let _ = ready.send(wiring.router.clone());
+                    run_until_stopped(wiring, stop_requests).await;
+                });
+            })
+            .map_err(StartError::Thread)?;
+        let router = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
+        Ok((Self { router, reader, stop }, BusThread { thread, handlers }))
+    }
+
+    /// Hands a message in and waits for its receipt.
+    pub async fn send(&self, caller: Caller, parcel: Parcel) -> Receipt {
+        let (reply, receipt) = oneshot::channel();
+        let gone = || {
+            let mut receipt = Receipt::new(Outcome::Unavailable, chrono::Utc::now().into());
+            receipt.reason =
+                Some("The bus has stopped. Send the message again when it is back.".into());
+            receipt
+        };
+        if self.router.try_send(Route { caller, parcel, reply }).is_err() {
+            return gone();
+        }
+        receipt.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Brings the code of an agent in; the number is for [`BusSystem::detach`].
+    ///
+    /// # Errors
+    /// When the name is reserved or unknown to a closed directory, or the bus stops.
+    pub async fn attach(
+        &self,
+        agent: AgentId,
+        runtime: Arc<dyn Runtime>,
+    ) -> Result<u64, InboxError> {
+        self.router.send(Attach { agent, runtime }).await.unwrap_or(Err(InboxError::Closed))
+    }
+
+    /// Lets the code of an agent go; its messages wait for it.
+    pub fn detach(&self, agent: AgentId, desk: u64) {
+        // A bus that is gone has let everyone go.
+        let _ = self.router.try_send(Detach { agent, desk });
+    }
+
+    /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first.
+    ///
+    /// # Errors
+    /// When there is no such agent or the bus stops.
+    pub async fn pull(
+        &self,
+        agent: AgentId,
+        limit: usize,
+        wait: Duration,
+    ) -> Result<Vec<Letter>, InboxError> {
+        let (reply, letters) = oneshot::channel();
+        let request = ForInbox::Pull(agent, Pull { limit, reply });
+        self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
+        match tokio::time::timeout(wait, letters).await {
+            Ok(letters) => letters.map_err(|_| InboxError::Closed),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Acknowledges a pulled message; returns when that is durable.
+    ///
+    /// # Errors
+    /// When the message is not in the agent's hands, or the disk refuses.
+    pub async fn acknowledge(&self, agent: AgentId, id: MessageId) -> Result<(), InboxError> {
+        self.settle(agent, id, Settlement::Acknowledge).await
+    }
+
+    /// Gives a pulled message back as failed; returns when that is durable.
+    ///
+    /// # Errors
+    /// When the message is not in the agent's hands, or the disk refuses.
+    pub async fn reject(
+        &self,
+        agent: AgentId,
+        id: MessageId,
+        reason: String,
+    ) -> Result<(), InboxError> {
+        self.settle(agent, id, Settlement::Fail(reason)).await
+    }
+
+    async fn settle(
+        &self,
+        agent: AgentId,
+        id: MessageId,
+        settlement: Settlement,
+    ) -> Result<(), InboxError> {
+        let (reply, answer) = oneshot::channel();
+        let request = ForInbox::Settle(agent, Settle { id, settlement, reply });
+        self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
+        let durable = answer.await.map_err(|_| InboxError::Closed)??;
+        durable.await.map_err(|_| InboxError::NotDurable)
+    }
+
+    /// Everyone the bus knows.
+    pub async fn agents(&self) -> Vec<AgentView> {
+        self.router.send(ListAgents).await.unwrap_or_default()
+    }
+
+    /// Messages that were given up.
+    pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
+        self.router.send(ListDeadLetters).await.unwrap_or_default()
+    }
+
+    /// Sends a dead letter again; `false` when there is none.
+    pub async fn retry_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
+        self.router.send(ResolveDeadLetter { seq, agent, again: true }).await.unwrap_or(false)
+    }
+
+    /// Throws a dead letter away; `false` when there is none.
+    pub async fn drop_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
+        self.router.send(ResolveDeadLetter { seq, agent, again: false }).await.unwrap_or(false)
+    }
+
+    /// The journal, for reading; its calls block.
+    #[must_use]
+    pub fn reader(&self) -> Arc<dyn Read> {
+        Arc::clone(&self.reader)
+    }
+
+    /// Stops the bus: no new work, handlers may finish until `deadline`, everything is written.
+    pub async fn stop(&self, deadline: Duration) -> Stopped {
+        let (reply, stopped) = oneshot::channel();
+        if self.stop.send(StopRequest { deadline, reply }).await.is_err() {
+            return Stopped { interrupted: 0 };
+        }
+        stopped.await.unwrap_or(Stopped { interrupted: 0 })
+    }
+}
+
+struct Wiring {
+    router: Addr<Router>,
+    audit: Addr<Audit>,
+    shared: Rc<Shared>,
+}
+
+fn wire(
+    settings: BusSettings,
+    journal: Box<dyn Commit>,
+    recovered: Recovered,
+    handlers: tokio::runtime::Handle,
+) -> Wiring {
+    let (audit, gauge) = Audit::new(journal, settings.batch_limit);
+    let shared = Rc::new(Shared {
+        clock: Clock::start(),
+        settings,
+        handlers,
+        gauge,
+        stopping: false.into(),
+        running: 0.into(),
+        idle: Notify::new(),
+        seq: recovered.next_seq.into(),
+    });
+    let audit = audit.start();
+    let router = Router::new(Rc::clone(&shared), audit.clone(), recovered).start();
+    audit.do_send(Meet(router.clone()));
+    Wiring { router, audit, shared }
+}
+
+async fn run_until_stopped(wiring: Wiring, mut requests: tokio::sync::mpsc::Receiver<StopRequest>) {
+    // Without a request everyone who could send one is gone; then stop all the same.
+    let request = requests.recv().await;
+    let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
+    let interrupted = stop_in_order(&wiring, deadline).await;
+    if let Some(request) = request {
+        let _ = request.reply.send(Stopped { interrupted });
+    }
+    System::current().stop();
+}
+
+async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
+    let Wiring { audit, shared, .. } = wiring;
+    // 1. No new work. Who sends now is told so; who waits for messages waits for nothing.
+    shared.stopping.set(true);
+    // 2. Handlers finish, and what came of them is on its way to the journal.
+    let finished = async {
+        while shared.running.get() > 0 {
+            let idle = shared.idle.notified();
+            if shared.running.get() > 0 {
+                idle.await;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(deadline, finished).await;
+    // 3. Everything that waits is written, the journal closed.
+    let (done, flushed) = oneshot::channel();
+    audit.do_send(Flush(done));
+    let _ = flushed.await;
+    if let Ok(Some(writer)) = audit.send(Close).await {
+        let _ = tokio::task::spawn_blocking(move || writer.join()).await;
+    }
+    shared.running.get()
+}

@@ -1,0 +1,236 @@
+//! The configuration file, and where everything lies.
+
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use a2a_actors::BusSettings;
+use a2a_policy::{Profile, RateSettings, RetryPolicy};
+use a2a_protocol::AgentId;
+use serde::Deserialize;
+
+/// Where the bus keeps its things.
+#[derive(Debug, Clone)]
+pub struct StateDir(PathBuf);
+
+impl StateDir {
+    /// The folder given, else `OPENCLAW_STATE_DIR`, else `~/.openclaw`.
+    #[must_use]
+    pub fn find(given: Option<PathBuf>) -> Self {
+        let from_environment = || std::env::var_os("OPENCLAW_STATE_DIR").map(PathBuf::from);
+        let at_home = || std::env::home_dir().unwrap_or_default().join(".openclaw");
+        Self(given.or_else(from_environment).unwrap_or_else(at_home))
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The file that says where the server listens.
+    #[must_use]
+    pub fn address_file(&self) -> PathBuf {
+        self.0.join("a2a.addr")
+    }
+
+    /// The configuration file, when no other is named.
+    #[must_use]
+    pub fn config_file(&self) -> PathBuf {
+        self.0.join("a2a.toml")
+    }
+}
+
+/// The configuration could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file.
+    #[error("cannot read {}: {source}", file.display())]
+    Read {
+        /// Which.
+        file: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What it says.
+    #[error("{}: {source}", file.display())]
+    Parse {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong, with the line.
+        source: Box<toml::de::Error>,
+    },
+    /// A value that makes no sense.
+    #[error("{}: {reason}", file.display())]
+    Value {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// `a2a.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    agents: Vec<AgentEntry>,
+    directory: Directory,
+    limits: Limits,
+    delivery: Delivery,
+    http: Http,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentEntry {
+    id: String,
+    role: Option<String>,
+    squad: Option<String>,
+    tier: Option<String>,
+    #[serde(default)]
+    c_suite: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Directory {
+    /// Whether senders nobody listed are admitted; by default when nobody is listed.
+    open: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Limits {
+    per_agent_per_minute: Option<NonZeroU32>,
+    burst: Option<NonZeroU32>,
+    per_pair_per_minute: Option<NonZeroU32>,
+    pair_burst: Option<NonZeroU32>,
+    urgent_per_minute: Option<NonZeroU32>,
+    inbox: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Delivery {
+    attempts: Option<NonZeroU32>,
+    first_pause_ms: Option<u64>,
+    longest_pause_ms: Option<u64>,
+    lease_seconds: Option<u64>,
+    handler_deadline_seconds: Option<u64>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Http {
+    listen: Option<String>,
+}
+
+impl Config {
+    /// Reads `file`; a file that nobody named and that is not there means the defaults.
+    ///
+    /// # Errors
+    /// When it cannot be read or says something this version does not know.
+    pub fn read(file: &Path, required: bool) -> Result<Self, ConfigError> {
+        let text = match std::fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
+                return Ok(Self::default());
+            }
+            Err(source) => return Err(ConfigError::Read { file: file.into(), source }),
+        };
+        let parsed: Self = toml::from_str(&text)
+            .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
+        parsed.settings().map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
+        Ok(parsed)
+    }
+
+    /// Where to listen, if the file says.
+    #[must_use]
+    pub fn listen(&self) -> Option<&str> {
+        self.http.listen.as_deref()
+    }
+
+    /// What it means for the bus.
+    ///
+    /// # Errors
+    /// A sentence about the value that makes no sense.
+    pub fn settings(&self) -> Result<BusSettings, String> {
+        let defaults = BusSettings::default();
+        let rates = RateSettings::default();
+        let agents = self.agents.iter().map(AgentEntry::read).collect::<Result<Vec<_>, _>>()?;
+        let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
+        let seconds = |s: Option<u64>, default| s.map_or(default, Duration::from_secs);
+        let (limits, delivery) = (&self.limits, &self.delivery);
+        Ok(BusSettings {
+            open: self.directory.open.unwrap_or(agents.is_empty()),
+            agents,
+            rates: RateSettings {
+                per_agent_per_minute: limits
+                    .per_agent_per_minute
+                    .unwrap_or(rates.per_agent_per_minute),
+                agent_burst: limits.burst.unwrap_or(rates.agent_burst),
+                per_pair_per_minute: limits
+                    .per_pair_per_minute
+                    .unwrap_or(rates.per_pair_per_minute),
+                pair_burst: limits.pair_burst.or(limits.burst).unwrap_or(rates.pair_burst),
+                urgent_per_minute: limits.urgent_per_minute.unwrap_or(rates.urgent_per_minute),
+                max_keys: rates.max_keys,
+            },
+            retry: RetryPolicy {
+                attempts: delivery.attempts.map_or(defaults.retry.attempts, NonZeroU32::get),
+                first_pause: ms(delivery.first_pause_ms, defaults.retry.first_pause),
+                longest_pause: ms(delivery.longest_pause_ms, defaults.retry.longest_pause),
+            },
+            lease: seconds(delivery.lease_seconds, defaults.lease),
+            handler_deadline: seconds(delivery.handler_deadline_seconds, defaults.handler_deadline),
+            inbox_limit: limits.inbox.unwrap_or(defaults.inbox_limit),
+            ..defaults
+        })
+    }
+}
+
+impl AgentEntry {
+    fn read(&self) -> Result<(AgentId, Profile), String> {
+        let id =
+            self.id.parse().map_err(|error| format!("[[agents]] id = {:?}: {error}", self.id))?;
+        if a2a_policy::Roster::is_reserved(&id) {
+            return Err(format!("[[agents]] id = {:?}: the name is reserved", self.id));
+        }
+        let profile = Profile {
+            role: self.role.clone(),
+            squad: self.squad.clone(),
+            tier: self.tier.clone(),
+            c_suite: self.c_suite,
+        };
+        Ok((id, profile))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<BusSettings, String> {
+        toml::from_str::<Config>(text).map_err(|e| e.to_string())?.settings()
+    }
+
+    #[test]
+    fn the_directory_is_open_until_somebody_is_listed() {
+        assert!(parse("").unwrap().open);
+        assert!(!parse("[[agents]]\nid = \"tim\"").unwrap().open);
+        assert!(parse("[directory]\nopen = true\n[[agents]]\nid = \"tim\"").unwrap().open);
+    }
+
+    #[test]
+    fn unknown_keys_and_senseless_values_are_refused() {
+        assert!(
+            parse("[limits]\nper_agent_per_minut = 5")
+                .unwrap_err()
+                .contains("per_agent_per_minute")
+        );
+        assert!(parse("[limits]\nper_agent_per_minute = 0").is_err());
+        assert!(parse("[[agents]]\nid = \"a b\"").unwrap_err().contains("agent id"));
+        assert!(parse("[[agents]]\nid = \"system\"").unwrap_err().contains("reserved"));
+    }
+}

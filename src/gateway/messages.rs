@@ -1,0 +1,40 @@
+//! `POST /bus/messages`: a message goes in, its receipt comes back.
+
+use a2a_actors::{BusSystem, Parcel};
+use a2a_policy::Caller;
+use a2a_protocol::limits::MESSAGE_BYTES;
+use actix_web::{HttpResponse, post, web};
+use futures_util::StreamExt;
+
+use super::problem::{answer, problem};
+
+#[post("/bus/messages")]
+pub(super) async fn send(body: web::Payload, bus: web::Data<BusSystem>) -> HttpResponse {
+    match read(body).await {
+        Ok(parcel) => answer(&bus.send(Caller::Local, parcel).await),
+        Err(error) => {
+            problem(actix_web::http::StatusCode::BAD_REQUEST, "bad_request", &error.to_string())
+        }
+    }
+}
+
+/// Reads no more than a message may have; the rest is counted, not kept.
+async fn read(mut body: web::Payload) -> Result<Parcel, actix_web::error::PayloadError> {
+    /// What is read of a body that is too large before the connection is given up.
+    const GIVE_UP: usize = 16 * MESSAGE_BYTES;
+    let mut bytes = Vec::new();
+    let mut total = 0;
+    while let Some(chunk) = body.next().await {
+        let chunk = chunk?;
+        total += chunk.len();
+        if total <= MESSAGE_BYTES {
+            bytes.extend_from_slice(&chunk);
+        } else if total > GIVE_UP {
+            break;
+        }
+    }
+    if total > MESSAGE_BYTES {
+        return Ok(Parcel::too_large(&bytes, total));
+    }
+    Ok(Parcel::from_json(&bytes))
+}

@@ -1,0 +1,76 @@
+//! Answers that say no: `application/problem+json` (RFC 9457) whose `code` is the outcome.
+
+use a2a_actors::InboxError;
+use a2a_protocol::{Outcome, Receipt};
+use actix_web::http::StatusCode;
+use actix_web::http::header::RETRY_AFTER;
+use actix_web::{HttpRequest, HttpResponse};
+use serde_json::{Value, json};
+
+/// The status of every outcome, in one table.
+pub(super) fn status_of(outcome: Outcome) -> StatusCode {
+    match outcome {
+        Outcome::Delivered | Outcome::Queued => StatusCode::ACCEPTED,
+        Outcome::Duplicate => StatusCode::OK,
+        Outcome::Conflict | Outcome::IllegalTransition | Outcome::CircuitOpen => {
+            StatusCode::CONFLICT
+        }
+        Outcome::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
+        Outcome::Unauthorized => StatusCode::UNAUTHORIZED,
+        Outcome::Forbidden | Outcome::NotAssignee => StatusCode::FORBIDDEN,
+        Outcome::UnknownRecipient | Outcome::UnknownTask => StatusCode::NOT_FOUND,
+        Outcome::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+        Outcome::QueueFull | Outcome::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+/// The receipt as it is, or as a problem when the message was not accepted.
+pub(super) fn answer(receipt: &Receipt) -> HttpResponse {
+    let status = status_of(receipt.outcome);
+    if status.is_success() {
+        return HttpResponse::build(status).json(receipt);
+    }
+    let mut body = json!(receipt);
+    body["type"] = json!("about:blank");
+    body["title"] = json!(receipt.outcome.as_str().replace('_', " "));
+    body["status"] = json!(status.as_u16());
+    body["detail"] = json!(receipt.reason);
+    body["code"] = json!(receipt.outcome);
+    let mut response = HttpResponse::build(status);
+    if let Some(wait) = receipt.retry_after_ms {
+        response.insert_header((RETRY_AFTER, wait.div_ceil(1_000).to_string()));
+    }
+    problem_body(response, &body)
+}
+
+/// A problem that is not about a message.
+pub(super) fn problem(status: StatusCode, code: &str, detail: &str) -> HttpResponse {
+    let body = json!({
+        "type": "about:blank",
+        "title": status.canonical_reason().unwrap_or("problem"),
+        "status": status.as_u16(),
+        "detail": detail,
+        "code": code,
+    });
+    problem_body(HttpResponse::build(status), &body)
+}
+
+fn problem_body(mut response: actix_web::HttpResponseBuilder, body: &Value) -> HttpResponse {
+    response.content_type("application/problem+json").body(body.to_string())
+}
+
+pub(super) fn inbox_problem(error: InboxError) -> HttpResponse {
+    let (status, code) = match error {
+        InboxError::NoSuchAgent => (StatusCode::NOT_FOUND, "unknown_recipient"),
+        InboxError::NotTaken => (StatusCode::NOT_FOUND, "not_taken"),
+        InboxError::Closed | InboxError::NotDurable => {
+            (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+        }
+    };
+    problem(status, code, &error.to_string())
+}
+
+pub(super) async fn no_such_place(request: HttpRequest) -> HttpResponse {
+    let detail = format!("There is nothing at {} {}.", request.method(), request.path());
+    problem(StatusCode::NOT_FOUND, "not_found", &detail)
+}

@@ -1,0 +1,181 @@
+//! What an agent's author uses: a bus, agents attached to it, messages sent and handled.
+
+mod agent;
+mod handler;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2a_actors::{
+    AgentView, BusSettings, BusSystem, BusThread, DeadLetterView, StartError, Stopped,
+};
+use a2a_protocol::{AgentId, BadAgentId};
+use a2a_store::{Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport};
+
+pub use agent::Agent;
+pub use handler::{Answer, Handler};
+
+/// A running bus in this process.
+///
+/// Clones are handles to the same bus. It runs until [`Bus::stop`].
+#[derive(Clone)]
+pub struct Bus {
+    system: BusSystem,
+    thread: Arc<Mutex<Option<BusThread>>>,
+    report: Arc<RecoveryReport>,
+}
+
+/// The bus could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenBusError {
+    /// Its journal.
+    #[error("cannot open the journal: {0}")]
+    Journal(#[from] OpenError),
+    /// Its threads.
+    #[error(transparent)]
+    Start(#[from] StartError),
+}
+
+/// An agent could not be attached.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// Its name is none.
+    #[error("`{name}`: {source}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        source: BadAgentId,
+    },
+    /// The bus does not take it.
+    #[error("`{agent}` cannot join: {source}")]
+    Refused {
+        /// The agent.
+        agent: AgentId,
+        /// Why.
+        source: a2a_actors::InboxError,
+    },
+}
+
+/// Says how a bus is to run.
+#[derive(Default)]
+pub struct BusBuilder {
+    settings: BusSettings,
+    state_dir: Option<PathBuf>,
+    in_memory: bool,
+}
+
+/// How long handlers may go on when the bus stops.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
+
+impl BusBuilder {
+    /// Where the journal is kept; `.openclaw` in the current folder otherwise.
+    #[must_use]
+    pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.state_dir = Some(folder.into());
+        self
+    }
+
+    /// Keeps nothing: for tests and throw-away buses.
+    #[must_use]
+    pub fn in_memory(mut self) -> Self {
+        self.in_memory = true;
+        self
+    }
+
+    /// Limits, deadlines and everything else that can be set.
+    #[must_use]
+    pub fn settings(mut self, settings: BusSettings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Opens the journal, recovers what is in it and starts the bus.
+    ///
+    /// # Errors
+    /// When the journal cannot be opened, or another process has it open.
+    pub fn start(self) -> Result<Bus, OpenBusError> {
+        let (journal, recovered): (Box<dyn Commit>, Recovered) = if self.in_memory {
+            (Box::new(MemoryJournal::new()), Recovered { next_seq: 1, ..Recovered::default() })
+        } else {
+            let folder = self.state_dir.unwrap_or_else(|| ".openclaw".into());
+            let (journal, recovered) = Journal::open(&Options::new(folder))?;
+            (Box::new(journal), recovered)
+        };
+        let report = Arc::new(recovered.report.clone());
+        let (system, thread) = BusSystem::start(self.settings, journal, recovered)?;
+        Ok(Bus { system, thread: Arc::new(Mutex::new(Some(thread))), report })
+    }
+}
+
+impl Bus {
+    /// A bus with the default settings, to be changed and started.
+    #[must_use]
+    pub fn builder() -> BusBuilder {
+        BusBuilder::default()
+    }
+
+    /// Brings an agent in: from now on `handler` gets its messages, one at a time.
+    ///
+    /// A second handler under the same name is a second session: conversations stay with
+    /// the session they began with, new ones go to the one with less to do.
+    ///
+    /// # Errors
+    /// When the name is none, reserved, or not listed in a closed directory.
+    pub async fn attach(&self, name: &str, handler: impl Handler) -> Result<Agent, AttachError> {
+        let bad_name = |source| AttachError::BadName { name: name.to_owned(), source };
+        let id: AgentId = name.parse().map_err(bad_name)?;
+        let runtime = handler::runtime(handler, id.clone(), self.system.clone());
+        let attached = self.system.attach(id.clone(), runtime).await;
+        let desk = attached.map_err(|source| AttachError::Refused { agent: id.clone(), source })?;
+        Ok(Agent::new(id, desk, self.system.clone()))
+    }
+
+    /// Everyone the bus knows.
+    pub async fn agents(&self) -> Vec<AgentView> {
+        self.system.agents().await
+    }
+
+    /// Messages that were given up after their last attempt.
+    pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
+        self.system.dead_letters().await
+    }
+
+    /// Sends a dead letter again; `false` when there is none.
+    pub async fn retry_dead_letter(&self, letter: &DeadLetterView) -> bool {
+        self.system.retry_dead_letter(letter.seq, letter.agent_id.clone()).await
+    }
+
+    /// Throws a dead letter away; `false` when there is none.
+    pub async fn drop_dead_letter(&self, letter: &DeadLetterView) -> bool {
+        self.system.drop_dead_letter(letter.seq, letter.agent_id.clone()).await
+    }
+
+    /// What was found and repaired when the journal was opened.
+    #[must_use]
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// Stops the bus: no new work, handlers may finish for ten seconds, everything is written.
+    pub async fn stop(&self) -> Stopped {
+        self.stop_within(STOP_DEADLINE).await
+    }
+
+    /// Stops the bus, giving handlers until `deadline`.
+    pub async fn stop_within(&self, deadline: Duration) -> Stopped {
+        let stopped = self.system.stop(deadline).await;
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        stopped
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn system(&self) -> &BusSystem {
+        &self.system
+    }
+}

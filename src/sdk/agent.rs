@@ -1,0 +1,85 @@
+//! An agent's own handle: it sends under its name and no other.
+
+use a2a_actors::{BusSystem, Parcel};
+use a2a_policy::Caller;
+use a2a_protocol::{
+    AgentId, Body, CorrelationId, Envelope, MessageId, Priority, Protocol, Receipt, Recipient,
+    Sender,
+};
+
+/// An agent that is attached to a bus. Cheap to clone.
+#[derive(Clone)]
+pub struct Agent {
+    id: AgentId,
+    desk: u64,
+    system: BusSystem,
+}
+
+impl Agent {
+    pub(super) fn new(id: AgentId, desk: u64, system: BusSystem) -> Self {
+        Self { id, desk, system }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &AgentId {
+        &self.id
+    }
+
+    /// A new message of this agent that begins a conversation.
+    ///
+    /// Sender, ids and time are filled in; change priority or correlation before sending.
+    #[must_use]
+    pub fn compose(&self, to: Option<&AgentId>, body: impl Into<Body>) -> Envelope {
+        compose(&self.id, to, new_correlation(), body.into())
+    }
+
+    /// A message of this agent in the conversation of one it got, to its sender.
+    #[must_use]
+    pub fn reply(&self, to: &a2a_actors::Letter, body: impl Into<Body>) -> Envelope {
+        compose(&self.id, Some(&to.sender), to.message.correlation_id, body.into())
+    }
+
+    /// Sends a message and waits until it is on disk, or refused.
+    pub async fn send(&self, message: Envelope) -> Receipt {
+        self.system.send(Caller::Agent(self.id.clone()), Parcel::from_message(message)).await
+    }
+
+    /// Sends a message that is JSON text.
+    pub async fn send_json(&self, json: &[u8]) -> Receipt {
+        self.system.send(Caller::Agent(self.id.clone()), Parcel::from_json(json)).await
+    }
+
+    /// Ends this session; messages wait until the agent attaches again.
+    pub fn detach(self) {
+        self.system.detach(self.id, self.desk);
+    }
+}
+
+pub(super) fn compose(
+    from: &AgentId,
+    to: Option<&AgentId>,
+    conversation: CorrelationId,
+    body: Body,
+) -> Envelope {
+    Envelope {
+        protocol: Protocol::V1,
+        message_id: new_message_id(),
+        timestamp: chrono::Utc::now().into(),
+        from: Sender { agent_id: from.clone(), role: None, session_key: None },
+        to: to.map(|agent| Recipient { agent_id: agent.clone(), role: None }),
+        priority: Priority::Normal,
+        correlation_id: conversation,
+        body,
+    }
+}
+
+fn new_message_id() -> MessageId {
+    MessageId::try_from(uuid::Uuid::now_v7())
+        .unwrap_or_else(|_| unreachable!("now_v7 is version 7"))
+}
+
+fn new_correlation() -> CorrelationId {
+    CorrelationId::try_from(uuid::Uuid::now_v7())
+        .unwrap_or_else(|_| unreachable!("now_v7 is version 7"))
+}
