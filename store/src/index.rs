@@ -7,13 +7,13 @@
 use std::collections::VecDeque;
 use std::fs::{File, TryLockError};
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::batch::entries;
 use crate::block::{Block, Builder, Meta};
-use crate::hash::Head;
 use crate::{ReadError, Seen};
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
@@ -64,13 +64,15 @@ impl Index {
     /// Opens the index and lists the messages its blocks hold.
     pub fn open(path: &Path) -> Result<(Self, Vec<Seen>), IndexError> {
         wait_for_lock(path)?;
-        let db = sled::Config::new()
+        let config = sled::Config::new()
             .path(path)
             .cache_capacity(CACHE_BYTES)
             .mode(sled::Mode::HighThroughput)
             // Flushed where the journal says so; losing the newest blocks costs nothing.
-            .flush_every_ms(None)
-            .open()?;
+            .flush_every_ms(None);
+        // On some damage sled panics instead of saying so.
+        let db =
+            catch_unwind(AssertUnwindSafe(|| config.open())).map_err(|_| IndexError::Damaged)??;
         let index = Self {
             blocks: db.open_tree("blocks")?,
             metas: db.open_tree("metas")?,
@@ -207,11 +209,6 @@ impl Index {
         self.control.insert(CHECKPOINT, value)?;
         self.db.flush()?;
         Ok(())
-    }
-
-    /// Whether the log still holds, at the place the index ends, the line the index ends with.
-    pub fn fits(&self, hash_at: impl Fn(&Meta) -> Option<Head>) -> bool {
-        self.last().is_none_or(|meta| hash_at(&meta) == Some(meta.last))
     }
 }
 

@@ -142,7 +142,35 @@ pub(crate) struct Opened {
 /// Recovers the log in `dir` and the index at `index_path`.
 pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<Opened, OpenError> {
     let mut report = RecoveryReport::default();
-    let (index, mut seen) = open_index(dir, index_path, &mut report)?;
+    match attempt(dir, index_path, disk, &mut report) {
+        Err(OpenError::Read(ReadError::Damaged { .. })) => {}
+        done => return done,
+    }
+    // Set aside, not deleted: the index may be the last copy of lines whose files are gone.
+    let aside = unused(|n| index_path.with_file_name(format!("a2a-journal.unfit-{}{n}", stamp())));
+    tracing::error!(aside = %aside.display(), "the index does not fit the log; building a new one");
+    fs::rename(index_path, &aside)?;
+    report.index_set_aside = Some(aside);
+    attempt(dir, index_path, disk, &mut report)
+}
+
+/// One try; an index that is damaged or belongs to another log is [`ReadError::Damaged`].
+fn attempt(
+    dir: &Path,
+    index_path: &Path,
+    disk: &dyn Disk,
+    report: &mut RecoveryReport,
+) -> Result<Opened, OpenError> {
+    let (index, mut seen) = Index::open(index_path).map_err(|error| match error {
+        IndexError::Locked => OpenError::Locked { path: index_path.to_owned() },
+        IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
+        IndexError::Io(source) => source.into(),
+    })?;
+    if let Some(meta) = index.last()
+        && !ends_with(dir, meta.last, meta.end)
+    {
+        return Err(ReadError::Damaged { block: meta.first }.into());
+    }
     let checkpoint = index.checkpoint().map_err(io::Error::from)?;
     let checkpoint = checkpoint.and_then(|value| checkpoint::unpack(&value)).filter(|checkpoint| {
         checkpoint.head.seq <= index.last_seq() && ends_with(dir, checkpoint.head, checkpoint.at)
@@ -164,44 +192,14 @@ pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<
         report.torn_file = Some(cut_off(dir, &torn, disk)?);
     }
     let head = scanned.head.map_or(Head::START, |(head, _)| head);
+    let recovered = remember(&index, head, &state, seen, report.clone())?;
     if let Some((head, at)) = scanned.head
         && scanned.lines > 0
     {
         // The next start shall not pay for this again.
         index.set_checkpoint(checkpoint::pack(head, at, &state)?.value)?;
     }
-    let recovered = remember(&index, head, &state, seen, report)?;
     Ok(Opened { index, head, state, recovered })
-}
-
-/// Opens the index; one that is damaged or belongs to another log is set aside, not deleted.
-fn open_index(
-    dir: &Path,
-    path: &Path,
-    report: &mut RecoveryReport,
-) -> Result<(Index, Vec<Seen>), OpenError> {
-    match Index::open(path) {
-        Ok((index, seen))
-            if index.fits(|meta| ends_with(dir, meta.last, meta.end).then_some(meta.last)) =>
-        {
-            return Ok((index, seen));
-        }
-        Ok(_) | Err(IndexError::Damaged) => {}
-        Err(IndexError::Locked) => return Err(OpenError::Locked { path: path.to_owned() }),
-        Err(IndexError::Io(source)) => return Err(source.into()),
-    }
-    let aside = unused(|n| path.with_file_name(format!("a2a-journal.unfit-{}{n}", stamp())));
-    tracing::error!(aside = %aside.display(), "the index does not fit the log; building a new one");
-    fs::rename(path, &aside)?;
-    report.index_set_aside = Some(aside);
-    match Index::open(path) {
-        Ok(opened) => Ok(opened),
-        Err(IndexError::Locked) => Err(OpenError::Locked { path: path.to_owned() }),
-        Err(IndexError::Io(source)) => Err(source.into()),
-        Err(IndexError::Damaged) => {
-            Err(io::Error::new(io::ErrorKind::InvalidData, "a new index is damaged").into())
-        }
-    }
 }
 
 /// Folds lines, and gives the index those it lacks.
