@@ -1,9 +1,9 @@
-//! A committed batch in memory: its bytes, where each line lies, and where in the log it stands.
+//! A committed batch: where each of its lines lies, and where in the log it stands.
 
 use chrono::NaiveDate;
 
 use crate::Seen;
-use crate::decode::{decode, glance};
+use crate::decode::glance;
 
 /// A place in the log: a day file and a byte in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,24 +50,10 @@ pub(crate) fn entries(bytes: &[u8]) -> Vec<Entry> {
     found
 }
 
-/// A committed batch.
+/// A committed batch: everything about it but its bytes.
 #[derive(Debug)]
 pub(crate) struct Batch {
     pub at: LogPos,
-    pub bytes: Box<[u8]>,
     pub entries: Vec<Entry>,
     pub seen: Vec<Seen>,
-}
-
-impl Batch {
-    /// The batch as read back from the log.
-    pub fn parse(at: LogPos, bytes: Vec<u8>) -> Self {
-        let entries = entries(&bytes);
-        let seen = entries
-            .iter()
-            .filter(|entry| entry.kind == Kind::Record)
-            .filter_map(|entry| decode(entry.of(&bytes))?.seen())
-            .collect();
-        Self { at, bytes: bytes.into(), entries, seen }
-    }
 }

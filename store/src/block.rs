@@ -14,7 +14,7 @@ use crate::hash::{Hash, Head, read_seal};
 /// Lines in a full block.
 pub(crate) const LINES: usize = 512;
 /// A block is also full at this size, so that large messages do not make huge values.
-const BYTES: usize = 1 << 20;
+const BYTES: usize = 256 << 10;
 
 /// Lines gathered for one block.
 #[derive(Debug, Default)]

@@ -17,11 +17,18 @@ pub(crate) struct Checkpoint {
     pub state: State,
 }
 
-/// A checkpoint ready to be stored once the index has come as far as `seq`.
+/// A checkpoint to be stored once the index has come as far as `seq`.
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub seq: u64,
-    pub value: Vec<u8>,
+    json: Vec<u8>,
+}
+
+impl Packed {
+    /// The value to store. Compressing is left to whoever stores: the commit must not wait for it.
+    pub fn value(&self) -> std::io::Result<Vec<u8>> {
+        zstd::stream::encode_all(self.json.as_slice(), 1)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,9 +49,7 @@ pub(crate) fn pack(head: Head, at: LogPos, state: &State) -> std::io::Result<Pac
         offset: at.offset,
         state: Cow::Borrowed(state),
     };
-    let mut writer = zstd::Encoder::new(Vec::new(), 1)?;
-    serde_json::to_writer(&mut writer, &stored)?;
-    Ok(Packed { seq: head.seq, value: writer.finish()? })
+    Ok(Packed { seq: head.seq, json: serde_json::to_vec(&stored)? })
 }
 
 /// Reads a checkpoint; one that cannot be read is none, and the log is read instead.

@@ -12,6 +12,7 @@ const PREV: &[u8] = b",\"prev\":\"";
 const HASH: &[u8] = b"\",\"hash\":\"";
 const END: &[u8] = b"\"}";
 const HEX: usize = 64;
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
 /// Bytes of a line's end, from `,"prev"` to the closing brace.
 const SEAL: usize = PREV.len() + HEX + HASH.len() + HEX + END.len();
 
@@ -35,14 +36,16 @@ impl Hash {
 
     fn from_hex(text: &[u8]) -> Option<Self> {
         let mut bytes = [0; 32];
+        let mut bad = text.len() != HEX;
         for (byte, pair) in bytes.iter_mut().zip(text.as_chunks::<2>().0) {
-            *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+            let (high, low) = (VALUES[usize::from(pair[0])], VALUES[usize::from(pair[1])]);
+            bad |= (high | low) > 15;
+            *byte = high << 4 | low & 15;
         }
-        (text.len() == HEX).then_some(Self(bytes))
+        (!bad).then_some(Self(bytes))
     }
 
     fn push_hex(&self, out: &mut Vec<u8>) {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = [0; HEX];
         for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
             *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
@@ -51,14 +54,18 @@ impl Hash {
     }
 }
 
-/// Only lower case: two spellings of one hash would be two lines with one meaning.
-fn digit(c: u8) -> Option<u8> {
-    match c {
-        b'0'..=b'9' => Some(c - b'0'),
-        b'a'..=b'f' => Some(c - b'a' + 10),
-        _ => None,
+/// The value of each hex digit, 255 for anything else. Only lower case: two spellings
+/// of one hash would be two lines with one meaning. A table, since recovery reads
+/// two hashes a line.
+const VALUES: [u8; 256] = {
+    let mut values = [255; 256];
+    let mut value = 0;
+    while value < 16 {
+        values[DIGITS[value as usize] as usize] = value;
+        value += 1;
     }
-}
+    values
+};
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

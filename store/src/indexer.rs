@@ -85,7 +85,8 @@ impl Indexer {
             if stored >= ENOUGH {
                 return Ok(());
             }
-            let batch = slot.load(&self.shared.dir)?;
+            let batch = &slot.batch;
+            let bytes = slot.bytes(&self.shared.dir)?;
             let mut seen = batch.seen.iter().peekable();
             for entry in &batch.entries {
                 let seen = seen.next_if(|seen| seen.seq == entry.seq).copied();
@@ -94,7 +95,7 @@ impl Indexer {
                 }
                 let offset = batch.at.offset + entry.end as u64;
                 let end = LogPos { day: batch.at.day, offset };
-                let line = batch.bytes.get(entry.start..entry.end).unwrap_or_default();
+                let line = bytes.get(entry.start..entry.end).unwrap_or_default();
                 self.builder.push(line, entry.seq, entry.kind, seen, end);
                 if self.builder.is_full() {
                     stored += self.store_block()?;
@@ -123,6 +124,6 @@ impl Indexer {
         let indexed = tail.indexed;
         let due = tail.checkpoint.take_if(|checkpoint| checkpoint.seq <= indexed);
         drop(tail);
-        due.map_or(Ok(()), |checkpoint| self.index.set_checkpoint(checkpoint.value))
+        due.map_or(Ok(()), |checkpoint| self.index.set_checkpoint(checkpoint.value()?))
     }
 }

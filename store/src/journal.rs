@@ -215,13 +215,9 @@ impl Commit for Journal {
                 None
             });
         }
-        let batch = Batch {
-            at,
-            bytes: self.encoder.bytes.as_slice().into(),
-            entries: self.encoder.entries.clone(),
-            seen: self.encoder.seen.clone(),
-        };
-        self.shared.push(batch, head, checkpoint);
+        let batch =
+            Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
+        self.shared.push(batch, &self.encoder.bytes, head, checkpoint);
         Ok(())
     }
 

@@ -51,9 +51,8 @@ impl Commit for MemoryJournal {
         let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
         let head = self.encoder.encode(lines.head, batch)?;
         for entry in &self.encoder.entries {
-            let line = raw(entry.of(&self.encoder.bytes)).map_err(|error| CommitError::Io {
-                doing: "encoding a line",
-                source: std::io::Error::other(error),
+            let line = raw(entry.of(&self.encoder.bytes).to_vec()).map_err(|error| {
+                CommitError::Io { doing: "encoding a line", source: std::io::Error::other(error) }
             })?;
             match entry.kind {
                 Kind::Record => lines.records.push((entry.seq, line)),

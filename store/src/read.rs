@@ -74,8 +74,8 @@ impl From<sled::Error> for ReadError {
 }
 
 /// A line as raw JSON. Lines in the journal were checked when they were written or recovered.
-pub(crate) fn raw(line: &[u8]) -> Result<Box<RawValue>, ReadError> {
-    let text = String::from_utf8(line.to_vec())
+pub(crate) fn raw(line: Vec<u8>) -> Result<Box<RawValue>, ReadError> {
+    let text = String::from_utf8(line)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     RawValue::from_string(text).map_err(|error| ReadError::Io(error.into()))
 }

@@ -4,14 +4,15 @@
 //! for the other way round it could be missed in between.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::batch::{Batch, Entry, Kind};
+use crate::batch::{Entry, Kind};
 use crate::index::Index;
 use crate::read::{MAX_PAGE, raw};
-use crate::tail::Shared;
+use crate::tail::{Shared, Slot};
 use crate::{Head, Page, Read, ReadError, StoredRecord};
 
 /// Reads while the journal writes.
@@ -23,54 +24,57 @@ pub(crate) struct Reader {
 type Events = BTreeMap<u64, BTreeMap<u64, Box<RawValue>>>;
 
 /// What both sides held at one moment.
-struct View {
-    tail: Vec<Arc<Batch>>,
+struct View<'a> {
+    tail: Vec<Slot>,
     index: Arc<Index>,
+    dir: &'a Path,
 }
 
 impl Reader {
-    fn view(&self) -> Result<View, ReadError> {
-        let slots = self.shared.tail().slots.clone();
-        let mut tail = Vec::with_capacity(slots.len());
-        for slot in &slots {
-            tail.push(slot.load(&self.shared.dir)?);
-        }
-        Ok(View { tail, index: self.shared.index().ok_or(ReadError::Closed)? })
+    fn view(&self) -> Result<View<'_>, ReadError> {
+        let tail = self.shared.tail().slots.iter().cloned().collect();
+        let index = self.shared.index().ok_or(ReadError::Closed)?;
+        Ok(View { tail, index, dir: &self.shared.dir })
     }
 }
 
-impl View {
+impl View<'_> {
     /// The first line of the tail; everything below it is in sled.
     fn tail_start(&self) -> u64 {
-        self.tail.iter().find_map(|batch| batch.entries.first()).map_or(u64::MAX, |entry| entry.seq)
+        let first = self.tail.first().and_then(|slot| slot.batch.entries.first());
+        first.map_or(u64::MAX, |entry| entry.seq)
     }
 
     fn line(&self, seq: u64) -> Result<Option<Box<RawValue>>, ReadError> {
         let is_it = |entry: &&Entry| entry.seq == seq && entry.kind == Kind::Record;
         if seq >= self.tail_start() {
-            let found = self.tail.iter().find_map(|batch| {
-                batch.entries.iter().find(is_it).map(|entry| entry.of(&batch.bytes))
-            });
-            return found.map(raw).transpose();
+            for slot in &self.tail {
+                if let Some(entry) = slot.batch.entries.iter().find(is_it) {
+                    return raw(slot.line(entry, self.dir)?).map(Some);
+                }
+            }
+            return Ok(None);
         }
         let Some(meta) = self.index.block_of(seq) else { return Ok(None) };
         let block = self.index.block(meta.first)?;
-        block.line(seq).filter(is_it).map(|entry| raw(entry.of(&block.bytes))).transpose()
+        block.line(seq).filter(is_it).map(|entry| raw(entry.of(&block.bytes).to_vec())).transpose()
     }
 
     /// Up to `limit` records below `before`, newest first.
     fn records(&self, before: u64, limit: usize) -> Result<Vec<(u64, Box<RawValue>)>, ReadError> {
         let mut found = Vec::new();
         let mut below = before;
-        for batch in self.tail.iter().rev() {
-            take_records(&batch.entries, &batch.bytes, &mut below, limit, &mut found)?;
+        for slot in self.tail.iter().rev() {
+            let line = |entry: &Entry| Ok(slot.line(entry, self.dir)?);
+            take_records(&slot.batch.entries, line, &mut below, limit, &mut found)?;
         }
         below = below.min(self.tail_start());
         while found.len() < limit
             && let Some(meta) = self.index.block_below(below)
         {
             let block = self.index.block(meta.first)?;
-            take_records(&block.entries, &block.bytes, &mut below, limit, &mut found)?;
+            let line = |entry: &Entry| Ok(entry.of(&block.bytes).to_vec());
+            take_records(&block.entries, line, &mut below, limit, &mut found)?;
             below = below.min(meta.first);
         }
         Ok(found)
@@ -87,10 +91,12 @@ impl View {
         }
         for first in blocks {
             let block = self.index.block(first)?;
-            take_events(&block.entries, &block.bytes, of, &mut events)?;
+            let line = |entry: &Entry| Ok(entry.of(&block.bytes).to_vec());
+            take_events(&block.entries, line, of, &mut events)?;
         }
-        for batch in &self.tail {
-            take_events(&batch.entries, &batch.bytes, of, &mut events)?;
+        for slot in &self.tail {
+            let line = |entry: &Entry| Ok(slot.line(entry, self.dir)?);
+            take_events(&slot.batch.entries, line, of, &mut events)?;
         }
         Ok(events)
     }
@@ -109,14 +115,14 @@ impl View {
 
 fn take_records(
     entries: &[Entry],
-    bytes: &[u8],
+    line: impl Fn(&Entry) -> Result<Vec<u8>, ReadError>,
     below: &mut u64,
     limit: usize,
     found: &mut Vec<(u64, Box<RawValue>)>,
 ) -> Result<(), ReadError> {
     for entry in entries.iter().rev() {
         if found.len() < limit && entry.seq < *below && entry.kind == Kind::Record {
-            found.push((entry.seq, raw(entry.of(bytes))?));
+            found.push((entry.seq, raw(line(entry)?)?));
             *below = entry.seq;
         }
     }
@@ -125,7 +131,7 @@ fn take_records(
 
 fn take_events(
     entries: &[Entry],
-    bytes: &[u8],
+    line: impl Fn(&Entry) -> Result<Vec<u8>, ReadError>,
     of: &BTreeSet<u64>,
     events: &mut Events,
 ) -> Result<(), ReadError> {
@@ -133,7 +139,7 @@ fn take_events(
         if let Kind::EventOf(seq) = entry.kind
             && of.contains(&seq)
         {
-            events.entry(seq).or_default().insert(entry.seq, raw(entry.of(bytes))?);
+            events.entry(seq).or_default().insert(entry.seq, raw(line(entry)?)?);
         }
     }
     Ok(())

@@ -197,7 +197,7 @@ fn attempt(
         && scanned.lines > 0
     {
         // The next start shall not pay for this again.
-        index.set_checkpoint(checkpoint::pack(head, at, &state)?.value)?;
+        index.set_checkpoint(checkpoint::pack(head, at, &state)?.value()?)?;
     }
     Ok(Opened { index, head, state, recovered })
 }

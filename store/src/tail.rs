@@ -3,7 +3,7 @@
 //! It is both what readers see before the indexer has caught up and the queue the
 //! indexer works from. The committing side only ever adds to it: when the indexer
 //! falls behind and the bytes held grow past their limit, the oldest batches forget
-//! their bytes and keep only their place in the log, from where they are read again.
+//! their bytes and keep only where their lines lie in the log, to read them from there.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-use crate::batch::{Batch, LogPos};
+use crate::batch::{Batch, Entry};
 use crate::checkpoint::Packed;
 use crate::hash::Head;
 use crate::index::Index;
@@ -56,9 +56,10 @@ impl Shared {
     }
 
     /// Adds a committed batch, and a checkpoint if one is due.
-    pub fn push(&self, batch: Batch, head: Head, checkpoint: Option<Packed>) {
+    pub fn push(&self, batch: Batch, bytes: &[u8], head: Head, checkpoint: Option<Packed>) {
+        let bytes: Arc<[u8]> = bytes.into();
         let mut tail = self.tail();
-        tail.push(batch, head, self.held_limit);
+        tail.push(batch, bytes, head, self.held_limit);
         if checkpoint.is_some() {
             tail.checkpoint = checkpoint;
         }
@@ -97,20 +98,16 @@ impl Tail {
         self.lines >= crate::block::LINES || self.checkpoint.is_some() || self.stop.is_some()
     }
 
-    fn push(&mut self, batch: Batch, head: Head, held_limit: usize) {
+    fn push(&mut self, batch: Batch, bytes: Arc<[u8]>, head: Head, held_limit: usize) {
         self.head = head;
         self.lines += batch.entries.len();
-        self.held += batch.bytes.len();
-        self.slots.push_back(Slot {
-            last: head.seq,
-            at: batch.at,
-            len: batch.bytes.len(),
-            batch: Some(Arc::new(batch)),
-        });
+        self.held += bytes.len();
+        let slot = Slot { batch: Arc::new(batch), len: bytes.len(), bytes: Some(bytes) };
+        self.slots.push_back(slot);
         while self.held > held_limit
             && let Some(slot) = self.slots.get_mut(self.forgotten)
         {
-            slot.batch = None;
+            slot.bytes = None;
             self.held -= slot.len;
             self.forgotten += 1;
         }
@@ -121,9 +118,9 @@ impl Tail {
         self.indexed = last;
         self.lines = self.lines.saturating_sub(lines);
         while let Some(slot) = self.slots.front()
-            && slot.last <= last
+            && slot.last() <= last
         {
-            match &slot.batch {
+            match &slot.bytes {
                 Some(_) => self.held -= slot.len,
                 None => self.forgotten -= 1,
             }
@@ -132,23 +129,40 @@ impl Tail {
     }
 }
 
-/// One batch, in memory or only by its place.
+/// One batch; its bytes are in memory or only in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
-    pub last: u64,
-    at: LogPos,
+    pub batch: Arc<Batch>,
     len: usize,
-    batch: Option<Arc<Batch>>,
+    bytes: Option<Arc<[u8]>>,
 }
 
 impl Slot {
-    /// The batch, from the log if its bytes were forgotten.
-    pub fn load(&self, dir: &Path) -> io::Result<Arc<Batch>> {
-        if let Some(batch) = &self.batch {
-            return Ok(Arc::clone(batch));
+    fn last(&self) -> u64 {
+        self.batch.entries.last().map_or(0, |entry| entry.seq)
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self, dir: &Path) -> io::Result<Arc<[u8]>> {
+        match &self.bytes {
+            Some(bytes) => Ok(Arc::clone(bytes)),
+            None => Ok(self.read(dir, 0, self.len)?.into()),
         }
-        let mut bytes = vec![0; self.len];
-        File::open(day_file(dir, self.at.day))?.read_exact_at(&mut bytes, self.at.offset)?;
-        Ok(Arc::new(Batch::parse(self.at, bytes)))
+    }
+
+    /// One of its lines, without the newline. Only that line is read: a reader must not
+    /// bring back into memory all that was forgotten.
+    pub fn line(&self, entry: &Entry, dir: &Path) -> io::Result<Vec<u8>> {
+        if let Some(bytes) = &self.bytes {
+            return Ok(entry.of(bytes).to_vec());
+        }
+        self.read(dir, entry.start, entry.end.saturating_sub(entry.start + 1))
+    }
+
+    fn read(&self, dir: &Path, start: usize, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let file = File::open(day_file(dir, self.batch.at.day))?;
+        file.read_exact_at(&mut bytes, self.batch.at.offset + start as u64)?;
+        Ok(bytes)
     }
 }
