@@ -1,0 +1,185 @@
+//! Blocks: up to 512 lines that sled holds as one value, and the metadata beside each.
+//!
+//! sled costs about the same for every key, whatever its size, so lines are paid for
+//! by the block.
+
+use std::collections::BTreeSet;
+
+use chrono::{Datelike, NaiveDate};
+
+use crate::Seen;
+use crate::batch::{Entry, Kind, LogPos};
+use crate::hash::{Hash, Head, read_seal};
+
+/// Lines in a full block.
+pub(crate) const LINES: usize = 512;
+/// A block is also full at this size, so that large messages do not make huge values.
+const BYTES: usize = 256 << 10;
+
+/// Lines gathered for one block.
+#[derive(Debug, Default)]
+pub(crate) struct Builder {
+    pub bytes: Vec<u8>,
+    pub seen: Vec<Seen>,
+    /// The records that events in this block belong to.
+    pub of: BTreeSet<u64>,
+    first: u64,
+    last: u64,
+    lines: u32,
+    records: u32,
+    end: Option<LogPos>,
+}
+
+impl Builder {
+    pub fn is_empty(&self) -> bool {
+        self.lines == 0
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.lines as usize >= LINES || self.bytes.len() >= BYTES
+    }
+
+    pub fn lines(&self) -> usize {
+        self.lines as usize
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.seen.clear();
+        self.of.clear();
+        self.lines = 0;
+        self.records = 0;
+        self.end = None;
+    }
+
+    /// Adds a line (with its newline) that ends at `end` in the log.
+    pub fn push(&mut self, line: &[u8], seq: u64, kind: Kind, seen: Option<Seen>, end: LogPos) {
+        if self.is_empty() {
+            self.first = seq;
+        }
+        self.bytes.extend_from_slice(line);
+        self.seen.extend(seen);
+        match kind {
+            Kind::Record => self.records += 1,
+            Kind::EventOf(of) => drop(self.of.insert(of)),
+            Kind::Event => {}
+        }
+        self.last = seq;
+        self.lines += 1;
+        self.end = Some(end);
+    }
+
+    /// The metadata of what was gathered; `None` when that is nothing.
+    pub fn meta(&self, before: u64) -> Option<Meta> {
+        let line = self.bytes.strip_suffix(b"\n")?;
+        let hash = read_seal(line)?.hash;
+        let (first, lines, records) = (self.first, self.lines, self.records);
+        let end = self.end?;
+        Some(Meta { first, before, last: Head { seq: self.last, hash }, lines, records, end })
+    }
+}
+
+/// What is known of a block without opening it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// Its first line.
+    pub first: u64,
+    /// The last line of the block before it: blocks form a chain, so a lost one is noticed.
+    pub before: u64,
+    pub last: Head,
+    pub lines: u32,
+    pub records: u32,
+    /// Where in the log its last line ends.
+    pub end: LogPos,
+}
+
+impl Meta {
+    pub fn write(&self, seen: &[Seen]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(72 + seen.len() * Seen::SIZE);
+        out.extend_from_slice(&self.before.to_be_bytes());
+        out.extend_from_slice(&self.last.seq.to_be_bytes());
+        out.extend_from_slice(self.last.hash.as_bytes());
+        out.extend_from_slice(&self.lines.to_be_bytes());
+        out.extend_from_slice(&self.records.to_be_bytes());
+        out.extend_from_slice(&self.end.day.num_days_from_ce().to_be_bytes());
+        out.extend_from_slice(&self.end.offset.to_be_bytes());
+        for entry in seen {
+            entry.push(&mut out);
+        }
+        out
+    }
+
+    /// Reads metadata and adds the accepted messages to `seen`.
+    pub fn read(key: &[u8], value: &[u8], seen: &mut Vec<Seen>) -> Option<Self> {
+        let mut rest = value;
+        let meta = Self {
+            first: u64::from_be_bytes(key.try_into().ok()?),
+            before: u64::from_be_bytes(take(&mut rest)?),
+            last: Head {
+                seq: u64::from_be_bytes(take(&mut rest)?),
+                hash: Hash::from_bytes(take(&mut rest)?),
+            },
+            lines: u32::from_be_bytes(take(&mut rest)?),
+            records: u32::from_be_bytes(take(&mut rest)?),
+            end: LogPos {
+                day: NaiveDate::from_num_days_from_ce_opt(i32::from_be_bytes(take(&mut rest)?))?,
+                offset: u64::from_be_bytes(take(&mut rest)?),
+            },
+        };
+        let (entries, rest) = rest.as_chunks();
+        for entry in entries {
+            seen.push(Seen::read(entry)?);
+        }
+        rest.is_empty().then_some(meta)
+    }
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (head, tail) = rest.split_first_chunk()?;
+    *rest = tail;
+    Some(*head)
+}
+
+/// An opened block: its lines, and where each lies.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub bytes: Vec<u8>,
+    pub entries: Vec<Entry>,
+}
+
+impl Block {
+    pub fn line(&self, seq: u64) -> Option<&Entry> {
+        let at = self.entries.binary_search_by_key(&seq, |entry| entry.seq).ok()?;
+        self.entries.get(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_comes_back_and_nothing_shorter_does() {
+        let seen = Seen {
+            message_id: "0192a4c8-7e1a-7b3c-9d4e-000000000001".parse().unwrap(),
+            fingerprint: 7,
+            seq: 512,
+        };
+        let meta = Meta {
+            first: 512,
+            before: 511,
+            last: Head { seq: 600, hash: Hash::from_bytes([3; 32]) },
+            lines: 80,
+            records: 40,
+            end: LogPos { day: NaiveDate::from_ymd_opt(2026, 2, 21).unwrap(), offset: 9_000 },
+        };
+        let value = meta.write(&[seen]);
+        let mut found = Vec::new();
+        assert_eq!(Meta::read(&512_u64.to_be_bytes(), &value, &mut found), Some(meta));
+        assert_eq!(found, [seen]);
+        for cut in 1..Seen::SIZE {
+            let value = &value[..value.len() - cut];
+            assert_eq!(Meta::read(&512_u64.to_be_bytes(), value, &mut Vec::new()), None, "{cut}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Lines to bytes, the hot path: one buffer, one pass, no value built on the way.
+//!
+//! Only strings from outside go through serde_json, which escapes what could end
+//! a string or a line. A message is copied as it came; the only bytes changed are
+//! newlines, which in valid JSON can only stand between tokens.
+
+use std::io::Write;
+
+use a2a_protocol::MessageId;
+use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
+use serde::Serialize;
+
+use crate::batch::{Entry, Kind};
+use crate::hash::{Head, seal};
+use crate::{EventLine, Line, MessageLine, Received, Seen};
+
+/// How much of bytes that are no JSON is kept.
+const RAW_KEPT: usize = 4096;
+
+/// A line's number is not above the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OutOfOrder {
+    pub seq: u64,
+    pub last: u64,
+}
+
+/// A batch as bytes, in buffers that are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Encoder {
+    pub bytes: Vec<u8>,
+    pub entries: Vec<Entry>,
+    pub seen: Vec<Seen>,
+}
+
+impl Encoder {
+    /// Replaces the buffers' content by `lines`, chained to `head`; returns the new head.
+    pub fn encode(&mut self, mut head: Head, lines: &[Line]) -> Result<Head, OutOfOrder> {
+        self.bytes.clear();
+        self.entries.clear();
+        self.seen.clear();
+        for line in lines {
+            let seq = line.seq();
+            if seq <= head.seq {
+                return Err(OutOfOrder { seq, last: head.seq });
+            }
+            let start = self.bytes.len();
+            let kind = match line {
+                Line::Message(line) => {
+                    push_message(&mut self.bytes, line);
+                    self.seen.extend(seen(line));
+                    Kind::Record
+                }
+                Line::Event(line) => {
+                    push_event(&mut self.bytes, line);
+                    line.of.map_or(Kind::Event, Kind::EventOf)
+                }
+            };
+            head = Head { seq, hash: seal(&mut self.bytes, start, head.hash) };
+            self.entries.push(Entry { seq, kind, start, end: self.bytes.len() });
+        }
+        Ok(head)
+    }
+}
+
+fn seen(line: &MessageLine) -> Option<Seen> {
+    line.outcome.is_accepted().then_some(Seen {
+        message_id: line.message_id?,
+        fingerprint: line.fingerprint?,
+        seq: line.seq,
+    })
+}
+
+fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
+    push_start(out, line.seq, line.time);
+    push_word(out, "outcome", line.outcome.as_str());
+    push_message_id(out, line.message_id);
+    if let Some(by) = &line.by {
+        push_word(out, "by", by.as_str());
+    }
+    if let Some(fingerprint) = line.fingerprint {
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, ",\"bodyHash\":\"{fingerprint:016x}\"");
+    }
+    match &line.received {
+        Received::Json(bytes) => {
+            out.extend_from_slice(b",\"message\":");
+            push_on_one_line(out, bytes);
+        }
+        Received::Raw(bytes) => {
+            let kept = &bytes[..bytes.len().min(RAW_KEPT)];
+            push_json(out, "raw", &String::from_utf8_lossy(kept));
+            push_number(out, "rawBytes", bytes.len() as u64);
+        }
+    }
+    out.extend_from_slice(b",\"recipients\":[");
+    for (i, recipient) in line.recipients.iter().enumerate() {
+        out.extend_from_slice(if i == 0 { b"{" } else { b",{" });
+        out.extend_from_slice(b"\"agentId\":\"");
+        out.extend_from_slice(recipient.agent_id.as_str().as_bytes());
+        out.extend_from_slice(b"\",\"outcome\":\"");
+        out.extend_from_slice(recipient.outcome.as_str().as_bytes());
+        out.extend_from_slice(b"\"}");
+    }
+    out.push(b']');
+    if let Some(reason) = &line.reason {
+        push_json(out, "reason", reason);
+    }
+    if let Some(retry_after_ms) = line.retry_after_ms {
+        push_number(out, "retryAfterMs", retry_after_ms);
+    }
+    if !line.errors.is_empty() {
+        push_json(out, "errors", &line.errors);
+    }
+    if line.suppressed > 0 {
+        push_number(out, "suppressed", line.suppressed);
+    }
+}
+
+fn push_event(out: &mut Vec<u8>, line: &EventLine) {
+    push_start(out, line.seq, line.time);
+    push_word(out, "event", line.event.as_str());
+    if let Some(of) = line.of {
+        push_number(out, "of", of);
+    }
+    push_message_id(out, line.message_id);
+    if let Some(agent_id) = &line.agent_id {
+        push_word(out, "agentId", agent_id.as_str());
+    }
+    if let Some(attempt) = line.attempt {
+        push_number(out, "attempt", attempt.into());
+    }
+    if let Some(reason) = &line.reason {
+        push_json(out, "reason", reason);
+    }
+}
+
+/// `{"seq":1,"time":"…"`: the beginning that [`crate::decode::glance`] relies on.
+fn push_start(out: &mut Vec<u8>, seq: u64, time: DateTime<Utc>) {
+    out.extend_from_slice(b"{\"seq\":");
+    push_decimal(out, seq);
+    out.extend_from_slice(b",\"time\":\"");
+    push_time(out, time);
+    out.push(b'"');
+}
+
+/// A key and a word that needs no escaping: from a closed set, or an agent id, whose
+/// type admits neither quotes nor backslashes.
+fn push_word(out: &mut Vec<u8>, key: &str, word: &str) {
+    push_key(out, key);
+    out.push(b'"');
+    out.extend_from_slice(word.as_bytes());
+    out.push(b'"');
+}
+
+fn push_message_id(out: &mut Vec<u8>, id: Option<MessageId>) {
+    if let Some(id) = id {
+        push_word(out, "messageId", id.as_uuid().hyphenated().encode_lower(&mut [0; 36]));
+    }
+}
+
+fn push_json<T: Serialize + ?Sized>(out: &mut Vec<u8>, key: &str, value: &T) {
+    push_key(out, key);
+    let start = out.len();
+    // Strings and violations always serialise; were it not so, the line must still be JSON.
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.truncate(start);
+        out.extend_from_slice(b"null");
+    }
+}
+
+fn push_number(out: &mut Vec<u8>, key: &str, number: u64) {
+    push_key(out, key);
+    push_decimal(out, number);
+}
+
+fn push_key(out: &mut Vec<u8>, key: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(key.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn push_decimal(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[at..]);
+        }
+    }
+}
+
+fn push_on_one_line(out: &mut Vec<u8>, json: &[u8]) {
+    debug_assert!(
+        serde_json::from_slice::<serde::de::IgnoredAny>(json).is_ok(),
+        "Received::Json holds one JSON text"
+    );
+    let start = out.len();
+    out.extend_from_slice(json);
+    if memchr::memchr2(b'\n', b'\r', json).is_some() {
+        for byte in &mut out[start..] {
+            if matches!(byte, b'\n' | b'\r') {
+                *byte = b' ';
+            }
+        }
+    }
+}
+
+/// RFC 3339 has four digits for the year; a clock beyond them is wrong anyway.
+fn with_four_digits(time: DateTime<Utc>) -> DateTime<Utc> {
+    time.clamp(
+        DateTime::UNIX_EPOCH,
+        DateTime::from_timestamp_millis(253_402_300_799_999).unwrap_or(time),
+    )
+}
+
+/// The day whose file a line of this time belongs in.
+pub(crate) fn day_of(time: DateTime<Utc>) -> NaiveDate {
+    with_four_digits(time).date_naive()
+}
+
+/// By hand: chrono's formatter costs more than hashing the line.
+fn push_time(out: &mut Vec<u8>, time: DateTime<Utc>) {
+    let time = with_four_digits(time);
+    // A leap second is written as the last millisecond before it, as it has no number of its own.
+    let ms = time.timestamp_subsec_millis().min(999);
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    for (at, width, number) in [
+        (0, 4, time.year_ce().1),
+        (5, 2, time.month()),
+        (8, 2, time.day()),
+        (11, 2, time.hour()),
+        (14, 2, time.minute()),
+        (17, 2, time.second()),
+        (20, 3, ms),
+    ] {
+        let mut number = number;
+        for digit in text[at..at + width].iter_mut().rev() {
+            *digit = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    }
+    out.extend_from_slice(&text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_utc_with_milliseconds() {
+        for (ms, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (1_771_698_600_007, "2026-02-21T18:30:00.007Z"),
+            (-1, "1970-01-01T00:00:00.000Z"),
+            (i64::MAX / 1_000_000, "2262-04-11T23:47:16.854Z"),
+            (253_402_300_800_000, "9999-12-31T23:59:59.999Z"),
+        ] {
+            let mut out = Vec::new();
+            push_time(&mut out, DateTime::from_timestamp_millis(ms).unwrap());
+            assert_eq!(String::from_utf8(out).unwrap(), text, "{ms}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_in_full() {
+        for number in [0, 7, 10, 1_234_567, u64::MAX] {
+            let mut out = Vec::new();
+            push_decimal(&mut out, number);
+            assert_eq!(String::from_utf8(out).unwrap(), number.to_string());
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The journal on disk: commit a batch, keep the state, hand the rest to the indexer.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::batch::Batch;
+use crate::encode::{Encoder, OutOfOrder, day_of};
+use crate::hash::Head;
+use crate::log::{self, Log};
+use crate::reader::Reader;
+use crate::recover::{Opened, recover};
+use crate::state::State;
+use crate::tail::{HELD_BYTES, Shared, Stop};
+use crate::{Disk, Line, Read, ReadError, RealDisk, Recovered, checkpoint, indexer};
+
+/// What the bus needs of a journal.
+pub trait Commit: Send {
+    /// Makes a batch durable, as a whole or not at all.
+    ///
+    /// # Errors
+    /// When it is not durable; see [`CommitError`] for what to do.
+    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError>;
+
+    /// Ends the journal so that the next start is quick. Later commits fail.
+    ///
+    /// # Errors
+    /// When the index could not be finished. What was committed is durable all the same.
+    fn close(&mut self) -> Result<(), CommitError>;
+
+    /// A handle to read what was committed.
+    fn reader(&self) -> Arc<dyn Read>;
+}
+
+/// Why a batch counts for nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// There is no room. The next commit may find some.
+    #[error("the disk is full")]
+    DiskFull,
+    /// The disk refused otherwise. The next commit may succeed.
+    #[error("{doing} failed")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// An earlier failure left the file in doubt; open the journal anew.
+    #[error("the journal no longer knows what is on the disk; it must be opened anew")]
+    Poisoned,
+    /// The journal was closed.
+    #[error("the journal is closed")]
+    Closed,
+    /// A line's number is not above the one before it.
+    #[error("line {seq} cannot follow line {last}")]
+    OutOfOrder {
+        /// The line's number.
+        seq: u64,
+        /// The number before it.
+        last: u64,
+    },
+}
+
+impl CommitError {
+    pub(crate) fn from_io(doing: &'static str, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
+            _ => Self::Io { doing, source },
+        }
+    }
+}
+
+impl From<OutOfOrder> for CommitError {
+    fn from(OutOfOrder { seq, last }: OutOfOrder) -> Self {
+        Self::OutOfOrder { seq, last }
+    }
+}
+
+/// Why a journal cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error(
+        "{path} is in use by another process; stop the other server, or give this one a state folder of its own with --state-dir"
+    )]
+    Locked {
+        /// The folder that is locked.
+        path: PathBuf,
+    },
+    /// The disk refused.
+    #[error("the journal cannot be opened")]
+    Io(#[from] io::Error),
+    /// What is stored cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Where a journal lives and how it behaves.
+#[derive(Clone)]
+pub struct Options {
+    /// The state folder: holds `a2a-log/` and `data/a2a-journal/`.
+    pub state_dir: PathBuf,
+    /// Lines between two checkpoints.
+    pub checkpoint_lines: u64,
+    /// Bytes of lines kept in memory for the indexer and readers before they are read
+    /// from the log instead.
+    pub tail_bytes: usize,
+    /// What the log is written with.
+    pub disk: Arc<dyn Disk>,
+}
+
+impl Options {
+    /// The defaults, in this state folder.
+    #[must_use]
+    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            state_dir: state_dir.into(),
+            checkpoint_lines: 100_000,
+            tail_bytes: HELD_BYTES,
+            disk: Arc::new(RealDisk),
+        }
+    }
+}
+
+/// The durable journal. Dropped without [`Commit::close`] it loses nothing, but the next
+/// start has more to read.
+pub struct Journal {
+    log: Log,
+    encoder: Encoder,
+    head: Head,
+    state: State,
+    checkpoint_lines: u64,
+    lines_since_checkpoint: u64,
+    shared: Arc<Shared>,
+    indexer: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Journal {
+    /// Opens or creates the journal and recovers what it remembers.
+    ///
+    /// # Errors
+    /// When another process has it open, or the disk refuses.
+    pub fn open(options: &Options) -> Result<(Self, Recovered), OpenError> {
+        let dir = options.state_dir.join(log::FOLDER);
+        let data = options.state_dir.join("data");
+        for folder in [&dir, &data] {
+            options.disk.create_dir_all(folder)?;
+        }
+        options.disk.sync_dir(&options.state_dir)?;
+        let opened = recover(&dir, &data.join("a2a-journal"), &*options.disk)?;
+        let Opened { index, head, state, recovered } = opened;
+        let newest = log::days(&dir)?.pop();
+        let log = Log::open(dir.clone(), Arc::clone(&options.disk), newest)?;
+        let shared = Arc::new(Shared::new(dir, head, index, options.tail_bytes));
+        let indexer = match shared.index() {
+            Some(index) => Some(indexer::start(Arc::clone(&shared), index)?),
+            None => None,
+        };
+        let journal = Self {
+            log,
+            encoder: Encoder::default(),
+            head,
+            state,
+            checkpoint_lines: options.checkpoint_lines,
+            lines_since_checkpoint: 0,
+            shared,
+            indexer,
+        };
+        Ok((journal, recovered))
+    }
+
+    /// A checkpoint costs as much as there is held, so it waits for as many lines at least.
+    fn checkpoint_is_due(&self) -> bool {
+        self.lines_since_checkpoint >= self.checkpoint_lines.max(self.state.len() as u64)
+    }
+
+    fn pack_checkpoint(&mut self) -> io::Result<Option<checkpoint::Packed>> {
+        let Some(at) = self.log.end() else { return Ok(None) };
+        self.lines_since_checkpoint = 0;
+        checkpoint::pack(self.head, at, &self.state).map(Some)
+    }
+
+    /// Ends the indexer and lets go of sled.
+    fn stop(&mut self, how: Stop) -> Option<io::Result<()>> {
+        let indexer = self.indexer.take()?;
+        self.shared.tail().stop = Some(how);
+        self.shared.wake.notify_one();
+        let ended = indexer.join();
+        self.shared.index.write().unwrap_or_else(PoisonError::into_inner).take();
+        Some(ended.unwrap_or_else(|_| Err(io::Error::other("the indexer panicked"))))
+    }
+}
+
+impl Commit for Journal {
+    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+        if self.indexer.is_none() {
+            return Err(CommitError::Closed);
+        }
+        // The last line's day: a batch is never split, and no file ends before a line in it.
+        let Some(last) = batch.last() else { return Ok(()) };
+        let head = self.encoder.encode(self.head, batch)?;
+        let at = self.log.append(day_of(last.time()), &self.encoder.bytes)?;
+        self.head = head;
+        for line in batch {
+            self.state.apply(line);
+        }
+        self.lines_since_checkpoint += batch.len() as u64;
+        let mut checkpoint = None;
+        if self.checkpoint_is_due() {
+            // The batch is durable whatever happens here.
+            checkpoint = self.pack_checkpoint().unwrap_or_else(|error| {
+                tracing::error!(%error, "a checkpoint could not be made");
+                None
+            });
+        }
+        let batch =
+            Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
+        self.shared.push(batch, &self.encoder.bytes, head, checkpoint);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), CommitError> {
+        if self.indexer.is_none() {
+            return Ok(());
+        }
+        let fail = |source| CommitError::Io { doing: "finishing the index", source };
+        let checkpoint = self.pack_checkpoint().map_err(fail)?;
+        if self.head.seq > 0 {
+            self.shared.tail().checkpoint = checkpoint;
+        }
+        self.stop(Stop::Finish).unwrap_or(Ok(())).map_err(fail)
+    }
+
+    fn reader(&self) -> Arc<dyn Read> {
+        Arc::new(Reader { shared: Arc::clone(&self.shared) })
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        if let Some(Err(error)) = self.stop(Stop::Abandon) {
+            tracing::error!(%error, "the indexer failed");
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The memory of the bus: a journal that is durable before anyone is answered.
+//!
+//! ```text
+//! batch of Lines ─▶ encode ─▶ log (day file, one write, one fdatasync) ─▶ committed
+//!                                 │
+//!                                 ├▶ state   what is still owed to whom (for checkpoints)
+//!                                 └▶ tail ─▶ indexer (own thread) ─▶ index (sled, blocks of lines)
+//!
+//! open:  checkpoint ─▶ scan (the log from there on) ─▶ state, index healed ─▶ Recovered
+//! read:  tail, then index ─▶ StoredRecord with its events
+//! ```
+//!
+//! The log files are the truth. They are JSON Lines whose hashes form a chain,
+//! so a person can read them and a program can prove that none was changed.
+//! sled only makes them quick to search; delete it and it is rebuilt.
+//!
+//! Everything here blocks: the caller owns the thread. Nothing here reads the
+//! clock to decide anything, knows an actor, or re-serialises a message.
+
+mod hash;
+mod line;
+mod seen;
+
+mod decode;
+mod encode;
+
+mod disk;
+mod log;
+
+mod batch;
+mod block;
+mod checkpoint;
+mod index;
+mod indexer;
+mod tail;
+
+mod state;
+
+mod recover;
+mod scan;
+
+mod journal;
+mod memory;
+mod read;
+mod reader;
+
+pub use disk::{Disk, LogFile, RealDisk};
+pub use hash::{Hash, Head};
+pub use journal::{Commit, CommitError, Journal, OpenError, Options};
+pub use line::{EventLine, Line, MessageLine, Received};
+pub use memory::MemoryJournal;
+pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
+pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
+pub use seen::Seen;

@@ -1,0 +1,96 @@
+//! What the bus writes down: a message with its outcome, or an event that followed.
+
+use std::sync::Arc;
+
+use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome, Violation};
+use chrono::{DateTime, Utc};
+
+/// The bytes somebody sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Received {
+    /// One JSON text, already parsed by the caller. The journal copies it as it is:
+    /// bytes that are no JSON belong in [`Received::Raw`].
+    Json(Arc<[u8]>),
+    /// Anything else; the journal keeps its beginning.
+    Raw(Arc<[u8]>),
+}
+
+/// The record of one attempt to send a message, accepted or refused.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MessageLine {
+    /// Number of the line, above every earlier one.
+    pub seq: u64,
+    /// When the router answered.
+    pub time: DateTime<Utc>,
+    /// What it answered.
+    pub outcome: Outcome,
+    /// The message's id, when it could be read. An accepted message must have one:
+    /// without it nobody can be owed a delivery after a restart.
+    pub message_id: Option<MessageId>,
+    /// Who sent it, when that is known. An accepted message must have a sender.
+    pub by: Option<AgentId>,
+    /// The message itself.
+    pub received: Received,
+    /// Fingerprint of the body, by which a repeat is told from a conflict.
+    pub fingerprint: Option<u64>,
+    /// Whom it went to.
+    pub recipients: Vec<RecipientOutcome>,
+    /// Why, in a sentence.
+    pub reason: Option<String>,
+    /// When trying again makes sense.
+    pub retry_after_ms: Option<u64>,
+    /// Everything wrong with an invalid message.
+    pub errors: Vec<Violation>,
+    /// How many repeats of this refusal were not written down.
+    pub suppressed: u64,
+}
+
+/// Something that happened to an accepted message, or to the bus, later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventLine {
+    /// Number of the line, above every earlier one.
+    pub seq: u64,
+    /// When it happened.
+    pub time: DateTime<Utc>,
+    /// What happened.
+    pub event: Event,
+    /// Number of the message's record.
+    pub of: Option<u64>,
+    /// The message's id.
+    pub message_id: Option<MessageId>,
+    /// The recipient it happened at, or the agent that joined.
+    pub agent_id: Option<AgentId>,
+    /// Which attempt it was, from 1.
+    pub attempt: Option<u32>,
+    /// Why, in a sentence.
+    pub reason: Option<String>,
+}
+
+/// One line of the log.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Line {
+    /// The record of a message.
+    Message(MessageLine),
+    /// An event.
+    Event(EventLine),
+}
+
+impl Line {
+    /// Number of the line.
+    #[must_use]
+    pub const fn seq(&self) -> u64 {
+        match self {
+            Self::Message(line) => line.seq,
+            Self::Event(line) => line.seq,
+        }
+    }
+
+    /// When it was written or happened.
+    #[must_use]
+    pub const fn time(&self) -> DateTime<Utc> {
+        match self {
+            Self::Message(line) => line.time,
+            Self::Event(line) => line.time,
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The day files: which there are, and how a batch gets to the end of the newest.
+//!
+//! Knows nothing of lines. A batch is on the disk as a whole when `append` returns
+//! `Ok`; after any error it counts for nothing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::NaiveDate;
+
+use crate::batch::LogPos;
+use crate::{CommitError, Disk, LogFile};
+
+/// Name of the folder of day files in the state folder.
+pub(crate) const FOLDER: &str = "a2a-log";
+
+/// The file of a day.
+pub(crate) fn day_file(dir: &Path, day: NaiveDate) -> PathBuf {
+    dir.join(format!("{}.jsonl", day.format("%Y-%m-%d")))
+}
+
+/// The days that have a file, oldest first. Other files are none of our business.
+pub(crate) fn days(dir: &Path) -> io::Result<Vec<NaiveDate>> {
+    let mut days = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        let day = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
+        let day = day.and_then(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d").ok());
+        // chrono also reads `2026-2-1`; only the name we would write is ours.
+        days.extend(day.filter(|&day| day_file(dir, day).file_name() == Some(&name)));
+    }
+    days.sort_unstable();
+    Ok(days)
+}
+
+/// The writing end of the log.
+pub(crate) struct Log {
+    dir: PathBuf,
+    disk: Arc<dyn Disk>,
+    current: Option<Current>,
+    poisoned: bool,
+}
+
+struct Current {
+    day: NaiveDate,
+    file: Box<dyn LogFile>,
+    /// Bytes that are committed; the file is never longer while nothing is being written.
+    len: u64,
+}
+
+impl Log {
+    /// Goes on writing at the end of the newest day's file, which recovery has left whole.
+    pub fn open(dir: PathBuf, disk: Arc<dyn Disk>, newest: Option<NaiveDate>) -> io::Result<Self> {
+        let mut log = Self { dir, disk, current: None, poisoned: false };
+        if let Some(day) = newest {
+            let file = log.disk.open(&day_file(&log.dir, day))?;
+            let len = file.size()?;
+            log.current = Some(Current { day, file, len });
+        }
+        Ok(log)
+    }
+
+    /// Where the next batch will stand, if it goes into the current file.
+    pub fn end(&self) -> Option<LogPos> {
+        self.current.as_ref().map(|current| LogPos { day: current.day, offset: current.len })
+    }
+
+    /// Makes a batch durable in the file of `day`, or of the newest day if that is later:
+    /// a clock that jumps back must not tear the chain's order.
+    pub fn append(&mut self, day: NaiveDate, bytes: &[u8]) -> Result<LogPos, CommitError> {
+        if self.poisoned {
+            return Err(CommitError::Poisoned);
+        }
+        match &self.current {
+            Some(current) if day <= current.day => {}
+            _ => self.turn_to(day)?,
+        }
+        let Some(current) = &mut self.current else { return Err(CommitError::Poisoned) };
+        let at = LogPos { day: current.day, offset: current.len };
+        if let Err(error) = current.file.append(bytes) {
+            // The cut must be durable too: a crash could otherwise bring refused lines back.
+            let undone = current.file.truncate(current.len).and_then(|()| current.file.sync());
+            if let Err(undo_error) = undone {
+                self.poisoned = true;
+                tracing::error!(%undo_error, "the log could not be cut back after a failed write");
+            }
+            return Err(CommitError::from_io("writing the log", error));
+        }
+        if let Err(error) = current.file.sync() {
+            // After a failed fsync nobody knows which pages reached the disk. Cutting them off
+            // is best effort: the journal is closed to commits either way.
+            self.poisoned = true;
+            if let Err(undo_error) = current.file.truncate(current.len) {
+                tracing::error!(%undo_error, "the log could not be cut back after a failed sync");
+            }
+            return Err(CommitError::from_io("syncing the log", error));
+        }
+        current.len += bytes.len() as u64;
+        Ok(at)
+    }
+
+    fn turn_to(&mut self, day: NaiveDate) -> Result<(), CommitError> {
+        let file = self
+            .disk
+            .open(&day_file(&self.dir, day))
+            .map_err(|error| CommitError::from_io("opening the day's log file", error))?;
+        let len = file
+            .size()
+            .map_err(|error| CommitError::from_io("opening the day's log file", error))?;
+        if let Err(error) = self.disk.sync_dir(&self.dir) {
+            self.poisoned = true;
+            return Err(CommitError::from_io("syncing the log folder", error));
+        }
+        self.current = Some(Current { day, file, len });
+        Ok(())
+    }
+}

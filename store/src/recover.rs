@@ -1,0 +1,335 @@
+//! From whatever a stop left behind to a journal that can go on.
+//!
+//! In order: open the index (its lock keeps a second server out before anything is
+//! touched), check that it belongs to this log, read the log from the checkpoint on,
+//! cut off a torn end, and fetch the messages that are still owed.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use a2a_protocol::{AgentId, MessageId};
+use chrono::{DateTime, Utc};
+
+use crate::block::Builder;
+use crate::checkpoint::{self, Checkpoint};
+use crate::decode::{glance, message_of};
+use crate::hash::Head;
+use crate::index::{Index, IndexError};
+use crate::scan::{Torn, ends_with, scan};
+use crate::state::State;
+use crate::{Disk, OpenError, ReadError, Seen};
+
+/// A delivery that was promised and not yet acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// Number of the message's record.
+    pub seq: u64,
+    /// The message's id.
+    pub message_id: MessageId,
+    /// To whom it is owed.
+    pub agent_id: AgentId,
+    /// Who sent it.
+    pub by: AgentId,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it was accepted.
+    pub time: DateTime<Utc>,
+    /// The message as it came; copies of one message share it.
+    pub message: Arc<[u8]>,
+}
+
+/// A delivery that was given up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// Number of the message's record.
+    pub seq: u64,
+    /// The message's id.
+    pub message_id: MessageId,
+    /// To whom it was owed.
+    pub agent_id: AgentId,
+    /// Who sent it.
+    pub by: AgentId,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it was accepted.
+    pub time: DateTime<Utc>,
+    /// The message as it came; copies of one message share it.
+    pub message: Arc<[u8]>,
+    /// Why it was given up.
+    pub reason: String,
+}
+
+/// What a journal remembers when it is opened.
+#[derive(Debug, Clone, Default)]
+pub struct Recovered {
+    /// The first number not yet used.
+    pub next_seq: u64,
+    /// What is owed, in the order it was accepted.
+    pub pending: Vec<Pending>,
+    /// What was given up, in the order it was accepted.
+    pub dead_letters: Vec<DeadLetter>,
+    /// The agents that joined.
+    pub agents: Vec<AgentId>,
+    /// The messages accepted before, oldest first.
+    pub seen: Vec<Seen>,
+    /// What recovery had to do.
+    pub report: RecoveryReport,
+}
+
+/// What recovery had to do, and what it found wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Lines read after the last checkpoint.
+    pub lines_replayed: u64,
+    /// Bytes of an unfinished write that were cut off the end of the log.
+    pub torn_bytes: u64,
+    /// Where those bytes were kept.
+    pub torn_file: Option<PathBuf>,
+    /// Damaged lines in the middle of the log, which were left as they are.
+    pub unreadable_lines: u64,
+    /// Good lines that do not follow the one before them: something is missing or was changed.
+    pub broken_links: u64,
+    /// Lines sled did not hold and was given again.
+    pub lines_indexed: u64,
+    /// Where a sled that was damaged or belongs to another log was moved.
+    pub index_set_aside: Option<PathBuf>,
+    /// Messages still owed whose bytes could not be found; they are not listed as pending.
+    pub lost_messages: u64,
+}
+
+impl fmt::Display for RecoveryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "read {} lines of the log", self.lines_replayed)?;
+        if self.lines_indexed > 0 {
+            write!(f, ", gave {} of them to the index", self.lines_indexed)?;
+        }
+        if let Some(path) = &self.torn_file {
+            let bytes = self.torn_bytes;
+            write!(
+                f,
+                ", cut off {bytes} bytes of an unfinished write (kept in {})",
+                path.display()
+            )?;
+        }
+        if let Some(path) = &self.index_set_aside {
+            write!(f, ", set an unfit index aside as {}", path.display())?;
+        }
+        for (count, what) in [
+            (self.unreadable_lines, "unreadable lines"),
+            (self.broken_links, "breaks in the chain of hashes"),
+            (self.lost_messages, "pending messages whose text is lost"),
+        ] {
+            if count > 0 {
+                write!(f, ", found {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Everything [`crate::Journal`] starts from.
+pub(crate) struct Opened {
+    pub index: Index,
+    pub head: Head,
+    pub state: State,
+    pub recovered: Recovered,
+}
+
+/// Recovers the log in `dir` and the index at `index_path`.
+pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<Opened, OpenError> {
+    let mut report = RecoveryReport::default();
+    match attempt(dir, index_path, disk, &mut report) {
+        Err(OpenError::Read(ReadError::Damaged { .. })) => {}
+        done => return done,
+    }
+    // Set aside, not deleted: the index may be the last copy of lines whose files are gone.
+    let aside = unused(|n| index_path.with_file_name(format!("a2a-journal.unfit-{}{n}", stamp())));
+    tracing::error!(aside = %aside.display(), "the index does not fit the log; building a new one");
+    fs::rename(index_path, &aside)?;
+    report.index_set_aside = Some(aside);
+    attempt(dir, index_path, disk, &mut report)
+}
+
+/// One try; an index that is damaged or belongs to another log is [`ReadError::Damaged`].
+fn attempt(
+    dir: &Path,
+    index_path: &Path,
+    disk: &dyn Disk,
+    report: &mut RecoveryReport,
+) -> Result<Opened, OpenError> {
+    let (index, mut seen) = Index::open(index_path).map_err(|error| match error {
+        IndexError::Locked => OpenError::Locked { path: index_path.to_owned() },
+        IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
+        IndexError::Io(source) => source.into(),
+    })?;
+    if let Some(meta) = index.last()
+        && !ends_with(dir, meta.last, meta.end)
+    {
+        return Err(ReadError::Damaged { block: meta.first }.into());
+    }
+    let checkpoint = index.checkpoint().map_err(io::Error::from)?;
+    let checkpoint = checkpoint.and_then(|value| checkpoint::unpack(&value)).filter(|checkpoint| {
+        checkpoint.head.seq <= index.last_seq() && ends_with(dir, checkpoint.head, checkpoint.at)
+    });
+    let (start, state) = match checkpoint {
+        Some(Checkpoint { head, at, state }) => (Some((head, at)), state),
+        None => (None, State::default()),
+    };
+    let mut heal = Heal::new(&index, state)?;
+    let scanned = scan(dir, start, |good| heal.line(good, &mut seen))?;
+    heal.store()?;
+    let Heal { state, indexed, .. } = heal;
+    report.lines_replayed = scanned.lines;
+    report.lines_indexed = indexed;
+    report.unreadable_lines = scanned.unreadable;
+    report.broken_links = scanned.broken_links;
+    if let Some(torn) = scanned.torn {
+        report.torn_bytes = torn.len;
+        report.torn_file = Some(cut_off(dir, &torn, disk)?);
+    }
+    let head = scanned.head.map_or(Head::START, |(head, _)| head);
+    let recovered = remember(&index, head, &state, seen, report.clone())?;
+    if let Some((head, at)) = scanned.head
+        && scanned.lines > 0
+    {
+        // The next start shall not pay for this again.
+        index.set_checkpoint(checkpoint::pack(head, at, &state)?.value()?)?;
+    }
+    Ok(Opened { index, head, state, recovered })
+}
+
+/// Folds lines, and gives the index those it lacks.
+struct Heal<'a> {
+    index: &'a Index,
+    after: u64,
+    state: State,
+    builder: Builder,
+    compressor: zstd::bulk::Compressor<'static>,
+    indexed: u64,
+}
+
+impl<'a> Heal<'a> {
+    fn new(index: &'a Index, state: State) -> io::Result<Self> {
+        Ok(Self {
+            index,
+            after: index.last_seq(),
+            state,
+            builder: Builder::default(),
+            compressor: zstd::bulk::Compressor::new(1)?,
+            indexed: 0,
+        })
+    }
+
+    fn line(&mut self, good: &crate::scan::Good<'_>, seen: &mut Vec<Seen>) -> io::Result<()> {
+        self.state.apply_decoded(&good.decoded);
+        let Some((seq, kind)) = glance(good.bytes).filter(|(seq, _)| *seq > self.after) else {
+            return Ok(());
+        };
+        let accepted = good.decoded.seen();
+        seen.extend(accepted);
+        self.builder.push(good.bytes, seq, kind, accepted, good.end);
+        self.indexed += 1;
+        if self.builder.is_full() { self.store() } else { Ok(()) }
+    }
+
+    fn store(&mut self) -> io::Result<()> {
+        self.index.write(&self.builder, &mut self.compressor)?;
+        self.builder.clear();
+        Ok(())
+    }
+}
+
+/// Moves a torn end into a file of its own, then cuts it off.
+fn cut_off(dir: &Path, torn: &Torn, disk: &dyn Disk) -> io::Result<PathBuf> {
+    let mut bytes = Vec::new();
+    let mut file = File::open(&torn.path)?;
+    file.seek(SeekFrom::Start(torn.from))?;
+    file.take(torn.len).read_to_end(&mut bytes)?;
+    let kept = unused(|n| dir.join(format!("torn-{}{n}.bin", stamp())));
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&kept)?;
+    file.write_all(&bytes)?;
+    file.sync_all()?;
+    disk.sync_dir(dir)?;
+    let mut log = disk.open(&torn.path)?;
+    log.truncate(torn.from)?;
+    log.sync()?;
+    Ok(kept)
+}
+
+/// Names a file, never one that exists.
+fn stamp() -> String {
+    DateTime::<Utc>::from(std::time::SystemTime::now()).format("%Y-%m-%dT%H-%M-%S%.3fZ").to_string()
+}
+
+fn unused(name: impl Fn(&str) -> PathBuf) -> PathBuf {
+    let mut path = name("");
+    for n in 1_u32.. {
+        if !path.exists() {
+            break;
+        }
+        path = name(&format!("-{n}"));
+    }
+    path
+}
+
+/// Fetches the messages still held.
+fn remember(
+    index: &Index,
+    head: Head,
+    state: &State,
+    seen: Vec<Seen>,
+    report: RecoveryReport,
+) -> Result<Recovered, ReadError> {
+    let mut recovered = Recovered {
+        next_seq: head.seq + 1,
+        agents: state.agents.iter().cloned().collect(),
+        seen,
+        report,
+        ..Recovered::default()
+    };
+    let mut names: HashMap<&str, &AgentId> = HashMap::new();
+    for (&seq, held) in &state.held {
+        let Some(message) = message(index, seq)? else {
+            tracing::error!(seq, "a message that is still owed cannot be found");
+            recovered.report.lost_messages += 1;
+            continue;
+        };
+        let by = (*names.entry(held.by.as_str()).or_insert(&held.by)).clone();
+        let time = DateTime::from_timestamp_millis(held.time_ms).unwrap_or_default();
+        for copy in &held.copies {
+            let agent_id = *names.entry(copy.agent_id.as_str()).or_insert(&copy.agent_id);
+            let pending = Pending {
+                seq,
+                message_id: held.message_id,
+                agent_id: agent_id.clone(),
+                by: by.clone(),
+                attempts: copy.attempts,
+                time,
+                message: Arc::clone(&message),
+            };
+            match &copy.dead {
+                None => recovered.pending.push(pending),
+                Some(reason) => recovered.dead_letters.push(pending.given_up(reason.clone())),
+            }
+        }
+    }
+    Ok(recovered)
+}
+
+impl Pending {
+    fn given_up(self, reason: String) -> DeadLetter {
+        let Self { seq, message_id, agent_id, by, attempts, time, message } = self;
+        DeadLetter { seq, message_id, agent_id, by, attempts, time, message, reason }
+    }
+}
+
+fn message(index: &Index, seq: u64) -> Result<Option<Arc<[u8]>>, ReadError> {
+    let Some(meta) = index.block_of(seq) else { return Ok(None) };
+    let block = index.block(meta.first)?;
+    let line = block.line(seq).map(|entry| entry.of(&block.bytes));
+    Ok(line.and_then(message_of).map(|message| message.get().as_bytes().into()))
+}

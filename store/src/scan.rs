@@ -1,0 +1,159 @@
+//! Reading the log back, line by line, checking every hash and every link.
+//!
+//! Decides what is a good line, what is torn and what is damaged; what to do with
+//! good lines is the caller's business.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::batch::LogPos;
+use crate::decode::{Decoded, decode};
+use crate::hash::{Hash, Head, check_seal, read_seal};
+use crate::log::{day_file, days};
+
+const BUFFER: usize = 1 << 20;
+/// Longer lines are read in pieces, none of which is a good line: a damaged file
+/// without newlines must not exhaust memory.
+const MAX_LINE: u64 = 64 << 20;
+
+/// A good line.
+pub(crate) struct Good<'a> {
+    /// With its newline.
+    pub bytes: &'a [u8],
+    pub decoded: Decoded<'a>,
+    /// Where it ends.
+    pub end: LogPos,
+}
+
+/// What a scan found.
+#[derive(Debug, Default)]
+pub(crate) struct Scanned {
+    pub head: Option<(Head, LogPos)>,
+    pub lines: u64,
+    pub unreadable: u64,
+    pub broken_links: u64,
+    /// Bytes behind the last good line of the newest file that holds any.
+    pub torn: Option<Torn>,
+}
+
+/// Bytes at the end of the log that are no whole lines.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Torn {
+    pub path: PathBuf,
+    pub from: u64,
+    pub len: u64,
+    /// How many pieces of it were counted as unreadable.
+    pieces: u64,
+}
+
+/// Where a scan begins: behind this line, or at the very start.
+pub(crate) type Start = Option<(Head, LogPos)>;
+
+/// Reads everything behind `start` and gives each good line to `good`.
+pub(crate) fn scan<E: From<io::Error>>(
+    dir: &Path,
+    start: Start,
+    mut good: impl FnMut(&Good<'_>) -> Result<(), E>,
+) -> Result<Scanned, E> {
+    let mut scan = Scan { expected: start.map(|(head, _)| head.hash), found: Scanned::default() };
+    scan.found.head = start;
+    for day in days(dir)? {
+        let from = match start {
+            Some((_, at)) if day < at.day => continue,
+            Some((_, at)) if day == at.day => at.offset,
+            _ => 0,
+        };
+        let path = day_file(dir, day);
+        if fs::metadata(&path)?.len() > from {
+            scan.file(&path, LogPos { day, offset: from }, &mut good)?;
+        }
+    }
+    if let Some(torn) = &scan.found.torn {
+        scan.found.unreadable -= torn.pieces;
+    }
+    Ok(scan.found)
+}
+
+struct Scan {
+    /// What the next line's `prev` must be; `None` where that cannot be known.
+    expected: Option<Hash>,
+    found: Scanned,
+}
+
+impl Scan {
+    fn file<E: From<io::Error>>(
+        &mut self,
+        path: &Path,
+        from: LogPos,
+        good: &mut impl FnMut(&Good<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(from.offset))?;
+        let mut reader = BufReader::with_capacity(BUFFER, file);
+        let mut line = Vec::new();
+        let mut at = from;
+        // A newer file with anything in it means that what came before was no torn end.
+        self.found.torn = None;
+        loop {
+            line.clear();
+            let read = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line)? as u64;
+            if read == 0 {
+                return Ok(());
+            }
+            let start = at.offset;
+            at.offset += read;
+            if self.line(&line, at, good)? {
+                self.found.torn = None;
+            } else {
+                tracing::error!(file = %path.display(), offset = start, "a line of the log cannot be read");
+                self.found.unreadable += 1;
+                self.expected = None;
+                let torn = self.found.torn.get_or_insert_with(|| Torn {
+                    path: path.to_owned(),
+                    from: start,
+                    len: 0,
+                    pieces: 0,
+                });
+                torn.len += read;
+                torn.pieces += 1;
+            }
+        }
+    }
+
+    /// Whether it is a good line.
+    fn line<E: From<io::Error>>(
+        &mut self,
+        bytes: &[u8],
+        end: LogPos,
+        good: &mut impl FnMut(&Good<'_>) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let Some(line) = bytes.strip_suffix(b"\n") else { return Ok(false) };
+        let Some(seal) = check_seal(line) else { return Ok(false) };
+        let Some(decoded) = decode(line) else { return Ok(false) };
+        let seq = decoded.seq;
+        if seq <= self.found.head.map_or(0, |(head, _)| head.seq) {
+            return Ok(false);
+        }
+        if self.expected.is_some_and(|expected| expected != seal.prev) {
+            tracing::error!(seq, "a line of the log does not follow the one before it");
+            self.found.broken_links += 1;
+        }
+        self.expected = Some(seal.hash);
+        self.found.head = Some((Head { seq, hash: seal.hash }, end));
+        self.found.lines += 1;
+        good(&Good { bytes, decoded, end })?;
+        Ok(true)
+    }
+}
+
+/// Whether the log holds a line with `head`'s hash that ends at `at`.
+pub(crate) fn ends_with(dir: &Path, head: Head, at: LogPos) -> bool {
+    // Longer than the sealed end of any line.
+    let mut end = [0; 160];
+    let Some(from) = at.offset.checked_sub(end.len() as u64) else { return false };
+    let read = File::open(day_file(dir, at.day)).and_then(|f| f.read_exact_at(&mut end, from));
+    let line = end.strip_suffix(b"\n");
+    read.is_ok() && line.and_then(read_seal).is_some_and(|seal| seal.hash == head.hash)
+}

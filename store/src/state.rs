@@ -1,0 +1,225 @@
+//! What is still owed to whom: the fold of all lines so far.
+//!
+//! Pure: the journal applies what it commits, recovery applies what it reads, and
+//! both come to the same state. A line that fits nothing changes nothing, so a log
+//! with a damaged line still folds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use a2a_protocol::{AgentId, Event, MessageId, RecipientOutcome};
+use serde::{Deserialize, Serialize};
+
+use crate::decode::Decoded;
+use crate::{EventLine, Line, MessageLine};
+
+/// Deliveries not yet acknowledged, and the agents that joined.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    /// By number of the record; a message leaves when its last copy does.
+    pub held: BTreeMap<u64, Held>,
+    pub agents: BTreeSet<AgentId>,
+}
+
+/// A message of which at least one copy is pending or a dead letter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Held {
+    pub message_id: MessageId,
+    pub by: AgentId,
+    pub time_ms: i64,
+    pub copies: Vec<Copy>,
+}
+
+/// One recipient's copy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Copy {
+    pub agent_id: AgentId,
+    pub attempts: u32,
+    /// Why it is a dead letter; `None` while it is pending.
+    pub dead: Option<String>,
+}
+
+impl State {
+    /// How much a checkpoint has to write, roughly.
+    pub fn len(&self) -> usize {
+        self.held.len() + self.agents.len()
+    }
+
+    pub fn apply(&mut self, line: &Line) {
+        match line {
+            Line::Message(line) => self.apply_message(line),
+            Line::Event(line) => {
+                let EventLine { event, of, attempt, reason, .. } = line;
+                self.event(*event, *of, line.agent_id.as_ref(), *attempt, reason.as_deref());
+            }
+        }
+    }
+
+    fn apply_message(&mut self, line: &MessageLine) {
+        if line.outcome.is_accepted()
+            && let (Some(id), Some(by)) = (line.message_id, &line.by)
+        {
+            self.accept(line.seq, id, by, line.time.timestamp_millis(), &line.recipients);
+        }
+    }
+
+    pub fn apply_decoded(&mut self, line: &Decoded<'_>) {
+        if let Some(event) = line.event() {
+            self.event(
+                event,
+                line.of,
+                line.agent_id.as_ref(),
+                line.attempt,
+                line.reason.as_deref(),
+            );
+        } else if line.outcome().is_some_and(a2a_protocol::Outcome::is_accepted)
+            && let (Some(id), Some(by), Some(time)) = (line.message_id, &line.by, line.time())
+        {
+            self.accept(line.seq, id, by, time.timestamp_millis(), &line.recipients());
+        }
+    }
+
+    fn accept(
+        &mut self,
+        seq: u64,
+        message_id: MessageId,
+        by: &AgentId,
+        time_ms: i64,
+        recipients: &[RecipientOutcome],
+    ) {
+        let copies: Vec<Copy> = recipients
+            .iter()
+            .filter(|recipient| recipient.outcome.is_accepted())
+            .map(|r| Copy { agent_id: r.agent_id.clone(), attempts: 0, dead: None })
+            .collect();
+        if !copies.is_empty() {
+            self.held.insert(seq, Held { message_id, by: by.clone(), time_ms, copies });
+        }
+    }
+
+    fn event(
+        &mut self,
+        event: Event,
+        of: Option<u64>,
+        agent_id: Option<&AgentId>,
+        attempt: Option<u32>,
+        reason: Option<&str>,
+    ) {
+        let Some(agent_id) = agent_id else { return };
+        if event == Event::Joined {
+            if !self.agents.contains(agent_id) {
+                self.agents.insert(agent_id.clone());
+            }
+            return;
+        }
+        let Some(of) = of else { return };
+        let Some(held) = self.held.get_mut(&of) else { return };
+        let Some(at) = held.copies.iter().position(|copy| copy.agent_id == *agent_id) else {
+            return;
+        };
+        let copy = &mut held.copies[at];
+        match (event, copy.dead.is_some()) {
+            (Event::Delivered | Event::AttemptFailed, false) => {
+                copy.attempts = attempt.unwrap_or(copy.attempts);
+            }
+            (Event::Expired | Event::DeadLetter, false) => {
+                copy.dead = Some(reason.unwrap_or(event.as_str()).to_owned());
+            }
+            (Event::Returned, true) => {
+                copy.dead = None;
+                copy.attempts = 0;
+            }
+            // An acknowledgement that comes late still ends the matter.
+            (Event::Acknowledged, _) | (Event::Dropped, true) => {
+                held.copies.remove(at);
+                if held.copies.is_empty() {
+                    self.held.remove(&of);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use a2a_protocol::Outcome;
+
+    fn agent(name: &str) -> AgentId {
+        name.parse().unwrap()
+    }
+
+    fn with_copies() -> State {
+        let mut state = State::default();
+        let recipients =
+            [("tim", Outcome::Delivered), ("ann", Outcome::Queued), ("bob", Outcome::QueueFull)]
+                .map(|(name, outcome)| RecipientOutcome { agent_id: agent(name), outcome });
+        let id = "0192a4c8-7e1a-7b3c-9d4e-000000000001".parse().unwrap();
+        state.accept(1, id, &agent("roman"), 5, &recipients);
+        state
+    }
+
+    /// `name attempts` or `name attempts reason` for each copy of message 1.
+    fn after(events: &[(Event, &str, Option<u32>)]) -> Vec<String> {
+        let mut state = with_copies();
+        for (event, name, attempt) in events {
+            state.event(*event, Some(1), Some(&agent(name)), *attempt, Some("why"));
+        }
+        let copies = state.held.get(&1).map(|held| held.copies.as_slice()).unwrap_or_default();
+        copies
+            .iter()
+            .map(|c| {
+                let dead = c.dead.as_ref().map(|why| format!(" {why}")).unwrap_or_default();
+                format!("{} {}{dead}", c.agent_id, c.attempts)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_event_does_its_one_thing() {
+        use Event::*;
+        type Case = (&'static [(Event, &'static str, Option<u32>)], &'static [&'static str]);
+        let cases: &[Case] = &[
+            (&[], &["tim 0", "ann 0"]),
+            (&[(Delivered, "tim", Some(1))], &["tim 1", "ann 0"]),
+            (&[(AttemptFailed, "tim", Some(3))], &["tim 3", "ann 0"]),
+            (&[(Acknowledged, "tim", None)], &["ann 0"]),
+            (&[(Acknowledged, "tim", None), (Acknowledged, "ann", None)], &[]),
+            (&[(Expired, "tim", None)], &["tim 0 why", "ann 0"]),
+            (
+                &[(AttemptFailed, "ann", Some(5)), (DeadLetter, "ann", None)],
+                &["tim 0", "ann 5 why"],
+            ),
+            (
+                &[
+                    (AttemptFailed, "ann", Some(5)),
+                    (DeadLetter, "ann", None),
+                    (Returned, "ann", None),
+                ],
+                &["tim 0", "ann 0"],
+            ),
+            (&[(DeadLetter, "ann", None), (Dropped, "ann", None)], &["tim 0"]),
+            (&[(DeadLetter, "ann", None), (Acknowledged, "ann", None)], &["tim 0"]),
+            // What fits nothing is ignored.
+            (&[(Dropped, "tim", None), (Returned, "tim", None)], &["tim 0", "ann 0"]),
+            (&[(Acknowledged, "bob", None), (Acknowledged, "eve", None)], &["tim 0", "ann 0"]),
+            (&[(DeadLetter, "ann", None), (Delivered, "ann", Some(2))], &["tim 0", "ann 0 why"]),
+        ];
+        for (events, expected) in cases {
+            assert_eq!(&after(events), expected, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn agents_join_once_and_events_without_a_place_are_ignored() {
+        let mut state = with_copies();
+        let before = state.clone();
+        state.event(Event::Acknowledged, None, Some(&agent("tim")), None, None);
+        state.event(Event::Acknowledged, Some(1), None, None, None);
+        state.event(Event::Acknowledged, Some(2), Some(&agent("tim")), None, None);
+        assert_eq!(state, before);
+        state.event(Event::Joined, None, Some(&agent("tim")), None, None);
+        state.event(Event::Joined, None, Some(&agent("tim")), None, None);
+        assert_eq!(state.agents.len(), 1);
+    }
+}

@@ -1,0 +1,168 @@
+//! The committed lines that sled does not hold yet.
+//!
+//! It is both what readers see before the indexer has caught up and the queue the
+//! indexer works from. The committing side only ever adds to it: when the indexer
+//! falls behind and the bytes held grow past their limit, the oldest batches forget
+//! their bytes and keep only where their lines lie in the log, to read them from there.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+use crate::batch::{Batch, Entry};
+use crate::checkpoint::Packed;
+use crate::hash::Head;
+use crate::index::Index;
+use crate::log::day_file;
+
+/// Bytes of batches held in memory before the oldest are forgotten.
+pub(crate) const HELD_BYTES: usize = 32 << 20;
+
+/// What the committing side, the indexer and readers share.
+pub(crate) struct Shared {
+    pub dir: PathBuf,
+    tail: Mutex<Tail>,
+    pub wake: Condvar,
+    /// Empty once the journal is closed, so that a reader left over keeps no lock on sled.
+    pub index: RwLock<Option<Arc<Index>>>,
+    held_limit: usize,
+}
+
+impl Shared {
+    pub fn new(dir: PathBuf, head: Head, index: Index, held_limit: usize) -> Self {
+        let tail = Tail {
+            head,
+            slots: VecDeque::new(),
+            indexed: head.seq,
+            lines: 0,
+            held: 0,
+            forgotten: 0,
+            checkpoint: None,
+            stop: None,
+        };
+        let index = RwLock::new(Some(Arc::new(index)));
+        Self { dir, tail: Mutex::new(tail), wake: Condvar::new(), index, held_limit }
+    }
+
+    pub fn tail(&self) -> MutexGuard<'_, Tail> {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn index(&self) -> Option<Arc<Index>> {
+        self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds a committed batch, and a checkpoint if one is due.
+    pub fn push(&self, batch: Batch, bytes: &[u8], head: Head, checkpoint: Option<Packed>) {
+        let bytes: Arc<[u8]> = bytes.into();
+        let mut tail = self.tail();
+        tail.push(batch, bytes, head, self.held_limit);
+        if checkpoint.is_some() {
+            tail.checkpoint = checkpoint;
+        }
+        if tail.has_work() {
+            self.wake.notify_one();
+        }
+    }
+}
+
+/// How the indexer is asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Store everything first.
+    Finish,
+    /// Leave the rest to recovery.
+    Abandon,
+}
+
+/// The queue itself.
+pub(crate) struct Tail {
+    pub head: Head,
+    pub slots: VecDeque<Slot>,
+    /// The last line sled holds.
+    pub indexed: u64,
+    /// Lines after it.
+    pub lines: usize,
+    held: usize,
+    /// How many slots at the front have forgotten their bytes.
+    forgotten: usize,
+    pub checkpoint: Option<Packed>,
+    pub stop: Option<Stop>,
+}
+
+impl Tail {
+    pub fn has_work(&self) -> bool {
+        self.lines >= crate::block::LINES || self.checkpoint.is_some() || self.stop.is_some()
+    }
+
+    fn push(&mut self, batch: Batch, bytes: Arc<[u8]>, head: Head, held_limit: usize) {
+        self.head = head;
+        self.lines += batch.entries.len();
+        self.held += bytes.len();
+        let slot = Slot { batch: Arc::new(batch), len: bytes.len(), bytes: Some(bytes) };
+        self.slots.push_back(slot);
+        while self.held > held_limit
+            && let Some(slot) = self.slots.get_mut(self.forgotten)
+        {
+            slot.bytes = None;
+            self.held -= slot.len;
+            self.forgotten += 1;
+        }
+    }
+
+    /// Notes that sled now holds `lines` more lines, up to `last`.
+    pub fn indexed(&mut self, last: u64, lines: usize) {
+        self.indexed = last;
+        self.lines = self.lines.saturating_sub(lines);
+        while let Some(slot) = self.slots.front()
+            && slot.last() <= last
+        {
+            match &slot.bytes {
+                Some(_) => self.held -= slot.len,
+                None => self.forgotten -= 1,
+            }
+            self.slots.pop_front();
+        }
+    }
+}
+
+/// One batch; its bytes are in memory or only in the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Slot {
+    pub batch: Arc<Batch>,
+    len: usize,
+    bytes: Option<Arc<[u8]>>,
+}
+
+impl Slot {
+    fn last(&self) -> u64 {
+        self.batch.entries.last().map_or(0, |entry| entry.seq)
+    }
+
+    /// All its bytes.
+    pub fn bytes(&self, dir: &Path) -> io::Result<Arc<[u8]>> {
+        match &self.bytes {
+            Some(bytes) => Ok(Arc::clone(bytes)),
+            None => Ok(self.read(dir, 0, self.len)?.into()),
+        }
+    }
+
+    /// One of its lines, without the newline. Only that line is read: a reader must not
+    /// bring back into memory all that was forgotten.
+    pub fn line(&self, entry: &Entry, dir: &Path) -> io::Result<Vec<u8>> {
+        if let Some(bytes) = &self.bytes {
+            return Ok(entry.of(bytes).to_vec());
+        }
+        self.read(dir, entry.start, entry.end.saturating_sub(entry.start + 1))
+    }
+
+    fn read(&self, dir: &Path, start: usize, len: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        let file = File::open(day_file(dir, self.batch.at.day))?;
+        file.read_exact_at(&mut bytes, self.batch.at.offset + start as u64)?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,105 @@
+//! The exact bytes of a record and an event, hashed here by other means.
+
+use std::fs;
+
+use a2a_protocol::{Envelope, Event, Outcome};
+use a2a_store::{Commit, Line, Received};
+
+use crate::setup::*;
+
+#[test]
+fn a_record_and_an_event_are_written_exactly_so() {
+    let mut bench = fresh();
+    let mut line = accepted(1, &["tim"]);
+    line.received = Received::Json(b"{\"a\":\r\n [1,  2]}".as_slice().into());
+    line.fingerprint = Some(0xbeef);
+    commit(&mut bench.journal, &[Line::Message(line), event(2, Event::AttemptFailed, 1, "tim")]);
+
+    let record = concat!(
+        r#"{"seq":1,"time":"2026-02-21T18:30:00.001Z","outcome":"delivered","#,
+        r#""messageId":"0192a4c8-7e1a-7b3c-9d4e-000000000001","by":"roman","#,
+        r#""bodyHash":"000000000000beef","message":{"a":   [1,  2]},"#,
+        r#""recipients":[{"agentId":"tim","outcome":"delivered"}],"#,
+        r#""prev":"0000000000000000000000000000000000000000000000000000000000000000""#,
+    );
+    // From `sha256sum`, so that no code of ours vouches for itself.
+    let record_hash = "0ff173aedd86e8c32990c34880fbf043706c9a05880771d3695a56fdbee6ae60";
+    let event = format!(
+        concat!(
+            r#"{{"seq":2,"time":"2026-02-21T18:30:00.002Z","event":"attempt_failed","of":1,"#,
+            r#""messageId":"0192a4c8-7e1a-7b3c-9d4e-000000000001","agentId":"tim","attempt":1,"#,
+            r#""prev":"{}""#
+        ),
+        record_hash
+    );
+    let event_hash = "e7d007156c44576f644cd4f6bd4c9c8f5785ad96a8221305a7f9152f74579865";
+    let expected =
+        format!("{record},\"hash\":\"{record_hash}\"}}\n{event},\"hash\":\"{event_hash}\"}}\n");
+    let file = bench.dir.path().join("a2a-log/2026-02-21.jsonl");
+    assert_eq!(fs::read_to_string(file).unwrap(), expected);
+    assert_eq!(bench.journal.reader().head().hash.to_string(), event_hash);
+}
+
+#[test]
+fn a_refusal_says_everything() {
+    let mut bench = fresh();
+    let mut line = accepted(1, &[]);
+    line.outcome = Outcome::Invalid;
+    line.message_id = None;
+    line.by = None;
+    line.fingerprint = None;
+    line.received = Received::Raw(b"not\njson".as_slice().into());
+    line.reason = Some("It is no JSON.".to_owned());
+    line.retry_after_ms = Some(20);
+    line.errors = Envelope::parse(b"not\njson").unwrap_err().into_violations();
+    line.suppressed = 3;
+    let errors = serde_json::to_value(&line.errors).unwrap();
+    commit(&mut bench.journal, &[Line::Message(line)]);
+
+    let lines = checked_log(bench.dir.path());
+    let mut record = lines[0].clone();
+    let object = record.as_object_mut().unwrap();
+    object.remove("prev");
+    object.remove("hash");
+    let expected = serde_json::json!({
+        "seq": 1,
+        "time": "2026-02-21T18:30:00.001Z",
+        "outcome": "invalid",
+        "raw": "not\njson",
+        "rawBytes": 8,
+        "recipients": [],
+        "reason": "It is no JSON.",
+        "retryAfterMs": 20,
+        "errors": errors,
+        "suppressed": 3,
+    });
+    assert_eq!(record, expected);
+}
+
+#[test]
+fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
+    let mut bench = fresh();
+    const DAY: i64 = 86_400_000;
+    for (seq, ms) in [(1, 0), (2, DAY), (3, 0), (4, 3 * DAY)] {
+        let mut line = accepted(seq, &["tim"]);
+        line.time = at(ms);
+        commit(&mut bench.journal, &[Line::Message(line)]);
+    }
+    let names: Vec<String> = log_files(bench.dir.path())
+        .iter()
+        .map(|path| {
+            let lines = fs::read_to_string(path).unwrap().lines().count();
+            format!("{} {lines}", path.file_name().unwrap().to_str().unwrap())
+        })
+        .collect();
+    assert_eq!(names, ["2026-02-21.jsonl 1", "2026-02-22.jsonl 2", "2026-02-24.jsonl 1"]);
+    assert_eq!(checked_log(bench.dir.path()).len(), 4);
+
+    // A restart remembers the newest day too.
+    bench.journal.close().unwrap();
+    let (mut journal, recovered) = open(bench.dir.path());
+    assert_eq!(recovered.next_seq, 5);
+    commit(&mut journal, &[message(5, &["tim"])]);
+    assert_eq!(log_files(bench.dir.path()).len(), 3);
+    assert_eq!(checked_log(bench.dir.path()).len(), 5);
+}

@@ -1,0 +1,22 @@
+//! What the journal promises to the outside, one module per promise.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
+
+/// Both journals answer alike: pages, lookups, events, order, closing.
+mod conformance;
+/// A failing disk: every step, and what the journal does next.
+mod faults;
+/// No text can forge a line.
+mod forging;
+/// The exact bytes of a record and an event, hashed here by other means.
+mod golden;
+/// Random commits, faults and restarts against a simple model.
+mod model;
+/// What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
+mod reopen;
+/// A write cut at every byte, damage in the middle, files that are not ours.
+mod torn;
+
+/// A disk that fails when told to.
+mod faulty;
+/// Lines to commit, and ways to look at what came of them.
+mod setup;
