@@ -21,6 +21,7 @@ use a2a_store::{Commit, CommitError, Line, Read};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
+use crate::Stats;
 use crate::letter::Content;
 use crate::router::{Forget, Router};
 use crate::session::{Begin, Deliver, Session};
@@ -82,11 +83,16 @@ pub(crate) struct Audit {
     gauge: Rc<Gauge>,
     batch_limit: usize,
     flushed: Vec<oneshot::Sender<()>>,
+    stats: Arc<Stats>,
     start: Option<Box<dyn Commit>>,
 }
 
 impl Audit {
-    pub(crate) fn new(journal: Box<dyn Commit>, batch_limit: usize) -> (Self, Rc<Gauge>) {
+    pub(crate) fn new(
+        journal: Box<dyn Commit>,
+        batch_limit: usize,
+        stats: Arc<Stats>,
+    ) -> (Self, Rc<Gauge>) {
         let gauge = Rc::new(Gauge { waiting: Cell::new(0), health: Cell::new(Health::Writing) });
         let audit = Self {
             queue: VecDeque::new(),
@@ -98,6 +104,7 @@ impl Audit {
             gauge: Rc::clone(&gauge),
             batch_limit,
             flushed: Vec::new(),
+            stats,
             start: Some(journal),
         };
         (audit, gauge)
@@ -128,6 +135,9 @@ impl Audit {
     fn done(&self, then: Then) {
         match then {
             Then::Receipt { receipt, reply, outgoing } => {
+                let accepted = receipt.outcome.is_accepted();
+                let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
+                count.add(1);
                 if let Some(reply) = reply {
                     // A sender that went away does not need its receipt; the message stands.
                     let _ = reply.send(receipt);
@@ -300,6 +310,8 @@ impl Handler<BatchWritten> for Audit {
         let Some(thens) = self.in_flight.take() else { return };
         match result {
             Ok(()) => {
+                self.stats.commits.add(1);
+                self.stats.lines.add(lines.len());
                 // The next batch is written while what hangs on this one happens.
                 self.dispatch();
                 thens.into_iter().for_each(|then| self.done(then));

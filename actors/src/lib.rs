@@ -23,10 +23,12 @@ mod router;
 mod runtime;
 mod session;
 mod settings;
+mod stats;
 mod system;
 
 pub use letter::{Letter, Parcel};
 pub use router::{AgentView, DeadLetterView, InboxError};
 pub use runtime::{Handled, HandlerFuture, Runtime};
 pub use settings::BusSettings;
+pub use stats::Stats;
 pub use system::{BusSystem, BusThread, StartError, Stopped};

@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::letter::{Content, Parcel};
 use crate::notice;
 use crate::session::{Deliver, HandOver, Pull, Session, SetRuntime, Settle};
-use crate::{BusSettings, Runtime};
+use crate::{BusSettings, Runtime, Stats};
 
 /// What router, sessions and audit share on their one thread.
 pub(crate) struct Shared {
@@ -41,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) running: Cell<usize>,
     pub(crate) idle: Notify,
     pub(crate) seq: Cell<u64>,
+    pub(crate) stats: Arc<Stats>,
 }
 
 impl Shared {

@@ -176,6 +176,7 @@ impl Session {
     fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
         let Some(delivery) = self.inbox.acknowledge(seq) else { return false };
         self.slots.free();
+        self.shared.stats.acknowledged.add(1);
         self.record(Event::Acknowledged, seq, delivery.item.message.message_id, None, note, then);
         true
     }
@@ -186,6 +187,7 @@ impl Session {
             None => return false,
             Some(AfterFailure::Retry { attempt, .. }) => {
                 tracing::warn!(agent = %self.agent, seq, attempt, reason, "an attempt failed");
+                self.shared.stats.failed_attempts.add(1);
                 let id = None;
                 self.record_optional(
                     Event::AttemptFailed,
@@ -198,6 +200,7 @@ impl Session {
             }
             Some(AfterFailure::GiveUp(delivery)) => {
                 self.slots.free();
+                self.shared.stats.dead_letters.add(1);
                 let id = delivery.item.message.message_id;
                 let attempt = Some(delivery.attempts);
                 self.record(Event::DeadLetter, seq, id, attempt, Some(reason.clone()), then);
@@ -316,6 +319,7 @@ impl Handler<Deliver> for Session {
 
     fn handle(&mut self, Deliver(delivery): Deliver, ctx: &mut Self::Context) {
         self.inbox.arrive(delivery);
+        self.shared.stats.delivered.add(1);
         if self.running.is_none() || !self.pulls.is_empty() {
             self.pump(ctx);
         }

@@ -17,7 +17,7 @@ use crate::router::{
     Attach, Detach, ForInbox, ListAgents, ListDeadLetters, ResolveDeadLetter, Route, Router, Shared,
 };
 use crate::session::{Pull, Settle, Settlement};
-use crate::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Parcel, Runtime};
+use crate::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Parcel, Runtime, Stats};
 
 /// The bus could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +46,7 @@ pub struct Stopped {
 pub struct BusSystem {
     router: Addr<Router>,
     reader: Arc<dyn Read>,
+    stats: Arc<Stats>,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
 }
 
@@ -87,6 +88,8 @@ impl BusSystem {
             .build()
             .map_err(StartError::Handlers)?;
         let reader = journal.reader();
+        let stats = Arc::new(Stats::default());
+        let counters = Arc::clone(&stats);
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, stop_requests) = tokio::sync::mpsc::channel(1);
         let agents = handlers.handle().clone();
@@ -94,14 +97,14 @@ impl BusSystem {
             .name("a2a-bus".into())
             .spawn(move || {
                 System::new().block_on(async move {
-                    let wiring = wire(settings, journal, recovered, agents);
+                    let wiring = wire(settings, journal, recovered, agents, counters);
                     let _ = ready.send(wiring.router.clone());
                     run_until_stopped(wiring, stop_requests).await;
                 });
             })
             .map_err(StartError::Thread)?;
         let router = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        Ok((Self { router, reader, stop }, BusThread { thread, handlers }))
+        Ok((Self { router, reader, stats, stop }, BusThread { thread, handlers }))
     }
 
     /// Hands a message in and waits for its receipt.
@@ -210,6 +213,12 @@ impl BusSystem {
         self.router.send(ResolveDeadLetter { seq, agent, again: false }).await.unwrap_or(false)
     }
 
+    /// What the bus has done since it started.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
     /// The journal, for reading; its calls block.
     #[must_use]
     pub fn reader(&self) -> Arc<dyn Read> {
@@ -237,8 +246,9 @@ fn wire(
     journal: Box<dyn Commit>,
     recovered: Recovered,
     handlers: tokio::runtime::Handle,
+    stats: Arc<Stats>,
 ) -> Wiring {
-    let (audit, gauge) = Audit::new(journal, settings.batch_limit);
+    let (audit, gauge) = Audit::new(journal, settings.batch_limit, Arc::clone(&stats));
     let shared = Rc::new(Shared {
         clock: Clock::start(),
         settings,
@@ -248,6 +258,7 @@ fn wire(
         running: 0.into(),
         idle: Notify::new(),
         seq: recovered.next_seq.into(),
+        stats,
     });
     let audit = audit.start();
     let router = Router::new(Rc::clone(&shared), audit.clone(), recovered).start();

@@ -1,0 +1,104 @@
+//! What does the bus carry, and what do its parts cost without it?
+//!
+//! Every figure is a median of interleaved rounds in this one process, so that their ratios
+//! mean something on any machine. The last line is one JSON object.
+//!
+//! `cargo bench --bench load`
+
+mod bare_log;
+mod fan_out;
+mod idle;
+mod mailbox;
+mod recovery;
+mod route;
+mod sample;
+
+use std::time::Duration;
+
+use serde_json::json;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Tasks that send and wait for their receipts.
+const SENDERS: usize = 64;
+const ROUNDS: usize = 5;
+
+fn main() {
+    // `cargo test` runs benches with no arguments of its own: only measure when asked to.
+    if !std::env::args().any(|arg| arg == "--bench") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    runtime.block_on(run());
+}
+
+async fn run() {
+    let mut route = Vec::new();
+    let mut route_json = Vec::new();
+    let mut latency = hdrhistogram::Histogram::<u64>::new(3).unwrap_or_else(|e| panic!("{e}"));
+    let (mut log, mut boxes, mut kameo) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut fan, mut fan_handled, mut bare_fan) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        route.push(route::typed(&mut latency).await);
+        log.push(bare_log::run().await);
+        route_json.push(route::json().await);
+        boxes.push(mailbox::actix().await);
+        kameo.push(mailbox::kameo().await);
+        let (delivered, handled) = fan_out::bus().await;
+        fan.push(delivered);
+        fan_handled.push(handled);
+        bare_fan.push(fan_out::bare().await);
+    }
+    let idle_bytes = idle::bytes_per_session().await;
+    let recovery = recovery::seconds_per_million();
+    let [route, route_json, log, boxes, kameo] = [route, route_json, log, boxes, kameo].map(median);
+    let [fan, fan_handled, bare_fan] = [fan, fan_handled, bare_fan].map(median);
+    let row = |name: &str, value: f64, note: String| println!("{name:<44} {value:>12.0}  {note}");
+    row(
+        "route, typed, fsynced, handled (msgs/s)",
+        route,
+        format!("{:.2} of bare log", route / log),
+    );
+    row("route, from JSON (msgs/s)", route_json, format!("{:.2} of bare log", route_json / log));
+    row("bare log: append + fsync, no bus (msgs/s)", log, String::new());
+    row("bare actix mailbox, request-reply (msgs/s)", boxes, String::new());
+    row("kameo, request-reply, not durable (msgs/s)", kameo, String::new());
+    row("fan-out to 1,000 sessions (deliveries/s)", fan, format!("{:.2} of bare", fan / bare_fan));
+    row("  … handled and acknowledged (deliveries/s)", fan_handled, String::new());
+    row("bare actix fan-out of an Arc (deliveries/s)", bare_fan, String::new());
+    row("receipt, median (µs)", latency.value_at_quantile(0.5) as f64, String::new());
+    row("receipt, 99th percentile (µs)", latency.value_at_quantile(0.99) as f64, String::new());
+    row("idle session (bytes)", idle_bytes, String::new());
+    println!("{:<44} {recovery:>12.2}", "recovery, a million records (s)");
+    let whole = |value: f64| value.round() as u64;
+    println!(
+        "{}",
+        json!({
+            "route_msgs_per_s": whole(route),
+            "route_json_msgs_per_s": whole(route_json),
+            "bare_log_msgs_per_s": whole(log),
+            "bare_mailbox_msgs_per_s": whole(boxes),
+            "fanout_deliveries_per_s": whole(fan),
+            "fanout_handled_per_s": whole(fan_handled),
+            "bare_fanout_deliveries_per_s": whole(bare_fan),
+            "receipt_p50_us": latency.value_at_quantile(0.5),
+            "receipt_p99_us": latency.value_at_quantile(0.99),
+            "idle_session_bytes": whole(idle_bytes),
+            "recovery_s_per_million": (recovery * 100.0).round() / 100.0,
+        })
+    );
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn per_second(count: usize, time: Duration) -> f64 {
+    count as f64 / time.as_secs_f64()
+}

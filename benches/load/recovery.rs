@@ -1,0 +1,75 @@
+//! How long a bus takes to be back after a crash, with a million messages in its journal.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use a2a_protocol::{Event, Outcome, RecipientOutcome};
+use a2a_store::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
+
+use crate::sample;
+
+/// Messages written; the time is scaled up to a million.
+const MESSAGES: usize = 200_000;
+const BATCH: usize = 512;
+
+pub fn seconds_per_million() -> f64 {
+    let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    write(folder.path());
+    let start = Instant::now();
+    let (journal, recovered) =
+        Journal::open(&Options::new(folder.path())).unwrap_or_else(|error| panic!("{error}"));
+    let elapsed = start.elapsed();
+    assert_eq!(recovered.seen.len(), MESSAGES);
+    assert_eq!(recovered.pending.len(), MESSAGES.div_ceil(10));
+    drop(journal);
+    elapsed.as_secs_f64() * 1_000_000.0 / MESSAGES as f64
+}
+
+/// A journal that was not closed: nine of ten messages acknowledged, the rest pending.
+fn write(folder: &std::path::Path) {
+    let (mut journal, recovered) =
+        Journal::open(&Options::new(folder)).unwrap_or_else(|error| panic!("{error}"));
+    let (roman, tim) = (sample::agent("roman"), sample::agent("tim"));
+    let mut seq = recovered.next_seq;
+    let mut lines = Vec::new();
+    for i in 0..MESSAGES {
+        let message = sample::message(&roman, &tim);
+        let time = chrono::Utc::now();
+        lines.push(Line::Message(MessageLine {
+            seq,
+            time,
+            outcome: Outcome::Delivered,
+            message_id: Some(message.message_id),
+            by: Some(roman.clone()),
+            received: Received::Json(Arc::from(message.to_json())),
+            fingerprint: Some(i as u64),
+            recipients: vec![RecipientOutcome {
+                agent_id: tim.clone(),
+                outcome: Outcome::Delivered,
+            }],
+            reason: None,
+            retry_after_ms: None,
+            errors: Vec::new(),
+            suppressed: 0,
+        }));
+        seq += 1;
+        if i % 10 != 0 {
+            lines.push(Line::Event(EventLine {
+                seq,
+                time,
+                event: Event::Acknowledged,
+                of: Some(seq - 1),
+                message_id: Some(message.message_id),
+                agent_id: Some(tim.clone()),
+                attempt: None,
+                reason: None,
+            }));
+            seq += 1;
+        }
+        if lines.len() >= BATCH || i + 1 == MESSAGES {
+            journal.commit(&lines).unwrap_or_else(|error| panic!("{error}"));
+            lines.clear();
+        }
+    }
+    drop(journal); // as a crash would: no checkpoint, no close
+}
