@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, LogPos};
 use crate::encode::{Encoder, OutOfOrder, day_of};
 use crate::hash::Head;
 use crate::log::{self, Log};
@@ -130,6 +130,9 @@ pub struct Journal {
     log: Log,
     encoder: Encoder,
     head: Head,
+    /// Where the last committed line ends. Not the end of the newest file: that one may be
+    /// empty, after a day whose first write failed.
+    end: Option<LogPos>,
     state: State,
     checkpoint_lines: u64,
     lines_since_checkpoint: u64,
@@ -150,7 +153,7 @@ impl Journal {
         }
         options.disk.sync_dir(&options.state_dir)?;
         let opened = recover(&dir, &data.join("a2a-journal"), &*options.disk)?;
-        let Opened { index, head, state, recovered } = opened;
+        let Opened { index, head, end, state, recovered } = opened;
         let newest = log::days(&dir)?.pop();
         let log = Log::open(dir.clone(), Arc::clone(&options.disk), newest)?;
         let shared = Arc::new(Shared::new(dir, head, index, options.tail_bytes));
@@ -162,6 +165,7 @@ impl Journal {
             log,
             encoder: Encoder::default(),
             head,
+            end,
             state,
             checkpoint_lines: options.checkpoint_lines,
             lines_since_checkpoint: 0,
@@ -177,7 +181,7 @@ impl Journal {
     }
 
     fn pack_checkpoint(&mut self) -> io::Result<Option<checkpoint::Packed>> {
-        let Some(at) = self.log.end() else { return Ok(None) };
+        let Some(at) = self.end else { return Ok(None) };
         self.lines_since_checkpoint = 0;
         checkpoint::pack(self.head, at, &self.state).map(Some)
     }
@@ -203,6 +207,8 @@ impl Commit for Journal {
         let head = self.encoder.encode(self.head, batch)?;
         let at = self.log.append(day_of(last.time()), &self.encoder.bytes)?;
         self.head = head;
+        let offset = at.offset + self.encoder.bytes.len() as u64;
+        self.end = Some(LogPos { offset, ..at });
         for line in batch {
             self.state.apply(line);
         }
@@ -227,9 +233,7 @@ impl Commit for Journal {
         }
         let fail = |source| CommitError::Io { doing: "finishing the index", source };
         let checkpoint = self.pack_checkpoint().map_err(fail)?;
-        if self.head.seq > 0 {
-            self.shared.tail().checkpoint = checkpoint;
-        }
+        self.shared.tail().checkpoint = checkpoint;
         self.stop(Stop::Finish).unwrap_or(Ok(())).map_err(fail)
     }
 

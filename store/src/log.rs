@@ -62,11 +62,6 @@ impl Log {
         Ok(log)
     }
 
-    /// Where the next batch will stand, if it goes into the current file.
-    pub fn end(&self) -> Option<LogPos> {
-        self.current.as_ref().map(|current| LogPos { day: current.day, offset: current.len })
-    }
-
     /// Makes a batch durable in the file of `day`, or of the newest day if that is later:
     /// a clock that jumps back must not tear the chain's order.
     pub fn append(&mut self, day: NaiveDate, bytes: &[u8]) -> Result<LogPos, CommitError> {

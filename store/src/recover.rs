@@ -14,6 +14,7 @@ use std::sync::Arc;
 use a2a_protocol::{AgentId, MessageId};
 use chrono::{DateTime, Utc};
 
+use crate::batch::LogPos;
 use crate::block::Builder;
 use crate::checkpoint::{self, Checkpoint};
 use crate::decode::{glance, message_of};
@@ -135,6 +136,8 @@ impl fmt::Display for RecoveryReport {
 pub(crate) struct Opened {
     pub index: Index,
     pub head: Head,
+    /// Where the last line ends; `None` when there is none.
+    pub end: Option<LogPos>,
     pub state: State,
     pub recovered: Recovered,
 }
@@ -199,7 +202,8 @@ fn attempt(
         // The next start shall not pay for this again.
         index.set_checkpoint(checkpoint::pack(head, at, &state)?.value()?)?;
     }
-    Ok(Opened { index, head, state, recovered })
+    let end = scanned.head.map(|(_, end)| end);
+    Ok(Opened { index, head, end, state, recovered })
 }
 
 /// Folds lines, and gives the index those it lacks.

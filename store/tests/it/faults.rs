@@ -147,6 +147,19 @@ fn a_new_day_whose_first_write_fails_is_tried_again() {
 }
 
 #[test]
+fn a_stop_after_a_new_day_failed_is_still_a_clean_one() {
+    let mut rig = rig();
+    let append = Some((70, ErrorKind::StorageFull));
+    rig.refused_at(Faults { append, ..Faults::default() }, tomorrow());
+    rig.journal.close().unwrap();
+    for _ in 0..2 {
+        let (mut journal, recovered) = open(rig.dir.path());
+        assert_eq!((pending(&recovered).len(), recovered.report.lines_replayed), (1, 0));
+        journal.close().unwrap();
+    }
+}
+
+#[test]
 fn a_new_day_whose_name_is_not_durable_poisons() {
     let mut rig = rig();
     rig.refused_at(Faults { sync_dir: true, ..Faults::default() }, tomorrow());
