@@ -15,16 +15,20 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use a2a_policy::{Delivery, Slots};
 use a2a_protocol::{MessageId, Outcome, Receipt, RecipientOutcome};
 use a2a_store::{Commit, CommitError, Line, Read};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use crate::Stats;
+use crate::desk::{DeskNo, Desks};
 use crate::letter::Content;
 use crate::router::{Forget, Router};
-use crate::session::{Begin, Deliver, Session};
+use crate::session::{Begin, Session};
+
+/// How long a line that nobody waits for may wait for company, so that an acknowledgement
+/// does not cost an fsync of its own and hold up the messages behind it.
+const LINGER: Duration = Duration::from_millis(2);
 
 /// How long to wait before a disk that refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -37,17 +41,15 @@ pub(crate) struct Append {
     pub(crate) then: Then,
 }
 
-/// A message on its way to a session where its place is taken already.
-pub(crate) struct Outgoing {
-    pub(crate) session: Addr<Session>,
-    pub(crate) slots: Arc<Slots>,
-    pub(crate) delivery: Delivery<Content>,
-}
-
 /// What hangs on a line.
 pub(crate) enum Then {
-    /// The receipt is given and the message delivered.
-    Receipt { receipt: Receipt, reply: Option<oneshot::Sender<Receipt>>, outgoing: Vec<Outgoing> },
+    /// The receipt is given and the message laid onto the desks where its places are taken.
+    Receipt {
+        receipt: Receipt,
+        reply: Option<oneshot::Sender<Receipt>>,
+        to: Vec<DeskNo>,
+        content: Option<Arc<Content>>,
+    },
     /// The first receipt of the same message is given again.
     FirstReceipt { receipt: Receipt, first: u64, reply: Option<oneshot::Sender<Receipt>> },
     /// Somebody waits until the event is durable.
@@ -71,7 +73,8 @@ pub(crate) struct Gauge {
     pub(crate) health: Cell<Health>,
 }
 
-type Committed = (Result<(), CommitError>, Vec<Line>);
+/// The lines come back only when they were not written.
+type Committed = Result<usize, (CommitError, Vec<Line>)>;
 
 pub(crate) struct Audit {
     queue: VecDeque<Append>,
@@ -84,6 +87,11 @@ pub(crate) struct Audit {
     batch_limit: usize,
     flushed: Vec<oneshot::Sender<()>>,
     stats: Arc<Stats>,
+    desks: Rc<Desks>,
+    /// Lines that wait and somebody waits for.
+    awaited: usize,
+    /// A commit of lines nobody waits for is set.
+    lingering: bool,
     start: Option<Box<dyn Commit>>,
 }
 
@@ -92,6 +100,7 @@ impl Audit {
         journal: Box<dyn Commit>,
         batch_limit: usize,
         stats: Arc<Stats>,
+        desks: Rc<Desks>,
     ) -> (Self, Rc<Gauge>) {
         let gauge = Rc::new(Gauge { waiting: Cell::new(0), health: Cell::new(Health::Writing) });
         let audit = Self {
@@ -105,14 +114,17 @@ impl Audit {
             batch_limit,
             flushed: Vec::new(),
             stats,
+            desks,
+            awaited: 0,
+            lingering: false,
             start: Some(journal),
         };
         (audit, gauge)
     }
 
-    /// Hands the next batch to the writer, if it is idle and there is one.
-    fn dispatch(&mut self) {
-        if self.in_flight.is_some() {
+    /// Hands the next batch to the writer, if it is idle and there is one worth a commit.
+    fn dispatch(&mut self, ctx: &mut Context<Self>) {
+        if self.in_flight.is_some() || self.gauge.health.get() == Health::Refusing {
             return;
         }
         if self.queue.is_empty() {
@@ -121,20 +133,56 @@ impl Audit {
             }
             return;
         }
-        let count = self.queue.len().min(self.batch_limit);
+        let full = self.queue.len() >= self.batch_limit * weight_of_a_message();
+        if self.awaited == 0 && self.flushed.is_empty() && !full {
+            if !self.lingering {
+                self.lingering = true;
+                ctx.run_later(LINGER, |audit, ctx| {
+                    audit.lingering = false;
+                    audit.commit();
+                    audit.dispatch(ctx);
+                });
+            }
+            return;
+        }
+        self.commit();
+    }
+
+    fn commit(&mut self) {
+        if self.in_flight.is_some() || self.queue.is_empty() {
+            return;
+        }
+        let count = self.batch_size();
         let (lines, thens): (Vec<_>, Vec<_>) =
             self.queue.drain(..count).map(|append| (append.line, append.then)).unzip();
+        self.awaited -= thens.iter().filter(|then| then.is_awaited()).count();
         // The writer is idle, so its one slot is free; it ends only after `Close`.
         match self.to_writer.as_ref().map(|writer| writer.try_send(lines)) {
             Some(Ok(())) => self.in_flight = Some(thens),
             _ => thens.into_iter().for_each(|then| self.undo(then)),
         }
-        self.gauge.waiting.set(self.queue.len() + self.in_flight.as_ref().map_or(0, Vec::len));
+    }
+
+    /// How many lines go into the next batch: few large ones or many small ones.
+    fn batch_size(&self) -> usize {
+        let mut weight = 0;
+        let fits = |append: &&Append| {
+            weight += weight_of(&append.line);
+            weight <= self.batch_limit * weight_of_a_message()
+        };
+        self.queue.iter().take_while(fits).count().max(1)
+    }
+
+    /// Only what somebody waits for counts against the limit; events come from messages that
+    /// were accepted, and those are bounded by the inboxes.
+    fn count_waiting(&self) {
+        let in_flight = self.in_flight.iter().flatten().filter(|then| then.is_awaited()).count();
+        self.gauge.waiting.set(self.awaited + in_flight);
     }
 
     fn done(&self, then: Then) {
         match then {
-            Then::Receipt { receipt, reply, outgoing } => {
+            Then::Receipt { receipt, reply, to, content } => {
                 let accepted = receipt.outcome.is_accepted();
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
                 count.add(1);
@@ -142,11 +190,9 @@ impl Audit {
                     // A sender that went away does not need its receipt; the message stands.
                     let _ = reply.send(receipt);
                 }
-                for Outgoing { session, delivery, .. } in outgoing {
-                    if let Err(error) = session.try_send(Deliver(delivery)) {
-                        // The message is durable: the next start of the bus delivers it.
-                        tracing::error!(%error, "a session did not take a message");
-                    }
+                if let Some(content) = content {
+                    self.stats.delivered.add(to.len());
+                    self.desks.deliver(&to, &content);
                 }
             }
             Then::FirstReceipt { receipt, first, reply } => {
@@ -173,8 +219,8 @@ impl Audit {
 
     fn undo(&self, then: Then) {
         match then {
-            Then::Receipt { mut receipt, reply, outgoing } => {
-                outgoing.iter().for_each(|outgoing| outgoing.slots.free());
+            Then::Receipt { mut receipt, reply, to, .. } => {
+                self.desks.release(&to);
                 if let (true, Some(id), Some(router)) =
                     (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
                 {
@@ -214,11 +260,30 @@ impl Audit {
                 Line::Message(_) => self.undo(append.then),
             }
         }
-        self.gauge.waiting.set(self.queue.len());
-        ctx.run_later(TRY_AGAIN, |audit, _| {
+        self.awaited = self.queue.iter().filter(|append| append.then.is_awaited()).count();
+        ctx.run_later(TRY_AGAIN, |audit, ctx| {
             audit.gauge.health.set(Health::Writing);
-            audit.dispatch();
+            audit.dispatch(ctx);
         });
+    }
+}
+
+/// What a line costs to write, in events.
+fn weight_of(line: &Line) -> usize {
+    match line {
+        Line::Event(_) => 1,
+        Line::Message(line) => weight_of_a_message() + line.recipients.len() / 8,
+    }
+}
+
+const fn weight_of_a_message() -> usize {
+    4
+}
+
+impl Then {
+    /// Whether anybody is held up until the line is durable.
+    fn is_awaited(&self) -> bool {
+        !matches!(self, Self::Nothing)
     }
 }
 
@@ -279,8 +344,11 @@ impl Actor for Audit {
 /// The journal's own thread: commit, tell, again.
 fn write_batches(mut journal: Box<dyn Commit>, batches: &Receiver<Vec<Line>>, audit: &Addr<Audit>) {
     while let Ok(lines) = batches.recv() {
-        let result = journal.commit(&lines);
-        audit.do_send(BatchWritten((result, lines)));
+        let result = match journal.commit(&lines) {
+            Ok(()) => Ok(lines.len()),
+            Err(error) => Err((error, lines)),
+        };
+        audit.do_send(BatchWritten(result));
     }
     if let Err(error) = journal.close() {
         tracing::error!(%error, "the journal was not closed cleanly; the next start repairs it");
@@ -290,12 +358,13 @@ fn write_batches(mut journal: Box<dyn Commit>, batches: &Receiver<Vec<Line>>, au
 impl Handler<Append> for Audit {
     type Result = ();
 
-    fn handle(&mut self, append: Append, _: &mut Self::Context) {
+    fn handle(&mut self, append: Append, ctx: &mut Self::Context) {
+        self.awaited += usize::from(append.then.is_awaited());
         self.queue.push_back(append);
-        self.gauge.waiting.set(self.gauge.waiting.get() + 1);
-        if self.gauge.health.get() == Health::Writing {
-            self.dispatch();
+        if self.queue.back().is_some_and(|append| append.then.is_awaited()) {
+            self.gauge.waiting.set(self.gauge.waiting.get() + 1);
         }
+        self.dispatch(ctx);
     }
 }
 
@@ -306,18 +375,19 @@ struct BatchWritten(Committed);
 impl Handler<BatchWritten> for Audit {
     type Result = ();
 
-    fn handle(&mut self, BatchWritten((result, lines)): BatchWritten, ctx: &mut Self::Context) {
+    fn handle(&mut self, BatchWritten(result): BatchWritten, ctx: &mut Self::Context) {
         let Some(thens) = self.in_flight.take() else { return };
         match result {
-            Ok(()) => {
+            Ok(lines) => {
                 self.stats.commits.add(1);
-                self.stats.lines.add(lines.len());
+                self.stats.lines.add(lines);
                 // The next batch is written while what hangs on this one happens.
-                self.dispatch();
+                self.dispatch(ctx);
                 thens.into_iter().for_each(|then| self.done(then));
             }
-            Err(error) => self.refuse(&error, lines, thens, ctx),
+            Err((error, lines)) => self.refuse(&error, lines, thens, ctx),
         }
+        self.count_waiting();
     }
 }
 
@@ -342,10 +412,10 @@ pub(crate) struct Flush(pub(crate) oneshot::Sender<()>);
 impl Handler<Flush> for Audit {
     type Result = ();
 
-    fn handle(&mut self, Flush(done): Flush, _: &mut Self::Context) {
+    fn handle(&mut self, Flush(done): Flush, ctx: &mut Self::Context) {
         self.flushed.push(done);
         if self.gauge.health.get() == Health::Writing {
-            self.dispatch();
+            self.dispatch(ctx);
         } else {
             self.flushed.clear();
         }

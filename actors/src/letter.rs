@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_policy::fingerprint;
+use a2a_policy::{Delivery, fingerprint};
 use a2a_protocol::{AgentId, Envelope, Report};
 
 /// Bytes at the door, read on the caller's own thread.
@@ -55,11 +55,26 @@ pub struct Letter {
     pub bytes: Arc<[u8]>,
 }
 
-/// What an inbox keeps of a message.
-#[derive(Debug, Clone)]
+/// What the bus keeps of a message: one of these, however many recipients.
+#[derive(Debug)]
 pub(crate) struct Content {
+    pub(crate) seq: u64,
+    pub(crate) by: AgentId,
     pub(crate) message: Arc<Envelope>,
     pub(crate) bytes: Arc<[u8]>,
     /// It survived a restart: whether an earlier attempt killed the process is not known.
     pub(crate) recovered: bool,
+}
+
+impl Content {
+    /// This message on its way to one recipient.
+    pub(crate) fn delivery(self: &Arc<Self>, attempts: u32) -> Delivery<Arc<Self>> {
+        Delivery {
+            seq: self.seq,
+            by: self.by.clone(),
+            priority: self.message.priority,
+            attempts,
+            item: Arc::clone(self),
+        }
+    }
 }

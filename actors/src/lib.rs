@@ -4,7 +4,7 @@
 //!  edge ──Route──▶ Router ──Append──▶ Audit ──batch──▶ writer thread (fsync)
 //!                    ▲                  │ committed
 //!                    │ GaveUp           ├── receipt to the edge
-//!                    └────── Session ◀──┘ Deliver
+//!                    └────── Session ◀──┘ the message lies on its desk
 //!                              │ one message at a time
 //!                              ▼
 //!                            Runtime (agents' code, on threads of its own)
@@ -17,6 +17,7 @@
 
 mod audit;
 mod clock;
+mod desk;
 mod letter;
 mod notice;
 mod router;

@@ -4,14 +4,14 @@
 //! hands the record to the audit; it waits for nothing. It owns the plain state of admission:
 //! the roster, the ids seen, the rate limits, the places in the inboxes, the dead letters.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use a2a_policy::{
-    Accepted, Caller, Delivery, Floor, InboxFull, Incoming, Limited, Now, Profile, RateLimits,
-    Refusal, Roster, Seen, SeenBefore, SeenIds, Slots, Verdict, admit,
+    Accepted, AgentKey, Audience, Caller, Delivery, Floor, InboxFull, Incoming, Limited, Now,
+    Profile, RateLimits, Refusal, Roster, Seen, SeenBefore, SeenIds, Slots, Verdict, admit,
 };
 use a2a_protocol::{
     AgentId, CorrelationId, Envelope, Event, MessageId, Outcome, Receipt, Timestamp,
@@ -21,11 +21,12 @@ use actix::prelude::*;
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 
-use crate::audit::{Append, Audit, Gauge, Health, Outgoing, Then};
+use crate::audit::{Append, Audit, Gauge, Health, Then};
 use crate::clock::Clock;
+use crate::desk::{Desk, DeskNo, Desks};
 use crate::letter::{Content, Parcel};
 use crate::notice;
-use crate::session::{Deliver, HandOver, Pull, Session, SetRuntime, Settle};
+use crate::session::{HandOver, Pull, Session, SetRuntime, Settle};
 use crate::{BusSettings, Runtime, Stats};
 
 /// What router, sessions and audit share on their one thread.
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) running: Cell<usize>,
     pub(crate) idle: Notify,
     pub(crate) seq: Cell<u64>,
+    pub(crate) desks: Rc<Desks>,
     pub(crate) stats: Arc<Stats>,
 }
 
@@ -60,45 +62,39 @@ impl Shared {
     }
 }
 
-/// One session of an agent, as the router sees it.
-#[derive(Clone)]
-struct Desk {
-    number: u64,
-    addr: Addr<Session>,
-    slots: Arc<Slots>,
-}
-
 /// How many conversations with an agent of several sessions are remembered.
 const STICKY: usize = 10_000;
 
 /// The sessions of one agent; the first stays as long as the agent is known.
 #[derive(Default)]
-struct Desks {
-    all: Vec<Desk>,
-    sticky: HashMap<CorrelationId, u64>,
+struct Sessions {
+    all: Vec<DeskNo>,
+    sticky: HashMap<CorrelationId, DeskNo>,
 }
 
-impl Desks {
+impl Sessions {
     /// Sticky by conversation, else the least loaded.
-    fn choose(&mut self, conversation: CorrelationId) -> Option<Desk> {
+    fn choose(&mut self, conversation: CorrelationId, desks: &Desks) -> Option<DeskNo> {
         if let [only] = self.all.as_slice() {
-            return Some(only.clone());
+            return Some(*only);
         }
-        let known = self.sticky.get(&conversation);
-        let stuck = known.and_then(|number| self.all.iter().find(|desk| desk.number == *number));
-        let free =
-            || self.all.iter().min_by_key(|desk| (!desk.slots.is_live(), desk.slots.taken()));
-        let desk = stuck.or_else(free)?.clone();
+        if let Some(stuck) = self.sticky.get(&conversation) {
+            return Some(*stuck);
+        }
+        let load = |number: &&DeskNo| {
+            desks.get(**number).map(|desk| (!desk.slots.is_live(), desk.slots.taken()))
+        };
+        let free = *self.all.iter().min_by_key(load)?;
         if self.sticky.len() >= STICKY {
             self.sticky.clear();
         }
-        self.sticky.insert(conversation, desk.number);
-        Some(desk)
+        self.sticky.insert(conversation, free);
+        Some(free)
     }
 }
 
 struct Dead {
-    delivery: Delivery<Content>,
+    delivery: Delivery<Arc<Content>>,
     reason: String,
 }
 
@@ -108,11 +104,11 @@ pub(crate) struct Router {
     roster: Roster,
     seen: SeenIds,
     limits: RateLimits,
-    desks: HashMap<AgentId, Desks>,
+    /// The sessions of each agent, beside the roster.
+    sessions: Vec<Sessions>,
     dead: BTreeMap<(u64, AgentId), Dead>,
-    next_desk: u64,
     /// Places reserved for the message that is being admitted.
-    reserved: RefCell<Vec<(Desk, AgentId)>>,
+    reserved: Vec<DeskNo>,
     recovered: Option<Recovered>,
 }
 
@@ -126,10 +122,9 @@ impl Router {
             roster,
             seen: SeenIds::default(),
             limits,
-            desks: HashMap::new(),
+            sessions: Vec::new(),
             dead: BTreeMap::new(),
-            next_desk: 0,
-            reserved: RefCell::default(),
+            reserved: Vec::new(),
             recovered: Some(recovered),
         }
     }
@@ -162,29 +157,27 @@ impl Router {
 
     /// Makes an agent known and gives it its first session; `true` when it was not.
     fn know(&mut self, agent: AgentId, profile: Profile, ctx: &mut Context<Self>) -> bool {
-        if self.roster.contains(&agent) {
-            return false;
-        }
-        self.roster.insert(agent.clone(), profile);
-        self.open_desk(&agent, ctx);
+        let Some(key) = self.roster.insert(agent.clone(), profile) else { return false };
+        debug_assert_eq!(key.index(), self.sessions.len());
+        self.sessions.push(Sessions::default());
+        self.open_desk(key, agent, ctx);
         true
     }
 
-    fn open_desk(&mut self, agent: &AgentId, ctx: &mut Context<Self>) -> Desk {
+    fn open_desk(
+        &mut self,
+        key: AgentKey,
+        agent: AgentId,
+        ctx: &mut Context<Self>,
+    ) -> (DeskNo, Rc<Desk>) {
         let settings = &self.shared.settings;
-        let slots = Arc::new(Slots::new(settings.inbox_limit, settings.prompt_slots));
+        let slots = Slots::new(settings.inbox_limit, settings.prompt_slots);
+        let (number, desk) = self.shared.desks.open(agent, slots);
         let shared = Rc::clone(&self.shared);
-        let session = Session::new(
-            agent.clone(),
-            Arc::clone(&slots),
-            self.audit.clone(),
-            ctx.address(),
-            shared,
-        );
-        self.next_desk += 1;
-        let desk = Desk { number: self.next_desk, addr: session.start(), slots };
-        self.desks.entry(agent.clone()).or_default().all.push(desk.clone());
-        desk
+        let session = Session::new(Rc::clone(&desk), self.audit.clone(), ctx.address(), shared);
+        Desks::seat(&desk, session.start());
+        self.sessions[key.index()].all.push(number);
+        (number, desk)
     }
 
     /// An agent that appears while the bus runs is known from then on, restarts included.
@@ -204,15 +197,14 @@ impl Router {
         }
     }
 
-    fn deliver_again(&mut self, agent: &AgentId, delivery: Delivery<Content>) {
+    /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
+    fn deliver_again(&mut self, agent: &AgentId, delivery: Delivery<Arc<Content>>) {
         let conversation = delivery.item.message.correlation_id;
-        let Some(desk) = self.desks.get_mut(agent).and_then(|desks| desks.choose(conversation))
-        else {
-            return;
-        };
-        desk.slots.take_back();
-        if let Err(error) = desk.addr.try_send(Deliver(delivery)) {
-            tracing::error!(%error, %agent, "a session did not take a message; a restart delivers it");
+        let Some(key) = self.roster.key(agent) else { return };
+        let number = self.sessions[key.index()].choose(conversation, &self.shared.desks);
+        if let Some(desk) = number.and_then(|number| self.shared.desks.get(number)) {
+            desk.slots.take_back();
+            desk.arrive(delivery);
         }
     }
 
@@ -290,19 +282,10 @@ impl Router {
         let (Ok(message), Some(seq)) = (parcel.message, receipt.seq) else { return };
         let from = message.from.agent_id.clone();
         self.seen.insert(message.message_id, Seen { seq, fingerprint: parcel.fingerprint });
-        let content = Content { message, bytes: parcel.bytes, recovered: false };
-        let outgoing = self.reserved.take().into_iter().map(|(desk, _)| Outgoing {
-            session: desk.addr,
-            slots: desk.slots,
-            delivery: Delivery {
-                seq,
-                by: from.clone(),
-                priority: content.message.priority,
-                attempts: 0,
-                item: content.clone(),
-            },
-        });
-        let then = Then::Receipt { receipt, reply, outgoing: outgoing.collect() };
+        let (by, bytes) = (from.clone(), parcel.bytes);
+        let content = Some(Arc::new(Content { seq, by, message, bytes, recovered: false }));
+        let to = std::mem::take(&mut self.reserved);
+        let then = Then::Receipt { receipt, reply, to, content };
         self.shared.append(&self.audit, Append { line, then });
         if from.as_str() != notice::SYSTEM {
             self.join(&from, ctx);
@@ -317,25 +300,31 @@ impl Router {
         reply: Option<oneshot::Sender<Receipt>>,
         now: Now,
     ) {
-        self.reserved.take().iter().for_each(|(desk, _)| desk.slots.free());
+        self.shared.desks.release(&std::mem::take(&mut self.reserved));
         receipt.outcome = refusal.outcome;
         receipt.recipients = refusal.recipients;
         receipt.reason = Some(refusal.reason);
         receipt.retry_after_ms = refusal.retry_after_ms;
         receipt.errors = refusal.errors;
         let line = message_line(&receipt, parcel, now);
-        let then = Then::Receipt { receipt, reply, outgoing: Vec::new() };
+        let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None };
         self.shared.append(&self.audit, Append { line, then });
     }
 
     /// The session that messages for somebody outside come from.
-    fn first_desk(&mut self, agent: &AgentId, ctx: &mut Context<Self>) -> Result<Desk, InboxError> {
+    fn first_desk(
+        &mut self,
+        agent: &AgentId,
+        ctx: &mut Context<Self>,
+    ) -> Result<(AgentKey, DeskNo, Rc<Desk>), InboxError> {
         if Roster::is_reserved(agent) || !self.roster.admits(agent) {
             return Err(InboxError::NoSuchAgent);
         }
         self.join(agent, ctx);
-        let desk = self.desks.get(agent).and_then(|desks| desks.all.first());
-        desk.cloned().ok_or(InboxError::NoSuchAgent)
+        let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
+        let number = *self.sessions[key.index()].all.first().ok_or(InboxError::NoSuchAgent)?;
+        let desk = self.shared.desks.get(number).ok_or(InboxError::NoSuchAgent)?;
+        Ok((key, number, desk))
     }
 }
 
@@ -353,13 +342,17 @@ fn answer_unrecorded(
     }
 }
 
-fn restored(seq: u64, by: AgentId, attempts: u32, bytes: &Arc<[u8]>) -> Option<Delivery<Content>> {
+fn restored(
+    seq: u64,
+    by: AgentId,
+    attempts: u32,
+    bytes: &Arc<[u8]>,
+) -> Option<Delivery<Arc<Content>>> {
     match Envelope::parse(bytes) {
         Ok(message) => {
-            let priority = message.priority;
-            let item =
-                Content { message: Arc::new(message), bytes: Arc::clone(bytes), recovered: true };
-            Some(Delivery { seq, by, priority, attempts, item })
+            let (message, bytes) = (Arc::new(message), Arc::clone(bytes));
+            let content = Arc::new(Content { seq, by, message, bytes, recovered: true });
+            Some(content.delivery(attempts))
         }
         Err(report) => {
             tracing::error!(seq, %report, "an accepted message can no longer be read");
@@ -400,15 +393,20 @@ impl Floor for Router {
         self.seen.check(&message.message_id, fingerprint)
     }
 
-    fn charge(&mut self, message: &Envelope, to: &[AgentId], now: Now) -> Result<(), Limited> {
-        self.limits.charge(&message.from.agent_id, to, message.priority, now)
+    fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited> {
+        let audience = match to {
+            [only] => self.roster.id(*only).map_or(Audience::Many(1), Audience::One),
+            many => Audience::Many(many.len()),
+        };
+        self.limits.charge(&message.from.agent_id, audience, message.priority, now)
     }
 
-    fn reserve(&mut self, agent: &AgentId, message: &Envelope) -> Result<Outcome, InboxFull> {
-        let desk = self.desks.get_mut(agent).and_then(|desks| desks.choose(message.correlation_id));
-        let desk = desk.ok_or(InboxFull { limit: 0 })?;
-        let outcome = desk.slots.take()?;
-        self.reserved.get_mut().push((desk, agent.clone()));
+    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull> {
+        let sessions = &mut self.sessions[agent.index()];
+        let number = sessions.choose(message.correlation_id, &self.shared.desks);
+        let number = number.ok_or(InboxFull { limit: 0 })?;
+        let outcome = self.shared.desks.take_slot(number)?;
+        self.reserved.push(number);
         Ok(outcome)
     }
 }
@@ -459,7 +457,7 @@ impl Handler<Forget> for Router {
 #[rtype(result = "()")]
 pub(crate) struct GaveUp {
     pub(crate) agent: AgentId,
-    pub(crate) delivery: Delivery<Content>,
+    pub(crate) delivery: Delivery<Arc<Content>>,
     pub(crate) reason: String,
 }
 
@@ -493,12 +491,17 @@ impl Handler<Attach> for Router {
         Attach { agent, runtime }: Attach,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        let first = self.first_desk(&agent, ctx)?;
-        let desk = if first.slots.is_live() { self.open_desk(&agent, ctx) } else { first };
+        let (key, mut number, mut desk) = self.first_desk(&agent, ctx)?;
+        if desk.slots.is_live() {
+            (number, desk) = self.open_desk(key, agent, ctx);
+        }
         // Marked at once, so that a second one attached in the same moment gets its own.
         desk.slots.set_live(true);
-        desk.addr.try_send(SetRuntime(Some(runtime))).map_err(|_| InboxError::Closed)?;
-        Ok(desk.number)
+        if desk.tell(SetRuntime(Some(runtime))) {
+            Ok(number.get())
+        } else {
+            Err(InboxError::Closed)
+        }
     }
 }
 
@@ -514,26 +517,26 @@ impl Handler<Detach> for Router {
     type Result = ();
 
     fn handle(&mut self, Detach { agent, desk }: Detach, ctx: &mut Self::Context) {
-        let Some(desks) = self.desks.get_mut(&agent) else { return };
-        let Some(at) = desks.all.iter().position(|each| each.number == desk) else { return };
+        let Some(key) = self.roster.key(&agent) else { return };
+        let sessions = &mut self.sessions[key.index()];
+        let Some(at) = sessions.all.iter().position(|number| number.get() == desk) else { return };
+        let (first, number) = (sessions.all[0], sessions.all[at]);
+        let Some(gone) = self.shared.desks.get(number) else { return };
         if at == 0 {
-            desks.all[0].slots.set_live(false);
-            if let Err(error) = desks.all[0].addr.try_send(SetRuntime(None)) {
-                tracing::error!(%error, %agent, "a session did not let its agent go");
-            }
+            gone.slots.set_live(false);
+            gone.tell(SetRuntime(None));
             return;
         }
-        let gone = desks.all.remove(at);
-        desks.sticky.retain(|_, number| *number != desk);
-        gone.addr
-            .send(HandOver)
-            .into_actor(self)
-            .map(move |held, router, _| {
-                for delivery in held.unwrap_or_default() {
-                    router.deliver_again(&agent, delivery);
-                }
-            })
-            .wait(ctx);
+        sessions.all.remove(at);
+        sessions.sticky.retain(|_, stuck| *stuck != number);
+        self.shared.desks.forward(number, first);
+        let Some(session) = gone.session() else { return };
+        let held = session.send(HandOver).into_actor(self).map(move |held, router, _| {
+            for delivery in held.unwrap_or_default() {
+                router.deliver_again(&agent, delivery);
+            }
+        });
+        held.wait(ctx);
     }
 }
 
@@ -569,16 +572,11 @@ impl Handler<ForInbox> for Router {
         if self.shared.stopping.get() {
             return Err(InboxError::Closed);
         }
-        match request {
-            ForInbox::Pull(agent, pull) => {
-                let desk = self.first_desk(&agent, ctx)?;
-                desk.addr.try_send(pull).map_err(|_| InboxError::Closed)
-            }
-            ForInbox::Settle(agent, settle) => {
-                let desk = self.first_desk(&agent, ctx)?;
-                desk.addr.try_send(settle).map_err(|_| InboxError::Closed)
-            }
-        }
+        let told = match request {
+            ForInbox::Pull(agent, pull) => self.first_desk(&agent, ctx)?.2.tell(pull),
+            ForInbox::Settle(agent, settle) => self.first_desk(&agent, ctx)?.2.tell(settle),
+        };
+        if told { Ok(()) } else { Err(InboxError::Closed) }
     }
 }
 
@@ -605,8 +603,10 @@ impl Handler<ListAgents> for Router {
     type Result = MessageResult<ListAgents>;
 
     fn handle(&mut self, _: ListAgents, _: &mut Self::Context) -> Self::Result {
-        let view = |(agent, profile): (&AgentId, &Profile)| {
-            let desks = self.desks.get(agent).map(|desks| desks.all.as_slice()).unwrap_or_default();
+        let view = |(key, agent, profile): (AgentKey, &AgentId, &Profile)| {
+            let numbers = self.sessions[key.index()].all.iter();
+            let desks: Vec<_> =
+                numbers.filter_map(|number| self.shared.desks.get(*number)).collect();
             AgentView {
                 agent_id: agent.clone(),
                 profile: profile.clone(),

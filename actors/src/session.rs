@@ -1,6 +1,6 @@
 //! A session: one agent's mailbox, and one message at a time out of it.
 //!
-//! The audit sends [`Deliver`] when a message is durable. If the agent's code is here
+//! A message that is durable lies on the session's desk, and [`Wake`] says so. If the agent's code is here
 //! ([`Runtime`]), the session runs it, one message after the other, on the threads for
 //! agents' code; otherwise the messages wait, or somebody takes them with [`Pull`] and
 //! answers with [`Settle`]. What becomes of each goes to the audit; what is given up goes
@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::{AfterFailure, Delivery, Inbox, Slots};
-use a2a_protocol::{AgentId, Event, MessageId};
+use a2a_policy::{AfterFailure, Delivery};
+use a2a_protocol::{Event, MessageId};
 use a2a_store::{EventLine, Line};
 use actix::prelude::*;
 use futures_util::FutureExt;
@@ -21,14 +21,13 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::audit::{Append, Audit, Then};
+use crate::desk::Desk;
 use crate::letter::Content;
 use crate::router::{GaveUp, InboxError, Router, Shared};
 use crate::{Handled, Letter, Runtime};
 
 pub(crate) struct Session {
-    agent: AgentId,
-    inbox: Inbox<Content>,
-    slots: Arc<Slots>,
+    desk: Rc<Desk>,
     runtime: Option<Arc<dyn Runtime>>,
     running: Option<Running>,
     pulls: VecDeque<WaitingPull>,
@@ -55,16 +54,13 @@ struct WaitingPull {
 
 impl Session {
     pub(crate) fn new(
-        agent: AgentId,
-        slots: Arc<Slots>,
+        desk: Rc<Desk>,
         audit: Addr<Audit>,
         router: Addr<Router>,
         shared: Rc<Shared>,
     ) -> Self {
         Self {
-            agent,
-            inbox: Inbox::default(),
-            slots,
+            desk,
             runtime: None,
             running: None,
             pulls: VecDeque::new(),
@@ -81,6 +77,8 @@ impl Session {
             self.answer_pulls();
             self.run_next(ctx);
         }
+        let wants_work = self.runtime.is_some() && self.running.is_none();
+        self.desk.set_waiting(wants_work || !self.pulls.is_empty());
         self.set_timer(ctx);
     }
 
@@ -96,7 +94,7 @@ impl Session {
             }
             let Some(pull) = self.pulls.pop_front() else { return };
             if let Err(letters) = pull.reply.send(letters) {
-                letters.iter().for_each(|letter| self.inbox.put_back(letter.seq));
+                letters.iter().for_each(|letter| self.desk.inbox.borrow_mut().put_back(letter.seq));
             }
         }
     }
@@ -106,10 +104,13 @@ impl Session {
         let now = self.shared.clock.now().uptime;
         let until = now + self.shared.settings.lease;
         let mut letters = Vec::new();
-        while letters.len() < limit
-            && let Some(delivery) = self.inbox.lease(now, until)
         {
-            letters.push(letter(delivery));
+            let mut inbox = self.desk.inbox.borrow_mut();
+            while letters.len() < limit
+                && let Some(delivery) = inbox.lease(now, until)
+            {
+                letters.push(letter(delivery));
+            }
         }
         for letter in &letters {
             self.record(
@@ -130,11 +131,12 @@ impl Session {
         }
         let now = self.shared.clock.now().uptime;
         let until = now + self.shared.settings.handler_deadline;
-        let Some(delivery) = self.inbox.lease(now, until) else { return };
-        let (seq, attempt) = (delivery.seq, delivery.attempts);
-        let id = delivery.item.message.message_id;
+        let mut inbox = self.desk.inbox.borrow_mut();
+        let Some(delivery) = inbox.lease(now, until) else { return };
         let on_record_first = delivery.item.recovered;
         let letter = letter(delivery);
+        drop(inbox);
+        let (seq, attempt, id) = (letter.seq, letter.attempt, letter.message.message_id);
         self.shared.running.set(self.shared.running.get() + 1);
         self.running = Some(Running { seq, attempt, abort: None });
         if on_record_first {
@@ -174,8 +176,8 @@ impl Session {
     }
 
     fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
-        let Some(delivery) = self.inbox.acknowledge(seq) else { return false };
-        self.slots.free();
+        let Some(delivery) = self.desk.inbox.borrow_mut().acknowledge(seq) else { return false };
+        self.desk.slots.free();
         self.shared.stats.acknowledged.add(1);
         self.record(Event::Acknowledged, seq, delivery.item.message.message_id, None, note, then);
         true
@@ -183,10 +185,11 @@ impl Session {
 
     fn failed(&mut self, seq: u64, reason: String, then: Then) -> bool {
         let now = self.shared.clock.now().uptime;
-        match self.inbox.fail(seq, now, &self.shared.settings.retry) {
+        let failed = self.desk.inbox.borrow_mut().fail(seq, now, &self.shared.settings.retry);
+        match failed {
             None => return false,
             Some(AfterFailure::Retry { attempt, .. }) => {
-                tracing::warn!(agent = %self.agent, seq, attempt, reason, "an attempt failed");
+                tracing::warn!(agent = %self.desk.agent, seq, attempt, reason, "an attempt failed");
                 self.shared.stats.failed_attempts.add(1);
                 let id = None;
                 self.record_optional(
@@ -199,12 +202,12 @@ impl Session {
                 );
             }
             Some(AfterFailure::GiveUp(delivery)) => {
-                self.slots.free();
+                self.desk.slots.free();
                 self.shared.stats.dead_letters.add(1);
                 let id = delivery.item.message.message_id;
                 let attempt = Some(delivery.attempts);
                 self.record(Event::DeadLetter, seq, id, attempt, Some(reason.clone()), then);
-                let agent = self.agent.clone();
+                let agent = self.desk.agent.clone();
                 self.router.do_send(GaveUp { agent, delivery, reason });
             }
         }
@@ -238,7 +241,7 @@ impl Session {
             event,
             of: Some(of),
             message_id,
-            agent_id: Some(self.agent.clone()),
+            agent_id: Some(self.desk.agent.clone()),
             attempt,
             reason,
         });
@@ -247,7 +250,7 @@ impl Session {
 
     /// Wakes up when a pause or a lease ends.
     fn set_timer(&mut self, ctx: &mut Context<Self>) {
-        let Some(due) = self.inbox.next_due() else { return };
+        let Some(due) = self.desk.inbox.borrow().next_due() else { return };
         match self.timer {
             // It goes off early enough; what is due then is looked up then.
             Some((_, at)) if at <= due => return,
@@ -265,7 +268,8 @@ impl Session {
 
     fn end_overdue(&mut self) {
         let now = self.shared.clock.now().uptime;
-        for seq in self.inbox.overdue(now) {
+        let overdue = self.desk.inbox.borrow().overdue(now);
+        for seq in overdue {
             let reason = match &self.running {
                 Some(running) if running.seq == seq => {
                     if let Some(abort) = &running.abort {
@@ -284,7 +288,7 @@ impl Session {
     }
 }
 
-fn letter(delivery: &Delivery<Content>) -> Letter {
+fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
     Letter {
         seq: delivery.seq,
         sender: delivery.by.clone(),
@@ -304,25 +308,21 @@ impl Actor for Session {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // The bound that counts is `Slots`; this one only must never be smaller.
-        ctx.set_mailbox_capacity(self.shared.settings.inbox_limit * 2 + 1_024);
+        // Messages wait on the desk, not here: this holds wake-ups, answers and requests.
+        ctx.set_mailbox_capacity(1_024);
     }
 }
 
-/// A durable message for this session.
+/// Something arrived while the session waited.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Deliver(pub(crate) Delivery<Content>);
+pub(crate) struct Wake;
 
-impl Handler<Deliver> for Session {
+impl Handler<Wake> for Session {
     type Result = ();
 
-    fn handle(&mut self, Deliver(delivery): Deliver, ctx: &mut Self::Context) {
-        self.inbox.arrive(delivery);
-        self.shared.stats.delivered.add(1);
-        if self.running.is_none() || !self.pulls.is_empty() {
-            self.pump(ctx);
-        }
+    fn handle(&mut self, _: Wake, ctx: &mut Self::Context) {
+        self.pump(ctx);
     }
 }
 
@@ -335,15 +335,13 @@ impl Handler<Begin> for Session {
     type Result = ();
 
     fn handle(&mut self, Begin(seq): Begin, ctx: &mut Self::Context) {
-        if self
-            .running
-            .as_ref()
-            .is_some_and(|running| running.seq == seq && running.abort.is_none())
-        {
-            if let Some(delivery) = self.inbox.get_out(seq) {
-                let letter = letter(delivery);
-                self.begin(letter, ctx);
-            }
+        let expected = |running: &Running| running.seq == seq && running.abort.is_none();
+        if !self.running.as_ref().is_some_and(expected) {
+            return;
+        }
+        let letter = self.desk.inbox.borrow().get_out(seq).map(letter);
+        if let Some(letter) = letter {
+            self.begin(letter, ctx);
         }
     }
 }
@@ -383,7 +381,7 @@ impl Handler<SetRuntime> for Session {
     type Result = ();
 
     fn handle(&mut self, SetRuntime(runtime): SetRuntime, ctx: &mut Self::Context) {
-        self.slots.set_live(runtime.is_some());
+        self.desk.slots.set_live(runtime.is_some());
         self.runtime = runtime;
         self.pump(ctx);
     }
@@ -426,7 +424,7 @@ impl Handler<Settle> for Session {
     type Result = ();
 
     fn handle(&mut self, Settle { id, settlement, reply }: Settle, ctx: &mut Self::Context) {
-        let found = self.inbox.find(|content| content.message.message_id == id);
+        let found = self.desk.inbox.borrow().find(|content| content.message.message_id == id);
         let (durable, answer) = oneshot::channel();
         let settled = found.is_some_and(|seq| match settlement {
             Settlement::Acknowledge => self.acknowledged(seq, None, Then::Answer(durable)),
@@ -439,7 +437,7 @@ impl Handler<Settle> for Session {
 
 /// The session ends: whatever it holds goes to another one.
 #[derive(Message)]
-#[rtype(result = "Vec<Delivery<Content>>")]
+#[rtype(result = "Vec<Delivery<Arc<Content>>>")]
 pub(crate) struct HandOver;
 
 impl Handler<HandOver> for Session {
@@ -451,6 +449,6 @@ impl Handler<HandOver> for Session {
         }
         self.stop_running();
         ctx.stop();
-        MessageResult(self.inbox.drain())
+        MessageResult(self.desk.inbox.borrow_mut().drain())
     }
 }

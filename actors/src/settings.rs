@@ -24,9 +24,9 @@ pub struct BusSettings {
     pub inbox_limit: usize,
     /// Messages that may wait for a session that is there and still count as delivered.
     pub prompt_slots: usize,
-    /// Records that may wait for the disk; beyond that the bus answers `unavailable`.
+    /// Messages that may wait for the disk; beyond that the bus answers `unavailable`.
     pub uncommitted_limit: usize,
-    /// Records in one commit.
+    /// Messages in one commit; of events, which are smaller, four times as many.
     pub batch_limit: usize,
     /// Threads for agents' code.
     pub handler_threads: usize,

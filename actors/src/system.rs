@@ -13,6 +13,7 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::audit::{Audit, Close, Flush, Meet};
 use crate::clock::Clock;
+use crate::desk::Desks;
 use crate::router::{
     Attach, Detach, ForInbox, ListAgents, ListDeadLetters, ResolveDeadLetter, Route, Router, Shared,
 };
@@ -248,7 +249,9 @@ fn wire(
     handlers: tokio::runtime::Handle,
     stats: Arc<Stats>,
 ) -> Wiring {
-    let (audit, gauge) = Audit::new(journal, settings.batch_limit, Arc::clone(&stats));
+    let desks = Rc::new(Desks::default());
+    let (audit, gauge) =
+        Audit::new(journal, settings.batch_limit, Arc::clone(&stats), Rc::clone(&desks));
     let shared = Rc::new(Shared {
         clock: Clock::start(),
         settings,
@@ -258,6 +261,7 @@ fn wire(
         running: 0.into(),
         idle: Notify::new(),
         seq: recovered.next_seq.into(),
+        desks,
         stats,
     });
     let audit = audit.start();

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use a2a_protocol::{Body, Kind, MessageId};
 use actix::prelude::*;
-use openclaw_a2a::{Bus, Letter};
+use openclaw_a2a::{Bus, Letter, Profile};
 
 use crate::{per_second, route, sample};
 
 const SESSIONS: usize = 1_000;
-const BROADCASTS: usize = 50;
+const SENDERS: usize = 16;
+const BROADCASTS: usize = 160;
 
 pub async fn bus() -> (f64, f64) {
     (run(false).await, run(true).await)
@@ -24,12 +25,12 @@ pub async fn bus() -> (f64, f64) {
 async fn run(handled: bool) -> f64 {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let mut settings = sample::settings();
-    if !handled {
-        // Known agents whose code is elsewhere: their sessions take the messages and keep them.
-        settings.agents =
-            (0..SESSIONS).map(|i| (sample::agent(&format!("r{i}")), Default::default())).collect();
-        settings.open = true;
-    }
+    // The listeners are the c-suite: senders, who join later, are not among them. Without
+    // handlers their code is elsewhere; their sessions take the messages and keep them.
+    let profile = Profile { c_suite: true, ..Profile::default() };
+    settings.agents =
+        (0..SESSIONS).map(|i| (sample::agent(&format!("r{i}")), profile.clone())).collect();
+    settings.open = true;
     let bus = Bus::builder().state_dir(folder.path()).settings(settings).start();
     let bus = bus.unwrap_or_else(|error| panic!("{error}"));
     if handled {
@@ -37,13 +38,27 @@ async fn run(handled: bool) -> f64 {
             route::attach(&bus, &format!("r{i}"), |_: Letter| async {}).await;
         }
     }
-    let roman = route::attach(&bus, "roman", |_: Letter| async {}).await;
+    let mut senders = Vec::new();
+    for i in 0..SENDERS {
+        senders.push(route::attach(&bus, &format!("s{i}"), |_: Letter| async {}).await);
+    }
     let stats = bus.system();
     let total = (SESSIONS * BROADCASTS) as u64;
     let start = Instant::now();
-    for _ in 0..BROADCASTS {
-        let receipt = roman.send(broadcast(&roman)).await;
-        assert!(receipt.outcome.is_accepted(), "{receipt:?}");
+    let tasks: Vec<_> = senders
+        .into_iter()
+        .map(|sender| {
+            tokio::spawn(async move {
+                for _ in 0..BROADCASTS / SENDERS {
+                    let receipt = sender.send(broadcast(&sender)).await;
+                    assert!(receipt.outcome.is_accepted(), "{:?}", receipt.outcome);
+                    assert_eq!(receipt.recipients.len(), SESSIONS);
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap_or_else(|error| panic!("{error}"));
     }
     let done = || if handled { stats.stats().acknowledged() } else { stats.stats().delivered() };
     while done() < total {
@@ -61,7 +76,7 @@ fn broadcast(from: &openclaw_a2a::Agent) -> a2a_protocol::Envelope {
     message.from.agent_id = from.id().clone();
     message.from.session_key = None;
     if let Body::Broadcast(body) = &mut message.body {
-        body.scope = a2a_protocol::body::Scope::Org;
+        body.scope = a2a_protocol::body::Scope::CSuite;
     }
     message
 }

@@ -7,7 +7,7 @@ use a2a_protocol::{AgentId, Code, Envelope, Outcome, RecipientOutcome, Report, V
 use chrono::TimeDelta;
 
 use crate::seen::SeenBefore;
-use crate::{InboxFull, Limited, Now, Roster};
+use crate::{AgentKey, InboxFull, Limited, Now, Roster};
 
 /// Who hands the message in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,12 +41,12 @@ pub trait Floor {
     ///
     /// # Errors
     /// The limit that was reached.
-    fn charge(&mut self, message: &Envelope, to: &[AgentId], now: Now) -> Result<(), Limited>;
+    fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited>;
     /// Takes a place in the inbox of a session of `agent`; `Delivered` when the session is free.
     ///
     /// # Errors
     /// When there is no place.
-    fn reserve(&mut self, agent: &AgentId, message: &Envelope) -> Result<Outcome, InboxFull>;
+    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull>;
 }
 
 /// What is to be done with the message.
@@ -139,7 +139,7 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
         floor.charge(message, &recipients, now).map_err(limited)?;
     }
     // Reserve: a place in each recipient's inbox.
-    reserve(message, recipients, floor).map(Verdict::Accepted)
+    reserve(message, &recipients, floor).map(Verdict::Accepted)
 }
 
 fn invalid(report: &Report) -> Refusal {
@@ -188,32 +188,37 @@ fn limited(limited: Limited) -> Refusal {
 
 fn reserve(
     message: &Envelope,
-    recipients: Vec<AgentId>,
+    recipients: &[AgentKey],
     floor: &mut impl Floor,
 ) -> Result<Accepted, Refusal> {
-    let mut full = None;
-    let recipients: Vec<_> = recipients
-        .into_iter()
-        .map(|agent_id| {
-            let outcome = floor.reserve(&agent_id, message).unwrap_or_else(|error| {
-                full = Some(format!("`{agent_id}` takes no more: {error}. Send it again later."));
+    let (mut delivered, mut queued, mut full) = (0, 0, None);
+    let mut outcomes = Vec::with_capacity(recipients.len());
+    for key in recipients {
+        let outcome = match floor.reserve(*key, message) {
+            Ok(outcome) => outcome,
+            Err(error) => {
+                full = Some(error);
                 Outcome::QueueFull
-            });
-            RecipientOutcome { agent_id, outcome }
-        })
-        .collect();
-    let of = |outcome| recipients.iter().filter(|r| r.outcome == outcome).count();
-    let outcome = match (of(Outcome::Delivered), of(Outcome::Queued), full) {
-        (0, 0, Some(reason)) => {
-            let retry_after_ms = Some(1_000);
+            }
+        };
+        delivered += usize::from(outcome == Outcome::Delivered);
+        queued += usize::from(outcome == Outcome::Queued);
+        if let Some(agent_id) = floor.roster().id(*key) {
+            outcomes.push(RecipientOutcome { agent_id: agent_id.clone(), outcome });
+        }
+    }
+    let outcome = match (delivered, queued, full) {
+        (0, 0, Some(error)) => {
+            let who = outcomes.last().map_or("nobody", |last| last.agent_id.as_str());
+            let reason = format!("`{who}` takes no more: {error}. Send it again later.");
             return Err(Refusal {
-                retry_after_ms,
-                recipients,
+                retry_after_ms: Some(1_000),
+                recipients: outcomes,
                 ..Refusal::new(Outcome::QueueFull, reason)
             });
         }
         (_, 0, _) => Outcome::Delivered, // to everyone who has a place, or to an empty scope
         _ => Outcome::Queued,
     };
-    Ok(Accepted { outcome, recipients })
+    Ok(Accepted { outcome, recipients: outcomes })
 }

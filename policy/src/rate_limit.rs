@@ -64,6 +64,15 @@ pub struct Limited {
     pub retry_after: Duration,
 }
 
+/// Whom a message goes to, as far as its price depends on it.
+#[derive(Debug, Clone, Copy)]
+pub enum Audience<'a> {
+    /// One agent: the pair has a limit of its own.
+    One(&'a AgentId),
+    /// So many: charged to the sender only, in proportion.
+    Many(usize),
+}
+
 /// The buckets of everyone who sends.
 pub struct RateLimits {
     settings: RateSettings,
@@ -95,15 +104,14 @@ impl RateLimits {
     pub fn charge(
         &mut self,
         from: &AgentId,
-        to: &[AgentId],
+        to: Audience<'_>,
         priority: Priority,
         now: Now,
     ) -> Result<(), Limited> {
         self.forget_the_idle(now);
-        let cost = self.cost(to.len());
-        let pair = match to {
-            [only] => Some((from.clone(), only.clone())),
-            _ => None,
+        let (cost, pair) = match to {
+            Audience::One(agent) => (NonZeroU32::MIN, Some((from.clone(), agent.clone()))),
+            Audience::Many(count) => (self.cost(count), None),
         };
         let urgent = priority == Priority::Urgent;
         let s = &self.settings;
@@ -140,9 +148,6 @@ impl RateLimits {
     }
 
     fn cost(&self, recipients: usize) -> NonZeroU32 {
-        if recipients <= 1 {
-            return NonZeroU32::MIN;
-        }
         let share = u32::try_from(recipients.div_ceil(100)).unwrap_or(u32::MAX);
         NonZeroU32::MIN.saturating_add(share).min(self.settings.agent_burst)
     }
@@ -342,6 +347,7 @@ impl Clock for SetClock {
 
 #[cfg(test)]
 mod tests {
+    use super::Audience::{Many, One};
     use super::*;
     use a2a_protocol::Priority::{Normal, Urgent};
 
@@ -356,17 +362,18 @@ mod tests {
     #[test]
     fn the_time_it_names_is_exact_and_a_refusal_costs_nothing() {
         let mut limits = RateLimits::new(RateSettings::default());
-        let (roman, tim) = (id("roman"), [id("tim")]);
+        let (roman, tim) = (id("roman"), id("tim"));
+        let tim = One(&tim);
         for _ in 0..20 {
-            limits.charge(&roman, &tim, Normal, at(0)).unwrap();
+            limits.charge(&roman, tim, Normal, at(0)).unwrap();
         }
-        let refused = limits.charge(&roman, &tim, Normal, at(0)).unwrap_err();
+        let refused = limits.charge(&roman, tim, Normal, at(0)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_secs(1));
         for _ in 0..1_000 {
-            assert!(limits.charge(&roman, &tim, Normal, at(999)).is_err());
+            assert!(limits.charge(&roman, tim, Normal, at(999)).is_err());
         }
-        limits.charge(&roman, &tim, Normal, at(1_000)).unwrap();
-        assert!(limits.charge(&roman, &tim, Normal, at(1_000)).is_err());
+        limits.charge(&roman, tim, Normal, at(1_000)).unwrap();
+        assert!(limits.charge(&roman, tim, Normal, at(1_000)).is_err());
     }
 
     #[test]
@@ -374,36 +381,36 @@ mod tests {
         let mut limits = RateLimits::new(RateSettings::default());
         let roman = id("roman");
         for i in 0..12 {
-            limits.charge(&roman, &[id(&format!("a{i}"))], Urgent, at(0)).unwrap();
+            limits.charge(&roman, One(&id(&format!("a{i}"))), Urgent, at(0)).unwrap();
         }
-        let refused = limits.charge(&roman, &[id("tim")], Urgent, at(0)).unwrap_err();
+        let refused = limits.charge(&roman, One(&id("tim")), Urgent, at(0)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_secs(5));
         assert!(refused.limit.contains("urgent"), "{refused}");
-        limits.charge(&roman, &[id("tim")], Normal, at(0)).unwrap();
+        limits.charge(&roman, One(&id("tim")), Normal, at(0)).unwrap();
     }
 
     #[test]
     fn one_agent_is_limited_whomever_it_writes_to_and_others_are_not() {
         let mut limits = RateLimits::new(RateSettings::default());
         for i in 0..40 {
-            limits.charge(&id("roman"), &[id(&format!("a{i}"))], Normal, at(0)).unwrap();
+            limits.charge(&id("roman"), One(&id(&format!("a{i}"))), Normal, at(0)).unwrap();
         }
-        let refused = limits.charge(&id("roman"), &[id("tim")], Normal, at(0)).unwrap_err();
+        let refused = limits.charge(&id("roman"), One(&id("tim")), Normal, at(0)).unwrap_err();
         assert_eq!(refused.retry_after, Duration::from_millis(500));
-        limits.charge(&id("tony"), &[id("tim")], Normal, at(0)).unwrap();
+        limits.charge(&id("tony"), One(&id("tim")), Normal, at(0)).unwrap();
     }
 
     #[test]
     fn a_fan_out_costs_in_proportion_and_never_more_than_the_burst() {
         let mut limits = RateLimits::new(RateSettings::default());
-        let many: Vec<_> = (0..1_000).map(|i| id(&format!("a{i}"))).collect();
-        limits.charge(&id("roman"), &many, Normal, at(0)).unwrap(); // 11 of 40
-        limits.charge(&id("roman"), &many, Normal, at(0)).unwrap();
-        limits.charge(&id("roman"), &many, Normal, at(0)).unwrap();
-        assert!(limits.charge(&id("roman"), &many, Normal, at(0)).is_err());
-        let crowd: Vec<_> = (0..10_000).map(|i| id(&format!("a{i}"))).collect();
-        limits.charge(&id("tony"), &crowd, Normal, at(0)).unwrap();
-        assert!(limits.charge(&id("tony"), &[id("tim")], Normal, at(0)).is_err());
+        let many = Many(1_000);
+        limits.charge(&id("roman"), many, Normal, at(0)).unwrap(); // 11 of 40
+        limits.charge(&id("roman"), many, Normal, at(0)).unwrap();
+        limits.charge(&id("roman"), many, Normal, at(0)).unwrap();
+        assert!(limits.charge(&id("roman"), many, Normal, at(0)).is_err());
+        let crowd = Many(10_000);
+        limits.charge(&id("tony"), crowd, Normal, at(0)).unwrap();
+        assert!(limits.charge(&id("tony"), One(&id("tim")), Normal, at(0)).is_err());
     }
 
     #[test]
@@ -411,7 +418,7 @@ mod tests {
         let settings = RateSettings { max_keys: 10_000, ..RateSettings::default() };
         let mut limits = RateLimits::new(settings);
         for i in 0..1_000_000u64 {
-            limits.charge(&id(&format!("a{i}")), &[id("tim")], Normal, at(i / 100)).unwrap();
+            limits.charge(&id(&format!("a{i}")), One(&id("tim")), Normal, at(i / 100)).unwrap();
             assert!(limits.keys() <= 2 * 10_000, "{i}");
         }
     }
@@ -421,11 +428,11 @@ mod tests {
         let settings = RateSettings { max_keys: 4_096, ..RateSettings::default() };
         let mut limits = RateLimits::new(settings);
         for _ in 0..20 {
-            limits.charge(&id("flooder"), &[id("tim")], Normal, at(0)).unwrap();
+            limits.charge(&id("flooder"), One(&id("tim")), Normal, at(0)).unwrap();
         }
         for i in 0..20_000u64 {
-            limits.charge(&id(&format!("a{i}")), &[id("tim")], Normal, at(1)).unwrap();
+            limits.charge(&id(&format!("a{i}")), One(&id("tim")), Normal, at(1)).unwrap();
         }
-        assert!(limits.charge(&id("flooder"), &[id("tim")], Normal, at(1)).is_err());
+        assert!(limits.charge(&id("flooder"), One(&id("tim")), Normal, at(1)).is_err());
     }
 }

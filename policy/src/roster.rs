@@ -1,10 +1,21 @@
 //! Who is there: agents, what they are, and whom a message reaches.
 
-use std::collections::HashMap;
-
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Body, Envelope};
+use indexmap::IndexMap;
 use serde::Serialize;
+
+/// An agent's place in the roster: never reused while the bus runs, cheap to copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AgentKey(usize);
+
+impl AgentKey {
+    /// The place as a number from 0, for tables that run beside the roster.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
 
 /// What is known about an agent beyond its id.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -39,7 +50,7 @@ const RESERVED: &[&str] = &["system", "human", "operator"];
 /// Every agent the bus knows.
 #[derive(Debug, Default)]
 pub struct Roster {
-    agents: HashMap<AgentId, Profile>,
+    agents: IndexMap<AgentId, Profile>,
     open: bool,
 }
 
@@ -47,7 +58,7 @@ impl Roster {
     /// A roster; an `open` one admits senders nobody listed.
     #[must_use]
     pub fn new(open: bool) -> Self {
-        Self { agents: HashMap::new(), open }
+        Self { agents: IndexMap::new(), open }
     }
 
     /// Whether `agent` is a name no agent may take.
@@ -56,9 +67,28 @@ impl Roster {
         RESERVED.iter().any(|name| agent.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// Adds an agent or changes its profile; `true` when it is new.
-    pub fn insert(&mut self, agent: AgentId, profile: Profile) -> bool {
-        self.agents.insert(agent, profile).is_none()
+    /// Adds an agent; `None` when it is known already.
+    pub fn insert(&mut self, agent: AgentId, profile: Profile) -> Option<AgentKey> {
+        match self.agents.entry(agent) {
+            indexmap::map::Entry::Occupied(_) => None,
+            indexmap::map::Entry::Vacant(place) => {
+                let key = AgentKey(place.index());
+                place.insert(profile);
+                Some(key)
+            }
+        }
+    }
+
+    /// The agent's place.
+    #[must_use]
+    pub fn key(&self, agent: &AgentId) -> Option<AgentKey> {
+        self.agents.get_index_of(agent).map(AgentKey)
+    }
+
+    /// The agent at a place this roster gave out.
+    #[must_use]
+    pub fn id(&self, key: AgentKey) -> Option<&AgentId> {
+        self.agents.get_index(key.0).map(|(agent, _)| agent)
     }
 
     /// Whether the agent is known.
@@ -73,17 +103,18 @@ impl Roster {
         self.open || self.contains(agent)
     }
 
-    /// Every agent with its profile, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (&AgentId, &Profile)> {
-        self.agents.iter()
+    /// Every agent with its place and profile, in the order in which they joined.
+    pub fn iter(&self) -> impl Iterator<Item = (AgentKey, &AgentId, &Profile)> {
+        self.agents.iter().enumerate().map(|(i, (agent, profile))| (AgentKey(i), agent, profile))
     }
 
-    /// Whom a message is for; the sender is never among them.
+    /// Whom a message is for, each once; the sender of a fan-out is never among them.
     ///
     /// # Errors
     /// [`NoSuchAgent`] for a name in `to` or `relevantTo` that nobody has.
-    pub fn recipients(&self, message: &Envelope) -> Result<Vec<AgentId>, NoSuchAgent> {
+    pub fn recipients(&self, message: &Envelope) -> Result<Vec<AgentKey>, NoSuchAgent> {
         let from = &message.from.agent_id;
+        let to = message.to.as_ref().map(|to| self.known(&to.agent_id)).transpose()?;
         let mut found = match &message.body {
             Body::Broadcast(body) => self.in_scope(from, body.scope),
             Body::KnowledgeShare(body) if body.relevant_to.is_empty() => {
@@ -91,34 +122,39 @@ impl Roster {
             }
             Body::KnowledgeShare(body) => {
                 let named = body.relevant_to.iter().filter(|agent| *agent != from);
-                named.map(|agent| self.known(agent)).collect::<Result<Vec<_>, _>>()?
+                let mut named =
+                    named.map(|agent| self.known(agent)).collect::<Result<Vec<_>, _>>()?;
+                named.sort_unstable();
+                named.dedup();
+                named
             }
-            _ => Vec::new(),
+            _ => return Ok(to.into_iter().collect()),
         };
-        if let Some(to) = &message.to {
-            found.push(self.known(&to.agent_id)?);
+        // Places are handed out in ascending order above, so one more is easily found.
+        if let Some(to) = to
+            && let Err(place) = found.binary_search(&to)
+        {
+            found.insert(place, to);
         }
-        found.sort();
-        found.dedup();
         Ok(found)
     }
 
-    fn known(&self, agent: &AgentId) -> Result<AgentId, NoSuchAgent> {
-        if self.contains(agent) {
-            return Ok(agent.clone());
-        }
-        Err(NoSuchAgent { agent: agent.clone(), near: self.nearest(agent) })
+    fn known(&self, agent: &AgentId) -> Result<AgentKey, NoSuchAgent> {
+        let unknown = || NoSuchAgent { agent: agent.clone(), near: self.nearest(agent) };
+        self.key(agent).ok_or_else(unknown)
     }
 
-    fn in_scope(&self, from: &AgentId, scope: Scope) -> Vec<AgentId> {
+    fn in_scope(&self, from: &AgentId, scope: Scope) -> Vec<AgentKey> {
+        let sender = self.key(from);
         let squad = self.agents.get(from).and_then(|profile| profile.squad.as_deref());
         let reached = |profile: &Profile| match scope {
             Scope::Org => true,
             Scope::CSuite => profile.c_suite,
             Scope::Squad => profile.squad.as_deref() == squad,
         };
-        let others = self.agents.iter().filter(|(agent, _)| *agent != from);
-        others.filter(|(_, profile)| reached(profile)).map(|(agent, _)| agent.clone()).collect()
+        let agents = self.agents.values().enumerate().map(|(i, profile)| (AgentKey(i), profile));
+        let others = agents.filter(|(key, _)| Some(*key) != sender);
+        others.filter(|(_, profile)| reached(profile)).map(|(key, _)| key).collect()
     }
 
     fn nearest(&self, agent: &AgentId) -> Option<AgentId> {
@@ -156,7 +192,9 @@ mod tests {
 
     fn reached(message: &serde_json::Value) -> Vec<String> {
         let message = Envelope::parse(message.to_string().as_bytes()).unwrap();
-        roster().recipients(&message).unwrap().iter().map(ToString::to_string).collect()
+        let roster = roster();
+        let keys = roster.recipients(&message).unwrap();
+        keys.into_iter().map(|key| roster.id(key).unwrap().to_string()).collect()
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The places of one inbox: taken before a message is durable, given back when it is done.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::cell::Cell;
 
 use a2a_protocol::Outcome;
 
@@ -13,22 +13,20 @@ pub struct InboxFull {
 }
 
 /// How many places of an inbox are taken; shared by the router and the session it belongs to.
-///
-/// Both live on one thread; the atomics only let a reserved place travel in a message.
 #[derive(Debug)]
 pub struct Slots {
     limit: usize,
     /// While fewer are taken and somebody is there, a message counts as delivered.
     prompt: usize,
-    taken: AtomicUsize,
-    live: AtomicBool,
+    taken: Cell<usize>,
+    live: Cell<bool>,
 }
 
 impl Slots {
     /// No place taken, nobody there.
     #[must_use]
     pub fn new(limit: usize, prompt: usize) -> Self {
-        Self { limit, prompt, taken: AtomicUsize::new(0), live: AtomicBool::new(false) }
+        Self { limit, prompt, taken: Cell::new(0), live: Cell::new(false) }
     }
 
     /// Takes a place, and says what that means for the message.
@@ -36,40 +34,40 @@ impl Slots {
     /// # Errors
     /// [`InboxFull`] when every place is taken.
     pub fn take(&self) -> Result<Outcome, InboxFull> {
-        let taken = self.taken.load(Relaxed);
+        let taken = self.taken.get();
         if taken >= self.limit {
             return Err(InboxFull { limit: self.limit });
         }
-        self.taken.store(taken + 1, Relaxed);
-        let prompt = self.live.load(Relaxed) && taken < self.prompt;
+        self.taken.set(taken + 1);
+        let prompt = self.live.get() && taken < self.prompt;
         Ok(if prompt { Outcome::Delivered } else { Outcome::Queued })
     }
 
     /// Takes a place for a message that was accepted earlier, even beyond the limit.
     pub fn take_back(&self) {
-        self.taken.fetch_add(1, Relaxed);
+        self.taken.set(self.taken.get() + 1);
     }
 
     /// Gives a place back.
     pub fn free(&self) {
-        self.taken.store(self.taken.load(Relaxed).saturating_sub(1), Relaxed);
+        self.taken.set(self.taken.get().saturating_sub(1));
     }
 
     /// How many are taken.
     #[must_use]
     pub fn taken(&self) -> usize {
-        self.taken.load(Relaxed)
+        self.taken.get()
     }
 
     /// Somebody is there to handle what arrives, or nobody is any more.
     pub fn set_live(&self, live: bool) {
-        self.live.store(live, Relaxed);
+        self.live.set(live);
     }
 
     /// Whether somebody is there.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.live.load(Relaxed)
+        self.live.get()
     }
 }
 

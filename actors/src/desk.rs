@@ -1,0 +1,147 @@
+//! Desks: where the messages of each session lie.
+//!
+//! Router, audit and sessions live on one thread, so a durable message is laid onto the desk
+//! directly; the session is woken only when it waits for something. A broadcast to a thousand
+//! busy sessions costs a thousand pushes and not one mailbox message.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use a2a_policy::{Delivery, Inbox, InboxFull, Slots};
+use a2a_protocol::{AgentId, Outcome};
+use actix::Addr;
+
+use crate::letter::Content;
+use crate::session::{Session, Wake};
+
+/// The number of a desk; it can travel in messages, a desk cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DeskNo(u32);
+
+impl DeskNo {
+    pub(crate) fn get(self) -> u64 {
+        self.0.into()
+    }
+}
+
+/// One session's messages and places.
+pub(crate) struct Desk {
+    pub(crate) agent: AgentId,
+    pub(crate) slots: Slots,
+    pub(crate) inbox: RefCell<Inbox<Arc<Content>>>,
+    session: RefCell<Option<Addr<Session>>>,
+    /// The session has nothing to do and wants to be told when something arrives.
+    waits: Cell<bool>,
+}
+
+impl Desk {
+    pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
+        self.inbox.borrow_mut().arrive(delivery);
+        if self.waits.replace(false) {
+            self.tell(Wake);
+        }
+    }
+
+    pub(crate) fn set_waiting(&self, waits: bool) {
+        self.waits.set(waits);
+    }
+
+    /// Sends the session a message; `false` when it is gone or takes none.
+    pub(crate) fn tell<M>(&self, message: M) -> bool
+    where
+        M: actix::Message<Result: Send> + Send + 'static,
+        Session: actix::Handler<M>,
+    {
+        let session = self.session.borrow();
+        let sent = session.as_ref().map(|session| session.try_send(message));
+        let taken = matches!(sent, Some(Ok(())));
+        if !taken {
+            tracing::error!(agent = %self.agent, "a session did not take a message");
+        }
+        taken
+    }
+
+    pub(crate) fn session(&self) -> Option<Addr<Session>> {
+        self.session.borrow().clone()
+    }
+}
+
+enum Place {
+    Open(Rc<Desk>),
+    /// Its session ended; what is on its way goes to another of the same agent.
+    Forwarded(DeskNo),
+}
+
+/// All desks, by number.
+#[derive(Default)]
+pub(crate) struct Desks {
+    all: RefCell<Vec<Place>>,
+}
+
+impl Desks {
+    pub(crate) fn open(&self, agent: AgentId, slots: Slots) -> (DeskNo, Rc<Desk>) {
+        let mut all = self.all.borrow_mut();
+        // Four thousand million sessions in one run of the bus are out of reach.
+        let number = DeskNo(u32::try_from(all.len()).unwrap_or(u32::MAX));
+        let desk = Rc::new(Desk {
+            agent,
+            slots,
+            inbox: RefCell::default(),
+            session: RefCell::default(),
+            waits: Cell::new(false),
+        });
+        all.push(Place::Open(Rc::clone(&desk)));
+        (number, desk)
+    }
+
+    pub(crate) fn seat(desk: &Desk, session: Addr<Session>) {
+        *desk.session.borrow_mut() = Some(session);
+    }
+
+    pub(crate) fn get(&self, number: DeskNo) -> Option<Rc<Desk>> {
+        let all = self.all.borrow();
+        match all.get(number.0 as usize)? {
+            Place::Open(desk) => Some(Rc::clone(desk)),
+            Place::Forwarded(to) => match all.get(to.0 as usize)? {
+                Place::Open(desk) => Some(Rc::clone(desk)),
+                Place::Forwarded(_) => None, // the first desk of an agent is never closed
+            },
+        }
+    }
+
+    /// Closes a desk; what is still on its way to it goes to `to`.
+    pub(crate) fn forward(&self, number: DeskNo, to: DeskNo) {
+        if let Some(place) = self.all.borrow_mut().get_mut(number.0 as usize) {
+            *place = Place::Forwarded(to);
+        }
+    }
+
+    /// Takes a place at a desk, and says what that means for the message.
+    pub(crate) fn take_slot(&self, number: DeskNo) -> Result<Outcome, InboxFull> {
+        match self.all.borrow().get(number.0 as usize) {
+            Some(Place::Open(desk)) => desk.slots.take(),
+            _ => Err(InboxFull { limit: 0 }),
+        }
+    }
+
+    /// Lays one durable message onto each desk.
+    pub(crate) fn deliver(&self, to: &[DeskNo], content: &Arc<Content>) {
+        let all = self.all.borrow();
+        for number in to {
+            match all.get(number.0 as usize) {
+                Some(Place::Open(desk)) => desk.arrive(content.delivery(0)),
+                _ => drop(self.get(*number).map(|desk| desk.arrive(content.delivery(0)))),
+            }
+        }
+    }
+
+    /// Gives places back that were taken for a message that did not become durable.
+    pub(crate) fn release(&self, to: &[DeskNo]) {
+        for number in to {
+            if let Some(desk) = self.get(*number) {
+                desk.slots.free();
+            }
+        }
+    }
+}
