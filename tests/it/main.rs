@@ -1,6 +1,8 @@
 //! Behaviour through the public edges, one module per edge.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
+/// The bus in one process: delivery, sessions, retries, restarts, stopping.
+mod bus;
 /// `openclaw-a2a schema`, `completions` and the help texts.
 mod cli_schema;
 /// `openclaw-a2a validate`: verdicts, formats, exit codes, bounded memory.
