@@ -252,6 +252,8 @@ impl Audit {
     ) {
         tracing::error!(%error, records = lines.len(), "the journal could not be written");
         self.gauge.health.set(Health::Refusing);
+        // Whoever waits for everything to be written waits in vain: let them go.
+        self.flushed.clear();
         let failed = lines.into_iter().zip(thens).map(|(line, then)| Append { line, then });
         let all: Vec<_> = failed.chain(self.queue.drain(..)).collect();
         for append in all {

@@ -1,0 +1,82 @@
+//! When the disk refuses: nothing is accepted, nothing is lost, nothing hangs.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use a2a_actors::{BusSettings, Parcel};
+use a2a_policy::Caller;
+use a2a_protocol::{AgentId, Envelope, Kind, Outcome};
+
+use crate::unreliable_journal::UnreliableBus;
+
+fn message() -> Envelope {
+    let mut message = Kind::TaskRequest.example_message();
+    message.message_id = uuid::Uuid::now_v7().try_into().unwrap();
+    message
+}
+
+fn tim() -> AgentId {
+    "tim".parse().unwrap()
+}
+
+async fn send(bus: &UnreliableBus, message: &Envelope) -> Outcome {
+    bus.system.send(Caller::Local, Parcel::from_message(message.clone())).await.outcome
+}
+
+/// Sends until the bus writes again; it says `unavailable` for a moment after a refusal.
+async fn send_until_accepted(bus: &UnreliableBus, message: &Envelope) -> Outcome {
+    loop {
+        match send(bus, message).await {
+            Outcome::Unavailable => tokio::task::yield_now().await,
+            outcome => return outcome,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_message_that_was_not_written_was_not_accepted_and_can_be_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = UnreliableBus::start(
+        folder.path(),
+        BusSettings { inbox_limit: 1, ..BusSettings::default() },
+    );
+    bus.system.pull(tim(), 1, Duration::ZERO).await.unwrap(); // tim joins
+    let message = message();
+    bus.fate.refuse.store(1, SeqCst);
+    assert_eq!(send(&bus, &message).await, Outcome::Unavailable);
+    // Its id is free again, and so is the only place in the inbox.
+    assert_eq!(send_until_accepted(&bus, &message).await, Outcome::Queued);
+    assert_eq!(send(&bus, &message).await, Outcome::Duplicate);
+    let letters = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
+    assert_eq!(letters.len(), 1);
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn an_acknowledgement_is_kept_until_the_disk_takes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = UnreliableBus::start(folder.path(), BusSettings::default());
+    bus.system.pull(tim(), 1, Duration::ZERO).await.unwrap();
+    let message = message();
+    assert_eq!(send(&bus, &message).await, Outcome::Queued);
+    bus.system.pull(tim(), 1, Duration::from_secs(10)).await.unwrap();
+    bus.fate.refuse.store(2, SeqCst);
+    // The answer comes when it is durable, however long that takes.
+    bus.system.acknowledge(tim(), message.message_id).await.unwrap();
+    assert_eq!(bus.fate.refuse.load(SeqCst), 0);
+    bus.crash().await;
+
+    let bus = UnreliableBus::start(folder.path(), BusSettings::default());
+    assert!(bus.system.pull(tim(), 10, Duration::ZERO).await.unwrap().is_empty());
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_bus_that_cannot_write_stops_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = UnreliableBus::start(folder.path(), BusSettings::default());
+    bus.system.pull(tim(), 1, Duration::ZERO).await.unwrap();
+    bus.fate.refuse.store(usize::MAX, SeqCst);
+    assert_eq!(send(&bus, &message()).await, Outcome::Unavailable);
+    bus.stop().await;
+}

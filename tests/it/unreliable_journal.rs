@@ -1,0 +1,72 @@
+//! A real journal whose disk can refuse, and whose process can die.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+
+use a2a_actors::{BusSettings, BusSystem, BusThread};
+use a2a_store::{Commit, CommitError, Journal, Line, Options, Read, Recovered};
+
+/// What the test does to the journal.
+#[derive(Clone, Default)]
+pub struct Fate {
+    /// So many commits from now on fail as on a full disk.
+    pub refuse: Arc<AtomicUsize>,
+    /// The process is dead: nothing is written any more, nothing closed.
+    dead: Arc<AtomicBool>,
+}
+
+struct Unreliable {
+    journal: Journal,
+    fate: Fate,
+}
+
+impl Commit for Unreliable {
+    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+        if self.fate.dead.load(SeqCst) {
+            return Err(CommitError::Poisoned);
+        }
+        if self.fate.refuse.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok() {
+            return Err(CommitError::DiskFull);
+        }
+        self.journal.commit(batch)
+    }
+
+    fn close(&mut self) -> Result<(), CommitError> {
+        if self.fate.dead.load(SeqCst) { Ok(()) } else { self.journal.close() }
+    }
+
+    fn reader(&self) -> Arc<dyn Read> {
+        self.journal.reader()
+    }
+}
+
+/// A bus on such a journal.
+pub struct UnreliableBus {
+    pub system: BusSystem,
+    pub fate: Fate,
+    thread: BusThread,
+}
+
+impl UnreliableBus {
+    pub fn start(folder: &Path, settings: BusSettings) -> Self {
+        let (journal, recovered): (Journal, Recovered) =
+            Journal::open(&Options::new(folder)).unwrap();
+        let fate = Fate::default();
+        let journal = Unreliable { journal, fate: fate.clone() };
+        let (system, thread) = BusSystem::start(settings, Box::new(journal), recovered).unwrap();
+        Self { system, fate, thread }
+    }
+
+    pub async fn stop(self) {
+        self.system.stop(std::time::Duration::from_secs(5)).await;
+        drop(self.system);
+        self.thread.join();
+    }
+
+    /// Ends it as a crash would: what is not on disk by now never will be.
+    pub async fn crash(self) {
+        self.fate.dead.store(true, SeqCst);
+        self.stop().await;
+    }
+}
