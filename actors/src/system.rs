@@ -147,12 +147,20 @@ impl BusSystem {
         limit: usize,
         wait: Duration,
     ) -> Result<Vec<Letter>, InboxError> {
-        let (reply, letters) = oneshot::channel();
-        let request = ForInbox::Pull(agent, Pull { limit, reply });
+        let (reply, mut letters) = oneshot::channel();
+        let patient = !wait.is_zero();
+        let request = ForInbox::Pull(agent, Pull { limit, patient, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
-        match tokio::time::timeout(wait, letters).await {
+        if !patient {
+            return letters.await.map_err(|_| InboxError::Closed);
+        }
+        match tokio::time::timeout(wait, &mut letters).await {
             Ok(letters) => letters.map_err(|_| InboxError::Closed),
-            Err(_) => Ok(Vec::new()),
+            Err(_) => {
+                // What was handed over in this very moment is leased to us: take it along.
+                letters.close();
+                Ok(letters.try_recv().unwrap_or_default())
+            }
         }
     }
 
