@@ -236,9 +236,15 @@ impl Router {
             fingerprint: parcel.fingerprint,
         };
         let verdict = admit(&incoming, self, now);
+        if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &parcel.message)
+            && *caller != Caller::Bus
+        {
+            // On record before the message: whoever has a receipt can be answered after a crash.
+            self.join(&message.from.agent_id, ctx);
+        }
         let receipt = self.receipt(&parcel, now);
         match verdict {
-            Verdict::Accepted(accepted) => self.accept(receipt, accepted, parcel, reply, now, ctx),
+            Verdict::Accepted(accepted) => self.accept(receipt, accepted, parcel, reply, now),
             Verdict::Duplicate { seq } => {
                 let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                 let line = message_line(&receipt, &parcel, now);
@@ -281,7 +287,6 @@ impl Router {
         parcel: Parcel,
         reply: Option<oneshot::Sender<Receipt>>,
         now: Now,
-        ctx: &mut Context<Self>,
     ) {
         receipt.outcome = accepted.outcome;
         receipt.recipients = accepted.recipients;
@@ -303,9 +308,6 @@ impl Router {
         });
         let then = Then::Receipt { receipt, reply, outgoing: outgoing.collect() };
         self.shared.append(&self.audit, Append { line, then });
-        if from.as_str() != notice::SYSTEM {
-            self.join(&from, ctx);
-        }
     }
 
     fn refuse(
