@@ -116,12 +116,21 @@ struct Rejection {
 #[post("/bus/agents/{id}/inbox/{message}/nack")]
 pub(super) async fn reject(
     path: web::Path<(String, String)>,
-    body: web::Bytes,
+    body: Result<web::Bytes, actix_web::Error>,
     bus: web::Data<BusSystem>,
 ) -> HttpResponse {
     let (agent, id) = match ids(&path) {
         Ok(ids) => ids,
         Err(problem) => return problem,
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => {
+            let status = error.as_response_error().status_code();
+            let code =
+                if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
+            return problem(status, code, &error.to_string());
+        }
     };
     let rejection: Rejection = if body.is_empty() {
         Rejection::default()
