@@ -7,6 +7,10 @@ mod cli_schema;
 mod cli_validate;
 /// Every shell example in the README and docs/ runs as printed.
 mod documentation;
+/// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
+mod http;
+/// Support: the real server as a child process, and a client for it.
+mod server;
 
 /// The program under test.
 fn openclaw_a2a() -> assert_cmd::Command {
