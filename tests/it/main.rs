@@ -5,6 +5,8 @@
 mod cli_schema;
 /// `openclaw-a2a validate`: verdicts, formats, exit codes, bounded memory.
 mod cli_validate;
+/// The crash proof: load, SIGKILL, restart, many times; nothing lost, nothing twice.
+mod crash;
 /// Every shell example in the README and docs/ runs as printed.
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.

@@ -136,7 +136,8 @@ pub(crate) struct Answer {
 
 /// No answer: the connection was refused or broke.
 #[derive(Debug)]
-pub(crate) struct NoAnswer(pub(crate) ureq::Error);
+#[expect(dead_code, reason = "shown when a test did not expect it")]
+pub(crate) struct NoAnswer(ureq::Error);
 
 impl Client {
     fn new(url: &str) -> Self {
