@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::mpsc::Sender;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -113,7 +113,8 @@ struct Book {
 type Shared<'a> = &'a Mutex<Book>;
 
 fn open(book: Shared<'_>) -> MutexGuard<'_, Book> {
-    book.lock().unwrap()
+    // One thread's failure is not another's: the first is what counts.
+    book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sends until the server is gone.
@@ -446,4 +447,43 @@ fn the_files_are_whole(folder: &Path, log: &[Value]) {
     records.reverse();
     let listed: Vec<_> = log.iter().map(|record| record["hash"].as_str().unwrap()).collect();
     assert_eq!(records, listed);
+}
+
+/// The kill comes with the receipt, when nothing that follows it can have been written.
+#[test]
+fn whoever_has_a_receipt_can_be_answered_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a2a.toml"), CONFIG).unwrap();
+    for round in 0..12 {
+        let name = format!("new-{round}");
+        let server = Server::start(folder.path());
+        server.accepted(&message(&name, "tim", "hello"));
+        server.kill();
+        let server = Server::start(folder.path());
+        server.accepted(&message("tim", &name, "hello to you"));
+        server.kill();
+    }
+}
+
+/// The kill comes with the answer to the last failed attempt.
+#[test]
+fn the_notice_of_a_dead_letter_survives_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = CONFIG.replace("attempts = 1000", "attempts = 1");
+    std::fs::write(folder.path().join("a2a.toml"), config).unwrap();
+    for round in 0..12 {
+        let name = format!("new-{round}");
+        let server = Server::start(folder.path());
+        let sent = message(&name, "tim", "impossible");
+        server.accepted(&sent);
+        assert_eq!(server.inbox("tim", "wait=30s").len(), 1);
+        assert_eq!(server.settle("tim", id_of(&sent), "nack").status, 200);
+        server.kill();
+        let server = Server::start(folder.path());
+        assert!(server.inbox("tim", "").is_empty());
+        let notices = server.inbox(&name, "");
+        assert_eq!(notices.len(), 1, "round {round}");
+        assert_eq!(notices[0]["message"]["correlationId"], sent["correlationId"]);
+        server.kill();
+    }
 }
