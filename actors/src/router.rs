@@ -223,7 +223,8 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         let now = self.shared.clock.now();
-        if let Some(reason) = self.closed() {
+        // What the bus has to say is said, even while it stops.
+        if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
             let mut receipt = Receipt::new(Outcome::Unavailable, now.utc.into());
             receipt.reason = Some(reason.to_owned());
             receipt.retry_after_ms = Some(1_000);
@@ -455,26 +456,42 @@ impl Handler<Forget> for Router {
     }
 }
 
-/// A session gave a message up; its sender is told.
+/// A session gave a message up: its sender is told, then it is a dead letter.
+///
+/// In this order, so that a crash in between repeats the last attempt and the notice
+/// instead of losing the notice.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct GaveUp {
     pub(crate) agent: AgentId,
     pub(crate) delivery: Delivery<Content>,
     pub(crate) reason: String,
+    pub(crate) then: Then,
 }
 
 impl Handler<GaveUp> for Router {
     type Result = ();
 
-    fn handle(&mut self, GaveUp { agent, delivery, reason }: GaveUp, ctx: &mut Self::Context) {
+    fn handle(&mut self, gave_up: GaveUp, ctx: &mut Self::Context) {
+        let GaveUp { agent, delivery, reason, then } = gave_up;
         tracing::warn!(%agent, seq = delivery.seq, reason, "a message became a dead letter");
         let now = self.shared.clock.now();
         let notice = notice::late_failure(&delivery.item.message, &agent, &reason, now);
-        self.dead.insert((delivery.seq, agent), Dead { delivery, reason });
         if let Some(notice) = notice {
             self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
         }
+        let line = Line::Event(EventLine {
+            seq: self.shared.next_seq(),
+            time: now.utc,
+            event: Event::DeadLetter,
+            of: Some(delivery.seq),
+            message_id: Some(delivery.item.message.message_id),
+            agent_id: Some(agent.clone()),
+            attempt: Some(delivery.attempts),
+            reason: Some(reason.clone()),
+        });
+        self.shared.append(&self.audit, Append { line, then });
+        self.dead.insert((delivery.seq, agent), Dead { delivery, reason });
     }
 }
 

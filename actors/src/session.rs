@@ -203,11 +203,8 @@ impl Session {
             }
             Some(AfterFailure::GiveUp(delivery)) => {
                 self.slots.free();
-                let id = delivery.item.message.message_id;
-                let attempt = Some(delivery.attempts);
-                self.record(Event::DeadLetter, seq, id, attempt, Some(reason.clone()), then);
                 let agent = self.agent.clone();
-                self.router.do_send(GaveUp { agent, delivery, reason });
+                self.router.do_send(GaveUp { agent, delivery, reason, then });
             }
         }
         true

@@ -275,7 +275,7 @@ async fn run_until_stopped(wiring: Wiring, mut requests: tokio::sync::mpsc::Rece
 }
 
 async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
-    let Wiring { audit, shared, .. } = wiring;
+    let Wiring { router, audit, shared } = wiring;
     // 1. No new work. Who sends now is told so; who waits for messages waits for nothing.
     shared.stopping.set(true);
     // 2. Handlers finish, and what came of them is on its way to the journal.
@@ -288,6 +288,8 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
         }
     };
     let _ = tokio::time::timeout(deadline, finished).await;
+    // The router has heard of everything given up when it answers a question asked later.
+    let _ = router.send(ListAgents).await;
     // 3. Everything that waits is written, the journal closed.
     let (done, flushed) = oneshot::channel();
     audit.do_send(Flush(done));
