@@ -333,15 +333,12 @@ impl Handler<Begin> for Session {
     type Result = ();
 
     fn handle(&mut self, Begin(seq): Begin, ctx: &mut Self::Context) {
-        if self
-            .running
-            .as_ref()
-            .is_some_and(|running| running.seq == seq && running.abort.is_none())
+        let waits = |running: &Running| running.seq == seq && running.abort.is_none();
+        if self.running.as_ref().is_some_and(waits)
+            && let Some(delivery) = self.inbox.get_out(seq)
         {
-            if let Some(delivery) = self.inbox.get_out(seq) {
-                let letter = letter(delivery);
-                self.begin(letter, ctx);
-            }
+            let letter = letter(delivery);
+            self.begin(letter, ctx);
         }
     }
 }
