@@ -409,7 +409,13 @@ impl Floor for Router {
     fn reserve(&mut self, agent: &AgentId, message: &Envelope) -> Result<Outcome, InboxFull> {
         let desk = self.desks.get_mut(agent).and_then(|desks| desks.choose(message.correlation_id));
         let desk = desk.ok_or(InboxFull { limit: 0 })?;
-        let outcome = desk.slots.take()?;
+        let outcome = if message.from.agent_id.as_str() == notice::SYSTEM {
+            // Notices are exempt from limits; there are never more than messages given up.
+            desk.slots.take_back();
+            Outcome::Queued
+        } else {
+            desk.slots.take()?
+        };
         self.reserved.get_mut().push((desk, agent.clone()));
         Ok(outcome)
     }

@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -446,7 +447,9 @@ fn what_is_given_back_comes_again_after_a_pause() {
     assert_eq!(progress(&again), ["1", "2"]);
     assert_eq!(again[0]["attempt"], 2);
     assert_eq!(again[1]["attempt"], 1);
-    assert_eq!(events_of(&server, &receipt), ["delivered", "attempt_failed", "delivered"]);
+    assert_eq!(server.settle("tim", id_of(&again[0]), "ack").status, 200);
+    let events = ["delivered", "attempt_failed", "delivered", "acknowledged"];
+    assert_eq!(events_of(&server, &receipt), events);
 }
 
 #[test]
@@ -530,6 +533,24 @@ fn after_five_failed_attempts_the_sender_gets_a_notice() {
     assert!(server.inbox("tim", "").is_empty());
     assert_eq!(id_of(&server.inbox("roman", "")[0]), id_of(&notices[0]));
     assert_eq!(server.send(&sent).body["outcome"], "duplicate");
+}
+
+#[test]
+fn a_notice_finds_room_in_a_full_inbox() {
+    let folder = folder();
+    let server = with_tim(folder.path(), "[limits]\ninbox = 1\n[delivery]\nattempts = 1\n");
+    let sent = message("roman", "tim", "impossible");
+    server.accepted(&sent);
+    server.accepted(&message("ann", "roman", "fills the inbox"));
+    is_problem(&server.send(&message("ann", "roman", "more")), 503, "queue_full");
+    assert_eq!(server.inbox("tim", "").len(), 1);
+    assert_eq!(server.settle("tim", id_of(&sent), "nack").status, 200);
+    let mut taken = server.inbox("roman", "wait=30s");
+    if taken.len() < 2 {
+        taken.extend(server.inbox("roman", "wait=30s"));
+    }
+    let senders: HashSet<_> = taken.iter().map(|letter| letter["sender"].as_str()).collect();
+    assert_eq!(senders, HashSet::from([Some("ann"), Some("system")]));
 }
 
 // Asking wrongly
