@@ -154,16 +154,16 @@ fn next_message(name: &str, book: &mut Book, random: &mut Random) -> Value {
     {
         return book.sent[id].message.clone();
     }
-    let own = |book: &Book| book.sent.values().filter(|sent| sent.sender == name).count();
     if random.percent(8) {
         let old = book.sent.values().filter(|sent| sent.sender == name && sent.seq.is_some());
-        if let Some(sent) = old.last() {
-            return sent.message.clone();
+        let old: Vec<_> = old.collect();
+        if !old.is_empty() {
+            return random.one_of(&old).message.clone();
         }
     }
     let others: Vec<_> = RECIPIENTS.into_iter().filter(|to| *to != name).collect();
     let mut new = message(name, random.one_of(&others), "x");
-    let nth = own(book);
+    let nth = book.sent.values().filter(|sent| sent.sender == name).count();
     new["priority"] = json!(random.one_of(&PRIORITIES));
     let filler = "x".repeat(usize::try_from(random.below(2_000)).unwrap());
     new["payload"]["progress"] = json!(format!("{nth} {filler}"));
