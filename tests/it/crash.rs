@@ -326,7 +326,7 @@ fn no_promise_is_broken_however_often_the_server_is_killed() {
     assert!(bad.is_empty(), "{bad:#?}");
     let count = |seq: bool| book.sent.values().filter(|sent| sent.seq.is_some() == seq).count();
     println!(
-        "{} receipts, {} never answered, {} duplicates, {} hand-outs, {} lines of log",
+        "{} receipts, {} never answered, {} duplicates, {} hand-outs, {} records",
         count(true),
         count(false),
         book.duplicates,
