@@ -10,7 +10,7 @@ const PATIENCE: u32 = 8;
 
 /// A queue with one lane per priority, first in first out within each.
 ///
-/// Ageing counts turns instead of time: a lane that was passed over [`PATIENCE`] times in a
+/// Ageing counts turns instead of time: a lane that was passed over `PATIENCE` times in a
 /// row goes next, so even under an endless flood of `urgent`, `low` moves.
 #[derive(Debug)]
 pub struct PriorityQueue<T> {
