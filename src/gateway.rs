@@ -8,12 +8,15 @@ mod messages;
 mod problem;
 
 use a2a_actors::BusSystem;
-use actix_web::web::{self, ServiceConfig};
+use a2a_protocol::limits::MESSAGE_BYTES;
+use actix_web::web::{self, PayloadConfig, QueryConfig, ServiceConfig};
 
 /// Adds the routes of the bus.
 pub fn routes(config: &mut ServiceConfig, bus: BusSystem) {
     config
         .app_data(web::Data::new(bus))
+        .app_data(QueryConfig::default().error_handler(problem::bad_query))
+        .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
         .service(messages::send)
         .service(agents::list)
         .service(inbox::take)

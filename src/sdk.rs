@@ -123,13 +123,18 @@ impl Bus {
     ///
     /// # Errors
     /// When the name is none, reserved, or not listed in a closed directory.
-    pub async fn attach(&self, name: &str, handler: impl Handler) -> Result<Agent, AttachError> {
+    pub async fn attach<Args: Send + 'static>(
+        &self,
+        name: &str,
+        handler: impl Handler<Args>,
+    ) -> Result<Agent, AttachError> {
         let bad_name = |source| AttachError::BadName { name: name.to_owned(), source };
         let id: AgentId = name.parse().map_err(bad_name)?;
-        let runtime = handler::runtime(handler, id.clone(), self.system.clone());
+        let agent = Agent::new(id.clone(), self.system.clone());
+        let runtime = handler::runtime(handler, agent.clone());
         let attached = self.system.attach(id.clone(), runtime).await;
-        let desk = attached.map_err(|source| AttachError::Refused { agent: id.clone(), source })?;
-        Ok(Agent::new(id, desk, self.system.clone()))
+        agent.attached(attached.map_err(|source| AttachError::Refused { agent: id, source })?);
+        Ok(agent)
     }
 
     /// Everyone the bus knows.

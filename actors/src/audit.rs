@@ -6,7 +6,8 @@
 //! happens: receipts are given, messages delivered, waiting acknowledgements answered.
 //!
 //! When a batch cannot be written nothing in it has happened: messages are answered
-//! `unavailable` and leave no trace; events are kept and written as soon as the disk allows.
+//! `unavailable` and leave no trace; events and the bus's own notices are kept and written
+//! as soon as the disk allows.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -257,9 +258,12 @@ impl Audit {
         let failed = lines.into_iter().zip(thens).map(|(line, then)| Append { line, then });
         let all: Vec<_> = failed.chain(self.queue.drain(..)).collect();
         for append in all {
-            match append.line {
-                Line::Event(_) => self.queue.push_back(append),
-                Line::Message(_) => self.undo(append.then),
+            match (&append.line, &append.then) {
+                // A message without a caller comes from the bus: nobody would send it again.
+                (Line::Event(_), _) | (_, Then::Receipt { reply: None, .. }) => {
+                    self.queue.push_back(append);
+                }
+                (Line::Message(_), _) => self.undo(append.then),
             }
         }
         self.awaited = self.queue.iter().filter(|append| append.then.is_awaited()).count();

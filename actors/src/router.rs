@@ -216,7 +216,8 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         let now = self.shared.clock.now();
-        if let Some(reason) = self.closed() {
+        // What the bus has to say is said, even while it stops.
+        if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
             let mut receipt = Receipt::new(Outcome::Unavailable, now.utc.into());
             receipt.reason = Some(reason.to_owned());
             receipt.retry_after_ms = Some(1_000);
@@ -229,9 +230,15 @@ impl Router {
             fingerprint: parcel.fingerprint,
         };
         let verdict = admit(&incoming, self, now);
+        if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &parcel.message)
+            && *caller != Caller::Bus
+        {
+            // On record before the message: whoever has a receipt can be answered after a crash.
+            self.join(&message.from.agent_id, ctx);
+        }
         let receipt = self.receipt(&parcel, now);
         match verdict {
-            Verdict::Accepted(accepted) => self.accept(receipt, accepted, parcel, reply, now, ctx),
+            Verdict::Accepted(accepted) => self.accept(receipt, accepted, parcel, reply, now),
             Verdict::Duplicate { seq } => {
                 let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                 let line = message_line(&receipt, &parcel, now);
@@ -274,7 +281,6 @@ impl Router {
         parcel: Parcel,
         reply: Option<oneshot::Sender<Receipt>>,
         now: Now,
-        ctx: &mut Context<Self>,
     ) {
         receipt.outcome = accepted.outcome;
         receipt.recipients = accepted.recipients;
@@ -287,9 +293,6 @@ impl Router {
         let to = std::mem::take(&mut self.reserved);
         let then = Then::Receipt { receipt, reply, to, content };
         self.shared.append(&self.audit, Append { line, then });
-        if from.as_str() != notice::SYSTEM {
-            self.join(&from, ctx);
-        }
     }
 
     fn refuse(
@@ -405,7 +408,9 @@ impl Floor for Router {
         let sessions = &mut self.sessions[agent.index()];
         let number = sessions.choose(message.correlation_id, &self.shared.desks);
         let number = number.ok_or(InboxFull { limit: 0 })?;
-        let outcome = self.shared.desks.take_slot(number)?;
+        // Notices are exempt from limits; there are never more than messages given up.
+        let exempt = message.from.agent_id.as_str() == notice::SYSTEM;
+        let outcome = self.shared.desks.take_slot(number, exempt)?;
         self.reserved.push(number);
         Ok(outcome)
     }
@@ -452,26 +457,42 @@ impl Handler<Forget> for Router {
     }
 }
 
-/// A session gave a message up; its sender is told.
+/// A session gave a message up: its sender is told, then it is a dead letter.
+///
+/// In this order, so that a crash in between repeats the last attempt and the notice
+/// instead of losing the notice.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct GaveUp {
     pub(crate) agent: AgentId,
     pub(crate) delivery: Delivery<Arc<Content>>,
     pub(crate) reason: String,
+    pub(crate) then: Then,
 }
 
 impl Handler<GaveUp> for Router {
     type Result = ();
 
-    fn handle(&mut self, GaveUp { agent, delivery, reason }: GaveUp, ctx: &mut Self::Context) {
+    fn handle(&mut self, gave_up: GaveUp, ctx: &mut Self::Context) {
+        let GaveUp { agent, delivery, reason, then } = gave_up;
         tracing::warn!(%agent, seq = delivery.seq, reason, "a message became a dead letter");
         let now = self.shared.clock.now();
         let notice = notice::late_failure(&delivery.item.message, &agent, &reason, now);
-        self.dead.insert((delivery.seq, agent), Dead { delivery, reason });
         if let Some(notice) = notice {
             self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
         }
+        let line = Line::Event(EventLine {
+            seq: self.shared.next_seq(),
+            time: now.utc,
+            event: Event::DeadLetter,
+            of: Some(delivery.seq),
+            message_id: Some(delivery.item.message.message_id),
+            agent_id: Some(agent.clone()),
+            attempt: Some(delivery.attempts),
+            reason: Some(reason.clone()),
+        });
+        self.shared.append(&self.audit, Append { line, then });
+        self.dead.insert((delivery.seq, agent), Dead { delivery, reason });
     }
 }
 

@@ -93,9 +93,14 @@ impl Session {
                 return;
             }
             let Some(pull) = self.pulls.pop_front() else { return };
-            if let Err(letters) = pull.reply.send(letters) {
-                letters.iter().for_each(|letter| self.desk.inbox.borrow_mut().put_back(letter.seq));
-            }
+            self.hand_over(letters, pull.reply);
+        }
+    }
+
+    /// Gives the letters to the one who asked, or takes them back when nobody is there.
+    fn hand_over(&mut self, letters: Vec<Letter>, reply: oneshot::Sender<Vec<Letter>>) {
+        if let Err(letters) = reply.send(letters) {
+            letters.iter().for_each(|letter| self.desk.inbox.borrow_mut().put_back(letter.seq));
         }
     }
 
@@ -204,11 +209,8 @@ impl Session {
             Some(AfterFailure::GiveUp(delivery)) => {
                 self.desk.slots.free();
                 self.shared.stats.dead_letters.add(1);
-                let id = delivery.item.message.message_id;
-                let attempt = Some(delivery.attempts);
-                self.record(Event::DeadLetter, seq, id, attempt, Some(reason.clone()), then);
                 let agent = self.desk.agent.clone();
-                self.router.do_send(GaveUp { agent, delivery, reason });
+                self.router.do_send(GaveUp { agent, delivery, reason, then });
             }
         }
         true
@@ -387,21 +389,30 @@ impl Handler<SetRuntime> for Session {
     }
 }
 
-/// Somebody outside takes messages, and waits if there are none; dropping the reply ends the wait.
+/// Somebody outside takes messages. If there are none, one who is patient waits until there
+/// are or the reply is dropped; anyone else is told so at once.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Pull {
     pub(crate) limit: usize,
+    pub(crate) patient: bool,
     pub(crate) reply: oneshot::Sender<Vec<Letter>>,
 }
 
 impl Handler<Pull> for Session {
     type Result = ();
 
-    fn handle(&mut self, Pull { limit, reply }: Pull, ctx: &mut Self::Context) {
-        self.pulls.push_back(WaitingPull { limit, reply });
+    fn handle(&mut self, Pull { limit, patient, reply }: Pull, ctx: &mut Self::Context) {
         self.end_overdue();
-        self.pump(ctx);
+        if patient {
+            self.pulls.push_back(WaitingPull { limit, reply });
+            self.pump(ctx);
+            return;
+        }
+        self.pump(ctx); // who waited longer goes first
+        let letters = if self.shared.stopping.get() { Vec::new() } else { self.take(limit) };
+        self.hand_over(letters, reply);
+        self.set_timer(ctx);
     }
 }
 

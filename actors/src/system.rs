@@ -151,12 +151,20 @@ impl BusSystem {
         limit: usize,
         wait: Duration,
     ) -> Result<Vec<Letter>, InboxError> {
-        let (reply, letters) = oneshot::channel();
-        let request = ForInbox::Pull(agent, Pull { limit, reply });
+        let (reply, mut letters) = oneshot::channel();
+        let patient = !wait.is_zero();
+        let request = ForInbox::Pull(agent, Pull { limit, patient, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
-        match tokio::time::timeout(wait, letters).await {
+        if !patient {
+            return letters.await.map_err(|_| InboxError::Closed);
+        }
+        match tokio::time::timeout(wait, &mut letters).await {
             Ok(letters) => letters.map_err(|_| InboxError::Closed),
-            Err(_) => Ok(Vec::new()),
+            Err(_) => {
+                // What was handed over in this very moment is leased to us: take it along.
+                letters.close();
+                Ok(letters.try_recv().unwrap_or_default())
+            }
         }
     }
 
@@ -282,7 +290,7 @@ async fn run_until_stopped(wiring: Wiring, mut requests: tokio::sync::mpsc::Rece
 }
 
 async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
-    let Wiring { audit, shared, .. } = wiring;
+    let Wiring { router, audit, shared } = wiring;
     // 1. No new work. Who sends now is told so; who waits for messages waits for nothing.
     shared.stopping.set(true);
     // 2. Handlers finish, and what came of them is on its way to the journal.
@@ -295,6 +303,8 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
         }
     };
     let _ = tokio::time::timeout(deadline, finished).await;
+    // The router has heard of everything given up when it answers a question asked later.
+    let _ = router.send(ListAgents).await;
     // 3. Everything that waits is written, the journal closed.
     let (done, flushed) = oneshot::channel();
     audit.do_send(Flush(done));

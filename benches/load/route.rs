@@ -79,6 +79,10 @@ async fn run(from_json: bool, latency: Option<&mut Histogram<u64>>) -> f64 {
     per_second(SENDERS * EACH, elapsed)
 }
 
-pub async fn attach(bus: &Bus, name: &str, handler: impl openclaw_a2a::Handler) -> Agent {
+pub async fn attach<Args: Send + 'static>(
+    bus: &Bus,
+    name: &str,
+    handler: impl openclaw_a2a::Handler<Args>,
+) -> Agent {
     bus.attach(name, handler).await.unwrap_or_else(|error| panic!("{error}"))
 }

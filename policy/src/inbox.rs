@@ -179,7 +179,7 @@ impl<T> Inbox<T> {
     pub fn put_back(&mut self, key: DeliveryKey) {
         if let Some(Out { mut delivery, .. }) = self.out.remove(&key) {
             delivery.attempts = delivery.attempts.saturating_sub(1);
-            self.waiting.push_front(delivery.priority, delivery);
+            self.wait_again(delivery);
         }
     }
 
@@ -218,8 +218,14 @@ impl<T> Inbox<T> {
             && place.key().0 <= now
         {
             let delivery = place.remove();
-            self.waiting.push_front(delivery.priority, delivery);
+            self.wait_again(delivery);
         }
+    }
+
+    /// Back to where it stood: several come back in any order, and are in theirs again.
+    fn wait_again(&mut self, delivery: Delivery<T>) {
+        let seq = delivery.seq;
+        self.waiting.put_back(delivery.priority, delivery, |other| other.seq > seq);
     }
 }
 
@@ -276,6 +282,27 @@ mod tests {
         assert_eq!(next(&mut inbox, Duration::ZERO), None);
         assert_eq!(next(&mut inbox, SECOND), Some(1));
         assert_eq!(next(&mut inbox, SECOND), Some(2));
+    }
+
+    #[test]
+    fn several_that_come_back_are_in_their_order_again() {
+        let quick = RetryPolicy { first_pause: Duration::ZERO, ..RetryPolicy::default() };
+        for back in [[1, 2, 3], [3, 2, 1], [2, 3, 1]] {
+            let mut inbox = inbox_of(&["roman", "roman", "roman", "roman"]);
+            for fails in [true, false] {
+                for seq in 1..=3 {
+                    assert_eq!(next(&mut inbox, SECOND), Some(seq), "{back:?}");
+                }
+                for seq in back {
+                    match fails {
+                        true => drop(inbox.fail(seq, SECOND, &quick)),
+                        false => inbox.put_back(seq),
+                    }
+                }
+            }
+            let order: Vec<_> = std::iter::from_fn(|| next(&mut inbox, SECOND)).collect();
+            assert_eq!(order, [1, 2, 3, 4], "{back:?}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ const PATIENCE: u32 = 8;
 
 /// A queue with one lane per priority, first in first out within each.
 ///
-/// Ageing counts turns instead of time: a lane that was passed over [`PATIENCE`] times in a
+/// Ageing counts turns instead of time: a lane that was passed over `PATIENCE` times in a
 /// row goes next, so even under an endless flood of `urgent`, `low` moves.
 #[derive(Debug)]
 pub struct PriorityQueue<T> {
@@ -40,9 +40,12 @@ impl<T> PriorityQueue<T> {
         self.lanes[lane(priority)].push_back(item);
     }
 
-    /// Puts back at the head of its lane: what was taken and could not be handled keeps its turn.
-    pub fn push_front(&mut self, priority: Priority, item: T) {
-        self.lanes[lane(priority)].push_front(item);
+    /// Puts back into its lane before the first item that is `later`: what was taken and could
+    /// not be handled keeps its turn.
+    pub fn put_back(&mut self, priority: Priority, item: T, later: impl Fn(&T) -> bool) {
+        let lane = &mut self.lanes[lane(priority)];
+        let at = lane.iter().position(later).unwrap_or(lane.len());
+        lane.insert(at, item);
     }
 
     /// Takes what comes next.
@@ -130,10 +133,15 @@ mod tests {
         let mut queue = PriorityQueue::default();
         queue.push(Priority::Normal, 1);
         queue.push(Priority::Normal, 2);
-        let first = queue.pop().unwrap();
-        queue.push_front(Priority::Normal, first);
+        queue.push(Priority::Normal, 3);
+        let (first, second) = (queue.pop().unwrap(), queue.pop().unwrap());
+        queue.put_back(Priority::Normal, first, |i| *i > first);
+        queue.put_back(Priority::Normal, second, |i| *i > second);
         assert_eq!(queue.remove(|i| *i == 2), Some(2));
-        assert_eq!((queue.len(), queue.pop(), queue.pop()), (1, Some(1), None));
+        assert_eq!(
+            (queue.len(), queue.pop(), queue.pop(), queue.pop()),
+            (2, Some(1), Some(3), None)
+        );
         assert!(queue.is_empty());
     }
 }

@@ -83,13 +83,10 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-fn ids(path: &(String, String)) -> Result<(AgentId, MessageId), HttpResponse> {
-    let agent = path.0.parse().map_err(|error: a2a_protocol::BadAgentId| {
-        problem(StatusCode::BAD_REQUEST, "bad_agent_id", &error.to_string())
-    })?;
-    let id = path.1.parse().map_err(|error: a2a_protocol::BadUuid| {
-        problem(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string())
-    })?;
+/// The two ids of a path, or the code and the sentence of what is wrong with one.
+fn ids(path: &(String, String)) -> Result<(AgentId, MessageId), (&'static str, String)> {
+    let agent = path.0.parse::<AgentId>().map_err(|error| ("bad_agent_id", error.to_string()))?;
+    let id = path.1.parse::<MessageId>().map_err(|error| ("bad_uuid", error.to_string()))?;
     Ok((agent, id))
 }
 
@@ -100,7 +97,7 @@ pub(super) async fn acknowledge(
 ) -> HttpResponse {
     let (agent, id) = match ids(&path) {
         Ok(ids) => ids,
-        Err(problem) => return problem,
+        Err((code, detail)) => return problem(StatusCode::BAD_REQUEST, code, &detail),
     };
     match bus.acknowledge(agent, id).await {
         Ok(()) => HttpResponse::Ok().json(json!({ "messageId": id, "event": "acknowledged" })),
@@ -116,12 +113,21 @@ struct Rejection {
 #[post("/bus/agents/{id}/inbox/{message}/nack")]
 pub(super) async fn reject(
     path: web::Path<(String, String)>,
-    body: web::Bytes,
+    body: Result<web::Bytes, actix_web::Error>,
     bus: web::Data<BusSystem>,
 ) -> HttpResponse {
     let (agent, id) = match ids(&path) {
         Ok(ids) => ids,
-        Err(problem) => return problem,
+        Err((code, detail)) => return problem(StatusCode::BAD_REQUEST, code, &detail),
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(error) => {
+            let status = error.as_response_error().status_code();
+            let code =
+                if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
+            return problem(status, code, &error.to_string());
+        }
     };
     let rejection: Rejection = if body.is_empty() {
         Rejection::default()

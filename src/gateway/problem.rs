@@ -2,6 +2,7 @@
 
 use a2a_actors::InboxError;
 use a2a_protocol::{Outcome, Receipt};
+use actix_web::error::{InternalError, QueryPayloadError};
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpRequest, HttpResponse};
@@ -68,6 +69,13 @@ pub(super) fn inbox_problem(error: InboxError) -> HttpResponse {
         }
     };
     problem(status, code, &error.to_string())
+}
+
+/// A query that says something else than numbers and words where they belong.
+pub(super) fn bad_query(error: QueryPayloadError, _: &HttpRequest) -> actix_web::Error {
+    let detail = error.to_string();
+    InternalError::from_response(error, problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
+        .into()
 }
 
 pub(super) async fn no_such_place(request: HttpRequest) -> HttpResponse {

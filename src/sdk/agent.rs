@@ -1,5 +1,7 @@
 //! An agent's own handle: it sends under its name and no other.
 
+use std::sync::{Arc, OnceLock};
+
 use a2a_actors::{BusSystem, Parcel};
 use a2a_policy::Caller;
 use a2a_protocol::{
@@ -11,13 +13,25 @@ use a2a_protocol::{
 #[derive(Clone)]
 pub struct Agent {
     id: AgentId,
-    desk: u64,
+    /// Its session, as soon as it has one.
+    desk: Arc<OnceLock<u64>>,
     system: BusSystem,
 }
 
+impl std::fmt::Debug for Agent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Agent({})", self.id)
+    }
+}
+
 impl Agent {
-    pub(super) fn new(id: AgentId, desk: u64, system: BusSystem) -> Self {
-        Self { id, desk, system }
+    pub(super) fn new(id: AgentId, system: BusSystem) -> Self {
+        Self { id, desk: Arc::default(), system }
+    }
+
+    pub(super) fn attached(&self, desk: u64) {
+        // Set once, by the one who attaches.
+        let _ = self.desk.set(desk);
     }
 
     /// Its id.
@@ -52,11 +66,13 @@ impl Agent {
 
     /// Ends this session; messages wait until the agent attaches again.
     pub fn detach(self) {
-        self.system.detach(self.id, self.desk);
+        if let Some(desk) = self.desk.get() {
+            self.system.detach(self.id, *desk);
+        }
     }
 }
 
-pub(super) fn compose(
+fn compose(
     from: &AgentId,
     to: Option<&AgentId>,
     conversation: CorrelationId,

@@ -1,15 +1,15 @@
-//! Handlers are plain async functions of a letter.
+//! Handlers are plain async functions.
 
 use std::fmt::Display;
 use std::future::Future;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
-use a2a_actors::{BusSystem, Handled, HandlerFuture, Letter, Parcel, Runtime};
-use a2a_policy::Caller;
+use a2a_actors::{Handled, HandlerFuture, Letter, Runtime};
 use a2a_protocol::body::{Action, TaskResponse};
-use a2a_protocol::{AgentId, Body, Text};
+use a2a_protocol::{Body, Text};
 
-use super::agent::compose;
+use super::Agent;
 
 /// What a handler may return: nothing, or a result whose error is an answer.
 pub trait Answer: Send {
@@ -29,58 +29,64 @@ impl<E: Display + Send> Answer for Result<(), E> {
     }
 }
 
-/// The code of an agent: any `Fn(Letter) -> impl Future`.
+/// The code of an agent: any async function of a [`Letter`], or of the [`Agent`] itself and
+/// a letter when it wants to answer.
 ///
 /// Returning acknowledges the message. An `Err` is an answer too: a `task_request` is answered
 /// with `failed`, other messages are acknowledged and the error is in the log. A panic or a
 /// handler that never returns is neither: the message is tried again.
-pub trait Handler: Send + Sync + 'static {
-    /// Handles one letter.
-    fn handle(&self, letter: Letter) -> impl Future<Output = Option<String>> + Send;
+pub trait Handler<Args>: Send + Sync + 'static {
+    /// Handles one letter; the error, if there is one.
+    fn handle(&self, me: Agent, letter: Letter) -> impl Future<Output = Option<String>> + Send;
 }
 
-impl<F, Fut> Handler for F
+impl<F, Fut> Handler<(Letter,)> for F
 where
     F: Fn(Letter) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: Answer> + Send,
 {
-    async fn handle(&self, letter: Letter) -> Option<String> {
+    async fn handle(&self, _: Agent, letter: Letter) -> Option<String> {
         self(letter).await.error()
     }
 }
 
+impl<F, Fut> Handler<(Agent, Letter)> for F
+where
+    F: Fn(Agent, Letter) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: Answer> + Send,
+{
+    async fn handle(&self, me: Agent, letter: Letter) -> Option<String> {
+        self(me, letter).await.error()
+    }
+}
+
 /// A handler in the shape a session runs.
-pub(super) fn runtime(
-    handler: impl Handler,
-    agent: AgentId,
-    system: BusSystem,
+pub(super) fn runtime<Args: Send + 'static>(
+    handler: impl Handler<Args>,
+    me: Agent,
 ) -> Arc<dyn Runtime> {
-    Arc::new(InProcess { handler: Arc::new(handler), agent, system })
+    Arc::new(InProcess { handler: Arc::new(handler), me, args: PhantomData })
 }
 
-struct InProcess<H> {
+struct InProcess<H, Args> {
     handler: Arc<H>,
-    agent: AgentId,
-    system: BusSystem,
+    me: Agent,
+    args: PhantomData<fn(Args)>,
 }
 
-impl<H: Handler> Runtime for InProcess<H> {
+impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     fn handle(&self, letter: Letter) -> HandlerFuture {
-        let handler = Arc::clone(&self.handler);
-        let (agent, system) = (self.agent.clone(), self.system.clone());
+        let (handler, me) = (Arc::clone(&self.handler), self.me.clone());
         Box::pin(async move {
-            let request = Arc::clone(&letter.message);
-            let sender = letter.sender.clone();
-            let note = handler.handle(letter).await;
-            if let (Some(reason), Body::TaskRequest(task)) = (&note, &request.body) {
+            let note = handler.handle(me.clone(), letter.clone()).await;
+            if let (Some(reason), Body::TaskRequest(task)) = (&note, &letter.message.body) {
                 let response = TaskResponse {
                     task_id: task.task_id,
                     action: Action::Failed,
                     reason: Some(reason_text(reason)),
                     result: None,
                 };
-                let reply = compose(&agent, Some(&sender), request.correlation_id, response.into());
-                let receipt = system.send(Caller::Agent(agent), Parcel::from_message(reply)).await;
+                let receipt = me.send(me.reply(&letter, response)).await;
                 if !receipt.outcome.is_accepted() {
                     tracing::warn!(outcome = %receipt.outcome, "a failed task could not be answered");
                 }

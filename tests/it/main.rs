@@ -7,14 +7,20 @@ mod bus;
 mod cli_schema;
 /// `openclaw-a2a validate`: verdicts, formats, exit codes, bounded memory.
 mod cli_validate;
+/// The crash proof: load, SIGKILL, restart, many times; nothing lost, nothing twice.
+mod crash;
 /// A disk that refuses: nothing accepted, nothing lost, nothing hangs.
 mod disk_faults;
 /// Every shell example in the README and docs/ runs as printed.
 mod documentation;
+/// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
+mod http;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
 
-/// A journal whose disk can refuse and whose process can die.
+/// Support: the real server as a child process, and a client for it.
+mod server;
+/// Support: a journal whose disk can refuse and whose process can die.
 mod unreliable_journal;
 
 /// The program under test.

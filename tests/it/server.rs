@@ -1,0 +1,264 @@
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// Longer than the server takes for anything; a test that reaches it has failed.
+const TOO_LONG: Duration = Duration::from_secs(90);
+
+/// A running server; dropping it kills it.
+pub(crate) struct Server {
+    child: Child,
+    url: String,
+    folder: PathBuf,
+    client: Client,
+    // Kept open: a server whose reader has left is a different test.
+    _stdout: BufReader<ChildStdout>,
+}
+
+/// The command that serves `folder` on any free port.
+pub(crate) fn serve(folder: &Path) -> Command {
+    serve_on(folder, "127.0.0.1:0")
+}
+
+/// The command that serves `folder` on `address`.
+pub(crate) fn serve_on(folder: &Path, address: &str) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"));
+    command.args(["serve", "--listen", address, "--state-dir"]).arg(folder);
+    command.env("OPENCLAW_LOG", "warn").env_remove("OPENCLAW_STATE_DIR").stdin(Stdio::null());
+    command
+}
+
+/// Starts the program on `folder` without waiting until it is ready.
+pub(crate) fn spawn(folder: &Path) -> Child {
+    let log = std::fs::File::options().create(true).append(true).open(stderr_file(folder));
+    serve(folder).stdout(Stdio::piped()).stderr(log.unwrap()).spawn().unwrap()
+}
+
+fn stderr_file(folder: &Path) -> PathBuf {
+    folder.join("stderr.txt")
+}
+
+/// Everything that servers on `folder` wrote to stderr.
+pub(crate) fn stderr(folder: &Path) -> String {
+    std::fs::read_to_string(stderr_file(folder)).unwrap_or_default()
+}
+
+/// Sends a signal by name, as a shell would.
+pub(crate) fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success(), "kill -s {name}");
+}
+
+impl Server {
+    /// Starts a server on `folder`; it is ready when its first line of output is there.
+    pub(crate) fn start(folder: &Path) -> Self {
+        let mut child = spawn(folder);
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let Some(url) = line.trim().strip_prefix("OpenClaw A2A listens on ") else {
+            let status = child.wait();
+            panic!("the server did not start: {line:?}, {status:?}\n{}", stderr(folder));
+        };
+        let url = url.to_owned();
+        let client = Client::new(&url);
+        Self { child, url, folder: folder.to_owned(), client, _stdout: stdout }
+    }
+
+    /// The same, with this `a2a.toml`.
+    pub(crate) fn with_config(folder: &Path, config: &str) -> Self {
+        std::fs::write(folder.join("a2a.toml"), config).unwrap();
+        Self::start(folder)
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// A client with connections of its own, for another thread.
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.url)
+    }
+
+    /// SIGKILL, and gone when this returns.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM, and gone when this returns.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        signal(&self.child, "TERM");
+        self.child.wait().unwrap()
+    }
+}
+
+impl std::ops::Deref for Server {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail when it has ended already, and then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let said = stderr(&self.folder);
+            let last = said.lines().rev().take(20).collect::<Vec<_>>();
+            eprintln!("the server said, newest first:\n{}", last.join("\n"));
+        }
+    }
+}
+
+/// Speaks HTTP to a server.
+#[derive(Clone)]
+pub(crate) struct Client {
+    url: String,
+    agent: ureq::Agent,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) content_type: String,
+    pub(crate) retry_after: Option<String>,
+    /// `null` when the body is no JSON.
+    pub(crate) body: Value,
+}
+
+/// No answer: the connection was refused or broke.
+#[derive(Debug)]
+#[expect(dead_code, reason = "shown when a test did not expect it")]
+pub(crate) struct NoAnswer(ureq::Error);
+
+impl Client {
+    fn new(url: &str) -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(TOO_LONG))
+            .build();
+        Self { url: url.to_owned(), agent: config.into() }
+    }
+
+    pub(crate) fn try_get(&self, path: &str) -> Result<Answer, NoAnswer> {
+        read(self.agent.get(format!("{}{path}", self.url)).call())
+    }
+
+    pub(crate) fn try_post(&self, path: &str, body: &[u8]) -> Result<Answer, NoAnswer> {
+        let request = self.agent.post(format!("{}{path}", self.url));
+        read(request.header("content-type", "application/json").send(body))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.try_get(path).unwrap()
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &[u8]) -> Answer {
+        self.try_post(path, body).unwrap()
+    }
+
+    pub(crate) fn try_send(&self, message: &Value) -> Result<Answer, NoAnswer> {
+        self.try_post("/bus/messages", message.to_string().as_bytes())
+    }
+
+    pub(crate) fn send(&self, message: &Value) -> Answer {
+        self.try_send(message).unwrap()
+    }
+
+    /// Sends what must be accepted.
+    pub(crate) fn accepted(&self, message: &Value) -> Value {
+        let answer = self.send(message);
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.body
+    }
+
+    /// Takes messages; `query` is such as `limit=5&wait=1s`.
+    pub(crate) fn try_inbox(&self, agent: &str, query: &str) -> Result<Answer, NoAnswer> {
+        self.try_get(&format!("/bus/agents/{agent}/inbox?{query}"))
+    }
+
+    pub(crate) fn inbox(&self, agent: &str, query: &str) -> Vec<Value> {
+        let mut answer = self.try_inbox(agent, query).unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        match answer.body["messages"].take() {
+            Value::Array(messages) => messages,
+            other => panic!("no messages: {other}"),
+        }
+    }
+
+    /// `ack` or `nack`.
+    pub(crate) fn try_settle(&self, agent: &str, id: &str, verb: &str) -> Result<Answer, NoAnswer> {
+        self.try_post(&format!("/bus/agents/{agent}/inbox/{id}/{verb}"), b"")
+    }
+
+    pub(crate) fn settle(&self, agent: &str, id: &str, verb: &str) -> Answer {
+        self.try_settle(agent, id, verb).unwrap()
+    }
+
+    /// Every record of the log, newest first, in pages of `limit`.
+    pub(crate) fn whole_log(&self, limit: usize) -> Vec<Value> {
+        let mut records = Vec::new();
+        let mut cursor = String::new();
+        for _ in 0..100_000 {
+            let mut page = self.get(&format!("/bus/log?limit={limit}&cursor={cursor}"));
+            assert_eq!(page.status, 200, "{page:?}");
+            let Value::Array(found) = page.body["records"].take() else { panic!("no records") };
+            assert!(found.len() <= limit);
+            records.extend(found);
+            cursor = page.body["nextCursor"].as_str().unwrap().to_owned();
+            if cursor.is_empty() {
+                return records;
+            }
+        }
+        panic!("the log has no end");
+    }
+}
+
+fn read(
+    response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> Result<Answer, NoAnswer> {
+    let response = response.map_err(NoAnswer)?;
+    let (head, mut body) = response.into_parts();
+    let text = body.with_config().limit(1 << 30).read_to_string().map_err(NoAnswer)?;
+    let header = |name: &str| head.headers.get(name).map(|v| v.to_str().unwrap().to_owned());
+    Ok(Answer {
+        status: head.status.as_u16(),
+        content_type: header("content-type").unwrap_or_default(),
+        retry_after: header("retry-after"),
+        body: serde_json::from_str(&text).unwrap_or(Value::Null),
+    })
+}
+
+pub(crate) fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+/// A valid message with new ids.
+pub(crate) fn message(from: &str, to: &str, text: &str) -> Value {
+    json!({
+        "protocol": "openclaw.a2a.v1",
+        "messageId": new_id(),
+        "correlationId": new_id(),
+        "timestamp": chrono::Utc::now().to_rfc3339(),
+        "from": {"agentId": from},
+        "to": {"agentId": to},
+        "type": "status_update",
+        "priority": "normal",
+        "payload": {"status": "in_progress", "progress": text},
+    })
+}
+
+/// The id of a message, or of one that was handed out.
+pub(crate) fn id_of(value: &Value) -> &str {
+    let message = value.get("message").unwrap_or(value);
+    message["messageId"].as_str().unwrap()
+}
