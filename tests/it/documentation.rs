@@ -1,25 +1,36 @@
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-/// Shell blocks fenced as `sh` are run in a fresh folder with the program on the PATH.
+use crate::server::Server;
+
+/// Shell blocks fenced as `sh` are run in a fresh folder with the program on the PATH. Those that
+/// speak to the default address speak to a server of this test's own.
 #[test]
 fn every_shell_example_runs_as_printed() {
+    const DEFAULT: &str = "http://127.0.0.1:7420";
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"));
     let path =
         format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let has_curl = Command::new("curl").arg("--version").output().is_ok();
     let mut ran = 0;
     for page in pages(root) {
         let text = std::fs::read_to_string(&page).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        for block in blocks(&text, "sh") {
-            let output = std::process::Command::new("sh")
-                .args(["-eu", "-c", block])
+        let state = tempfile::tempdir().unwrap();
+        let server = text.contains(DEFAULT).then(|| Server::start(state.path()));
+        for block in blocks(&text, "sh").filter(|block| has_curl || !block.contains("curl ")) {
+            let url = server.as_ref().map_or(DEFAULT, |server| server.url());
+            let output = Command::new("sh")
+                .args(["-eu", "-c", &block.replace(DEFAULT, url)])
                 .env("PATH", &path)
                 .env("HOME", folder.path())
                 .current_dir(folder.path())
                 .output()
                 .unwrap();
             assert!(output.status.success(), "{}:\n{block}\n{output:?}", page.display());
+            let answer = String::from_utf8_lossy(&output.stdout);
+            assert!(!answer.contains("\"status\":4"), "{}:\n{block}\n{answer}", page.display());
             ran += 1;
         }
     }
@@ -43,7 +54,21 @@ fn pages(root: &Path) -> Vec<PathBuf> {
 }
 
 /// The contents of the fenced blocks of one language.
-fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+fn blocks<'a>(text: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
     let fence = format!("```{language}\n");
-    text.split(fence.as_str()).skip(1).filter_map(|rest| rest.split("```").next()).collect()
+    let parts: Vec<_> = text.split(fence.as_str()).skip(1).collect();
+    parts.into_iter().filter_map(|rest| rest.split("```").next())
+}
+
+/// The configuration shown in the documentation is one the program takes.
+#[test]
+fn the_configuration_in_the_documentation_is_valid() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/bus.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let shown: Vec<_> = blocks(&text, "toml").collect();
+    assert_eq!(shown.len(), 1);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a2a.toml");
+    std::fs::write(&file, shown[0]).unwrap();
+    openclaw_a2a::config::Config::read(&file, true).unwrap();
 }
