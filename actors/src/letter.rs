@@ -41,7 +41,7 @@ impl Parcel {
 }
 
 /// A message as its recipient gets it.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Letter {
     /// The number of its record in the log.
     pub seq: u64,
@@ -53,6 +53,17 @@ pub struct Letter {
     pub message: Arc<Envelope>,
     /// The message's own bytes.
     pub bytes: Arc<[u8]>,
+}
+
+impl std::fmt::Debug for Letter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Letter")
+            .field("seq", &self.seq)
+            .field("sender", &self.sender)
+            .field("attempt", &self.attempt)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What the bus keeps of a message: one of these, however many recipients.
