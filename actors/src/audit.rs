@@ -65,7 +65,10 @@ pub(crate) enum Then {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Health {
     Writing,
+    /// For a moment: it is tried again.
     Refusing,
+    /// Until the program is started anew: what the disk holds is not known any more.
+    Broken,
 }
 
 /// What the router must know of the audit without asking: both live on one thread.
@@ -125,7 +128,7 @@ impl Audit {
 
     /// Hands the next batch to the writer, if it is idle and there is one worth a commit.
     fn dispatch(&mut self, ctx: &mut Context<Self>) {
-        if self.in_flight.is_some() || self.gauge.health.get() == Health::Refusing {
+        if self.in_flight.is_some() || self.gauge.health.get() != Health::Writing {
             return;
         }
         if self.queue.is_empty() {
@@ -140,7 +143,9 @@ impl Audit {
                 self.lingering = true;
                 ctx.run_later(LINGER, |audit, ctx| {
                     audit.lingering = false;
-                    audit.commit();
+                    if audit.gauge.health.get() == Health::Writing {
+                        audit.commit();
+                    }
                     audit.dispatch(ctx);
                 });
             }
@@ -252,7 +257,8 @@ impl Audit {
         ctx: &mut Context<Self>,
     ) {
         tracing::error!(%error, records = lines.len(), "the journal could not be written");
-        self.gauge.health.set(Health::Refusing);
+        let broken = matches!(error, CommitError::Poisoned | CommitError::Closed);
+        self.set_health(if broken { Health::Broken } else { Health::Refusing });
         // Whoever waits for everything to be written waits in vain: let them go.
         self.flushed.clear();
         let failed = lines.into_iter().zip(thens).map(|(line, then)| Append { line, then });
@@ -267,10 +273,23 @@ impl Audit {
             }
         }
         self.awaited = self.queue.iter().filter(|append| append.then.is_awaited()).count();
+        if broken {
+            tracing::error!(
+                "nothing more is accepted; start the program anew, it recovers what was promised"
+            );
+            self.queue.drain(..).for_each(drop); // whoever waits is told that it is not durable
+            self.awaited = 0;
+            return;
+        }
         ctx.run_later(TRY_AGAIN, |audit, ctx| {
-            audit.gauge.health.set(Health::Writing);
+            audit.set_health(Health::Writing);
             audit.dispatch(ctx);
         });
+    }
+
+    fn set_health(&self, health: Health) {
+        self.gauge.health.set(health);
+        self.stats.set_writing(health == Health::Writing);
     }
 }
 
@@ -322,7 +341,8 @@ fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) ->
             }
             Err(error) => tracing::error!(%error, first, "a record could not be read back"),
         },
-        Ok(None) => tracing::error!(first, "the record of a duplicate is gone"),
+        // The first could not be written in the end; this one must not count for it.
+        Ok(None) => unavailable(&mut receipt),
         Err(error) => tracing::error!(%error, first, "a record could not be read back"),
     }
     receipt
@@ -365,6 +385,9 @@ impl Handler<Append> for Audit {
     type Result = ();
 
     fn handle(&mut self, append: Append, ctx: &mut Self::Context) {
+        if self.gauge.health.get() == Health::Broken {
+            return self.undo(append.then);
+        }
         self.awaited += usize::from(append.then.is_awaited());
         self.queue.push_back(append);
         if self.queue.back().is_some_and(|append| append.then.is_awaited()) {

@@ -19,12 +19,6 @@ use crate::session::{Session, Wake};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DeskNo(u32);
 
-impl DeskNo {
-    pub(crate) fn get(self) -> u64 {
-        self.0.into()
-    }
-}
-
 /// One session's messages and places.
 pub(crate) struct Desk {
     pub(crate) agent: AgentId,
@@ -33,11 +27,22 @@ pub(crate) struct Desk {
     session: RefCell<Option<Addr<Session>>>,
     /// The session has nothing to do and wants to be told when something arrives.
     waits: Cell<bool>,
+    /// Which attachment of an agent's code is here; 0 for none so far.
+    pub(crate) attachment: Cell<u64>,
 }
 
 impl Desk {
     pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
         self.inbox.borrow_mut().arrive(delivery);
+        if self.waits.replace(false) {
+            self.tell(Wake);
+        }
+    }
+
+    /// The same for a message that was accepted earlier: it takes a place and its turn by number.
+    pub(crate) fn arrive_again(&self, delivery: Delivery<Arc<Content>>) {
+        self.slots.take_back();
+        self.inbox.borrow_mut().arrive_again(delivery);
         if self.waits.replace(false) {
             self.tell(Wake);
         }
@@ -90,6 +95,7 @@ impl Desks {
             inbox: RefCell::default(),
             session: RefCell::default(),
             waits: Cell::new(false),
+            attachment: Cell::new(0),
         });
         all.push(Place::Open(Rc::clone(&desk)));
         (number, desk)
@@ -121,7 +127,7 @@ impl Desks {
     pub(crate) fn take_slot(&self, number: DeskNo, exempt: bool) -> Result<Outcome, InboxFull> {
         match self.all.borrow().get(number.0 as usize) {
             Some(Place::Open(desk)) if exempt => {
-                desk.slots.take_back();
+                desk.slots.take_exempt()?;
                 Ok(Outcome::Queued)
             }
             Some(Place::Open(desk)) => desk.slots.take(),
@@ -135,15 +141,17 @@ impl Desks {
         for number in to {
             match all.get(number.0 as usize) {
                 Some(Place::Open(desk)) => desk.arrive(content.delivery(0)),
-                _ => drop(self.get(*number).map(|desk| desk.arrive(content.delivery(0)))),
+                // The place that was taken went with the session; it takes one where it goes now.
+                _ => drop(self.get(*number).map(|desk| desk.arrive_again(content.delivery(0)))),
             }
         }
     }
 
     /// Gives places back that were taken for a message that did not become durable.
     pub(crate) fn release(&self, to: &[DeskNo]) {
+        let all = self.all.borrow();
         for number in to {
-            if let Some(desk) = self.get(*number) {
+            if let Some(Place::Open(desk)) = all.get(number.0 as usize) {
                 desk.slots.free();
             }
         }

@@ -78,7 +78,10 @@ impl Sessions {
         if let [only] = self.all.as_slice() {
             return Some(*only);
         }
-        if let Some(stuck) = self.sticky.get(&conversation) {
+        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|desk| desk.slots.is_live());
+        if let Some(stuck) = self.sticky.get(&conversation)
+            && (is_live(stuck) || !self.all.iter().any(is_live))
+        {
             return Some(*stuck);
         }
         let load = |number: &&DeskNo| {
@@ -107,6 +110,8 @@ pub(crate) struct Router {
     /// The sessions of each agent, beside the roster.
     sessions: Vec<Sessions>,
     dead: BTreeMap<(u64, AgentId), Dead>,
+    /// How often an agent's code was attached.
+    attachments: u64,
     /// Places reserved for the message that is being admitted.
     reserved: Vec<DeskNo>,
     recovered: Option<Recovered>,
@@ -115,7 +120,7 @@ pub(crate) struct Router {
 impl Router {
     pub(crate) fn new(shared: Rc<Shared>, audit: Addr<Audit>, recovered: Recovered) -> Self {
         let limits = RateLimits::new(shared.settings.rates);
-        let roster = Roster::new(shared.settings.open);
+        let roster = Roster::new(shared.settings.open, shared.settings.max_agents);
         Self {
             shared,
             audit,
@@ -124,6 +129,7 @@ impl Router {
             limits,
             sessions: Vec::new(),
             dead: BTreeMap::new(),
+            attachments: 0,
             reserved: Vec::new(),
             recovered: Some(recovered),
         }
@@ -132,10 +138,10 @@ impl Router {
     /// Everything as it was before the restart.
     fn restore(&mut self, recovered: Recovered, ctx: &mut Context<Self>) {
         for (agent, profile) in self.shared.settings.agents.clone() {
-            self.know(agent, profile, ctx);
+            self.know(agent, profile, true, ctx);
         }
         for agent in recovered.agents {
-            self.know(agent, Profile::default(), ctx);
+            self.know(agent, Profile::default(), false, ctx);
         }
         for seen in recovered.seen {
             let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
@@ -143,8 +149,19 @@ impl Router {
         }
         for p in recovered.pending {
             let delivery = restored(p.seq, p.by, p.attempts, &p.message);
-            if let Some(delivery) = delivery {
-                self.know(p.agent_id.clone(), Profile::default(), ctx);
+            let Some(delivery) = delivery else { continue };
+            self.know(p.agent_id.clone(), Profile::default(), false, ctx);
+            if !Roster::is_reserved(&delivery.by) {
+                self.know(delivery.by.clone(), Profile::default(), false, ctx);
+            }
+            if delivery.attempts >= self.shared.settings.retry.attempts {
+                // Each of them ended with the process; one more would, too.
+                let reason =
+                    "the last attempt did not come back: the bus was stopped or killed during it"
+                        .to_owned();
+                let agent = p.agent_id;
+                ctx.notify(GaveUp { agent, delivery, reason, then: Then::Nothing });
+            } else {
                 self.deliver_again(&p.agent_id, delivery);
             }
         }
@@ -156,20 +173,21 @@ impl Router {
     }
 
     /// Makes an agent known and gives it its first session; `true` when it was not.
-    fn know(&mut self, agent: AgentId, profile: Profile, ctx: &mut Context<Self>) -> bool {
-        let Some(key) = self.roster.insert(agent.clone(), profile) else { return false };
+    fn know(
+        &mut self,
+        agent: AgentId,
+        profile: Profile,
+        listed: bool,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
         debug_assert_eq!(key.index(), self.sessions.len());
         self.sessions.push(Sessions::default());
         self.open_desk(key, agent, ctx);
         true
     }
 
-    fn open_desk(
-        &mut self,
-        key: AgentKey,
-        agent: AgentId,
-        ctx: &mut Context<Self>,
-    ) -> (DeskNo, Rc<Desk>) {
+    fn open_desk(&mut self, key: AgentKey, agent: AgentId, ctx: &mut Context<Self>) -> Rc<Desk> {
         let settings = &self.shared.settings;
         let slots = Slots::new(settings.inbox_limit, settings.prompt_slots);
         let (number, desk) = self.shared.desks.open(agent, slots);
@@ -177,12 +195,12 @@ impl Router {
         let session = Session::new(Rc::clone(&desk), self.audit.clone(), ctx.address(), shared);
         Desks::seat(&desk, session.start());
         self.sessions[key.index()].all.push(number);
-        (number, desk)
+        desk
     }
 
     /// An agent that appears while the bus runs is known from then on, restarts included.
     fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
-        if self.know(agent.clone(), Profile::default(), ctx) {
+        if self.know(agent.clone(), Profile::default(), false, ctx) {
             let line = Line::Event(EventLine {
                 seq: self.shared.next_seq(),
                 time: self.shared.clock.now().utc,
@@ -203,8 +221,7 @@ impl Router {
         let Some(key) = self.roster.key(agent) else { return };
         let number = self.sessions[key.index()].choose(conversation, &self.shared.desks);
         if let Some(desk) = number.and_then(|number| self.shared.desks.get(number)) {
-            desk.slots.take_back();
-            desk.arrive(delivery);
+            desk.arrive_again(delivery);
         }
     }
 
@@ -254,7 +271,7 @@ impl Router {
         if self.shared.stopping.get() {
             return Some("The bus is stopping. Send the message again when it is back.");
         }
-        if self.shared.gauge.health.get() == Health::Refusing {
+        if self.shared.gauge.health.get() != Health::Writing {
             return Some(
                 "The bus cannot write its journal right now. Nothing was accepted; send the message again later.",
             );
@@ -319,15 +336,23 @@ impl Router {
         &mut self,
         agent: &AgentId,
         ctx: &mut Context<Self>,
-    ) -> Result<(AgentKey, DeskNo, Rc<Desk>), InboxError> {
-        if Roster::is_reserved(agent) || !self.roster.admits(agent) {
+    ) -> Result<(AgentKey, Rc<Desk>), InboxError> {
+        if Roster::is_reserved(agent) {
             return Err(InboxError::NoSuchAgent);
         }
-        self.join(agent, ctx);
+        if !self.roster.contains(agent) {
+            if !self.roster.admits(agent) {
+                return Err(InboxError::NoSuchAgent);
+            }
+            if self.closed().is_some() {
+                return Err(InboxError::Closed);
+            }
+            self.join(agent, ctx);
+        }
         let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
         let number = *self.sessions[key.index()].all.first().ok_or(InboxError::NoSuchAgent)?;
         let desk = self.shared.desks.get(number).ok_or(InboxError::NoSuchAgent)?;
-        Ok((key, number, desk))
+        Ok((key, desk))
     }
 }
 
@@ -384,7 +409,9 @@ fn message_line(receipt: &Receipt, parcel: &Parcel, now: Now) -> Line {
 }
 
 fn is_json_text(bytes: &[u8]) -> bool {
-    serde_json::from_slice::<serde::de::IgnoredAny>(bytes).is_ok()
+    // As a value, not ignored: whoever reads the log must be able to read every line, so bad
+    // UTF-8, half surrogates, numbers no double holds and bottomless nesting count as raw.
+    serde_json::from_slice::<serde_json::Value>(bytes).is_ok()
 }
 
 impl Floor for Router {
@@ -493,6 +520,13 @@ impl Handler<GaveUp> for Router {
         });
         self.shared.append(&self.audit, Append { line, then });
         self.dead.insert((delivery.seq, agent), Dead { delivery, reason });
+        if self.dead.len() > self.shared.settings.max_dead_letters
+            && let Some(((seq, agent), _)) = self.dead.first_key_value()
+        {
+            let (seq, agent) = (*seq, agent.clone());
+            tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
+            self.resolve_dead_letter(seq, &agent, false);
+        }
     }
 }
 
@@ -512,14 +546,16 @@ impl Handler<Attach> for Router {
         Attach { agent, runtime }: Attach,
         ctx: &mut Self::Context,
     ) -> Self::Result {
-        let (key, mut number, mut desk) = self.first_desk(&agent, ctx)?;
+        let (key, mut desk) = self.first_desk(&agent, ctx)?;
         if desk.slots.is_live() {
-            (number, desk) = self.open_desk(key, agent, ctx);
+            desk = self.open_desk(key, agent, ctx);
         }
         // Marked at once, so that a second one attached in the same moment gets its own.
         desk.slots.set_live(true);
+        self.attachments += 1;
+        desk.attachment.set(self.attachments);
         if desk.tell(SetRuntime(Some(runtime))) {
-            Ok(number.get())
+            Ok(self.attachments)
         } else {
             Err(InboxError::Closed)
         }
@@ -531,26 +567,43 @@ impl Handler<Attach> for Router {
 #[rtype(result = "()")]
 pub(crate) struct Detach {
     pub(crate) agent: AgentId,
-    pub(crate) desk: u64,
+    pub(crate) attachment: u64,
 }
 
 impl Handler<Detach> for Router {
     type Result = ();
 
-    fn handle(&mut self, Detach { agent, desk }: Detach, ctx: &mut Self::Context) {
+    fn handle(&mut self, Detach { agent, attachment }: Detach, ctx: &mut Self::Context) {
         let Some(key) = self.roster.key(&agent) else { return };
         let sessions = &mut self.sessions[key.index()];
-        let Some(at) = sessions.all.iter().position(|number| number.get() == desk) else { return };
+        let desks = Rc::clone(&self.shared.desks);
+        let mut moved = Vec::new();
+        let is_it =
+            |number: &DeskNo| desks.get(*number).is_some_and(|d| d.attachment.get() == attachment);
+        let Some(at) = sessions.all.iter().position(is_it) else { return };
         let (first, number) = (sessions.all[0], sessions.all[at]);
-        let Some(gone) = self.shared.desks.get(number) else { return };
+        let Some(gone) = desks.get(number) else { return };
+        gone.slots.set_live(false);
+        sessions.sticky.retain(|_, stuck| *stuck != number);
+        let is_live =
+            |number: &&DeskNo| desks.get(**number).is_some_and(|desk| desk.slots.is_live());
+        let live = sessions.all.iter().find(is_live).copied();
         if at == 0 {
-            gone.slots.set_live(false);
             gone.tell(SetRuntime(None));
+            if live.is_some() {
+                // Others of the agent are there: they take over what waits.
+                for delivery in gone.inbox.borrow_mut().drain_idle() {
+                    gone.slots.free();
+                    moved.push(delivery);
+                }
+            }
+            for delivery in moved {
+                self.deliver_again(&agent, delivery);
+            }
             return;
         }
         sessions.all.remove(at);
-        sessions.sticky.retain(|_, stuck| *stuck != number);
-        self.shared.desks.forward(number, first);
+        desks.forward(number, live.unwrap_or(first));
         let Some(session) = gone.session() else { return };
         let held = session.send(HandOver).into_actor(self).map(move |held, router, _| {
             for delivery in held.unwrap_or_default() {
@@ -574,7 +627,7 @@ pub enum InboxError {
     #[error("the bus is stopping")]
     Closed,
     /// The settlement could not be written.
-    #[error("the bus cannot write its journal right now; try again")]
+    #[error("the bus cannot write its journal right now; the message may come again")]
     NotDurable,
 }
 
@@ -594,8 +647,8 @@ impl Handler<ForInbox> for Router {
             return Err(InboxError::Closed);
         }
         let told = match request {
-            ForInbox::Pull(agent, pull) => self.first_desk(&agent, ctx)?.2.tell(pull),
-            ForInbox::Settle(agent, settle) => self.first_desk(&agent, ctx)?.2.tell(settle),
+            ForInbox::Pull(agent, pull) => self.first_desk(&agent, ctx)?.1.tell(pull),
+            ForInbox::Settle(agent, settle) => self.first_desk(&agent, ctx)?.1.tell(settle),
         };
         if told { Ok(()) } else { Err(InboxError::Closed) }
     }
@@ -693,6 +746,12 @@ impl Handler<ResolveDeadLetter> for Router {
 
     fn handle(&mut self, request: ResolveDeadLetter, _: &mut Self::Context) -> bool {
         let ResolveDeadLetter { seq, agent, again } = request;
+        self.resolve_dead_letter(seq, &agent, again)
+    }
+}
+
+impl Router {
+    fn resolve_dead_letter(&mut self, seq: u64, agent: &AgentId, again: bool) -> bool {
         let Some(dead) = self.dead.remove(&(seq, agent.clone())) else { return false };
         let line = Line::Event(EventLine {
             seq: self.shared.next_seq(),
@@ -706,7 +765,7 @@ impl Handler<ResolveDeadLetter> for Router {
         });
         self.shared.append(&self.audit, Append { line, then: Then::Nothing });
         if again {
-            self.deliver_again(&agent, Delivery { attempts: 0, ..dead.delivery });
+            self.deliver_again(agent, Delivery { attempts: 0, ..dead.delivery });
         }
         true
     }

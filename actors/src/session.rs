@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use a2a_policy::{AfterFailure, Delivery};
@@ -20,11 +21,14 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use crate::audit::{Append, Audit, Then};
+use crate::audit::{Append, Audit, Health, Then};
 use crate::desk::Desk;
 use crate::letter::Content;
 use crate::router::{GaveUp, InboxError, Router, Shared};
 use crate::{Handled, Letter, Runtime};
+
+/// How long to wait before looking again whether the journal can be written.
+const RETRY_WHEN_REFUSED: Duration = Duration::from_millis(500);
 
 pub(crate) struct Session {
     desk: Rc<Desk>,
@@ -33,6 +37,8 @@ pub(crate) struct Session {
     pulls: VecDeque<WaitingPull>,
     /// The timer that is set, and when it goes off.
     timer: Option<(SpawnHandle, Duration)>,
+    /// The journal refused, and a look whether it writes again is set.
+    looks_again: bool,
     audit: Addr<Audit>,
     router: Addr<Router>,
     shared: Rc<Shared>,
@@ -45,6 +51,8 @@ struct Running {
     attempt: u32,
     /// `None` until the attempt is on record and may begin.
     abort: Option<AbortHandle>,
+    /// Set when a thread takes the work up: waiting for one is not the handler's fault.
+    taken_up: Arc<AtomicBool>,
 }
 
 struct WaitingPull {
@@ -65,6 +73,7 @@ impl Session {
             running: None,
             pulls: VecDeque::new(),
             timer: None,
+            looks_again: false,
             audit,
             router,
             shared,
@@ -73,6 +82,17 @@ impl Session {
 
     /// Does whatever can be done now: answer those who wait, run the next message, set the timer.
     fn pump(&mut self, ctx: &mut Context<Self>) {
+        if self.shared.gauge.health.get() != Health::Writing {
+            // What is begun now could not be acknowledged; look again when the disk may be back.
+            if !self.looks_again {
+                self.looks_again = true;
+                ctx.run_later(RETRY_WHEN_REFUSED, |session, ctx| {
+                    session.looks_again = false;
+                    session.pump(ctx);
+                });
+            }
+            return;
+        }
         if !self.shared.stopping.get() {
             self.answer_pulls();
             self.run_next(ctx);
@@ -143,7 +163,7 @@ impl Session {
         drop(inbox);
         let (seq, attempt, id) = (letter.seq, letter.attempt, letter.message.message_id);
         self.shared.running.set(self.shared.running.get() + 1);
-        self.running = Some(Running { seq, attempt, abort: None });
+        self.running = Some(Running { seq, attempt, abort: None, taken_up: Arc::default() });
         if on_record_first {
             // An earlier attempt may have killed the process: count this one before it can.
             let then = Then::Begin { session: ctx.address(), seq };
@@ -163,7 +183,11 @@ impl Session {
         };
         let session = ctx.address();
         let (seq, attempt) = (running.seq, running.attempt);
-        let work = async move { runtime.handle(letter).await };
+        let taken_up = Arc::clone(&running.taken_up);
+        let work = async move {
+            taken_up.store(true, Relaxed);
+            runtime.handle(letter).await
+        };
         let task = self.shared.handlers.spawn(async move {
             let result = AssertUnwindSafe(work).catch_unwind().await;
             let result =
@@ -273,6 +297,11 @@ impl Session {
         let overdue = self.desk.inbox.borrow().overdue(now);
         for seq in overdue {
             let reason = match &self.running {
+                Some(running) if running.seq == seq && !running.taken_up.load(Relaxed) => {
+                    let until = now + self.shared.settings.handler_deadline;
+                    self.desk.inbox.borrow_mut().extend(seq, until);
+                    continue;
+                }
                 Some(running) if running.seq == seq => {
                     if let Some(abort) = &running.abort {
                         abort.abort();
@@ -342,8 +371,14 @@ impl Handler<Begin> for Session {
             return;
         }
         let letter = self.desk.inbox.borrow().get_out(seq).map(letter);
-        if let Some(letter) = letter {
-            self.begin(letter, ctx);
+        match letter {
+            Some(letter) if self.runtime.is_some() => self.begin(letter, ctx),
+            _ => {
+                // The agent left, or somebody settled the message from outside meanwhile.
+                self.desk.inbox.borrow_mut().put_back(seq);
+                self.stop_running();
+                self.pump(ctx);
+            }
         }
     }
 }
@@ -410,7 +445,9 @@ impl Handler<Pull> for Session {
             return;
         }
         self.pump(ctx); // who waited longer goes first
-        let letters = if self.shared.stopping.get() { Vec::new() } else { self.take(limit) };
+        let closed =
+            self.shared.stopping.get() || self.shared.gauge.health.get() != Health::Writing;
+        let letters = if closed { Vec::new() } else { self.take(limit) };
         self.hand_over(letters, reply);
         self.set_timer(ctx);
     }
@@ -436,6 +473,12 @@ impl Handler<Settle> for Session {
 
     fn handle(&mut self, Settle { id, settlement, reply }: Settle, ctx: &mut Self::Context) {
         let found = self.desk.inbox.borrow().find(|content| content.message.message_id == id);
+        if let Some(running) = self.running.as_ref().filter(|running| Some(running.seq) == found) {
+            if let Some(abort) = &running.abort {
+                abort.abort();
+            }
+            self.stop_running();
+        }
         let (durable, answer) = oneshot::channel();
         let settled = found.is_some_and(|seq| match settlement {
             Settlement::Acknowledge => self.acknowledged(seq, None, Then::Answer(durable)),

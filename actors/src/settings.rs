@@ -12,6 +12,10 @@ pub struct BusSettings {
     pub agents: Vec<(AgentId, Profile)>,
     /// Whether senders nobody listed are admitted.
     pub open: bool,
+    /// How many agents there may be; beyond that nobody new is admitted.
+    pub max_agents: usize,
+    /// How many dead letters are kept; beyond that the oldest are dropped.
+    pub max_dead_letters: usize,
     /// How much agents may say.
     pub rates: RateSettings,
     /// How often a delivery is tried.
@@ -37,6 +41,8 @@ impl Default for BusSettings {
         Self {
             agents: Vec::new(),
             open: true,
+            max_agents: 200_000,
+            max_dead_letters: 10_000,
             rates: RateSettings::default(),
             retry: RetryPolicy::default(),
             handler_deadline: Duration::from_secs(30 * 60),
@@ -45,7 +51,7 @@ impl Default for BusSettings {
             prompt_slots: 64,
             uncommitted_limit: 16_384,
             batch_limit: 1_024,
-            handler_threads: std::thread::available_parallelism().map_or(2, usize::from),
+            handler_threads: std::thread::available_parallelism().map_or(4, |n| n.get().max(4)),
         }
     }
 }

@@ -1,14 +1,27 @@
 //! Counters of what the bus has done since it started.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 macro_rules! stats {
     ($( #[doc = $doc:literal] $name:ident, )+) => {
         /// What the bus has done since it started; read at any time from any thread.
         #[derive(Debug, Default)]
-        pub struct Stats { $( pub(crate) $name: Count, )+ }
+        pub struct Stats {
+            $( pub(crate) $name: Count, )+
+            refusing: AtomicBool,
+        }
 
         impl Stats {
+            /// Whether the journal takes records; when not, nothing is accepted.
+            #[must_use]
+            pub fn is_writing(&self) -> bool {
+                !self.refusing.load(Relaxed)
+            }
+
+            pub(crate) fn set_writing(&self, writing: bool) {
+                self.refusing.store(!writing, Relaxed);
+            }
+
             $( #[doc = $doc] #[must_use] pub fn $name(&self) -> u64 { self.$name.0.load(Relaxed) } )+
         }
     };

@@ -34,6 +34,10 @@ pub enum StartError {
     EndedEarly,
 }
 
+/// How long an acknowledgement may wait for the disk before its caller is told so. It is
+/// written all the same as soon as the disk allows.
+const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
+
 /// How a bus stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stopped {
@@ -56,19 +60,15 @@ struct StopRequest {
     reply: oneshot::Sender<Stopped>,
 }
 
-/// What stays with whoever started the bus: the thread to wait for, and the agents' threads.
-pub struct BusThread {
-    thread: JoinHandle<()>,
-    handlers: tokio::runtime::Runtime,
-}
+/// The thread of a bus, to wait for its end.
+pub struct BusThread(JoinHandle<()>);
 
 impl BusThread {
     /// Waits until the bus has ended; call it after [`BusSystem::stop`].
     pub fn join(self) {
-        if self.thread.join().is_err() {
+        if self.0.join().is_err() {
             tracing::error!("the thread of the bus panicked");
         }
-        self.handlers.shutdown_background();
     }
 }
 
@@ -99,13 +99,17 @@ impl BusSystem {
             .spawn(move || {
                 System::new().block_on(async move {
                     let wiring = wire(settings, journal, recovered, agents, counters);
+                    // Whoever gets the handle finds everything restored.
+                    let _ = wiring.router.send(ListAgents).await;
                     let _ = ready.send(wiring.router.clone());
                     run_until_stopped(wiring, stop_requests).await;
                 });
+                // Agents' code runs as long as the bus; what blocks a thread is left behind.
+                handlers.shutdown_background();
             })
             .map_err(StartError::Thread)?;
         let router = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        Ok((Self { router, reader, stats, stop }, BusThread { thread, handlers }))
+        Ok((Self { router, reader, stats, stop }, BusThread(thread)))
     }
 
     /// Hands a message in and waits for its receipt.
@@ -136,9 +140,9 @@ impl BusSystem {
     }
 
     /// Lets the code of an agent go; its messages wait for it.
-    pub fn detach(&self, agent: AgentId, desk: u64) {
+    pub fn detach(&self, agent: AgentId, attachment: u64) {
         // A bus that is gone has let everyone go.
-        let _ = self.router.try_send(Detach { agent, desk });
+        let _ = self.router.try_send(Detach { agent, attachment });
     }
 
     /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first.
@@ -199,7 +203,10 @@ impl BusSystem {
         let request = ForInbox::Settle(agent, Settle { id, settlement, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
         let durable = answer.await.map_err(|_| InboxError::Closed)??;
-        durable.await.map_err(|_| InboxError::NotDurable)
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(InboxError::NotDurable),
+        }
     }
 
     /// Everyone the bus knows.

@@ -119,6 +119,11 @@ impl<T> Inbox<T> {
         self.waiting.push(delivery.priority, delivery);
     }
 
+    /// Adds a message that comes from another session or after a restart, where its number says.
+    pub fn arrive_again(&mut self, delivery: Delivery<T>) {
+        self.wait_again(delivery);
+    }
+
     /// Hands out what comes next, to be acknowledged or failed before `until`.
     pub fn lease(&mut self, now: Duration, until: Duration) -> Option<&Delivery<T>> {
         self.end_pauses(now);
@@ -183,6 +188,21 @@ impl<T> Inbox<T> {
         }
     }
 
+    /// Gives what was handed out under `key` more time.
+    pub fn extend(&mut self, key: DeliveryKey, until: Duration) {
+        if let Some(out) = self.out.get_mut(&key) {
+            out.until = until;
+        }
+    }
+
+    /// Takes out everything that is not being handled, in the order in which it came.
+    pub fn drain_idle(&mut self) -> Vec<Delivery<T>> {
+        let mut idle: Vec<_> = std::mem::take(&mut self.pausing).into_values().collect();
+        idle.extend(std::iter::from_fn(|| self.waiting.pop()));
+        idle.sort_by_key(|delivery| delivery.seq);
+        idle
+    }
+
     /// What was handed out and neither acknowledged nor failed in time.
     #[must_use]
     pub fn overdue(&self, now: Duration) -> Vec<DeliveryKey> {
@@ -205,10 +225,8 @@ impl<T> Inbox<T> {
 
     /// Empties it, in the order in which things would have come.
     pub fn drain(&mut self) -> Vec<Delivery<T>> {
-        let out = std::mem::take(&mut self.out).into_values().map(|out| out.delivery);
-        let pausing = std::mem::take(&mut self.pausing).into_values();
-        let mut all: Vec<_> = out.chain(pausing).collect();
-        all.extend(std::iter::from_fn(|| self.waiting.pop()));
+        let mut all = self.drain_idle();
+        all.extend(std::mem::take(&mut self.out).into_values().map(|out| out.delivery));
         all.sort_by_key(|delivery| delivery.seq);
         all
     }

@@ -169,7 +169,7 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
             "`{from}` is a name of the bus or of people; no agent may send under it."
         )),
         _ if !roster.admits(from) => forbidden(format!(
-            "`{from}` is not among the agents of this bus. Add it to [[agents]] in the configuration, or open the directory."
+            "`{from}` is not among the agents of this bus, and it takes no new ones. Add it to [[agents]] in the configuration, or open the directory."
         )),
         _ => Ok(()),
     }

@@ -50,15 +50,23 @@ const RESERVED: &[&str] = &["system", "human", "operator"];
 /// Every agent the bus knows.
 #[derive(Debug, Default)]
 pub struct Roster {
-    agents: IndexMap<AgentId, Profile>,
+    agents: IndexMap<AgentId, Entry>,
     open: bool,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    profile: Profile,
+    /// Named in the configuration: may send even when the directory is closed.
+    listed: bool,
 }
 
 impl Roster {
-    /// A roster; an `open` one admits senders nobody listed.
+    /// A roster; an `open` one admits senders nobody listed, until there are `capacity`.
     #[must_use]
-    pub fn new(open: bool) -> Self {
-        Self { agents: IndexMap::new(), open }
+    pub fn new(open: bool, capacity: usize) -> Self {
+        Self { agents: IndexMap::new(), open, capacity }
     }
 
     /// Whether `agent` is a name no agent may take.
@@ -68,12 +76,12 @@ impl Roster {
     }
 
     /// Adds an agent; `None` when it is known already.
-    pub fn insert(&mut self, agent: AgentId, profile: Profile) -> Option<AgentKey> {
+    pub fn insert(&mut self, agent: AgentId, profile: Profile, listed: bool) -> Option<AgentKey> {
         match self.agents.entry(agent) {
             indexmap::map::Entry::Occupied(_) => None,
             indexmap::map::Entry::Vacant(place) => {
                 let key = AgentKey(place.index());
-                place.insert(profile);
+                place.insert(Entry { profile, listed });
                 Some(key)
             }
         }
@@ -97,15 +105,19 @@ impl Roster {
         self.agents.contains_key(agent)
     }
 
-    /// Whether the agent may send: known, or the roster is open.
+    /// Whether the agent may send: listed, or the roster is open and has room for it.
     #[must_use]
     pub fn admits(&self, agent: &AgentId) -> bool {
-        self.open || self.contains(agent)
+        match self.agents.get(agent) {
+            Some(entry) => entry.listed || self.open,
+            None => self.open && self.agents.len() < self.capacity,
+        }
     }
 
     /// Every agent with its place and profile, in the order in which they joined.
     pub fn iter(&self) -> impl Iterator<Item = (AgentKey, &AgentId, &Profile)> {
-        self.agents.iter().enumerate().map(|(i, (agent, profile))| (AgentKey(i), agent, profile))
+        let numbered = self.agents.iter().enumerate();
+        numbered.map(|(i, (agent, entry))| (AgentKey(i), agent, &entry.profile))
     }
 
     /// Whom a message is for, each once; the sender of a fan-out is never among them.
@@ -131,7 +143,7 @@ impl Roster {
             _ => return Ok(to.into_iter().collect()),
         };
         // Places are handed out in ascending order above, so one more is easily found.
-        if let Some(to) = to
+        if let Some(to) = to.filter(|to| Some(*to) != self.key(from))
             && let Err(place) = found.binary_search(&to)
         {
             found.insert(place, to);
@@ -146,13 +158,13 @@ impl Roster {
 
     fn in_scope(&self, from: &AgentId, scope: Scope) -> Vec<AgentKey> {
         let sender = self.key(from);
-        let squad = self.agents.get(from).and_then(|profile| profile.squad.as_deref());
+        let squad = self.agents.get(from).and_then(|entry| entry.profile.squad.as_deref());
         let reached = |profile: &Profile| match scope {
             Scope::Org => true,
             Scope::CSuite => profile.c_suite,
             Scope::Squad => profile.squad.as_deref() == squad,
         };
-        let agents = self.agents.values().enumerate().map(|(i, profile)| (AgentKey(i), profile));
+        let agents = self.agents.values().enumerate().map(|(i, e)| (AgentKey(i), &e.profile));
         let others = agents.filter(|(key, _)| Some(*key) != sender);
         others.filter(|(_, profile)| reached(profile)).map(|(key, _)| key).collect()
     }
@@ -177,16 +189,16 @@ mod tests {
     }
 
     fn roster() -> Roster {
-        let mut roster = Roster::new(true);
+        let mut roster = Roster::new(true, 5);
         let profile = |squad: &str, c_suite| Profile {
             squad: Some(squad.into()),
             c_suite,
             ..Profile::default()
         };
-        roster.insert(id("roman"), profile("core", false));
-        roster.insert(id("tim"), profile("core", false));
-        roster.insert(id("tony"), profile("web", false));
-        roster.insert(id("xavier"), profile("web", true));
+        roster.insert(id("roman"), profile("core", false), true);
+        roster.insert(id("tim"), profile("core", false), true);
+        roster.insert(id("tony"), profile("web", false), false);
+        roster.insert(id("xavier"), profile("web", true), false);
         roster
     }
 
@@ -210,6 +222,18 @@ mod tests {
         }
         message["to"] = serde_json::json!({ "agentId": "tony" });
         assert_eq!(reached(&message), ["tony", "xavier"]);
+        message["to"] = serde_json::json!({ "agentId": "roman" });
+        assert_eq!(reached(&message), ["xavier"], "the sender is never among them");
+    }
+
+    #[test]
+    fn a_closed_roster_admits_the_listed_and_a_full_one_nobody_new() {
+        let mut roster = roster();
+        assert!(roster.admits(&id("tony")) && roster.admits(&id("new")));
+        roster.insert(id("fifth"), Profile::default(), false);
+        assert!(roster.admits(&id("tony")) && !roster.admits(&id("new")));
+        roster.open = false;
+        assert!(roster.admits(&id("tim")) && !roster.admits(&id("tony")));
     }
 
     #[test]

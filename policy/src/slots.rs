@@ -43,6 +43,18 @@ impl Slots {
         Ok(if prompt { Outcome::Delivered } else { Outcome::Queued })
     }
 
+    /// Takes a place for a notice of the bus: beyond the limit, but not without end.
+    ///
+    /// # Errors
+    /// [`InboxFull`] when twice the limit is taken.
+    pub fn take_exempt(&self) -> Result<(), InboxFull> {
+        if self.taken.get() >= self.limit.saturating_mul(2) {
+            return Err(InboxFull { limit: self.limit });
+        }
+        self.take_back();
+        Ok(())
+    }
+
     /// Takes a place for a message that was accepted earlier, even beyond the limit.
     pub fn take_back(&self) {
         self.taken.set(self.taken.get() + 1);
@@ -85,7 +97,12 @@ mod tests {
         assert_eq!(slots.take(), Ok(Outcome::Queued));
         assert_eq!(slots.take(), Ok(Outcome::Queued));
         assert_eq!(slots.take(), Err(InboxFull { limit: 3 }));
+        for taken in 4..=6 {
+            assert_eq!(slots.take_exempt(), Ok(()));
+            assert_eq!(slots.taken(), taken);
+        }
+        assert_eq!(slots.take_exempt(), Err(InboxFull { limit: 3 }));
         slots.take_back();
-        assert_eq!(slots.taken(), 4);
+        assert_eq!(slots.taken(), 7);
     }
 }

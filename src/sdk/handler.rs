@@ -4,10 +4,11 @@ use std::fmt::Display;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2a_actors::{Handled, HandlerFuture, Letter, Runtime};
 use a2a_protocol::body::{Action, TaskResponse};
-use a2a_protocol::{Body, Text};
+use a2a_protocol::{Body, Envelope, Outcome, Text};
 
 use super::Agent;
 
@@ -86,13 +87,25 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
                     reason: Some(reason_text(reason)),
                     result: None,
                 };
-                let receipt = me.send(me.reply(&letter, response)).await;
-                if !receipt.outcome.is_accepted() {
-                    tracing::warn!(outcome = %receipt.outcome, "a failed task could not be answered");
-                }
+                answer(&me, me.reply(&letter, response)).await;
             }
             Handled { note }
         })
+    }
+}
+
+/// Sends until the answer is taken; the handler's deadline bounds it.
+async fn answer(me: &Agent, reply: Envelope) {
+    loop {
+        let receipt = me.send(reply.clone()).await;
+        match receipt.outcome {
+            Outcome::RateLimited | Outcome::QueueFull | Outcome::Unavailable => {
+                let wait = receipt.retry_after_ms.unwrap_or(1_000);
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+            }
+            outcome if outcome.is_accepted() || outcome == Outcome::Duplicate => return,
+            outcome => return tracing::warn!(%outcome, "a failed task could not be answered"),
+        }
     }
 }
 

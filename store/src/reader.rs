@@ -60,21 +60,21 @@ impl View<'_> {
         block.line(seq).filter(is_it).map(|entry| raw(entry.of(&block.bytes).to_vec())).transpose()
     }
 
-    /// Up to `limit` records below `before`, newest first.
-    fn records(&self, before: u64, limit: usize) -> Result<Vec<(u64, Box<RawValue>)>, ReadError> {
-        let mut found = Vec::new();
+    /// Up to `limit` records below `before`, newest first, fewer when they are large.
+    fn records(&self, before: u64, limit: usize) -> Result<Found, ReadError> {
+        let mut found = Found { records: Vec::new(), limit, bytes: 0 };
         let mut below = before;
         for slot in self.tail.iter().rev() {
             let line = |entry: &Entry| Ok(slot.line(entry, self.dir)?);
-            take_records(&slot.batch.entries, line, &mut below, limit, &mut found)?;
+            found.take(&slot.batch.entries, line, &mut below)?;
         }
         below = below.min(self.tail_start());
-        while found.len() < limit
+        while !found.is_full()
             && let Some(meta) = self.index.block_below(below)
         {
             let block = self.index.block(meta.first)?;
             let line = |entry: &Entry| Ok(entry.of(&block.bytes).to_vec());
-            take_records(&block.entries, line, &mut below, limit, &mut found)?;
+            found.take(&block.entries, line, &mut below)?;
             below = below.min(meta.first);
         }
         Ok(found)
@@ -113,20 +113,37 @@ impl View<'_> {
     }
 }
 
-fn take_records(
-    entries: &[Entry],
-    line: impl Fn(&Entry) -> Result<Vec<u8>, ReadError>,
-    below: &mut u64,
+/// A page in the making.
+struct Found {
+    records: Vec<(u64, Box<RawValue>)>,
     limit: usize,
-    found: &mut Vec<(u64, Box<RawValue>)>,
-) -> Result<(), ReadError> {
-    for entry in entries.iter().rev() {
-        if found.len() < limit && entry.seq < *below && entry.kind == Kind::Record {
-            found.push((entry.seq, raw(line(entry)?)?));
-            *below = entry.seq;
-        }
+    bytes: usize,
+}
+
+impl Found {
+    /// What a page may hold of lines, give or take one.
+    const BYTES: usize = 8 << 20;
+
+    fn is_full(&self) -> bool {
+        self.records.len() >= self.limit || self.bytes >= Self::BYTES
     }
-    Ok(())
+
+    fn take(
+        &mut self,
+        entries: &[Entry],
+        line: impl Fn(&Entry) -> Result<Vec<u8>, ReadError>,
+        below: &mut u64,
+    ) -> Result<(), ReadError> {
+        for entry in entries.iter().rev() {
+            if !self.is_full() && entry.seq < *below && entry.kind == Kind::Record {
+                let line = raw(line(entry)?)?;
+                self.bytes += line.get().len();
+                self.records.push((entry.seq, line));
+                *below = entry.seq;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn take_events(
@@ -155,9 +172,10 @@ impl Read for Reader {
     fn page(&self, before: Option<u64>, limit: usize) -> Result<Page, ReadError> {
         let limit = limit.clamp(1, MAX_PAGE);
         let view = self.view()?;
-        // One more than asked for tells whether there is a next page.
-        let mut records = view.records(before.unwrap_or(u64::MAX), limit + 1)?;
-        let more = records.len() > limit;
+        // One more than asked for tells whether there is a next page; so does a page cut short.
+        let found = view.records(before.unwrap_or(u64::MAX), limit + 1)?;
+        let more = found.is_full();
+        let mut records = found.records;
         records.truncate(limit);
         let next = records.last().map(|(seq, _)| *seq).filter(|_| more);
         Ok(Page { records: view.with_events(records)?, next })

@@ -414,3 +414,126 @@ async fn ten_thousand_idle_sessions_are_nothing_special() {
     assert_eq!(bus.agents().await.len(), 10_001);
     bus.stop().await;
 }
+
+#[tokio::test]
+async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next_start() {
+    use a2a_protocol::RecipientOutcome;
+    use a2a_store::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
+
+    let folder = tempfile::tempdir().unwrap();
+    let (mut journal, recovered) = Journal::open(&Options::new(folder.path())).unwrap();
+    let message = Kind::TaskRequest.example_message();
+    let (seq, time) = (recovered.next_seq, chrono::Utc::now());
+    let recipients = vec![RecipientOutcome { agent_id: id("tim"), outcome: Outcome::Delivered }];
+    let record = Line::Message(MessageLine {
+        seq,
+        time,
+        outcome: Outcome::Delivered,
+        message_id: Some(message.message_id),
+        by: Some(id("roman")),
+        received: Received::Json(message.to_json().into()),
+        fingerprint: Some(1),
+        recipients,
+        reason: None,
+        retry_after_ms: None,
+        errors: Vec::new(),
+        suppressed: 0,
+    });
+    let begun = Line::Event(EventLine {
+        seq: seq + 1,
+        time,
+        event: Event::Delivered,
+        of: Some(seq),
+        message_id: Some(message.message_id),
+        agent_id: Some(id("tim")),
+        attempt: Some(quick().retry.attempts),
+        reason: None,
+    });
+    journal.commit(&[record, begun]).unwrap();
+    journal.close().unwrap();
+    drop(journal);
+
+    let bus = start(&folder, quick());
+    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let notice = next(&mut hears).await;
+    assert_eq!(notice.sender.as_str(), "system");
+    assert_eq!(bus.dead_letters().await[0].seq, seq);
+    assert!(tim_hears.try_recv().is_err(), "it is not tried once more");
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn when_the_first_session_leaves_the_others_take_over_its_conversations() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = start(&folder, quick());
+    let gate = Arc::new(Semaphore::new(0));
+    let (held, busy) = (Arc::clone(&gate), Arc::new(Notify::new()));
+    let is_busy = Arc::clone(&busy);
+    let first = bus
+        .attach("tim", move |_: Letter| {
+            let (gate, busy) = (Arc::clone(&held), Arc::clone(&busy));
+            async move {
+                busy.notify_one();
+                gate.acquire().await.unwrap().forget();
+            }
+        })
+        .await
+        .unwrap();
+    let roman = mute(&bus, "roman").await;
+    let talk = request(&roman, "tim");
+    let again = || Envelope { correlation_id: talk.correlation_id, ..request(&roman, "tim") };
+    roman.send(talk.clone()).await; // is being handled
+    is_busy.notified().await;
+    let (_second, mut hears) = listener(&bus, "tim").await;
+    let waits = roman.send(Envelope { correlation_id: talk.correlation_id, ..again() }).await;
+    let stale = first.clone();
+    first.detach();
+    let later = roman.send(again()).await;
+    let mut heard = vec![next(&mut hears).await.seq, next(&mut hears).await.seq];
+    heard.sort_unstable();
+    assert_eq!(heard, [waits.seq.unwrap(), later.seq.unwrap()]);
+
+    let (_third, mut third_hears) = listener(&bus, "tim").await;
+    stale.detach(); // an old handle does not end somebody else's session
+    let agents = bus.agents().await;
+    assert_eq!(agents.iter().find(|agent| agent.agent_id == id("tim")).unwrap().sessions, 2);
+    drop(third_hears.try_recv());
+    gate.add_permits(10);
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn every_failed_task_is_answered_even_beyond_the_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let n = |n: u32| std::num::NonZeroU32::new(n).unwrap();
+    let rates = RateSettings {
+        per_agent_per_minute: n(60_000),
+        agent_burst: n(1_000),
+        per_pair_per_minute: n(60_000),
+        pair_burst: n(2),
+        ..RateSettings::default()
+    };
+    let bus = start(&folder, BusSettings { rates, ..quick() });
+    bus.attach("tim", |_: Letter| async { Err("not my field") }).await.unwrap();
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let mut asked = 0;
+    while asked < 10 {
+        asked += usize::from(roman.send(request(&roman, "tim")).await.outcome.is_accepted());
+    }
+    for _ in 0..asked {
+        assert_eq!(next(&mut hears).await.message.kind(), Kind::TaskResponse);
+    }
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_bus_that_is_dropped_without_stopping_does_not_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = start(&folder, quick());
+    let (_tim, mut hears) = listener(&bus, "tim").await;
+    let roman = mute(&bus, "roman").await;
+    drop(bus);
+    assert!(roman.send(request(&roman, "tim")).await.outcome.is_accepted());
+    next(&mut hears).await;
+}

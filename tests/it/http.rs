@@ -171,6 +171,10 @@ fn hostile_bodies_get_a_typed_refusal_and_do_no_harm() {
     }
     server.accepted(&message("roman", "tim", "still here"));
     assert_eq!(progress(&server.inbox("tim", "")), ["still here"]);
+    // Every one of them is on record, and the record can be read.
+    let log = server.get("/bus/log?limit=100");
+    assert_eq!(log.status, 200, "{log:?}");
+    assert!(log.body["records"].as_array().unwrap().len() >= 11, "{log:?}");
 }
 
 #[test]

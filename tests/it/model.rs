@@ -124,8 +124,7 @@ fn taken(model: &mut Model, agent: usize, letters: Vec<Letter>) {
 }
 
 async fn pull(bus: &UnreliableBus, model: &mut Model, agent: usize, limit: usize) {
-    let letters =
-        bus.system.pull(id(AGENTS[agent]), limit, Duration::ZERO).await.unwrap();
+    let letters = bus.system.pull(id(AGENTS[agent]), limit, Duration::ZERO).await.unwrap();
     taken(model, agent, letters);
 }
 
