@@ -321,7 +321,7 @@ fn forget(router: &Addr<Router>, id: MessageId) {
 fn unavailable(receipt: &mut Receipt) {
     receipt.outcome = Outcome::Unavailable;
     receipt.seq = None;
-    receipt.recipients.clear();
+    receipt.recipients = Arc::new([]);
     receipt.reason = Some("The bus cannot write its journal right now. Nothing was accepted; send the message again later.".into());
     receipt.retry_after_ms = Some(1_000);
 }
@@ -330,7 +330,7 @@ fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) ->
     #[derive(serde::Deserialize)]
     struct First {
         time: a2a_protocol::Timestamp,
-        recipients: Vec<RecipientOutcome>,
+        recipients: Arc<[RecipientOutcome]>,
     }
     receipt.seq = Some(first);
     match reader.get(first) {

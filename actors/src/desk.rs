@@ -107,12 +107,13 @@ impl Desks {
 
     pub(crate) fn get(&self, number: DeskNo) -> Option<Rc<Desk>> {
         let all = self.all.borrow();
-        match all.get(number.0 as usize)? {
-            Place::Open(desk) => Some(Rc::clone(desk)),
-            Place::Forwarded(to) => match all.get(to.0 as usize)? {
-                Place::Open(desk) => Some(Rc::clone(desk)),
-                Place::Forwarded(_) => None, // the first desk of an agent is never closed
-            },
+        let mut at = number;
+        // It ends: a desk is forwarded to one that is open then, and an agent's first never closes.
+        loop {
+            match all.get(at.0 as usize)? {
+                Place::Open(desk) => return Some(Rc::clone(desk)),
+                Place::Forwarded(to) => at = *to,
+            }
         }
     }
 

@@ -66,33 +66,37 @@ impl Shared {
 const STICKY: usize = 10_000;
 
 /// The sessions of one agent; the first stays as long as the agent is known.
-#[derive(Default)]
 struct Sessions {
-    all: Vec<DeskNo>,
+    first: DeskNo,
+    others: Vec<DeskNo>,
     sticky: HashMap<CorrelationId, DeskNo>,
 }
 
 impl Sessions {
     /// Sticky by conversation, else the least loaded.
-    fn choose(&mut self, conversation: CorrelationId, desks: &Desks) -> Option<DeskNo> {
-        if let [only] = self.all.as_slice() {
-            return Some(*only);
+    fn choose(&mut self, conversation: CorrelationId, desks: &Desks) -> DeskNo {
+        if self.others.is_empty() {
+            return self.first;
         }
         let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|desk| desk.slots.is_live());
         if let Some(stuck) = self.sticky.get(&conversation)
-            && (is_live(stuck) || !self.all.iter().any(is_live))
+            && (is_live(stuck) || !self.all().any(|number| is_live(&number)))
         {
-            return Some(*stuck);
+            return *stuck;
         }
-        let load = |number: &&DeskNo| {
-            desks.get(**number).map(|desk| (!desk.slots.is_live(), desk.slots.taken()))
+        let load = |number: &DeskNo| {
+            desks.get(*number).map(|desk| (!desk.slots.is_live(), desk.slots.taken()))
         };
-        let free = *self.all.iter().min_by_key(load)?;
+        let free = self.all().min_by_key(load).unwrap_or(self.first);
         if self.sticky.len() >= STICKY {
             self.sticky.clear();
         }
         self.sticky.insert(conversation, free);
-        Some(free)
+        free
+    }
+
+    fn all(&self) -> impl Iterator<Item = DeskNo> {
+        std::iter::once(self.first).chain(self.others.iter().copied())
     }
 }
 
@@ -182,20 +186,19 @@ impl Router {
     ) -> bool {
         let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
         debug_assert_eq!(key.index(), self.sessions.len());
-        self.sessions.push(Sessions::default());
-        self.open_desk(key, agent, ctx);
+        let (first, _) = self.open_desk(agent, ctx);
+        self.sessions.push(Sessions { first, others: Vec::new(), sticky: HashMap::new() });
         true
     }
 
-    fn open_desk(&mut self, key: AgentKey, agent: AgentId, ctx: &mut Context<Self>) -> Rc<Desk> {
+    fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
         let settings = &self.shared.settings;
         let slots = Slots::new(settings.inbox_limit, settings.prompt_slots);
         let (number, desk) = self.shared.desks.open(agent, slots);
         let shared = Rc::clone(&self.shared);
         let session = Session::new(Rc::clone(&desk), self.audit.clone(), ctx.address(), shared);
         Desks::seat(&desk, session.start());
-        self.sessions[key.index()].all.push(number);
-        desk
+        (number, desk)
     }
 
     /// An agent that appears while the bus runs is known from then on, restarts included.
@@ -220,7 +223,7 @@ impl Router {
         let conversation = delivery.item.message.correlation_id;
         let Some(key) = self.roster.key(agent) else { return };
         let number = self.sessions[key.index()].choose(conversation, &self.shared.desks);
-        if let Some(desk) = number.and_then(|number| self.shared.desks.get(number)) {
+        if let Some(desk) = self.shared.desks.get(number) {
             desk.arrive_again(delivery);
         }
     }
@@ -300,7 +303,7 @@ impl Router {
         now: Now,
     ) {
         receipt.outcome = accepted.outcome;
-        receipt.recipients = accepted.recipients;
+        receipt.recipients = accepted.recipients.into();
         let line = message_line(&receipt, &parcel, now);
         let (Ok(message), Some(seq)) = (parcel.message, receipt.seq) else { return };
         let from = message.from.agent_id.clone();
@@ -322,7 +325,7 @@ impl Router {
     ) {
         self.shared.desks.release(&std::mem::take(&mut self.reserved));
         receipt.outcome = refusal.outcome;
-        receipt.recipients = refusal.recipients;
+        receipt.recipients = refusal.recipients.into();
         receipt.reason = Some(refusal.reason);
         receipt.retry_after_ms = refusal.retry_after_ms;
         receipt.errors = refusal.errors;
@@ -350,8 +353,8 @@ impl Router {
             self.join(agent, ctx);
         }
         let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
-        let number = *self.sessions[key.index()].all.first().ok_or(InboxError::NoSuchAgent)?;
-        let desk = self.shared.desks.get(number).ok_or(InboxError::NoSuchAgent)?;
+        let first = self.sessions[key.index()].first;
+        let desk = self.shared.desks.get(first).ok_or(InboxError::NoSuchAgent)?;
         Ok((key, desk))
     }
 }
@@ -400,7 +403,7 @@ fn message_line(receipt: &Receipt, parcel: &Parcel, now: Now) -> Line {
         by: parcel.message.as_ref().ok().map(|message| message.from.agent_id.clone()),
         received: if is_json { Received::Json(bytes) } else { Received::Raw(bytes) },
         fingerprint: parcel.message.is_ok().then_some(parcel.fingerprint),
-        recipients: receipt.recipients.clone(),
+        recipients: Arc::clone(&receipt.recipients),
         reason: receipt.reason.clone(),
         retry_after_ms: receipt.retry_after_ms,
         errors: receipt.errors.clone(),
@@ -434,7 +437,6 @@ impl Floor for Router {
     fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull> {
         let sessions = &mut self.sessions[agent.index()];
         let number = sessions.choose(message.correlation_id, &self.shared.desks);
-        let number = number.ok_or(InboxFull { limit: 0 })?;
         // Notices are exempt from limits; there are never more than messages given up.
         let exempt = message.from.agent_id.as_str() == notice::SYSTEM;
         let outcome = self.shared.desks.take_slot(number, exempt)?;
@@ -548,7 +550,9 @@ impl Handler<Attach> for Router {
     ) -> Self::Result {
         let (key, mut desk) = self.first_desk(&agent, ctx)?;
         if desk.slots.is_live() {
-            desk = self.open_desk(key, agent, ctx);
+            let number;
+            (number, desk) = self.open_desk(agent, ctx);
+            self.sessions[key.index()].others.push(number);
         }
         // Marked at once, so that a second one attached in the same moment gets its own.
         desk.slots.set_live(true);
@@ -580,15 +584,13 @@ impl Handler<Detach> for Router {
         let mut moved = Vec::new();
         let is_it =
             |number: &DeskNo| desks.get(*number).is_some_and(|d| d.attachment.get() == attachment);
-        let Some(at) = sessions.all.iter().position(is_it) else { return };
-        let (first, number) = (sessions.all[0], sessions.all[at]);
+        let Some(number) = sessions.all().find(is_it) else { return };
         let Some(gone) = desks.get(number) else { return };
         gone.slots.set_live(false);
         sessions.sticky.retain(|_, stuck| *stuck != number);
-        let is_live =
-            |number: &&DeskNo| desks.get(**number).is_some_and(|desk| desk.slots.is_live());
-        let live = sessions.all.iter().find(is_live).copied();
-        if at == 0 {
+        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|d| d.slots.is_live());
+        let live = sessions.all().find(is_live);
+        if number == sessions.first {
             gone.tell(SetRuntime(None));
             if live.is_some() {
                 // Others of the agent are there: they take over what waits.
@@ -602,8 +604,8 @@ impl Handler<Detach> for Router {
             }
             return;
         }
-        sessions.all.remove(at);
-        desks.forward(number, live.unwrap_or(first));
+        sessions.others.retain(|other| *other != number);
+        desks.forward(number, live.unwrap_or(sessions.first));
         let Some(session) = gone.session() else { return };
         let held = session.send(HandOver).into_actor(self).map(move |held, router, _| {
             for delivery in held.unwrap_or_default() {
@@ -678,9 +680,9 @@ impl Handler<ListAgents> for Router {
 
     fn handle(&mut self, _: ListAgents, _: &mut Self::Context) -> Self::Result {
         let view = |(key, agent, profile): (AgentKey, &AgentId, &Profile)| {
-            let numbers = self.sessions[key.index()].all.iter();
+            let numbers = self.sessions[key.index()].all();
             let desks: Vec<_> =
-                numbers.filter_map(|number| self.shared.desks.get(*number)).collect();
+                numbers.filter_map(|number| self.shared.desks.get(number)).collect();
             AgentView {
                 agent_id: agent.clone(),
                 profile: profile.clone(),

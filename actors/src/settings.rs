@@ -51,7 +51,7 @@ impl Default for BusSettings {
             prompt_slots: 64,
             uncommitted_limit: 16_384,
             batch_limit: 1_024,
-            handler_threads: std::thread::available_parallelism().map_or(4, |n| n.get().max(4)),
+            handler_threads: std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
         }
     }
 }

@@ -43,10 +43,10 @@ fn write(folder: &std::path::Path) {
             by: Some(roman.clone()),
             received: Received::Json(Arc::from(message.to_json())),
             fingerprint: Some(i as u64),
-            recipients: vec![RecipientOutcome {
+            recipients: Arc::new([RecipientOutcome {
                 agent_id: tim.clone(),
                 outcome: Outcome::Delivered,
-            }],
+            }]),
             reason: None,
             retry_after_ms: None,
             errors: Vec::new(),

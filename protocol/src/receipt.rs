@@ -1,5 +1,7 @@
 //! Every answer the router can give, and what can happen to a message afterwards.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{AgentId, CorrelationId, MessageId, Report, Timestamp, Violation};
@@ -97,8 +99,8 @@ pub struct Receipt {
     pub seq: Option<u64>,
     /// When the router answered.
     pub time: Timestamp,
-    /// Whom it went to.
-    pub recipients: Vec<RecipientOutcome>,
+    /// Whom it went to; shared, because a fan-out has thousands.
+    pub recipients: Arc<[RecipientOutcome]>,
     /// Why, in a sentence that says what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -120,7 +122,7 @@ impl Receipt {
             correlation_id: None,
             seq: None,
             time,
-            recipients: Vec::new(),
+            recipients: Arc::new([]),
             reason: None,
             retry_after_ms: None,
             errors: Vec::new(),

@@ -34,7 +34,7 @@ pub struct MessageLine {
     /// Fingerprint of the body, by which a repeat is told from a conflict.
     pub fingerprint: Option<u64>,
     /// Whom it went to.
-    pub recipients: Vec<RecipientOutcome>,
+    pub recipients: Arc<[RecipientOutcome]>,
     /// Why, in a sentence.
     pub reason: Option<String>,
     /// When trying again makes sense.

@@ -424,7 +424,7 @@ async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next
     let (mut journal, recovered) = Journal::open(&Options::new(folder.path())).unwrap();
     let message = Kind::TaskRequest.example_message();
     let (seq, time) = (recovered.next_seq, chrono::Utc::now());
-    let recipients = vec![RecipientOutcome { agent_id: id("tim"), outcome: Outcome::Delivered }];
+    let recipients = [RecipientOutcome { agent_id: id("tim"), outcome: Outcome::Delivered }].into();
     let record = Line::Message(MessageLine {
         seq,
         time,
