@@ -1,23 +1,20 @@
-//! The audit: everything that happened is written here before anyone is told.
+//! The audit: everything that happened is written before anyone is told.
 //!
-//! Router and sessions send [`Append`]; the actor only collects. A thread of its own owns the
-//! journal and commits whatever waits as soon as it is idle, so under load many records share
-//! one fsync and an idle bus waits for one only. When a batch is durable, what hangs on it
-//! happens: receipts are given, messages delivered, waiting acknowledgements answered.
+//! Router and sessions lay lines into the queue of the journal's thread (`writer`). When a
+//! batch is durable, what hangs on it happens here: receipts are given, messages laid onto
+//! desks, waiting acknowledgements answered.
 //!
 //! When a batch cannot be written nothing in it has happened: messages are answered
-//! `unavailable` and leave no trace; events and the bus's own notices are kept and written
-//! as soon as the disk allows.
+//! `unavailable` and leave no trace.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Duration;
+use std::sync::mpsc::Receiver;
+use std::thread::JoinHandle;
 
 use a2a_protocol::{MessageId, Outcome, Receipt, RecipientOutcome};
-use a2a_store::{Commit, CommitError, Line, Read};
+use a2a_store::{Commit, Read};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
@@ -26,21 +23,7 @@ use crate::desk::{DeskNo, Desks};
 use crate::letter::Content;
 use crate::router::{Forget, Router};
 use crate::session::{Begin, Session};
-
-/// How long a line that nobody waits for may wait for company, so that an acknowledgement
-/// does not cost an fsync of its own and hold up the messages behind it.
-const LINGER: Duration = Duration::from_millis(2);
-
-/// How long to wait before a disk that refused is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(250);
-
-/// A line to be written, and what happens then.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Append {
-    pub(crate) line: Line,
-    pub(crate) then: Then,
-}
+use crate::writer::{Job, Writer};
 
 /// What hangs on a line.
 pub(crate) enum Then {
@@ -77,113 +60,50 @@ pub(crate) struct Gauge {
     pub(crate) health: Cell<Health>,
 }
 
-/// The lines come back only when they were not written.
-type Committed = Result<usize, (CommitError, Vec<Line>)>;
-
 pub(crate) struct Audit {
-    queue: VecDeque<Append>,
-    in_flight: Option<Vec<Then>>,
-    to_writer: Option<SyncSender<Vec<Line>>>,
-    writer: Option<std::thread::JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+    start: Option<(Box<dyn Commit>, Receiver<Job>)>,
+    batch_limit: usize,
     reader: Arc<dyn Read>,
     router: Option<Addr<Router>>,
     gauge: Rc<Gauge>,
-    batch_limit: usize,
-    flushed: Vec<oneshot::Sender<()>>,
     stats: Arc<Stats>,
     desks: Rc<Desks>,
-    /// Lines that wait and somebody waits for.
-    awaited: usize,
-    /// A commit of lines nobody waits for is set.
-    lingering: bool,
-    start: Option<Box<dyn Commit>>,
 }
 
 impl Audit {
     pub(crate) fn new(
         journal: Box<dyn Commit>,
+        jobs: Receiver<Job>,
         batch_limit: usize,
         stats: Arc<Stats>,
         desks: Rc<Desks>,
     ) -> (Self, Rc<Gauge>) {
         let gauge = Rc::new(Gauge { waiting: Cell::new(0), health: Cell::new(Health::Writing) });
         let audit = Self {
-            queue: VecDeque::new(),
-            in_flight: None,
-            to_writer: None,
             writer: None,
             reader: journal.reader(),
+            start: Some((journal, jobs)),
+            batch_limit,
             router: None,
             gauge: Rc::clone(&gauge),
-            batch_limit,
-            flushed: Vec::new(),
             stats,
             desks,
-            awaited: 0,
-            lingering: false,
-            start: Some(journal),
         };
         (audit, gauge)
     }
 
-    /// Hands the next batch to the writer, if it is idle and there is one worth a commit.
-    fn dispatch(&mut self, ctx: &mut Context<Self>) {
-        if self.in_flight.is_some() || self.gauge.health.get() != Health::Writing {
-            return;
-        }
-        if self.queue.is_empty() {
-            for done in self.flushed.drain(..) {
-                let _ = done.send(());
-            }
-            return;
-        }
-        let full = self.queue.len() >= self.batch_limit * weight_of_a_message();
-        if self.awaited == 0 && self.flushed.is_empty() && !full {
-            if !self.lingering {
-                self.lingering = true;
-                ctx.run_later(LINGER, |audit, ctx| {
-                    audit.lingering = false;
-                    if audit.gauge.health.get() == Health::Writing {
-                        audit.commit();
-                    }
-                    audit.dispatch(ctx);
-                });
-            }
-            return;
-        }
-        self.commit();
+    /// What somebody waited for does not wait any more.
+    fn count_down(&self, thens: &[Then]) {
+        let awaited = thens.iter().filter(|then| then.is_awaited()).count();
+        self.gauge.waiting.set(self.gauge.waiting.get().saturating_sub(awaited));
     }
 
-    fn commit(&mut self) {
-        if self.in_flight.is_some() || self.queue.is_empty() {
-            return;
+    fn set_health(&self, health: Health) {
+        if self.gauge.health.get() != Health::Broken {
+            self.gauge.health.set(health);
+            self.stats.set_writing(health == Health::Writing);
         }
-        let count = self.batch_size();
-        let (lines, thens): (Vec<_>, Vec<_>) =
-            self.queue.drain(..count).map(|append| (append.line, append.then)).unzip();
-        self.awaited -= thens.iter().filter(|then| then.is_awaited()).count();
-        // The writer is idle, so its one slot is free; it ends only after `Close`.
-        match self.to_writer.as_ref().map(|writer| writer.try_send(lines)) {
-            Some(Ok(())) => self.in_flight = Some(thens),
-            _ => thens.into_iter().for_each(|then| self.undo(then)),
-        }
-    }
-
-    /// How many lines go into the next batch: few large ones or many small ones.
-    fn batch_size(&self) -> usize {
-        let mut weight = 0;
-        let fits = |append: &&Append| {
-            weight += weight_of(&append.line);
-            weight <= self.batch_limit * weight_of_a_message()
-        };
-        self.queue.iter().take_while(fits).count().max(1)
-    }
-
-    /// Only what somebody waits for counts against the limit; events come from messages that
-    /// were accepted, and those are bounded by the inboxes.
-    fn count_waiting(&self) {
-        let in_flight = self.in_flight.iter().flatten().filter(|then| then.is_awaited()).count();
-        self.gauge.waiting.set(self.awaited + in_flight);
     }
 
     fn done(&self, then: Then) {
@@ -247,68 +167,17 @@ impl Audit {
             Then::Answer(_) | Then::Begin { .. } | Then::Nothing => {}
         }
     }
-
-    /// Nothing of the batch happened, nor of what was admitted on its strength.
-    fn refuse(
-        &mut self,
-        error: &CommitError,
-        lines: Vec<Line>,
-        thens: Vec<Then>,
-        ctx: &mut Context<Self>,
-    ) {
-        tracing::error!(%error, records = lines.len(), "the journal could not be written");
-        let broken = matches!(error, CommitError::Poisoned | CommitError::Closed);
-        self.set_health(if broken { Health::Broken } else { Health::Refusing });
-        // Whoever waits for everything to be written waits in vain: let them go.
-        self.flushed.clear();
-        let failed = lines.into_iter().zip(thens).map(|(line, then)| Append { line, then });
-        let all: Vec<_> = failed.chain(self.queue.drain(..)).collect();
-        for append in all {
-            match (&append.line, &append.then) {
-                // A message without a caller comes from the bus: nobody would send it again.
-                (Line::Event(_), _) | (_, Then::Receipt { reply: None, .. }) => {
-                    self.queue.push_back(append);
-                }
-                (Line::Message(_), _) => self.undo(append.then),
-            }
-        }
-        self.awaited = self.queue.iter().filter(|append| append.then.is_awaited()).count();
-        if broken {
-            tracing::error!(
-                "nothing more is accepted; start the program anew, it recovers what was promised"
-            );
-            self.queue.drain(..).for_each(drop); // whoever waits is told that it is not durable
-            self.awaited = 0;
-            return;
-        }
-        ctx.run_later(TRY_AGAIN, |audit, ctx| {
-            audit.set_health(Health::Writing);
-            audit.dispatch(ctx);
-        });
-    }
-
-    fn set_health(&self, health: Health) {
-        self.gauge.health.set(health);
-        self.stats.set_writing(health == Health::Writing);
-    }
-}
-
-/// What a line costs to write, in events.
-fn weight_of(line: &Line) -> usize {
-    match line {
-        Line::Event(_) => 1,
-        Line::Message(line) => weight_of_a_message() + line.recipients.len() / 8,
-    }
-}
-
-const fn weight_of_a_message() -> usize {
-    4
 }
 
 impl Then {
     /// Whether anybody is held up until the line is durable.
-    fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Nothing)
+    }
+
+    /// A message without a caller: nobody would send it again.
+    pub(crate) fn is_from_the_bus(&self) -> bool {
+        matches!(self, Self::Receipt { reply: None, .. })
     }
 }
 
@@ -352,71 +221,64 @@ impl Actor for Audit {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(1 << 20); // bounded by the router, which counts what waits
-        let Some(journal) = self.start.take() else { return };
-        let (to_writer, batches) = sync_channel(1);
-        let audit = ctx.address();
-        self.to_writer = Some(to_writer);
-        let writer = std::thread::Builder::new()
-            .name("a2a-journal".into())
-            .spawn(move || write_batches(journal, &batches, &audit));
-        match writer {
+        let Some((journal, jobs)) = self.start.take() else { return };
+        let (audit, batch_limit) = (ctx.address(), self.batch_limit);
+        let writer = Writer { journal, jobs, audit, batch_limit };
+        let thread = std::thread::Builder::new().name("a2a-journal".into());
+        match thread.spawn(move || writer.run()) {
             Ok(writer) => self.writer = Some(writer),
             Err(error) => tracing::error!(%error, "the journal's thread could not be started"),
         }
     }
 }
 
-/// The journal's own thread: commit, tell, again.
-fn write_batches(mut journal: Box<dyn Commit>, batches: &Receiver<Vec<Line>>, audit: &Addr<Audit>) {
-    while let Ok(lines) = batches.recv() {
-        let result = match journal.commit(&lines) {
-            Ok(()) => Ok(lines.len()),
-            Err(error) => Err((error, lines)),
-        };
-        audit.do_send(BatchWritten(result));
-    }
-    if let Err(error) = journal.close() {
-        tracing::error!(%error, "the journal was not closed cleanly; the next start repairs it");
-    }
-}
-
-impl Handler<Append> for Audit {
-    type Result = ();
-
-    fn handle(&mut self, append: Append, ctx: &mut Self::Context) {
-        if self.gauge.health.get() == Health::Broken {
-            return self.undo(append.then);
-        }
-        self.awaited += usize::from(append.then.is_awaited());
-        self.queue.push_back(append);
-        if self.queue.back().is_some_and(|append| append.then.is_awaited()) {
-            self.gauge.waiting.set(self.gauge.waiting.get() + 1);
-        }
-        self.dispatch(ctx);
-    }
-}
-
+/// A batch is durable.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct BatchWritten(Committed);
+pub(crate) struct Written {
+    pub(crate) lines: usize,
+    pub(crate) thens: Vec<Then>,
+}
 
-impl Handler<BatchWritten> for Audit {
+impl Handler<Written> for Audit {
     type Result = ();
 
-    fn handle(&mut self, BatchWritten(result): BatchWritten, ctx: &mut Self::Context) {
-        let Some(thens) = self.in_flight.take() else { return };
-        match result {
-            Ok(lines) => {
-                self.stats.commits.add(1);
-                self.stats.lines.add(lines);
-                // The next batch is written while what hangs on this one happens.
-                self.dispatch(ctx);
-                thens.into_iter().for_each(|then| self.done(then));
-            }
-            Err((error, lines)) => self.refuse(&error, lines, thens, ctx),
-        }
-        self.count_waiting();
+    fn handle(&mut self, Written { lines, thens }: Written, _: &mut Self::Context) {
+        self.stats.commits.add(1);
+        self.stats.lines.add(lines);
+        self.count_down(&thens);
+        thens.into_iter().for_each(|then| self.done(then));
+    }
+}
+
+/// Lines were not written, and never will be.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct NotWritten {
+    pub(crate) thens: Vec<Then>,
+    pub(crate) broken: bool,
+}
+
+impl Handler<NotWritten> for Audit {
+    type Result = ();
+
+    fn handle(&mut self, NotWritten { thens, broken }: NotWritten, _: &mut Self::Context) {
+        self.set_health(if broken { Health::Broken } else { Health::Refusing });
+        self.count_down(&thens);
+        thens.into_iter().for_each(|then| self.undo(then));
+    }
+}
+
+/// The disk is tried again.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct WritingAgain;
+
+impl Handler<WritingAgain> for Audit {
+    type Result = ();
+
+    fn handle(&mut self, _: WritingAgain, _: &mut Self::Context) {
+        self.set_health(Health::Writing);
     }
 }
 
@@ -433,34 +295,15 @@ impl Handler<Meet> for Audit {
     }
 }
 
-/// Answers when everything that waits is written, or at once if nothing can be.
+/// Hands over the journal's thread, to be waited for once nobody can give it jobs any more.
 #[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Flush(pub(crate) oneshot::Sender<()>);
-
-impl Handler<Flush> for Audit {
-    type Result = ();
-
-    fn handle(&mut self, Flush(done): Flush, ctx: &mut Self::Context) {
-        self.flushed.push(done);
-        if self.gauge.health.get() == Health::Writing {
-            self.dispatch(ctx);
-        } else {
-            self.flushed.clear();
-        }
-    }
-}
-
-/// Ends the journal's thread, closing the journal, and hands over the thread to wait for.
-#[derive(Message)]
-#[rtype(result = "Option<std::thread::JoinHandle<()>>")]
+#[rtype(result = "Option<JoinHandle<()>>")]
 pub(crate) struct Close;
 
 impl Handler<Close> for Audit {
     type Result = MessageResult<Close>;
 
     fn handle(&mut self, _: Close, _: &mut Self::Context) -> Self::Result {
-        self.to_writer = None;
         MessageResult(self.writer.take())
     }
 }

@@ -1,8 +1,8 @@
 //! The bus: actors that ask `policy`, write through `store` and hand messages over.
 //!
 //! ```text
-//!  edge ──Route──▶ Router ──Append──▶ Audit ──batch──▶ writer thread (fsync)
-//!                    ▲                  │ committed
+//!  edge ──Route──▶ Router ──line──▶ writer thread (fsync) ──Written──▶ Audit
+//!                    ▲                  ┌──────────────────────────────┘
 //!                    │ GaveUp           ├── receipt to the edge
 //!                    └────── Session ◀──┘ the message lies on its desk
 //!                              │ one message at a time
@@ -26,6 +26,7 @@ mod session;
 mod settings;
 mod stats;
 mod system;
+mod writer;
 
 pub use letter::{Letter, Parcel};
 pub use router::{AgentView, DeadLetterView, InboxError};

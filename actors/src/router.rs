@@ -4,10 +4,11 @@
 //! hands the record to the audit; it waits for nothing. It owns the plain state of admission:
 //! the roster, the ids seen, the rate limits, the places in the inboxes, the dead letters.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use a2a_policy::{
     Accepted, AgentKey, Audience, Caller, Delivery, Floor, InboxFull, Incoming, Limited, Now,
@@ -21,12 +22,13 @@ use actix::prelude::*;
 use serde::Serialize;
 use tokio::sync::{Notify, oneshot};
 
-use crate::audit::{Append, Audit, Gauge, Health, Then};
+use crate::audit::{Gauge, Health, Then};
 use crate::clock::Clock;
 use crate::desk::{Desk, DeskNo, Desks};
 use crate::letter::{Content, Parcel};
 use crate::notice;
 use crate::session::{HandOver, Pull, Session, SetRuntime, Settle};
+use crate::writer::{Append, Job};
 use crate::{BusSettings, Runtime, Stats};
 
 /// What router, sessions and audit share on their one thread.
@@ -43,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) idle: Notify,
     pub(crate) seq: Cell<u64>,
     pub(crate) desks: Rc<Desks>,
+    /// The queue of the journal's thread; gone when the bus ends.
+    pub(crate) jobs: RefCell<Option<Sender<Job>>>,
     pub(crate) stats: Arc<Stats>,
 }
 
@@ -54,10 +58,15 @@ impl Shared {
         seq
     }
 
-    pub(crate) fn append(&self, audit: &Addr<Audit>, append: Append) {
-        if let Err(error) = audit.try_send(append) {
-            // Only while the system goes down: the sender of a message then gets no receipt.
-            tracing::error!(%error, "a record came too late to be written");
+    pub(crate) fn append(&self, append: Append) {
+        let awaited = append.then.is_awaited();
+        let jobs = self.jobs.borrow();
+        let taken = jobs.as_ref().is_some_and(|jobs| jobs.send(Job::Append(append)).is_ok());
+        if !taken {
+            // Only while the system goes down: whoever waits hears that by the dropped answer.
+            tracing::error!("a line came too late to be written");
+        } else if awaited {
+            self.gauge.waiting.set(self.gauge.waiting.get() + 1);
         }
     }
 }
@@ -107,7 +116,6 @@ struct Dead {
 
 pub(crate) struct Router {
     shared: Rc<Shared>,
-    audit: Addr<Audit>,
     roster: Roster,
     seen: SeenIds,
     limits: RateLimits,
@@ -122,12 +130,11 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    pub(crate) fn new(shared: Rc<Shared>, audit: Addr<Audit>, recovered: Recovered) -> Self {
+    pub(crate) fn new(shared: Rc<Shared>, recovered: Recovered) -> Self {
         let limits = RateLimits::new(shared.settings.rates);
         let roster = Roster::new(shared.settings.open, shared.settings.max_agents);
         Self {
             shared,
-            audit,
             roster,
             seen: SeenIds::default(),
             limits,
@@ -196,7 +203,7 @@ impl Router {
         let slots = Slots::new(settings.inbox_limit, settings.prompt_slots);
         let (number, desk) = self.shared.desks.open(agent, slots);
         let shared = Rc::clone(&self.shared);
-        let session = Session::new(Rc::clone(&desk), self.audit.clone(), ctx.address(), shared);
+        let session = Session::new(Rc::clone(&desk), ctx.address(), shared);
         Desks::seat(&desk, session.start());
         (number, desk)
     }
@@ -214,7 +221,7 @@ impl Router {
                 attempt: None,
                 reason: None,
             });
-            self.shared.append(&self.audit, Append { line, then: Then::Nothing });
+            self.shared.append(Append { line, then: Then::Nothing });
         }
     }
 
@@ -263,7 +270,7 @@ impl Router {
                 let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                 let line = message_line(&receipt, &parcel, now);
                 let then = Then::FirstReceipt { receipt, first: seq, reply };
-                self.shared.append(&self.audit, Append { line, then });
+                self.shared.append(Append { line, then });
             }
             Verdict::Refused(refusal) => self.refuse(receipt, refusal, &parcel, reply, now),
         }
@@ -312,7 +319,7 @@ impl Router {
         let content = Some(Arc::new(Content { seq, by, message, bytes, recovered: false }));
         let to = std::mem::take(&mut self.reserved);
         let then = Then::Receipt { receipt, reply, to, content };
-        self.shared.append(&self.audit, Append { line, then });
+        self.shared.append(Append { line, then });
     }
 
     fn refuse(
@@ -331,7 +338,7 @@ impl Router {
         receipt.errors = refusal.errors;
         let line = message_line(&receipt, parcel, now);
         let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None };
-        self.shared.append(&self.audit, Append { line, then });
+        self.shared.append(Append { line, then });
     }
 
     /// The session that messages for somebody outside come from.
@@ -520,7 +527,7 @@ impl Handler<GaveUp> for Router {
             attempt: Some(delivery.attempts),
             reason: Some(reason.clone()),
         });
-        self.shared.append(&self.audit, Append { line, then });
+        self.shared.append(Append { line, then });
         self.dead.insert((delivery.seq, agent), Dead { delivery, reason });
         if self.dead.len() > self.shared.settings.max_dead_letters
             && let Some(((seq, agent), _)) = self.dead.first_key_value()
@@ -765,7 +772,7 @@ impl Router {
             attempt: None,
             reason: None,
         });
-        self.shared.append(&self.audit, Append { line, then: Then::Nothing });
+        self.shared.append(Append { line, then: Then::Nothing });
         if again {
             self.deliver_again(agent, Delivery { attempts: 0, ..dead.delivery });
         }

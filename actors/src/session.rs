@@ -21,10 +21,11 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use crate::audit::{Append, Audit, Health, Then};
+use crate::audit::{Health, Then};
 use crate::desk::Desk;
 use crate::letter::Content;
 use crate::router::{GaveUp, InboxError, Router, Shared};
+use crate::writer::Append;
 use crate::{Handled, Letter, Runtime};
 
 /// How long to wait before looking again whether the journal can be written.
@@ -39,7 +40,6 @@ pub(crate) struct Session {
     timer: Option<(SpawnHandle, Duration)>,
     /// The journal refused, and a look whether it writes again is set.
     looks_again: bool,
-    audit: Addr<Audit>,
     router: Addr<Router>,
     shared: Rc<Shared>,
 }
@@ -61,12 +61,7 @@ struct WaitingPull {
 }
 
 impl Session {
-    pub(crate) fn new(
-        desk: Rc<Desk>,
-        audit: Addr<Audit>,
-        router: Addr<Router>,
-        shared: Rc<Shared>,
-    ) -> Self {
+    pub(crate) fn new(desk: Rc<Desk>, router: Addr<Router>, shared: Rc<Shared>) -> Self {
         Self {
             desk,
             runtime: None,
@@ -74,7 +69,6 @@ impl Session {
             pulls: VecDeque::new(),
             timer: None,
             looks_again: false,
-            audit,
             router,
             shared,
         }
@@ -271,7 +265,7 @@ impl Session {
             attempt,
             reason,
         });
-        self.shared.append(&self.audit, Append { line, then });
+        self.shared.append(Append { line, then });
     }
 
     /// Wakes up when a pause or a lease ends.

@@ -11,13 +11,14 @@ use a2a_store::{Commit, Read, Recovered};
 use actix::prelude::*;
 use tokio::sync::{Notify, oneshot};
 
-use crate::audit::{Audit, Close, Flush, Meet};
+use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
     Attach, Detach, ForInbox, ListAgents, ListDeadLetters, ResolveDeadLetter, Route, Router, Shared,
 };
 use crate::session::{Pull, Settle, Settlement};
+use crate::writer::Job;
 use crate::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Parcel, Runtime, Stats};
 
 /// The bus could not be started.
@@ -265,8 +266,9 @@ fn wire(
     stats: Arc<Stats>,
 ) -> Wiring {
     let desks = Rc::new(Desks::default());
+    let (jobs, queue) = std::sync::mpsc::channel();
     let (audit, gauge) =
-        Audit::new(journal, settings.batch_limit, Arc::clone(&stats), Rc::clone(&desks));
+        Audit::new(journal, queue, settings.batch_limit, Arc::clone(&stats), Rc::clone(&desks));
     let shared = Rc::new(Shared {
         clock: Clock::start(),
         settings,
@@ -277,10 +279,11 @@ fn wire(
         idle: Notify::new(),
         seq: recovered.next_seq.into(),
         desks,
+        jobs: Some(jobs).into(),
         stats,
     });
     let audit = audit.start();
-    let router = Router::new(Rc::clone(&shared), audit.clone(), recovered).start();
+    let router = Router::new(Rc::clone(&shared), recovered).start();
     audit.do_send(Meet(router.clone()));
     Wiring { router, audit, shared }
 }
@@ -314,8 +317,10 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
     let _ = router.send(ListAgents).await;
     // 3. Everything that waits is written, the journal closed.
     let (done, flushed) = oneshot::channel();
-    audit.do_send(Flush(done));
-    let _ = flushed.await;
+    let jobs = shared.jobs.borrow_mut().take();
+    if jobs.is_some_and(|jobs| jobs.send(Job::Flush(done)).is_ok()) {
+        let _ = flushed.await;
+    }
     if let Ok(Some(writer)) = audit.send(Close).await {
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
     }

@@ -1,0 +1,206 @@
+//! The journal's own thread: take what waits, commit it, tell the audit, again.
+//!
+//! Router and sessions lay lines into its queue directly. It takes everything that waits at
+//! the moment it is free, so under load many lines share one fsync and an idle bus waits for
+//! one only; between two commits it asks nobody.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use a2a_store::{Commit, CommitError, Line};
+use actix::Addr;
+use tokio::sync::oneshot;
+
+use crate::audit::{Audit, NotWritten, Then, WritingAgain, Written};
+
+/// How long lines that nobody waits for may wait for company, so that an acknowledgement
+/// does not cost an fsync of its own and hold up the messages behind it.
+const LINGER: Duration = Duration::from_millis(2);
+
+/// How long to wait before a disk that refused is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// What a message costs to write, in events.
+const MESSAGE_WEIGHT: usize = 4;
+
+/// A line to be written, and what happens then.
+pub(crate) struct Append {
+    pub(crate) line: Line,
+    pub(crate) then: Then,
+}
+
+/// What the thread is asked to do.
+#[allow(clippy::large_enum_variant)] // nearly all are lines; boxing them would cost each
+pub(crate) enum Job {
+    Append(Append),
+    /// Answer when everything before is written; dropped unanswered when nothing can be.
+    Flush(oneshot::Sender<()>),
+}
+
+pub(crate) struct Writer {
+    pub(crate) journal: Box<dyn Commit>,
+    pub(crate) jobs: Receiver<Job>,
+    pub(crate) audit: Addr<Audit>,
+    /// Messages in one commit.
+    pub(crate) batch_limit: usize,
+}
+
+#[derive(Default)]
+struct Batch {
+    lines: Vec<Line>,
+    thens: Vec<Then>,
+    flushes: Vec<oneshot::Sender<()>>,
+    weight: usize,
+    awaited: bool,
+}
+
+impl Batch {
+    fn add(&mut self, job: Job) {
+        match job {
+            Job::Flush(done) => {
+                self.flushes.push(done);
+                self.awaited = true;
+            }
+            Job::Append(Append { line, then }) => {
+                self.weight += weight_of(&line);
+                self.awaited |= then.is_awaited();
+                self.lines.push(line);
+                self.thens.push(then);
+            }
+        }
+    }
+}
+
+fn weight_of(line: &Line) -> usize {
+    match line {
+        Line::Event(_) => 1,
+        Line::Message(line) => MESSAGE_WEIGHT + line.recipients.len() / 8,
+    }
+}
+
+impl Writer {
+    /// Runs until every sender of jobs is gone, then closes the journal.
+    pub(crate) fn run(mut self) {
+        let mut kept = Batch::default();
+        while let Some(batch) = self.collect(kept) {
+            kept = match self.commit(batch) {
+                Ok(()) => Batch::default(),
+                Err((error, batch)) => self.refused(&error, batch),
+            };
+        }
+        if let Err(error) = self.journal.close() {
+            tracing::error!(%error, "the journal was not closed cleanly; the next start repairs it");
+        }
+    }
+
+    /// The next batch, with what is kept from an earlier one; `None` when there is no more.
+    fn collect(&self, kept: Batch) -> Option<Batch> {
+        let mut batch = kept;
+        if batch.lines.is_empty() {
+            batch.add(self.jobs.recv().ok()?);
+        }
+        self.take_waiting(&mut batch);
+        let deadline = Instant::now() + LINGER;
+        while !batch.awaited && !self.is_full(&batch) {
+            match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(job) => batch.add(job),
+                Err(_) => break,
+            }
+            self.take_waiting(&mut batch);
+        }
+        Some(batch)
+    }
+
+    fn take_waiting(&self, batch: &mut Batch) {
+        while !self.is_full(batch)
+            && let Ok(job) = self.jobs.try_recv()
+        {
+            batch.add(job);
+        }
+    }
+
+    fn is_full(&self, batch: &Batch) -> bool {
+        batch.weight >= self.batch_limit * MESSAGE_WEIGHT
+    }
+
+    fn commit(&mut self, batch: Batch) -> Result<(), (CommitError, Batch)> {
+        if !batch.lines.is_empty() {
+            if let Err(error) = self.journal.commit(&batch.lines) {
+                return Err((error, batch));
+            }
+            self.audit.do_send(Written { lines: batch.lines.len(), thens: batch.thens });
+        }
+        for done in batch.flushes {
+            let _ = done.send(());
+        }
+        Ok(())
+    }
+
+    /// Nothing of the batch happened. Messages are answered so; events and the notices of the
+    /// bus itself, which nobody would send again, are kept and come first the next time.
+    fn refused(&self, error: &CommitError, batch: Batch) -> Batch {
+        tracing::error!(%error, records = batch.lines.len(), "the journal could not be written");
+        let broken = matches!(error, CommitError::Poisoned | CommitError::Closed);
+        let mut kept = Batch::default();
+        let mut undone = Vec::new();
+        let mut sort = |append: Append| {
+            let ours = matches!(append.line, Line::Event(_)) || append.then.is_from_the_bus();
+            if ours && !broken {
+                kept.add(Job::Append(append));
+            } else {
+                undone.push(append.then);
+            }
+        };
+        let lines = batch.lines.into_iter().zip(batch.thens);
+        lines.for_each(|(line, then)| sort(Append { line, then }));
+        // What was admitted on the strength of the batch goes the same way.
+        while let Ok(job) = self.jobs.try_recv() {
+            if let Job::Append(append) = job {
+                sort(append);
+            }
+        }
+        self.audit.do_send(NotWritten { thens: undone, broken });
+        if broken {
+            tracing::error!(
+                "nothing more is accepted; start the program anew, it recovers what was promised"
+            );
+            self.refuse_everything();
+            return Batch::default();
+        }
+        if !self.wait_to_try_again(&mut kept) {
+            tracing::error!(
+                lines = kept.lines.len(),
+                "the bus ends before the disk took everything"
+            );
+            return Batch::default();
+        }
+        self.audit.do_send(WritingAgain);
+        kept
+    }
+
+    /// Waits until the disk may be tried again; `false` when the bus ends meanwhile.
+    fn wait_to_try_again(&self, kept: &mut Batch) -> bool {
+        let deadline = Instant::now() + TRY_AGAIN;
+        loop {
+            match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Job::Append(append)) if matches!(append.line, Line::Event(_)) => {
+                    kept.add(Job::Append(append));
+                }
+                Ok(Job::Append(append)) => {
+                    self.audit.do_send(NotWritten { thens: vec![append.then], broken: false });
+                }
+                Ok(Job::Flush(_)) => {} // dropped: whoever waits is let go
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn refuse_everything(&self) {
+        while let Ok(job) = self.jobs.recv() {
+            if let Job::Append(append) = job {
+                self.audit.do_send(NotWritten { thens: vec![append.then], broken: true });
+            }
+        }
+    }
+}
