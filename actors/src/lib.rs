@@ -24,6 +24,7 @@ mod router;
 mod runtime;
 mod session;
 mod settings;
+mod shared;
 mod stats;
 mod system;
 mod writer;

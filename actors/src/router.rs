@@ -4,110 +4,40 @@
 //! hands the record to the audit; it waits for nothing. It owns the plain state of admission:
 //! the roster, the ids seen, the rate limits, the places in the inboxes, the dead letters.
 
-use std::cell::{Cell, RefCell};
+mod agents;
+mod attach;
+mod dead_letters;
+mod sessions;
+
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use a2a_policy::{
     Accepted, AgentKey, Audience, Caller, Delivery, Floor, InboxFull, Incoming, Limited, Now,
     Profile, RateLimits, Refusal, Roster, Seen, SeenBefore, SeenIds, Slots, Verdict, admit,
 };
-use a2a_protocol::{
-    AgentId, CorrelationId, Envelope, Event, MessageId, Outcome, Receipt, Timestamp,
-};
+use a2a_protocol::{AgentId, Envelope, Event, MessageId, Outcome, Receipt, Timestamp};
 use a2a_store::{EventLine, Line, MessageLine, Received, Recovered};
 use actix::prelude::*;
-use serde::Serialize;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
-use crate::audit::{Gauge, Health, Then};
-use crate::clock::Clock;
+use crate::audit::{Health, Then};
 use crate::desk::{Desk, DeskNo, Desks};
 use crate::letter::{Content, Parcel};
 use crate::notice;
-use crate::session::{HandOver, Pull, Session, SetRuntime, Settle};
-use crate::writer::{Append, Job};
-use crate::{BusSettings, Runtime, Stats};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::writer::Append;
 
-/// What router, sessions and audit share on their one thread.
-pub(crate) struct Shared {
-    pub(crate) clock: Clock,
-    pub(crate) settings: BusSettings,
-    /// Where agents' code runs.
-    pub(crate) handlers: tokio::runtime::Handle,
-    pub(crate) gauge: Rc<Gauge>,
-    /// No new work: messages are refused and no attempt begins.
-    pub(crate) stopping: Cell<bool>,
-    /// Handlers at work, and who wants to know when they are done.
-    pub(crate) running: Cell<usize>,
-    pub(crate) idle: Notify,
-    pub(crate) seq: Cell<u64>,
-    pub(crate) desks: Rc<Desks>,
-    /// The queue of the journal's thread; gone when the bus ends.
-    pub(crate) jobs: RefCell<Option<Sender<Job>>>,
-    pub(crate) stats: Arc<Stats>,
-}
+use sessions::Sessions;
 
-impl Shared {
-    /// The number of the next line.
-    pub(crate) fn next_seq(&self) -> u64 {
-        let seq = self.seq.get();
-        self.seq.set(seq + 1);
-        seq
-    }
-
-    pub(crate) fn append(&self, append: Append) {
-        let awaited = append.then.is_awaited();
-        let jobs = self.jobs.borrow();
-        let taken = jobs.as_ref().is_some_and(|jobs| jobs.send(Job::Append(append)).is_ok());
-        if !taken {
-            // Only while the system goes down: whoever waits hears that by the dropped answer.
-            tracing::error!("a line came too late to be written");
-        } else if awaited {
-            self.gauge.waiting.set(self.gauge.waiting.get() + 1);
-        }
-    }
-}
-
-/// How many conversations with an agent of several sessions are remembered.
-const STICKY: usize = 10_000;
-
-/// The sessions of one agent; the first stays as long as the agent is known.
-struct Sessions {
-    first: DeskNo,
-    others: Vec<DeskNo>,
-    sticky: HashMap<CorrelationId, DeskNo>,
-}
-
-impl Sessions {
-    /// Sticky by conversation, else the least loaded.
-    fn choose(&mut self, conversation: CorrelationId, desks: &Desks) -> DeskNo {
-        if self.others.is_empty() {
-            return self.first;
-        }
-        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|desk| desk.slots.is_live());
-        if let Some(stuck) = self.sticky.get(&conversation)
-            && (is_live(stuck) || !self.all().any(|number| is_live(&number)))
-        {
-            return *stuck;
-        }
-        let load = |number: &DeskNo| {
-            desks.get(*number).map(|desk| (!desk.slots.is_live(), desk.slots.taken()))
-        };
-        let free = self.all().min_by_key(load).unwrap_or(self.first);
-        if self.sticky.len() >= STICKY {
-            self.sticky.clear();
-        }
-        self.sticky.insert(conversation, free);
-        free
-    }
-
-    fn all(&self) -> impl Iterator<Item = DeskNo> {
-        std::iter::once(self.first).chain(self.others.iter().copied())
-    }
-}
+pub use agents::AgentView;
+pub(crate) use agents::ListAgents;
+pub use attach::InboxError;
+pub(crate) use attach::{Attach, Detach, ForInbox};
+pub use dead_letters::DeadLetterView;
+pub(crate) use dead_letters::{ListDeadLetters, ResolveDeadLetter};
 
 struct Dead {
     delivery: Delivery<Arc<Content>>,
@@ -536,246 +466,5 @@ impl Handler<GaveUp> for Router {
             tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
             self.resolve_dead_letter(seq, &agent, false);
         }
-    }
-}
-
-/// The code of an agent joins; its number is the reply.
-#[derive(Message)]
-#[rtype(result = "Result<u64, InboxError>")]
-pub(crate) struct Attach {
-    pub(crate) agent: AgentId,
-    pub(crate) runtime: Arc<dyn Runtime>,
-}
-
-impl Handler<Attach> for Router {
-    type Result = Result<u64, InboxError>;
-
-    fn handle(
-        &mut self,
-        Attach { agent, runtime }: Attach,
-        ctx: &mut Self::Context,
-    ) -> Self::Result {
-        let (key, mut desk) = self.first_desk(&agent, ctx)?;
-        if desk.slots.is_live() {
-            let number;
-            (number, desk) = self.open_desk(agent, ctx);
-            self.sessions[key.index()].others.push(number);
-        }
-        // Marked at once, so that a second one attached in the same moment gets its own.
-        desk.slots.set_live(true);
-        self.attachments += 1;
-        desk.attachment.set(self.attachments);
-        if desk.tell(SetRuntime(Some(runtime))) {
-            Ok(self.attachments)
-        } else {
-            Err(InboxError::Closed)
-        }
-    }
-}
-
-/// The code of an agent goes away; what its session holds waits for another.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct Detach {
-    pub(crate) agent: AgentId,
-    pub(crate) attachment: u64,
-}
-
-impl Handler<Detach> for Router {
-    type Result = ();
-
-    fn handle(&mut self, Detach { agent, attachment }: Detach, ctx: &mut Self::Context) {
-        let Some(key) = self.roster.key(&agent) else { return };
-        let sessions = &mut self.sessions[key.index()];
-        let desks = Rc::clone(&self.shared.desks);
-        let mut moved = Vec::new();
-        let is_it =
-            |number: &DeskNo| desks.get(*number).is_some_and(|d| d.attachment.get() == attachment);
-        let Some(number) = sessions.all().find(is_it) else { return };
-        let Some(gone) = desks.get(number) else { return };
-        gone.slots.set_live(false);
-        sessions.sticky.retain(|_, stuck| *stuck != number);
-        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|d| d.slots.is_live());
-        let live = sessions.all().find(is_live);
-        if number == sessions.first {
-            gone.tell(SetRuntime(None));
-            if live.is_some() {
-                // Others of the agent are there: they take over what waits.
-                for delivery in gone.inbox.borrow_mut().drain_idle() {
-                    gone.slots.free();
-                    moved.push(delivery);
-                }
-            }
-            for delivery in moved {
-                self.deliver_again(&agent, delivery);
-            }
-            return;
-        }
-        sessions.others.retain(|other| *other != number);
-        desks.forward(number, live.unwrap_or(sessions.first));
-        let Some(session) = gone.session() else { return };
-        let held = session.send(HandOver).into_actor(self).map(move |held, router, _| {
-            for delivery in held.unwrap_or_default() {
-                router.deliver_again(&agent, delivery);
-            }
-        });
-        held.wait(ctx);
-    }
-}
-
-/// Why an inbox cannot be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum InboxError {
-    /// No such agent, or a name no agent may have.
-    #[error("there is no such agent, and the directory is not open for new ones")]
-    NoSuchAgent,
-    /// Not handed out, or settled already.
-    #[error("the message is not in your hands: it was settled before, or never taken")]
-    NotTaken,
-    /// The bus is stopping.
-    #[error("the bus is stopping")]
-    Closed,
-    /// The settlement could not be written.
-    #[error("the bus cannot write its journal right now; the message may come again")]
-    NotDurable,
-}
-
-/// Something for the first session of an agent.
-#[derive(Message)]
-#[rtype(result = "Result<(), InboxError>")]
-pub(crate) enum ForInbox {
-    Pull(AgentId, Pull),
-    Settle(AgentId, Settle),
-}
-
-impl Handler<ForInbox> for Router {
-    type Result = Result<(), InboxError>;
-
-    fn handle(&mut self, request: ForInbox, ctx: &mut Self::Context) -> Self::Result {
-        if self.shared.stopping.get() {
-            return Err(InboxError::Closed);
-        }
-        let told = match request {
-            ForInbox::Pull(agent, pull) => self.first_desk(&agent, ctx)?.1.tell(pull),
-            ForInbox::Settle(agent, settle) => self.first_desk(&agent, ctx)?.1.tell(settle),
-        };
-        if told { Ok(()) } else { Err(InboxError::Closed) }
-    }
-}
-
-/// An agent as others see it.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AgentView {
-    /// Its id.
-    pub agent_id: AgentId,
-    /// What is known of it.
-    #[serde(flatten)]
-    pub profile: Profile,
-    /// Sessions with the agent's code in them.
-    pub sessions: usize,
-    /// Messages that wait or are being handled.
-    pub pending: usize,
-}
-
-#[derive(Message)]
-#[rtype(result = "Vec<AgentView>")]
-pub(crate) struct ListAgents;
-
-impl Handler<ListAgents> for Router {
-    type Result = MessageResult<ListAgents>;
-
-    fn handle(&mut self, _: ListAgents, _: &mut Self::Context) -> Self::Result {
-        let view = |(key, agent, profile): (AgentKey, &AgentId, &Profile)| {
-            let numbers = self.sessions[key.index()].all();
-            let desks: Vec<_> =
-                numbers.filter_map(|number| self.shared.desks.get(number)).collect();
-            AgentView {
-                agent_id: agent.clone(),
-                profile: profile.clone(),
-                sessions: desks.iter().filter(|desk| desk.slots.is_live()).count(),
-                pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
-            }
-        };
-        let mut agents: Vec<_> = self.roster.iter().map(view).collect();
-        agents.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
-        MessageResult(agents)
-    }
-}
-
-/// A dead letter as people see it.
-#[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct DeadLetterView {
-    /// The number of its record.
-    pub seq: u64,
-    /// The message.
-    pub message_id: MessageId,
-    /// Who sent it.
-    pub sender: AgentId,
-    /// Who could not handle it.
-    pub agent_id: AgentId,
-    /// How often it was tried.
-    pub attempts: u32,
-    /// What went wrong the last time.
-    pub reason: String,
-}
-
-#[derive(Message)]
-#[rtype(result = "Vec<DeadLetterView>")]
-pub(crate) struct ListDeadLetters;
-
-impl Handler<ListDeadLetters> for Router {
-    type Result = MessageResult<ListDeadLetters>;
-
-    fn handle(&mut self, _: ListDeadLetters, _: &mut Self::Context) -> Self::Result {
-        let view = |((seq, agent), dead): (&(u64, AgentId), &Dead)| DeadLetterView {
-            seq: *seq,
-            message_id: dead.delivery.item.message.message_id,
-            sender: dead.delivery.by.clone(),
-            agent_id: agent.clone(),
-            attempts: dead.delivery.attempts,
-            reason: dead.reason.clone(),
-        };
-        MessageResult(self.dead.iter().map(view).collect())
-    }
-}
-
-/// Sends a dead letter again, or throws it away; `false` when there is none.
-#[derive(Message)]
-#[rtype(result = "bool")]
-pub(crate) struct ResolveDeadLetter {
-    pub(crate) seq: u64,
-    pub(crate) agent: AgentId,
-    pub(crate) again: bool,
-}
-
-impl Handler<ResolveDeadLetter> for Router {
-    type Result = bool;
-
-    fn handle(&mut self, request: ResolveDeadLetter, _: &mut Self::Context) -> bool {
-        let ResolveDeadLetter { seq, agent, again } = request;
-        self.resolve_dead_letter(seq, &agent, again)
-    }
-}
-
-impl Router {
-    fn resolve_dead_letter(&mut self, seq: u64, agent: &AgentId, again: bool) -> bool {
-        let Some(dead) = self.dead.remove(&(seq, agent.clone())) else { return false };
-        let line = Line::Event(EventLine {
-            seq: self.shared.next_seq(),
-            time: self.shared.clock.now().utc,
-            event: if again { Event::Returned } else { Event::Dropped },
-            of: Some(seq),
-            message_id: Some(dead.delivery.item.message.message_id),
-            agent_id: Some(agent.clone()),
-            attempt: None,
-            reason: None,
-        });
-        self.shared.append(Append { line, then: Then::Nothing });
-        if again {
-            self.deliver_again(agent, Delivery { attempts: 0, ..dead.delivery });
-        }
-        true
     }
 }

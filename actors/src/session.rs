@@ -24,7 +24,8 @@ use tokio::task::AbortHandle;
 use crate::audit::{Health, Then};
 use crate::desk::Desk;
 use crate::letter::Content;
-use crate::router::{GaveUp, InboxError, Router, Shared};
+use crate::router::{GaveUp, InboxError, Router};
+use crate::shared::Shared;
 use crate::writer::Append;
 use crate::{Handled, Letter, Runtime};
 

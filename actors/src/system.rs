@@ -15,9 +15,10 @@ use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
-    Attach, Detach, ForInbox, ListAgents, ListDeadLetters, ResolveDeadLetter, Route, Router, Shared,
+    Attach, Detach, ForInbox, ListAgents, ListDeadLetters, ResolveDeadLetter, Route, Router,
 };
 use crate::session::{Pull, Settle, Settlement};
+use crate::shared::Shared;
 use crate::writer::Job;
 use crate::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Parcel, Runtime, Stats};
 

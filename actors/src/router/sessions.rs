@@ -1,0 +1,45 @@
+//! The sessions of one agent, and which of them a message goes to.
+
+use std::collections::HashMap;
+
+use a2a_protocol::CorrelationId;
+
+use crate::desk::{DeskNo, Desks};
+
+/// How many conversations with an agent of several sessions are remembered.
+const STICKY: usize = 10_000;
+
+/// The sessions of one agent; the first stays as long as the agent is known.
+pub(super) struct Sessions {
+    pub(super) first: DeskNo,
+    pub(super) others: Vec<DeskNo>,
+    pub(super) sticky: HashMap<CorrelationId, DeskNo>,
+}
+
+impl Sessions {
+    /// Sticky by conversation, else the least loaded.
+    pub(super) fn choose(&mut self, conversation: CorrelationId, desks: &Desks) -> DeskNo {
+        if self.others.is_empty() {
+            return self.first;
+        }
+        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|desk| desk.slots.is_live());
+        if let Some(stuck) = self.sticky.get(&conversation)
+            && (is_live(stuck) || !self.all().any(|number| is_live(&number)))
+        {
+            return *stuck;
+        }
+        let load = |number: &DeskNo| {
+            desks.get(*number).map(|desk| (!desk.slots.is_live(), desk.slots.taken()))
+        };
+        let free = self.all().min_by_key(load).unwrap_or(self.first);
+        if self.sticky.len() >= STICKY {
+            self.sticky.clear();
+        }
+        self.sticky.insert(conversation, free);
+        free
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = DeskNo> {
+        std::iter::once(self.first).chain(self.others.iter().copied())
+    }
+}

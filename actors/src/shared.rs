@@ -1,0 +1,54 @@
+//! What router, sessions and audit share on their one thread.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use tokio::sync::Notify;
+
+use crate::audit::Gauge;
+use crate::clock::Clock;
+use crate::desk::Desks;
+use crate::writer::{Append, Job};
+use crate::{BusSettings, Stats};
+
+/// What router, sessions and audit share on their one thread.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) settings: BusSettings,
+    /// Where agents' code runs.
+    pub(crate) handlers: tokio::runtime::Handle,
+    pub(crate) gauge: Rc<Gauge>,
+    /// No new work: messages are refused and no attempt begins.
+    pub(crate) stopping: Cell<bool>,
+    /// Handlers at work, and who wants to know when they are done.
+    pub(crate) running: Cell<usize>,
+    pub(crate) idle: Notify,
+    pub(crate) seq: Cell<u64>,
+    pub(crate) desks: Rc<Desks>,
+    /// The queue of the journal's thread; gone when the bus ends.
+    pub(crate) jobs: RefCell<Option<Sender<Job>>>,
+    pub(crate) stats: Arc<Stats>,
+}
+
+impl Shared {
+    /// The number of the next line.
+    pub(crate) fn next_seq(&self) -> u64 {
+        let seq = self.seq.get();
+        self.seq.set(seq + 1);
+        seq
+    }
+
+    pub(crate) fn append(&self, append: Append) {
+        let awaited = append.then.is_awaited();
+        let jobs = self.jobs.borrow();
+        let taken = jobs.as_ref().is_some_and(|jobs| jobs.send(Job::Append(append)).is_ok());
+        if !taken {
+            // Only while the system goes down: whoever waits hears that by the dropped answer.
+            tracing::error!("a line came too late to be written");
+        } else if awaited {
+            self.gauge.waiting.set(self.gauge.waiting.get() + 1);
+        }
+    }
+}
