@@ -142,14 +142,8 @@ impl Router {
     fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
         if self.know(agent.clone(), Profile::default(), false, ctx) {
             let line = Line::Event(EventLine {
-                seq: self.shared.next_seq(),
-                time: self.shared.clock.now().utc,
-                event: Event::Joined,
-                of: None,
-                message_id: None,
                 agent_id: Some(agent.clone()),
-                attempt: None,
-                reason: None,
+                ..self.shared.event(Event::Joined)
             });
             self.shared.append(Append { line, then: Then::Nothing });
         }
@@ -345,6 +339,8 @@ fn message_line(receipt: &Receipt, parcel: &Parcel, now: Now) -> Line {
         retry_after_ms: receipt.retry_after_ms,
         errors: receipt.errors.clone(),
         suppressed: 0,
+        via: None,
+        facts: Vec::new(),
     })
 }
 
@@ -448,14 +444,12 @@ impl Handler<GaveUp> for Router {
             self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
         }
         let line = Line::Event(EventLine {
-            seq: self.shared.next_seq(),
-            time: now.utc,
-            event: Event::DeadLetter,
             of: Some(delivery.seq),
             message_id: Some(delivery.item.message.message_id),
             agent_id: Some(agent.clone()),
             attempt: Some(delivery.attempts),
             reason: Some(reason.clone()),
+            ..self.shared.event(Event::DeadLetter)
         });
         self.shared.append(Append { line, then });
         self.dead.insert((delivery.seq, agent), Dead { delivery, reason });

@@ -257,14 +257,12 @@ impl Session {
         then: Then,
     ) {
         let line = Line::Event(EventLine {
-            seq: self.shared.next_seq(),
-            time: self.shared.clock.now().utc,
-            event,
             of: Some(of),
             message_id,
             agent_id: Some(self.desk.agent.clone()),
             attempt,
             reason,
+            ..self.shared.event(event)
         });
         self.shared.append(Append { line, then });
     }

@@ -5,6 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use a2a_protocol::Event;
+use a2a_store::EventLine;
 use tokio::sync::Notify;
 
 use crate::audit::Gauge;
@@ -38,6 +40,11 @@ impl Shared {
         let seq = self.seq.get();
         self.seq.set(seq + 1);
         seq
+    }
+
+    /// An event that happens now, with the next number and nothing else said yet.
+    pub(crate) fn event(&self, event: Event) -> EventLine {
+        EventLine::new(self.next_seq(), self.clock.now().utc, event)
     }
 
     pub(crate) fn append(&self, append: Append) {

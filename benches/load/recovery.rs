@@ -51,18 +51,16 @@ fn write(folder: &std::path::Path) {
             retry_after_ms: None,
             errors: Vec::new(),
             suppressed: 0,
+            via: None,
+            facts: Vec::new(),
         }));
         seq += 1;
         if i % 10 != 0 {
             lines.push(Line::Event(EventLine {
-                seq,
-                time,
-                event: Event::Acknowledged,
                 of: Some(seq - 1),
                 message_id: Some(message.message_id),
                 agent_id: Some(tim.clone()),
-                attempt: None,
-                reason: None,
+                ..EventLine::new(seq, time, Event::Acknowledged)
             }));
             seq += 1;
         }

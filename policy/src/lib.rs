@@ -14,6 +14,7 @@
 
 mod clock;
 mod inbox;
+mod ledger;
 mod pipeline;
 mod priority_queue;
 mod rate_limit;
@@ -23,9 +24,25 @@ mod slots;
 
 pub use clock::Now;
 pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
+pub use ledger::{
+    Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
+    Task, Undo,
+};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
 pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
 pub use roster::{AgentKey, NoSuchAgent, Profile, Roster};
 pub use seen::{Seen, SeenBefore, SeenIds, fingerprint};
+
+/// What a message does to the tasks of its conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing.
+    None,
+    /// A task changed its state without ending.
+    Moves,
+    /// A task ended, or a review got its verdict.
+    Ends,
+}
+
 pub use slots::{InboxFull, Slots};

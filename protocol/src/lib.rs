@@ -51,6 +51,7 @@ mod timestamp;
 
 pub mod body;
 mod envelope;
+mod ledger;
 mod progress;
 mod receipt;
 
@@ -65,12 +66,13 @@ pub use agent_id::{AgentId, BadAgentId};
 pub use body::{Body, Kind};
 pub use envelope::{Envelope, Priority, Protocol, Recipient, Sender};
 pub use ids::{BadUuid, CorrelationId, MessageId, TaskId};
+pub use ledger::{ReviewState, TaskState};
 pub use list::{BadLength, List};
 pub use open::{Known, NotOpen, Open};
 pub use progress::{
     PROGRESS_EXTENSION, Progress, ProgressAggregate, ProgressTracker, TrackerStatus,
 };
-pub use receipt::{Event, Outcome, Receipt, RecipientOutcome};
+pub use receipt::{CircuitScope, Event, OpenCircuit, Outcome, Receipt, RecipientOutcome};
 pub use text::{BadText, NonBlank, Text, Title};
 pub use timestamp::{BadTimestamp, Timestamp};
 pub use violation::{Code, Report, Violation};

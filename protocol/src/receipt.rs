@@ -67,8 +67,16 @@ closed_set! {
         Returned = "returned",
         /// A dead letter was thrown away.
         Dropped = "dropped",
-        /// An agent became known to the bus.
+        /// An agent became known to the bus, or what is known of it changed.
         Joined = "joined",
+        /// The breaker opened a circuit: messages of it are refused from now on.
+        Tripped = "tripped",
+        /// A circuit is closed again.
+        Closed = "closed",
+        /// A task's deadline passed while it was being worked on.
+        Overdue = "overdue",
+        /// The task a message asked for was cancelled before it ended.
+        Cancelled = "cancelled",
     }
 }
 
@@ -80,6 +88,28 @@ pub struct RecipientOutcome {
     pub agent_id: AgentId,
     /// What became of its copy.
     pub outcome: Outcome,
+}
+
+closed_set! {
+    /// What a circuit covers.
+    pub enum CircuitScope {
+        /// One conversation.
+        Correlation = "correlation",
+        /// One content from one agent to another, whatever the conversation.
+        Pair = "pair",
+    }
+}
+
+/// The circuit that refused a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenCircuit {
+    /// What it covers.
+    pub scope: CircuitScope,
+    /// Its name, for whoever wants to look at it or reset it.
+    pub circuit: String,
+    /// When it opened.
+    pub since: Timestamp,
 }
 
 /// The router's answer to one message.
@@ -107,6 +137,9 @@ pub struct Receipt {
     /// When trying again makes sense.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+    /// The circuit that refused it.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub circuit: Option<Box<OpenCircuit>>,
     /// Everything wrong with an invalid message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Violation>,
@@ -125,6 +158,7 @@ impl Receipt {
             recipients: Arc::new([]),
             reason: None,
             retry_after_ms: None,
+            circuit: None,
             errors: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 //! and even then only what fits our own layout counts as a line.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
 use chrono::{DateTime, Utc};
@@ -59,6 +60,8 @@ pub(crate) struct Decoded<'a> {
     pub attempt: Option<u32>,
     #[serde(borrow)]
     pub reason: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    pub facts: Option<&'a RawValue>,
 }
 
 impl Decoded<'_> {
@@ -78,6 +81,11 @@ impl Decoded<'_> {
 
     pub fn recipients(&self) -> Vec<RecipientOutcome> {
         self.recipients.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default()
+    }
+
+    /// What the line says must be known after a restart.
+    pub fn facts(&self) -> BTreeMap<String, Option<&RawValue>> {
+        self.facts.and_then(|facts| serde_json::from_str(facts.get()).ok()).unwrap_or_default()
     }
 
     pub fn seen(&self) -> Option<Seen> {

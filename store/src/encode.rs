@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::batch::{Entry, Kind};
 use crate::hash::{Head, seal};
-use crate::{EventLine, Line, MessageLine, Received, Seen};
+use crate::{EventLine, Fact, Line, MessageLine, Received, Seen};
 
 /// How much of bytes that are no JSON is kept.
 const RAW_KEPT: usize = 4096;
@@ -77,6 +77,9 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
     if let Some(by) = &line.by {
         push_word(out, "by", by.as_str());
     }
+    if let Some(via) = &line.via {
+        push_json(out, "via", via.as_ref());
+    }
     if let Some(fingerprint) = line.fingerprint {
         // Writing to a Vec cannot fail.
         let _ = write!(out, ",\"bodyHash\":\"{fingerprint:016x}\"");
@@ -114,6 +117,25 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
     if line.suppressed > 0 {
         push_number(out, "suppressed", line.suppressed);
     }
+    push_facts(out, &line.facts);
+}
+
+fn push_facts(out: &mut Vec<u8>, facts: &[Fact]) {
+    for (i, fact) in facts.iter().enumerate() {
+        if i == 0 {
+            push_key(out, "facts");
+            out.push(b'{');
+        } else {
+            out.push(b',');
+        }
+        // A string always serialises.
+        let _ = serde_json::to_writer(&mut *out, &fact.key);
+        out.push(b':');
+        push_on_one_line(out, fact.value.as_deref().unwrap_or("null").as_bytes());
+    }
+    if !facts.is_empty() {
+        out.push(b'}');
+    }
 }
 
 fn push_event(out: &mut Vec<u8>, line: &EventLine) {
@@ -132,6 +154,7 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
     if let Some(reason) = &line.reason {
         push_json(out, "reason", reason);
     }
+    push_facts(out, &line.facts);
 }
 
 /// `{"seq":1,"time":"…"`: the beginning that [`crate::decode::glance`] relies on.

@@ -47,7 +47,7 @@ mod reader;
 pub use disk::{Disk, LogFile, RealDisk};
 pub use hash::{Hash, Head};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
-pub use line::{EventLine, Line, MessageLine, Received};
+pub use line::{EventLine, Fact, Line, MessageLine, Received};
 pub use memory::MemoryJournal;
 pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};

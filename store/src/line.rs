@@ -29,6 +29,8 @@ pub struct MessageLine {
     pub message_id: Option<MessageId>,
     /// Who sent it, when that is known. An accepted message must have a sender.
     pub by: Option<AgentId>,
+    /// Which person sent it in the sender's name, when one did.
+    pub via: Option<Arc<str>>,
     /// The message itself.
     pub received: Received,
     /// Fingerprint of the body, by which a repeat is told from a conflict.
@@ -43,6 +45,19 @@ pub struct MessageLine {
     pub errors: Vec<Violation>,
     /// How many repeats of this refusal were not written down.
     pub suppressed: u64,
+    /// What the message changed that must be known after a restart.
+    pub facts: Vec<Fact>,
+}
+
+/// Something that must be known again after a restart, under a key of its own.
+///
+/// The journal remembers the latest value of each key and knows nothing of what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// What the fact is about, such as `task:0192…`.
+    pub key: String,
+    /// One JSON text without line breaks; `None` to forget the key.
+    pub value: Option<Box<str>>,
 }
 
 /// Something that happened to an accepted message, or to the bus, later.
@@ -64,6 +79,26 @@ pub struct EventLine {
     pub attempt: Option<u32>,
     /// Why, in a sentence.
     pub reason: Option<String>,
+    /// What it changed that must be known after a restart.
+    pub facts: Vec<Fact>,
+}
+
+impl EventLine {
+    /// An event about nothing in particular yet.
+    #[must_use]
+    pub const fn new(seq: u64, time: DateTime<Utc>, event: Event) -> Self {
+        Self {
+            seq,
+            time,
+            event,
+            of: None,
+            message_id: None,
+            agent_id: None,
+            attempt: None,
+            reason: None,
+            facts: Vec::new(),
+        }
+    }
 }
 
 /// One line of the log.

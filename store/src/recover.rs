@@ -75,6 +75,8 @@ pub struct Recovered {
     pub dead_letters: Vec<DeadLetter>,
     /// The agents that joined.
     pub agents: Vec<AgentId>,
+    /// The latest value of every key that was noted and not forgotten, as JSON text.
+    pub facts: Vec<(String, Box<str>)>,
     /// The messages accepted before, oldest first.
     pub seen: Vec<Seen>,
     /// What recovery had to do.
@@ -291,6 +293,7 @@ fn remember(
     let mut recovered = Recovered {
         next_seq: head.seq + 1,
         agents: state.agents.iter().cloned().collect(),
+        facts: state.facts.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
         seen,
         report,
         ..Recovered::default()

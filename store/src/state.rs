@@ -4,20 +4,23 @@
 //! both come to the same state. A line that fits nothing changes nothing, so a log
 //! with a damaged line still folds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use a2a_protocol::{AgentId, Event, MessageId, RecipientOutcome};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::Decoded;
-use crate::{EventLine, Line, MessageLine};
+use crate::{EventLine, Fact, Line, MessageLine};
 
-/// Deliveries not yet acknowledged, and the agents that joined.
+/// Deliveries not yet acknowledged, the agents that joined, and the facts the bus noted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// By number of the record; a message leaves when its last copy does.
     pub held: BTreeMap<u64, Held>,
     pub agents: BTreeSet<AgentId>,
+    /// The latest value of every key, as JSON text.
+    #[serde(default)]
+    pub facts: HashMap<String, Box<str>>,
 }
 
 /// A message of which at least one copy is pending or a dead letter.
@@ -41,13 +44,17 @@ pub(crate) struct Copy {
 impl State {
     /// How much a checkpoint has to write, roughly.
     pub fn len(&self) -> usize {
-        self.held.len() + self.agents.len()
+        self.held.len() + self.agents.len() + self.facts.len()
     }
 
     pub fn apply(&mut self, line: &Line) {
         match line {
-            Line::Message(line) => self.apply_message(line),
+            Line::Message(line) => {
+                self.apply_message(line);
+                self.apply_facts(&line.facts);
+            }
             Line::Event(line) => {
+                self.apply_facts(&line.facts);
                 let EventLine { event, of, attempt, reason, .. } = line;
                 self.event(*event, *of, line.agent_id.as_ref(), *attempt, reason.as_deref());
             }
@@ -62,7 +69,26 @@ impl State {
         }
     }
 
+    fn apply_facts(&mut self, facts: &[Fact]) {
+        for Fact { key, value } in facts {
+            self.fact(key, value.as_deref());
+        }
+    }
+
+    fn fact(&mut self, key: &str, value: Option<&str>) {
+        match value {
+            None => drop(self.facts.remove(key)),
+            Some(value) => match self.facts.get_mut(key) {
+                Some(known) => *known = value.into(),
+                None => drop(self.facts.insert(key.to_owned(), value.into())),
+            },
+        }
+    }
+
     pub fn apply_decoded(&mut self, line: &Decoded<'_>) {
+        for (key, value) in line.facts() {
+            self.fact(&key, value.map(|value| value.get()));
+        }
         if let Some(event) = line.event() {
             self.event(
                 event,
@@ -129,7 +155,7 @@ impl State {
                 copy.attempts = 0;
             }
             // An acknowledgement that comes late still ends the matter.
-            (Event::Acknowledged, _) | (Event::Dropped, true) => {
+            (Event::Acknowledged | Event::Cancelled, _) | (Event::Dropped, true) => {
                 held.copies.remove(at);
                 if held.copies.is_empty() {
                     self.held.remove(&of);
@@ -185,6 +211,7 @@ mod tests {
             (&[(AttemptFailed, "tim", Some(3))], &["tim 3", "ann 0"]),
             (&[(Acknowledged, "tim", None)], &["ann 0"]),
             (&[(Acknowledged, "tim", None), (Acknowledged, "ann", None)], &[]),
+            (&[(Cancelled, "tim", None)], &["ann 0"]),
             (&[(Expired, "tim", None)], &["tim 0 why", "ann 0"]),
             (
                 &[(AttemptFailed, "ann", Some(5)), (DeadLetter, "ann", None)],

@@ -438,16 +438,15 @@ async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next
         retry_after_ms: None,
         errors: Vec::new(),
         suppressed: 0,
+        via: None,
+        facts: Vec::new(),
     });
     let begun = Line::Event(EventLine {
-        seq: seq + 1,
-        time,
-        event: Event::Delivered,
         of: Some(seq),
         message_id: Some(message.message_id),
         agent_id: Some(id("tim")),
         attempt: Some(quick().retry.attempts),
-        reason: None,
+        ..EventLine::new(seq + 1, time, Event::Delivered)
     });
     journal.commit(&[record, begun]).unwrap();
     journal.close().unwrap();

@@ -70,14 +70,10 @@ impl Router {
     pub(super) fn resolve_dead_letter(&mut self, seq: u64, agent: &AgentId, again: bool) -> bool {
         let Some(dead) = self.dead.remove(&(seq, agent.clone())) else { return false };
         let line = Line::Event(EventLine {
-            seq: self.shared.next_seq(),
-            time: self.shared.clock.now().utc,
-            event: if again { Event::Returned } else { Event::Dropped },
             of: Some(seq),
             message_id: Some(dead.delivery.item.message.message_id),
             agent_id: Some(agent.clone()),
-            attempt: None,
-            reason: None,
+            ..self.shared.event(if again { Event::Returned } else { Event::Dropped })
         });
         self.shared.append(Append { line, then: Then::Nothing });
         if again {

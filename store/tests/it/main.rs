@@ -4,6 +4,8 @@
 /// Both journals answer alike: pages, lookups, events, order, closing.
 mod conformance;
 /// A failing disk: every step, and what the journal does next.
+/// What the bus notes to know after a restart.
+mod facts;
 mod faults;
 /// No text can forge a line.
 mod forging;

@@ -132,8 +132,10 @@ impl Model {
                         (Event::Delivered | Event::AttemptFailed, Some(at), _) => {
                             live.get_mut(&at).unwrap().1 = 1;
                         }
-                        (Event::Acknowledged, Some(at), _) => drop(live.remove(&at)),
-                        (Event::Acknowledged | Event::Dropped, _, Some(at)) => {
+                        (Event::Acknowledged | Event::Cancelled, Some(at), _) => {
+                            drop(live.remove(&at))
+                        }
+                        (Event::Acknowledged | Event::Cancelled | Event::Dropped, _, Some(at)) => {
                             given_up.remove(&at);
                         }
                         (Event::Expired | Event::DeadLetter, Some(at), _) => {

@@ -46,6 +46,8 @@ pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
         retry_after_ms: None,
         errors: Vec::new(),
         suppressed: 0,
+        via: None,
+        facts: Vec::new(),
     }
 }
 
@@ -63,27 +65,19 @@ pub fn refused(seq: u64) -> Line {
 
 pub fn event(seq: u64, event: Event, of: u64, who: &str) -> Line {
     Line::Event(EventLine {
-        seq,
-        time: at(seq as i64),
-        event,
         of: Some(of),
         message_id: Some(id(of)),
         agent_id: Some(agent(who)),
         attempt: matches!(event, Event::Delivered | Event::AttemptFailed).then_some(1),
         reason: matches!(event, Event::Expired | Event::DeadLetter).then(|| "why".to_owned()),
+        ..EventLine::new(seq, at(seq as i64), event)
     })
 }
 
 pub fn joined(seq: u64, who: &str) -> Line {
     Line::Event(EventLine {
-        seq,
-        time: at(seq as i64),
-        event: Event::Joined,
-        of: None,
-        message_id: None,
         agent_id: Some(agent(who)),
-        attempt: None,
-        reason: None,
+        ..EventLine::new(seq, at(seq as i64), Event::Joined)
     })
 }
 

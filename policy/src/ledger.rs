@@ -1,0 +1,255 @@
+//! The task ledger: who owes whom which work, and how far it is.
+//!
+//! A message is checked against it before it is admitted ([`Ledger::check`]) and changes it
+//! only when it is ([`Ledger::apply`]); what turns out not to be durable is taken back
+//! ([`Ledger::undo`]). What may follow what stands in one table (`table`).
+
+mod check;
+mod table;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeSet, HashMap};
+
+use a2a_protocol::{AgentId, CorrelationId, TaskId};
+use chrono::{DateTime, Utc};
+
+use crate::{Now, Progress};
+
+pub use check::LedgerRefusal;
+pub use table::{REVIEW_TABLE, Step, TABLE};
+pub use task::{Proposal, Review, Task};
+
+/// How much the ledger remembers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LedgerSettings {
+    /// Tasks that may be open at once; beyond that no new ones are taken.
+    pub max_open: usize,
+    /// Ended tasks that are remembered; beyond that the oldest are forgotten.
+    pub max_ended: usize,
+}
+
+impl Default for LedgerSettings {
+    fn default() -> Self {
+        Self { max_open: 1_000_000, max_ended: 100_000 }
+    }
+}
+
+/// What a message does to the ledger.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The task as it is then.
+    pub task: Task,
+    /// The task whose proposal this one starts.
+    pub parent: Option<Task>,
+    /// What it means for the breaker.
+    pub progress: Progress,
+    /// It asks the assignee anew: its record is the one that counts.
+    asks: bool,
+}
+
+/// How to take a change back.
+#[derive(Debug)]
+pub struct Undo(Vec<Was>);
+
+/// What a task was before a change.
+#[derive(Debug)]
+struct Was {
+    task_id: TaskId,
+    /// Which change is taken back.
+    version: u64,
+    before: Option<Task>,
+}
+
+/// Every task that is open, and the latest that ended.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    settings: LedgerSettings,
+    tasks: HashMap<TaskId, Task>,
+    /// In the order in which they ended.
+    ended: BTreeSet<(DateTime<Utc>, TaskId)>,
+    deadlines: BTreeSet<(DateTime<Utc>, TaskId)>,
+    /// Tasks with proposals nobody has started, by conversation.
+    proposing: HashMap<CorrelationId, Vec<TaskId>>,
+}
+
+impl Ledger {
+    /// An empty ledger.
+    #[must_use]
+    pub fn new(settings: LedgerSettings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
+    /// A task that is open, or ended not long ago.
+    #[must_use]
+    pub fn get(&self, id: &TaskId) -> Option<&Task> {
+        self.tasks.get(id)
+    }
+
+    /// Every task it remembers, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.values()
+    }
+
+    /// How many tasks are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.tasks.len() - self.ended.len()
+    }
+
+    /// Puts a change into force; `record` is the number of the message's record.
+    ///
+    /// Returns how to take it back, and the tasks that are forgotten to make room.
+    pub fn apply(&mut self, mut change: Change, record: u64) -> (Undo, Vec<TaskId>) {
+        if change.asks {
+            change.task.record = record;
+        }
+        let changed = change.parent.into_iter().chain([change.task]);
+        let were = changed.map(|task| {
+            let (task_id, version) = (task.task_id, task.version);
+            Was { task_id, version, before: self.put(task) }
+        });
+        let undo = Undo(were.collect());
+        (undo, self.forget_the_oldest())
+    }
+
+    /// Takes a change back that could not be made durable; what came after it stands.
+    pub fn undo(&mut self, undo: Undo) {
+        for Was { task_id, version, before } in undo.0 {
+            if self.tasks.get(&task_id).is_none_or(|task| task.version != version) {
+                continue;
+            }
+            match before {
+                Some(before) => drop(self.put(before)),
+                None => drop(self.remove(&task_id)),
+            }
+        }
+    }
+
+    /// Puts a task back that was known before a restart.
+    pub fn restore(&mut self, task: Task) {
+        self.put(task);
+    }
+
+    /// The bus gives the task up, if it still waits on the request that is record `record`.
+    #[must_use]
+    pub fn give_up(&self, id: &TaskId, record: u64, reason: &str, now: Now) -> Option<Change> {
+        let task = self.tasks.get(id).filter(|task| task.record == record)?;
+        let mut change = self.step(task, Step::GiveUp, now)?;
+        change.task.reason = Some(clip(reason));
+        Some(change)
+    }
+
+    /// A request that had been given up is delivered once more.
+    #[must_use]
+    pub fn ask_again(&self, id: &TaskId, record: u64, now: Now) -> Option<Change> {
+        let task = self.tasks.get(id).filter(|task| task.record == record)?;
+        self.step(task, Step::AskAgain, now)
+    }
+
+    /// Whoever asked for the task, or a person, calls it off.
+    ///
+    /// # Errors
+    /// When there is no such task, it is not `by`'s to call off, or it has ended.
+    pub fn cancel(
+        &self,
+        id: &TaskId,
+        by: Option<&AgentId>,
+        reason: &str,
+        now: Now,
+    ) -> Result<Change, LedgerRefusal> {
+        let task = self.tasks.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })?;
+        if by.is_some_and(|by| task.requester != *by) {
+            let (task, agent) = (*id, task.requester.clone());
+            return Err(LedgerRefusal::NotYours { task, agent, what: "call it off" });
+        }
+        let illegal = || LedgerRefusal::illegal(task, "it cannot be called off");
+        let mut change = self.step(task, Step::Cancel, now).ok_or_else(illegal)?;
+        change.task.reason = Some(clip(reason));
+        Ok(change)
+    }
+
+    /// Open tasks whose deadline has passed and that nobody was told of yet.
+    #[must_use]
+    pub fn due(&self, now: Now) -> Vec<TaskId> {
+        self.deadlines.iter().take_while(|(at, _)| *at <= now.utc).map(|(_, id)| *id).collect()
+    }
+
+    /// When the next deadline passes.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<DateTime<Utc>> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The deadline passed while somebody works on the task: it goes on, marked.
+    #[must_use]
+    pub fn overdue(&self, id: &TaskId, now: Now) -> Option<Change> {
+        let mut task = self.tasks.get(id).filter(|task| !task.state.is_ended())?.clone();
+        task.overdue = true;
+        Some(changed(task, Progress::None, now))
+    }
+
+    fn step(&self, task: &Task, step: Step, now: Now) -> Option<Change> {
+        let state = step.after(task.state)?;
+        let progress = match (state == task.state, state.is_ended()) {
+            (true, _) => Progress::None,
+            (false, true) => Progress::Ends,
+            (false, false) => Progress::Moves,
+        };
+        Some(changed(Task { state, reason: None, ..task.clone() }, progress, now))
+    }
+
+    fn put(&mut self, task: Task) -> Option<Task> {
+        let id = task.task_id;
+        let before = self.remove(&id);
+        if task.state.is_ended() {
+            self.ended.insert((task.changed, id));
+        } else if let Some(at) = task.deadline.filter(|_| !task.overdue) {
+            self.deadlines.insert((at, id));
+        }
+        if task.proposed.iter().any(|proposal| proposal.started.is_none()) {
+            self.proposing.entry(task.correlation_id).or_default().push(id);
+        }
+        self.tasks.insert(id, task);
+        before
+    }
+
+    fn remove(&mut self, id: &TaskId) -> Option<Task> {
+        let task = self.tasks.remove(id)?;
+        if task.state.is_ended() {
+            self.ended.remove(&(task.changed, *id));
+        } else if let Some(at) = task.deadline {
+            self.deadlines.remove(&(at, *id));
+        }
+        if let Some(proposing) = self.proposing.get_mut(&task.correlation_id) {
+            proposing.retain(|other| other != id);
+            if proposing.is_empty() {
+                self.proposing.remove(&task.correlation_id);
+            }
+        }
+        Some(task)
+    }
+
+    fn forget_the_oldest(&mut self) -> Vec<TaskId> {
+        let mut forgotten = Vec::new();
+        while self.ended.len() > self.settings.max_ended
+            && let Some((_, id)) = self.ended.first().copied()
+        {
+            self.remove(&id);
+            forgotten.push(id);
+        }
+        forgotten
+    }
+}
+
+fn changed(mut task: Task, progress: Progress, now: Now) -> Change {
+    task.version += 1;
+    task.changed = now.utc;
+    Change { task, parent: None, progress, asks: false }
+}
+
+/// Reasons are kept for people, not for ever more of them.
+fn clip(reason: &str) -> String {
+    reason.chars().take(500).collect()
+}

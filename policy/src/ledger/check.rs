@@ -1,0 +1,328 @@
+//! Whether a message fits the ledger, and what it would change.
+
+use a2a_protocol::body::{ReviewRequest, ReviewResponse, StatusUpdate, TaskRequest, TaskResponse};
+use a2a_protocol::{AgentId, Body, Envelope, Outcome, TaskId, TaskState};
+
+use super::table::possible_actions;
+use super::{Change, Ledger, Proposal, Review, Step, Task, changed, clip};
+use crate::{Now, Progress};
+
+/// How many agents that handed a task on are remembered.
+const HANDED_ON: usize = 32;
+
+/// Why the ledger does not take a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerRefusal {
+    /// Nobody asked for this task.
+    #[error(
+        "there is no task {task}. Answer with the taskId of the request; a new task begins with a task_request"
+    )]
+    UnknownTask {
+        /// The id in the message.
+        task: TaskId,
+    },
+    /// The task is somebody else's.
+    #[error("task {task} is with `{agent}`: only they can {what}")]
+    NotYours {
+        /// The task.
+        task: TaskId,
+        /// Whose it is.
+        agent: AgentId,
+        /// What was attempted.
+        what: &'static str,
+    },
+    /// It cannot happen now.
+    #[error("task {task} is {state}: {problem}")]
+    Illegal {
+        /// The task.
+        task: TaskId,
+        /// The state it is in.
+        state: TaskState,
+        /// Why not, and what would be possible.
+        problem: String,
+    },
+    /// The limit of open tasks is reached.
+    #[error("there are {limit} open tasks, which is the limit; end some first")]
+    Full {
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl LedgerRefusal {
+    pub(super) fn illegal(task: &Task, problem: impl Into<String>) -> Self {
+        Self::Illegal { task: task.task_id, state: task.state, problem: problem.into() }
+    }
+
+    /// The word of the receipt.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        match self {
+            Self::UnknownTask { .. } => Outcome::UnknownTask,
+            Self::NotYours { .. } => Outcome::NotAssignee,
+            Self::Illegal { .. } => Outcome::IllegalTransition,
+            Self::Full { .. } => Outcome::QueueFull,
+        }
+    }
+}
+
+impl Ledger {
+    /// What the message would change; `None` when it has nothing to do with the ledger.
+    ///
+    /// `senior` is who an escalated review goes to.
+    ///
+    /// # Errors
+    /// When the task is not known, not the sender's, or in another state.
+    pub fn check(
+        &self,
+        message: &Envelope,
+        senior: Option<&AgentId>,
+        now: Now,
+    ) -> Result<Option<Change>, LedgerRefusal> {
+        let from = &message.from.agent_id;
+        let to = message.to.as_ref().map_or(from, |to| &to.agent_id);
+        match &message.body {
+            Body::TaskRequest(body) => self.requested(message, body, to, now).map(Some),
+            Body::TaskResponse(body) => self.answered(from, body, now),
+            Body::StatusUpdate(body) => self.reported(from, body, now),
+            Body::ReviewRequest(body) => self.review_asked(message, body, to, now).map(Some),
+            Body::ReviewResponse(body) => self.reviewed(from, body, senior, now).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn known(&self, id: &TaskId) -> Result<&Task, LedgerRefusal> {
+        self.tasks.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })
+    }
+
+    fn new_task(&self, message: &Envelope, id: TaskId, now: Now) -> Result<Task, LedgerRefusal> {
+        if self.open() >= self.settings.max_open {
+            return Err(LedgerRefusal::Full { limit: self.settings.max_open });
+        }
+        let from = &message.from.agent_id;
+        Ok(Task {
+            task_id: id,
+            correlation_id: message.correlation_id,
+            requester: from.clone(),
+            assignee: message.to.as_ref().map_or(from, |to| &to.agent_id).clone(),
+            state: TaskState::Requested,
+            record: 0,
+            version: 1,
+            changed: now.utc,
+            deadline: None,
+            overdue: false,
+            unrequested: false,
+            reason: None,
+            handed_on_by: Vec::new(),
+            review: None,
+            proposed: Vec::new(),
+        })
+    }
+
+    fn requested(
+        &self,
+        message: &Envelope,
+        body: &TaskRequest,
+        to: &AgentId,
+        now: Now,
+    ) -> Result<Change, LedgerRefusal> {
+        let from = &message.from.agent_id;
+        let (step, known) = match self.tasks.get(&body.task_id) {
+            None => {
+                let mut task = self.new_task(message, body.task_id, now)?;
+                // One that has passed already says nothing about when to give up.
+                task.deadline = body.deadline.map(|at| at.to_utc()).filter(|at| *at > now.utc);
+                let parent = self.proposal(message, body, now);
+                return Ok(Change { task, parent, progress: Progress::None, asks: true });
+            }
+            Some(task) if task.assignee == *from && !task.state.is_ended() => (Step::HandOn, task),
+            Some(task) if task.requester == *from => (Step::AskAgain, task),
+            Some(task) => {
+                let (task, agent) = (task.task_id, task.requester.clone());
+                let what = "ask for it again; make a new taskId for a task of your own, and";
+                return Err(LedgerRefusal::NotYours { task, agent, what });
+            }
+        };
+        let mut change = self.step(known, step, now).ok_or_else(|| {
+            let problem = "it can be asked for again only after it was declined or failed. Make a new taskId for a new task";
+            LedgerRefusal::illegal(known, problem)
+        })?;
+        let task = &mut change.task;
+        task.assignee = to.clone();
+        task.correlation_id = message.correlation_id;
+        if step == Step::HandOn {
+            task.handed_on_by.push(from.clone());
+            let surplus = task.handed_on_by.len().saturating_sub(HANDED_ON);
+            task.handed_on_by.drain(..surplus);
+        }
+        // Asking is no progress, however often it happens.
+        change.progress = Progress::None;
+        change.asks = true;
+        Ok(change)
+    }
+
+    /// The task whose proposal this request starts, with the proposal marked.
+    fn proposal(&self, message: &Envelope, body: &TaskRequest, now: Now) -> Option<Task> {
+        let from = &message.from.agent_id;
+        let proposing = self.proposing.get(&message.correlation_id)?;
+        let fits = |p: &Proposal| p.started.is_none() && p.title == body.title.as_str();
+        let mut parent = proposing
+            .iter()
+            .filter_map(|id| self.tasks.get(id))
+            .find(|task| task.concerns(from) && task.proposed.iter().any(fits))?
+            .clone();
+        let proposal = parent.proposed.iter_mut().find(|proposal| fits(proposal))?;
+        proposal.started = Some(body.task_id);
+        parent.version += 1;
+        parent.changed = now.utc;
+        Some(parent)
+    }
+
+    fn answered(
+        &self,
+        from: &AgentId,
+        body: &TaskResponse,
+        now: Now,
+    ) -> Result<Option<Change>, LedgerRefusal> {
+        let task = self.known(&body.task_id)?;
+        if task.assignee != *from {
+            let (task, agent) = (task.task_id, task.assignee.clone());
+            return Err(LedgerRefusal::NotYours { task, agent, what: "answer it" });
+        }
+        let step = Step::of_action(body.action);
+        let mut change = self.step(task, step, now).ok_or_else(|| {
+            let possible = possible_actions(task.state);
+            let problem = if possible.is_empty() {
+                format!("`{}` comes too late; nothing more can be answered", body.action)
+            } else {
+                format!(
+                    "`{}` is not possible now; possible are {}",
+                    body.action,
+                    possible.join(", ")
+                )
+            };
+            LedgerRefusal::illegal(task, problem)
+        })?;
+        change.task.reason = body.reason.as_ref().map(|reason| clip(reason));
+        Ok(Some(change))
+    }
+
+    fn reported(
+        &self,
+        from: &AgentId,
+        body: &StatusUpdate,
+        now: Now,
+    ) -> Result<Option<Change>, LedgerRefusal> {
+        let Some(id) = &body.task_id else { return Ok(None) };
+        let task = self.known(id)?;
+        if task.assignee != *from {
+            if task.concerns(from) {
+                return Ok(None); // a word about it, which changes nothing
+            }
+            let (task, agent) = (task.task_id, task.assignee.clone());
+            return Err(LedgerRefusal::NotYours { task, agent, what: "report on it" });
+        }
+        let step = Step::of_status(body.status);
+        let illegal = || {
+            let problem = format!("`{}` can no longer be reported", body.status);
+            LedgerRefusal::illegal(task, problem)
+        };
+        let state = step.after(task.state).ok_or_else(illegal)?;
+        if state == task.state {
+            return Ok(None);
+        }
+        let mut change = self.step(task, step, now).ok_or_else(illegal)?;
+        change.task.reason = body.blocked_by.as_ref().map(|reason| clip(reason));
+        Ok(Some(change))
+    }
+
+    fn review_asked(
+        &self,
+        message: &Envelope,
+        body: &ReviewRequest,
+        to: &AgentId,
+        now: Now,
+    ) -> Result<Change, LedgerRefusal> {
+        let from = &message.from.agent_id;
+        let Some(task) = self.tasks.get(&body.task_id) else {
+            let mut task = self.new_task(message, body.task_id, now)?;
+            task.assignee = body.author_agent.clone();
+            task.state = TaskState::Working;
+            task.unrequested = true;
+            task.review = Some(pending(to, 1));
+            return Ok(Change { task, parent: None, progress: Progress::None, asks: true });
+        };
+        if !task.concerns(from) {
+            let (task, agent) = (task.task_id, task.assignee.clone());
+            return Err(LedgerRefusal::NotYours { task, agent, what: "have it reviewed" });
+        }
+        let review = task.review.as_ref();
+        let owed = review.filter(|review| review.state.is_open());
+        if owed.is_some_and(|review| review.reviewer == *to) {
+            let problem = format!("`{to}` was asked for the review already; wait for the verdict");
+            return Err(LedgerRefusal::illegal(task, problem));
+        }
+        let state = review.map(|review| review.state);
+        if Step::AskReview.after(task.state).is_none()
+            || Step::AskReview.review_after(state).is_none()
+        {
+            let problem = match state {
+                Some(state) => format!("its review is {state}; nothing is left to review"),
+                None => "there is nothing to review".to_owned(),
+            };
+            return Err(LedgerRefusal::illegal(task, problem));
+        }
+        let round = review.map_or(0, |review| review.round);
+        let task = Task { review: Some(pending(to, round.saturating_add(1))), ..task.clone() };
+        // Asking yet another reviewer moves nothing.
+        let progress = if owed.is_some() { Progress::None } else { Progress::Moves };
+        Ok(changed(task, progress, now))
+    }
+
+    fn reviewed(
+        &self,
+        from: &AgentId,
+        body: &ReviewResponse,
+        senior: Option<&AgentId>,
+        now: Now,
+    ) -> Result<Change, LedgerRefusal> {
+        let task = self.known(&body.task_id)?;
+        let Some(review) = &task.review else {
+            return Err(LedgerRefusal::illegal(task, "nobody asked for its review"));
+        };
+        if review.reviewer != *from {
+            let (task, agent) = (task.task_id, review.reviewer.clone());
+            return Err(LedgerRefusal::NotYours { task, agent, what: "give the verdict" });
+        }
+        let step = Step::of_verdict(body.verdict);
+        let (Some(state), Some(verdict)) =
+            (step.after(task.state), step.review_after(Some(review.state)))
+        else {
+            let problem = format!("its review is {}; no verdict is owed", review.state);
+            return Err(LedgerRefusal::illegal(task, problem));
+        };
+        let mut task = Task { state, ..task.clone() };
+        let reviewer = match step {
+            Step::Escalate => senior.unwrap_or(from),
+            _ => from,
+        };
+        task.review =
+            Some(Review { state: verdict, reviewer: reviewer.clone(), round: review.round });
+        if step == Step::Approve {
+            if task.unrequested {
+                task.state = TaskState::Completed; // nobody waits for an answer
+            }
+            let next = body.next_tasks.iter().flat_map(|tasks| tasks.iter());
+            task.proposed.extend(next.map(|next| Proposal {
+                title: next.title.as_str().to_owned(),
+                assign_to: next.assign_to.as_ref().map(|to| to.as_str().to_owned()),
+                started: None,
+            }));
+        }
+        Ok(changed(task, Progress::Ends, now))
+    }
+}
+
+fn pending(reviewer: &AgentId, round: u32) -> Review {
+    Review { state: a2a_protocol::ReviewState::Pending, reviewer: reviewer.clone(), round }
+}
