@@ -202,6 +202,7 @@ impl AgentEntry {
             squad: self.squad.clone(),
             tier: self.tier.clone(),
             c_suite: self.c_suite,
+            ..Profile::default()
         };
         Ok((id, profile))
     }

@@ -26,6 +26,6 @@ pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
 pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
-pub use roster::{AgentKey, NoSuchAgent, Profile, Roster};
+pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
 pub use seen::{Seen, SeenBefore, SeenIds, fingerprint};
 pub use slots::{InboxFull, Slots};
