@@ -12,6 +12,7 @@
 //! inbox ─▶ priority_queue         what is handled next, retried, given up
 //! ```
 
+mod access;
 mod clock;
 mod inbox;
 mod pipeline;
@@ -21,6 +22,10 @@ mod roster;
 mod seen;
 mod slots;
 
+pub use access::{
+    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Rule,
+    Selector,
+};
 pub use clock::Now;
 pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};

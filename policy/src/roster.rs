@@ -9,6 +9,7 @@ use a2a_protocol::{AgentId, Body, Envelope};
 use indexmap::{IndexMap, IndexSet};
 
 use groups::Groups;
+pub(crate) use profile::tier_number;
 pub use profile::{BadProfile, Profile};
 
 /// An agent's place in the roster: never reused while the bus runs, cheap to copy.
