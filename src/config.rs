@@ -1,13 +1,19 @@
 //! The configuration file, and where everything lies.
 
-use std::num::NonZeroU32;
+mod access;
+mod safeguards;
+
+use std::collections::HashSet;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2a_actors::BusSettings;
-use a2a_policy::{Profile, RateSettings, RetryPolicy};
+use a2a_policy::{AccessRules, Profile, RateSettings, RetryPolicy};
 use a2a_protocol::AgentId;
 use serde::Deserialize;
+
+pub use safeguards::{BreakerValues, LedgerValues};
 
 /// Where the bus keeps its things.
 #[derive(Debug, Clone)]
@@ -75,6 +81,9 @@ pub enum ConfigError {
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     agents: Vec<AgentEntry>,
+    access: Vec<access::AccessEntry>,
+    breaker: BreakerValues,
+    ledger: LedgerValues,
     directory: Directory,
     limits: Limits,
     delivery: Delivery,
@@ -90,6 +99,8 @@ struct AgentEntry {
     tier: Option<String>,
     #[serde(default)]
     c_suite: bool,
+    #[serde(default)]
+    capabilities: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -108,6 +119,8 @@ struct Limits {
     pair_burst: Option<NonZeroU32>,
     urgent_per_minute: Option<NonZeroU32>,
     inbox: Option<usize>,
+    /// Of one fan-out.
+    max_recipients: Option<NonZeroUsize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -141,7 +154,7 @@ impl Config {
         };
         let parsed: Self = toml::from_str(&text)
             .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
-        parsed.settings().map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
+        parsed.check().map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
         Ok(parsed)
     }
 
@@ -151,6 +164,39 @@ impl Config {
         self.http.listen.as_deref()
     }
 
+    /// That everything in it makes sense, so that a bus does not start on half of it.
+    fn check(&self) -> Result<(), String> {
+        self.settings()?;
+        self.access()?;
+        self.breaker.check()
+    }
+
+    /// Who may write to whom: the rules of the file, and after them the built-in ones.
+    ///
+    /// # Errors
+    /// A sentence about the rule that cannot be meant.
+    pub fn access(&self) -> Result<AccessRules, String> {
+        access::read(&self.access)
+    }
+
+    /// What `[breaker]` says.
+    #[must_use]
+    pub fn breaker_values(&self) -> &BreakerValues {
+        &self.breaker
+    }
+
+    /// What `[ledger]` says.
+    #[must_use]
+    pub fn ledger_values(&self) -> &LedgerValues {
+        &self.ledger
+    }
+
+    /// How many agents one message may go to, if the file says.
+    #[must_use]
+    pub fn max_recipients(&self) -> Option<NonZeroUsize> {
+        self.limits.max_recipients
+    }
+
     /// What it means for the bus.
     ///
     /// # Errors
@@ -158,7 +204,7 @@ impl Config {
     pub fn settings(&self) -> Result<BusSettings, String> {
         let defaults = BusSettings::default();
         let rates = RateSettings::default();
-        let agents = self.agents.iter().map(AgentEntry::read).collect::<Result<Vec<_>, _>>()?;
+        let agents = self.agents()?;
         let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
         let seconds = |s: Option<u64>, default| s.map_or(default, Duration::from_secs);
         let (limits, delivery) = (&self.limits, &self.delivery);
@@ -188,6 +234,17 @@ impl Config {
             ..defaults
         })
     }
+
+    fn agents(&self) -> Result<Vec<(AgentId, Profile)>, String> {
+        let agents = self.agents.iter().map(AgentEntry::read).collect::<Result<Vec<_>, _>>()?;
+        let mut ids = HashSet::new();
+        match agents.iter().find(|(id, _)| !ids.insert(id)) {
+            Some((id, _)) => {
+                Err(format!("[[agents]] id = \"{id}\" is there twice; leave one of them out"))
+            }
+            None => Ok(agents),
+        }
+    }
 }
 
 impl AgentEntry {
@@ -202,7 +259,10 @@ impl AgentEntry {
             squad: self.squad.clone(),
             tier: self.tier.clone(),
             c_suite: self.c_suite,
+            capabilities: self.capabilities.clone(),
         };
+        let checked = profile.check();
+        let profile = checked.map_err(|error| format!("[[agents]] id = {:?}: {error}", self.id))?;
         Ok((id, profile))
     }
 }
@@ -232,5 +292,31 @@ mod tests {
         assert!(parse("[limits]\nper_agent_per_minute = 0").is_err());
         assert!(parse("[[agents]]\nid = \"a b\"").unwrap_err().contains("agent id"));
         assert!(parse("[[agents]]\nid = \"system\"").unwrap_err().contains("reserved"));
+        assert!(parse("[[agents]]\nid = \"tim\"\nsquad = \"\"").unwrap_err().contains("`squad`"));
+        let twice = parse("[[agents]]\nid = \"tim\"\n[[agents]]\nid = \"tim\"");
+        assert!(twice.unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn an_agent_is_read_with_its_profile() {
+        let tim = "[[agents]]\nid = \"tim\"\nrole = \"VP Architecture\"\nsquad = \"core\"\n\
+                   tier = \"T1\"\nc_suite = true\ncapabilities = [\"review\", \"design\"]";
+        let profile = Profile {
+            role: Some("VP Architecture".into()),
+            squad: Some("core".into()),
+            tier: Some("T1".into()),
+            c_suite: true,
+            capabilities: vec!["review".into(), "design".into()],
+        };
+        assert_eq!(parse(tim).unwrap().agents, [("tim".parse().unwrap(), profile)]);
+    }
+
+    #[test]
+    fn a_file_with_a_bad_rule_is_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a2a.toml");
+        std::fs::write(&file, "[[access]]\nallow = true\nfrom = \"sqad:core\"").unwrap();
+        let refused = Config::read(&file, true).unwrap_err();
+        assert!(refused.to_string().contains("rule-1"), "{refused}");
     }
 }

@@ -12,6 +12,7 @@
 //! inbox ─▶ priority_queue         what is handled next, retried, given up
 //! ```
 
+mod access;
 mod clock;
 mod inbox;
 mod ledger;
@@ -22,6 +23,10 @@ mod roster;
 mod seen;
 mod slots;
 
+pub use access::{
+    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Rule,
+    Selector,
+};
 pub use clock::Now;
 pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
 pub use ledger::{
@@ -31,7 +36,7 @@ pub use ledger::{
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
 pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
-pub use roster::{AgentKey, NoSuchAgent, Profile, Roster};
+pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
 pub use seen::{Seen, SeenBefore, SeenIds, fingerprint};
 
 /// What a message does to the tasks of its conversation.

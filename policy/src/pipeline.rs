@@ -117,12 +117,15 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
     // Identity: the sender is who it says, and may speak at all.
     check_identity(incoming.caller, message, floor.roster())?;
     // Resolve: names and scopes become agents.
-    let recipients = floor.roster().recipients(message).map_err(|unknown| {
+    let roster = floor.roster();
+    let recipients = roster.recipients(message).map_err(|mut unknown| {
+        unknown.near = roster.nearest(&unknown.agent, |_| true);
         Refusal::new(
             Outcome::UnknownRecipient,
             format!("{unknown}. Ask the bus who is there, or wait until the agent has joined."),
         )
     })?;
+    let recipients = recipients.known;
     // Duplicate: an id is accepted once.
     match floor.seen(message, incoming.fingerprint) {
         Some(SeenBefore::Same { seq }) => return Ok(Verdict::Duplicate { seq }),

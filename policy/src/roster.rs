@@ -1,9 +1,16 @@
 //! Who is there: agents, what they are, and whom a message reaches.
 
+mod groups;
+mod profile;
+mod seniority;
+
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Body, Envelope};
-use indexmap::IndexMap;
-use serde::Serialize;
+use indexmap::{IndexMap, IndexSet};
+
+use groups::Groups;
+pub(crate) use profile::tier_number;
+pub use profile::{BadProfile, Profile};
 
 /// An agent's place in the roster: never reused while the bus runs, cheap to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -17,31 +24,49 @@ impl AgentKey {
     }
 }
 
-/// What is known about an agent beyond its id.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Profile {
-    /// Its role, such as `Staff Engineer`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub role: Option<String>,
-    /// Its squad; agents without one form a squad together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub squad: Option<String>,
-    /// Its tier, such as `T3-Staff`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tier: Option<String>,
-    /// Whether it belongs to the c-suite.
-    pub c_suite: bool,
-}
-
-/// A recipient nobody knows, with names that are near.
+/// A recipient nobody knows, with a name that is near.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no agent `{agent}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
 pub struct NoSuchAgent {
     /// The name in the message.
     pub agent: AgentId,
-    /// The nearest known name.
+    /// The nearest name the sender may write to, once [`Roster::nearest`] was asked for it.
     pub near: Option<AgentId>,
+}
+
+/// Whom a message is for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recipients {
+    /// The agents it reaches, ascending, each once; the sender of a fan-out is never among them.
+    pub known: Vec<AgentKey>,
+    /// Names in a fan-out that nobody has, each once, in the order of the message.
+    pub unknown: Vec<AgentId>,
+}
+
+/// Why a profile was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CannotUpdate {
+    /// What it says.
+    #[error("the profile of `{agent}` is refused: {reason}")]
+    Profile {
+        /// Whose.
+        agent: AgentId,
+        /// What is wrong with it.
+        reason: BadProfile,
+    },
+    /// The name is not one for agents.
+    #[error("`{0}` is a name of the bus or of people; choose another for the agent")]
+    Reserved(AgentId),
+    /// There are too many agents already.
+    #[error(
+        "there is no room for `{agent}`: the bus knows {capacity} agents, as many as it may; raise the limit on agents"
+    )]
+    Full {
+        /// Who.
+        agent: AgentId,
+        /// How many there may be.
+        capacity: usize,
+    },
 }
 
 /// Names no agent may take: the bus and people speak under them.
@@ -51,6 +76,7 @@ const RESERVED: &[&str] = &["system", "human", "operator"];
 #[derive(Debug, Default)]
 pub struct Roster {
     agents: IndexMap<AgentId, Entry>,
+    groups: Groups,
     open: bool,
     capacity: usize,
 }
@@ -58,15 +84,23 @@ pub struct Roster {
 #[derive(Debug)]
 struct Entry {
     profile: Profile,
+    /// The number of its tier, read once.
+    tier: Option<u32>,
     /// Named in the configuration: may send even when the directory is closed.
     listed: bool,
+}
+
+impl Entry {
+    fn new(profile: Profile, listed: bool) -> Self {
+        Self { tier: profile.tier_number(), profile, listed }
+    }
 }
 
 impl Roster {
     /// A roster; an `open` one admits senders nobody listed, until there are `capacity`.
     #[must_use]
     pub fn new(open: bool, capacity: usize) -> Self {
-        Self { agents: IndexMap::new(), open, capacity }
+        Self { open, capacity, ..Self::default() }
     }
 
     /// Whether `agent` is a name no agent may take.
@@ -81,10 +115,42 @@ impl Roster {
             indexmap::map::Entry::Occupied(_) => None,
             indexmap::map::Entry::Vacant(place) => {
                 let key = AgentKey(place.index());
-                place.insert(Entry { profile, listed });
+                self.groups.enter(key, &profile);
+                place.insert(Entry::new(profile, listed));
                 Some(key)
             }
         }
+    }
+
+    /// Gives an agent another profile, or adds the agent.
+    ///
+    /// Agents from the configuration may be changed as well, and stay listed. One that is added
+    /// is not listed by that: who may send when the directory is closed is for the configuration
+    /// to say.
+    ///
+    /// # Errors
+    /// [`CannotUpdate`]; nothing has changed then.
+    pub fn update(&mut self, agent: AgentId, profile: Profile) -> Result<AgentKey, CannotUpdate> {
+        if Self::is_reserved(&agent) {
+            return Err(CannotUpdate::Reserved(agent));
+        }
+        let profile = match profile.check() {
+            Ok(profile) => profile,
+            Err(reason) => return Err(CannotUpdate::Profile { agent, reason }),
+        };
+        if let Some((place, _, entry)) = self.agents.get_full_mut(&agent) {
+            let key = AgentKey(place);
+            self.groups.leave(key, &entry.profile);
+            self.groups.enter(key, &profile);
+            *entry = Entry::new(profile, entry.listed);
+            return Ok(key);
+        }
+        let key = AgentKey(self.agents.len());
+        if key.0 >= self.capacity {
+            return Err(CannotUpdate::Full { agent, capacity: self.capacity });
+        }
+        self.insert(agent, profile, false);
+        Ok(key)
     }
 
     /// The agent's place.
@@ -97,6 +163,12 @@ impl Roster {
     #[must_use]
     pub fn id(&self, key: AgentKey) -> Option<&AgentId> {
         self.agents.get_index(key.0).map(|(agent, _)| agent)
+    }
+
+    /// What is known about the agent at a place this roster gave out.
+    #[must_use]
+    pub fn profile(&self, key: AgentKey) -> Option<&Profile> {
+        self.agents.get_index(key.0).map(|(_, entry)| &entry.profile)
     }
 
     /// Whether the agent is known.
@@ -120,143 +192,85 @@ impl Roster {
         numbered.map(|(i, (agent, entry))| (AgentKey(i), agent, &entry.profile))
     }
 
-    /// Whom a message is for, each once; the sender of a fan-out is never among them.
+    /// Whom a message is for. In a fan-out a name nobody has is only set aside: the others can
+    /// still be told.
     ///
     /// # Errors
-    /// [`NoSuchAgent`] for a name in `to` or `relevantTo` that nobody has.
-    pub fn recipients(&self, message: &Envelope) -> Result<Vec<AgentKey>, NoSuchAgent> {
+    /// [`NoSuchAgent`] when nobody has the name of the only recipient; without a near name,
+    /// since which names the sender may hear of is for the access rules to say.
+    pub fn recipients(&self, message: &Envelope) -> Result<Recipients, NoSuchAgent> {
         let from = &message.from.agent_id;
-        let to = message.to.as_ref().map(|to| self.known(&to.agent_id)).transpose()?;
-        let mut found = match &message.body {
-            Body::Broadcast(body) => self.in_scope(from, body.scope),
+        let to = message.to.as_ref().map(|to| &to.agent_id);
+        let (mut known, named) = match &message.body {
+            Body::Broadcast(body) => (self.in_scope(from, body.scope), &[][..]),
             Body::KnowledgeShare(body) if body.relevant_to.is_empty() => {
-                self.in_scope(from, Scope::Squad)
+                (self.in_scope(from, Scope::Squad), &[][..])
             }
-            Body::KnowledgeShare(body) => {
-                let named = body.relevant_to.iter().filter(|agent| *agent != from);
-                let mut named =
-                    named.map(|agent| self.known(agent)).collect::<Result<Vec<_>, _>>()?;
-                named.sort_unstable();
-                named.dedup();
-                named
-            }
-            _ => return Ok(to.into_iter().collect()),
+            Body::KnowledgeShare(body) => (Vec::new(), &body.relevant_to[..]),
+            _ => return self.only(to),
         };
-        // Places are handed out in ascending order above, so one more is easily found.
-        if let Some(to) = to.filter(|to| Some(*to) != self.key(from))
-            && let Err(place) = found.binary_search(&to)
-        {
-            found.insert(place, to);
+        let mut unknown = IndexSet::new();
+        let mut named_known = Vec::new();
+        for agent in named.iter().chain(to).filter(|agent| *agent != from) {
+            match self.key(agent) {
+                Some(key) => named_known.push(key),
+                None => drop(unknown.insert(agent)),
+            }
         }
-        Ok(found)
+        if !named_known.is_empty() {
+            known.append(&mut named_known);
+            known.sort_unstable();
+            known.dedup();
+        }
+        Ok(Recipients { known, unknown: unknown.into_iter().cloned().collect() })
     }
 
-    fn known(&self, agent: &AgentId) -> Result<AgentKey, NoSuchAgent> {
-        let unknown = || NoSuchAgent { agent: agent.clone(), near: self.nearest(agent) };
-        self.key(agent).ok_or_else(unknown)
+    fn only(&self, to: Option<&AgentId>) -> Result<Recipients, NoSuchAgent> {
+        let unknown = |agent: &AgentId| NoSuchAgent { agent: agent.clone(), near: None };
+        let key = to.map(|agent| self.key(agent).ok_or_else(|| unknown(agent))).transpose()?;
+        Ok(Recipients { known: key.into_iter().collect(), unknown: Vec::new() })
     }
 
     fn in_scope(&self, from: &AgentId, scope: Scope) -> Vec<AgentKey> {
         let sender = self.key(from);
-        let squad = self.agents.get(from).and_then(|entry| entry.profile.squad.as_deref());
-        let reached = |profile: &Profile| match scope {
-            Scope::Org => true,
-            Scope::CSuite => profile.c_suite,
-            Scope::Squad => profile.squad.as_deref() == squad,
+        let others = |keys: &[AgentKey]| {
+            // One copy and one shift: a scope may hold ten thousand.
+            let mut keys = keys.to_vec();
+            if let Some(place) = sender.and_then(|sender| keys.binary_search(&sender).ok()) {
+                keys.remove(place);
+            }
+            keys
         };
-        let agents = self.agents.values().enumerate().map(|(i, e)| (AgentKey(i), &e.profile));
-        let others = agents.filter(|(key, _)| Some(*key) != sender);
-        others.filter(|(_, profile)| reached(profile)).map(|(key, _)| key).collect()
+        match scope {
+            Scope::Org => {
+                let everyone = (0..self.agents.len()).map(AgentKey);
+                everyone.filter(|key| Some(*key) != sender).collect()
+            }
+            Scope::CSuite => others(self.groups.c_suite()),
+            Scope::Squad => {
+                let squad = self.agents.get(from).and_then(|entry| entry.profile.squad.as_deref());
+                others(self.groups.squad(squad))
+            }
+        }
     }
 
-    fn nearest(&self, agent: &AgentId) -> Option<AgentId> {
+    /// The name most like `agent` among those that `may_reach` lets through: a suggestion must
+    /// not tell a sender of agents that are none of its business.
+    #[must_use]
+    pub fn nearest(
+        &self,
+        agent: &AgentId,
+        may_reach: impl Fn(AgentKey) -> bool,
+    ) -> Option<AgentId> {
         const NEAR: f64 = 0.82;
         const LOOK_AT: usize = 1_000;
         let similarity = |known: &AgentId| strsim::jaro_winkler(known.as_str(), agent.as_str());
-        let scored = self.agents.keys().take(LOOK_AT).map(|known| (similarity(known), known));
-        let near = scored.filter(|(score, _)| *score >= NEAR).max_by(|a, b| a.0.total_cmp(&b.0));
-        near.map(|(_, known)| known.clone())
+        let looked_at = self.agents.keys().take(LOOK_AT).enumerate();
+        let scored = looked_at.map(|(i, known)| (similarity(known), AgentKey(i), known));
+        let near = scored.filter(|(score, key, _)| *score >= NEAR && may_reach(*key));
+        near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, known)| known.clone())
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use a2a_protocol::Kind;
-
-    fn id(name: &str) -> AgentId {
-        name.parse().unwrap()
-    }
-
-    fn roster() -> Roster {
-        let mut roster = Roster::new(true, 5);
-        let profile = |squad: &str, c_suite| Profile {
-            squad: Some(squad.into()),
-            c_suite,
-            ..Profile::default()
-        };
-        roster.insert(id("roman"), profile("core", false), true);
-        roster.insert(id("tim"), profile("core", false), true);
-        roster.insert(id("tony"), profile("web", false), false);
-        roster.insert(id("xavier"), profile("web", true), false);
-        roster
-    }
-
-    fn reached(message: &serde_json::Value) -> Vec<String> {
-        let message = Envelope::parse(message.to_string().as_bytes()).unwrap();
-        let roster = roster();
-        let keys = roster.recipients(&message).unwrap();
-        keys.into_iter().map(|key| roster.id(key).unwrap().to_string()).collect()
-    }
-
-    #[test]
-    fn each_scope_reaches_its_agents_but_not_the_sender() {
-        let mut message = serde_json::to_value(Kind::Broadcast.example_message()).unwrap();
-        for (scope, agents) in [
-            ("squad", vec!["tim"]),
-            ("org", vec!["tim", "tony", "xavier"]),
-            ("c-suite", vec!["xavier"]),
-        ] {
-            message["payload"]["scope"] = scope.into();
-            assert_eq!(reached(&message), agents, "{scope}");
-        }
-        message["to"] = serde_json::json!({ "agentId": "tony" });
-        assert_eq!(reached(&message), ["tony", "xavier"]);
-        message["to"] = serde_json::json!({ "agentId": "roman" });
-        assert_eq!(reached(&message), ["xavier"], "the sender is never among them");
-    }
-
-    #[test]
-    fn a_closed_roster_admits_the_listed_and_a_full_one_nobody_new() {
-        let mut roster = roster();
-        assert!(roster.admits(&id("tony")) && roster.admits(&id("new")));
-        roster.insert(id("fifth"), Profile::default(), false);
-        assert!(roster.admits(&id("tony")) && !roster.admits(&id("new")));
-        roster.open = false;
-        assert!(roster.admits(&id("tim")) && !roster.admits(&id("tony")));
-    }
-
-    #[test]
-    fn knowledge_reaches_whom_it_names_or_the_squad() {
-        let mut message = serde_json::to_value(Kind::KnowledgeShare.example_message()).unwrap();
-        message["payload"]["relevantTo"] = serde_json::json!(["tony", "tim", "roman", "tim"]);
-        assert_eq!(reached(&message), ["tim", "tony"]);
-        message["payload"]["relevantTo"] = serde_json::json!([]);
-        assert_eq!(reached(&message), ["tim"]);
-    }
-
-    #[test]
-    fn an_unknown_recipient_is_refused_with_the_nearest_name() {
-        let mut message = serde_json::to_value(Kind::TaskRequest.example_message()).unwrap();
-        message["to"]["agentId"] = "tonny".into();
-        let message = Envelope::parse(message.to_string().as_bytes()).unwrap();
-        let refused = roster().recipients(&message).unwrap_err();
-        assert_eq!(refused.to_string(), "there is no agent `tonny`; did you mean `tony`?");
-    }
-
-    #[test]
-    fn names_of_the_bus_and_of_people_are_reserved() {
-        assert!(Roster::is_reserved(&id("system")) && Roster::is_reserved(&id("Human")));
-        assert!(!Roster::is_reserved(&id("systems")));
-    }
-}
+mod tests;

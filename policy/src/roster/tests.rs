@@ -1,0 +1,159 @@
+//! Scopes, names and updates of the roster, each on a handful of agents.
+
+use super::*;
+use a2a_protocol::Kind;
+
+fn id(name: &str) -> AgentId {
+    name.parse().unwrap()
+}
+
+fn roster() -> Roster {
+    let mut roster = Roster::new(true, 5);
+    let profile =
+        |squad: &str, c_suite| Profile { squad: Some(squad.into()), c_suite, ..Profile::default() };
+    roster.insert(id("roman"), profile("core", false), true);
+    roster.insert(id("tim"), profile("core", false), true);
+    roster.insert(id("tony"), profile("web", false), false);
+    roster.insert(id("xavier"), profile("web", true), false);
+    roster
+}
+
+fn reached(message: &serde_json::Value) -> Vec<String> {
+    let message = Envelope::parse(message.to_string().as_bytes()).unwrap();
+    let roster = roster();
+    let recipients = roster.recipients(&message).unwrap();
+    assert_eq!(recipients.unknown, []);
+    recipients.known.into_iter().map(|key| roster.id(key).unwrap().to_string()).collect()
+}
+
+#[test]
+fn each_scope_reaches_its_agents_but_not_the_sender() {
+    let mut message = serde_json::to_value(Kind::Broadcast.example_message()).unwrap();
+    for (scope, agents) in [
+        ("squad", vec!["tim"]),
+        ("org", vec!["tim", "tony", "xavier"]),
+        ("c-suite", vec!["xavier"]),
+    ] {
+        message["payload"]["scope"] = scope.into();
+        assert_eq!(reached(&message), agents, "{scope}");
+    }
+    message["to"] = serde_json::json!({ "agentId": "tony" });
+    assert_eq!(reached(&message), ["tony", "xavier"]);
+    message["to"] = serde_json::json!({ "agentId": "roman" });
+    assert_eq!(reached(&message), ["xavier"], "the sender is never among them");
+}
+
+#[test]
+fn a_closed_roster_admits_the_listed_and_a_full_one_nobody_new() {
+    let mut roster = roster();
+    assert!(roster.admits(&id("tony")) && roster.admits(&id("new")));
+    roster.insert(id("fifth"), Profile::default(), false);
+    assert!(roster.admits(&id("tony")) && !roster.admits(&id("new")));
+    roster.open = false;
+    assert!(roster.admits(&id("tim")) && !roster.admits(&id("tony")));
+}
+
+#[test]
+fn knowledge_reaches_whom_it_names_or_the_squad() {
+    let mut message = serde_json::to_value(Kind::KnowledgeShare.example_message()).unwrap();
+    message["payload"]["relevantTo"] = serde_json::json!(["tony", "tim", "roman", "tim"]);
+    assert_eq!(reached(&message), ["tim", "tony"]);
+    message["payload"]["relevantTo"] = serde_json::json!([]);
+    assert_eq!(reached(&message), ["tim"]);
+}
+
+fn parse(message: &serde_json::Value) -> Envelope {
+    Envelope::parse(message.to_string().as_bytes()).unwrap()
+}
+
+#[test]
+fn the_only_recipient_must_be_known_and_a_near_name_is_told_to_who_may_hear_it() {
+    let mut message = serde_json::to_value(Kind::TaskRequest.example_message()).unwrap();
+    message["to"]["agentId"] = "tonny".into();
+    let roster = roster();
+    let mut refused = roster.recipients(&parse(&message)).unwrap_err();
+    assert_eq!(refused.to_string(), "there is no agent `tonny`");
+    refused.near = roster.nearest(&refused.agent, |_| true);
+    assert_eq!(refused.to_string(), "there is no agent `tonny`; did you mean `tony`?");
+    let tony = roster.key(&id("tony")).unwrap();
+    assert_eq!(roster.nearest(&id("tonny"), |key| key != tony), None);
+}
+
+#[test]
+fn in_a_fan_out_unknown_names_are_set_aside() {
+    let roster = roster();
+    let mut message = serde_json::to_value(Kind::KnowledgeShare.example_message()).unwrap();
+    message["payload"]["relevantTo"] = serde_json::json!(["zoe", "tony", "abe", "zoe", "tim"]);
+    message["to"] = serde_json::json!({ "agentId": "mia" });
+    let found = roster.recipients(&parse(&message)).unwrap();
+    assert_eq!(found.known, [AgentKey(1), AgentKey(2)]);
+    assert_eq!(found.unknown, [id("zoe"), id("abe"), id("mia")]);
+    message["payload"]["relevantTo"] = serde_json::json!(["zoe"]);
+    message["to"] = serde_json::json!({ "agentId": "zoe" });
+    let found = roster.recipients(&parse(&message)).unwrap();
+    assert_eq!(found, Recipients { known: vec![], unknown: vec![id("zoe")] });
+}
+
+#[test]
+fn an_update_moves_an_agent_between_scopes_and_keeps_its_place() {
+    let mut roster = roster();
+    let (roman, tim) = (id("roman"), id("tim"));
+    let key = roster.key(&tim).unwrap();
+    let web = Profile { squad: Some("web".into()), c_suite: true, ..Profile::default() };
+    assert_eq!(roster.update(tim.clone(), web.clone()), Ok(key));
+    assert_eq!(roster.profile(key), Some(&web));
+    assert_eq!(roster.in_scope(&roman, Scope::Squad), []);
+    assert_eq!(roster.in_scope(&id("xavier"), Scope::Squad), [key, AgentKey(2)]);
+    assert_eq!(roster.in_scope(&roman, Scope::CSuite), [key, AgentKey(3)]);
+    roster.open = false;
+    assert!(roster.admits(&tim), "it is still listed");
+    assert_eq!(roster.update(tim, Profile::default()), Ok(key));
+    assert_eq!(roster.in_scope(&roman, Scope::CSuite), [AgentKey(3)]);
+    assert_eq!(roster.in_scope(&id("nobody"), Scope::Squad), [key]);
+}
+
+#[test]
+fn an_update_adds_who_is_new_until_the_roster_is_full() {
+    let mut roster = roster();
+    let mia = roster.update(id("mia"), Profile::default()).unwrap();
+    assert_eq!((mia, roster.key(&id("mia"))), (AgentKey(4), Some(mia)));
+    roster.open = false;
+    assert!(!roster.admits(&id("mia")), "only the configuration lists");
+    let full = roster.update(id("zoe"), Profile::default()).unwrap_err();
+    assert_eq!(full, CannotUpdate::Full { agent: id("zoe"), capacity: 5 });
+    assert!(matches!(
+        roster.update(id("human"), Profile::default()),
+        Err(CannotUpdate::Reserved(_))
+    ));
+    let blank = Profile { role: Some(String::new()), ..Profile::default() };
+    let refused = roster.update(id("mia"), blank).unwrap_err();
+    assert!(refused.to_string().contains("`role` is blank"), "{refused}");
+}
+
+#[test]
+fn scopes_are_the_same_whether_looked_up_or_counted_out() {
+    const SQUADS: [Option<&str>; 3] = [None, Some("core"), Some("web")];
+    let mut roster = Roster::new(true, 1_000);
+    for step in 0..2_000usize {
+        let agent = id(&format!("a{}", step * 7919 % 60));
+        let squad = SQUADS[step * 31 % 97 % 3].map(str::to_owned);
+        let c_suite = step * 13 % 5 == 0;
+        roster.update(agent, Profile { squad, c_suite, ..Profile::default() }).unwrap();
+    }
+    for (sender, from, own) in roster.iter() {
+        let counted = |reached: &dyn Fn(&Profile) -> bool| -> Vec<AgentKey> {
+            let others = roster.iter().filter(|(key, _, p)| *key != sender && reached(p));
+            others.map(|(key, _, _)| key).collect()
+        };
+        let squad = counted(&|other| other.squad == own.squad);
+        assert_eq!(roster.in_scope(from, Scope::Squad), squad);
+        assert_eq!(roster.in_scope(from, Scope::CSuite), counted(&|other| other.c_suite));
+        assert_eq!(roster.in_scope(from, Scope::Org), counted(&|_| true));
+    }
+}
+
+#[test]
+fn names_of_the_bus_and_of_people_are_reserved() {
+    assert!(Roster::is_reserved(&id("system")) && Roster::is_reserved(&id("Human")));
+    assert!(!Roster::is_reserved(&id("systems")));
+}
