@@ -9,9 +9,11 @@
 //!                 ─▶ seen         was it accepted before
 //!                 ─▶ rate_limit   may the sender say so much
 //!                 ─▶ (the floor)  is there room in the recipient's inbox
+//! breaker                         is it part of a storm
 //! inbox ─▶ priority_queue         what is handled next, retried, given up
 //! ```
 
+mod breaker;
 mod clock;
 mod inbox;
 mod pipeline;
@@ -21,6 +23,10 @@ mod roster;
 mod seen;
 mod slots;
 
+pub use breaker::{
+    BadCircuitKey, Breaker, BreakerSettings, Circuit, CircuitKey, CircuitState, Gate, Passage,
+    Progress, To, TripReason,
+};
 pub use clock::Now;
 pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
