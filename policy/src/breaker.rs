@@ -262,7 +262,9 @@ impl Breaker {
                 now,
             ));
         }
-        if look_at_pair && let Some(found) = self.pairs.finding(passage, &self.settings, now) {
+        let opens = || self.conversations.opens(passage, &self.settings, now);
+        if look_at_pair && let Some(found) = self.pairs.finding(passage, opens, &self.settings, now)
+        {
             return Gate::Trips(self.opened(passage.pair(), found, now));
         }
         Gate::Pass
@@ -272,6 +274,7 @@ impl Breaker {
     ///
     /// A message that would close two closes its conversation's, and the next the other.
     pub fn accept(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
+        let closed = self.try_circuits(passage, now);
         if self.settings.enabled {
             if passage.progress == Progress::Ends {
                 self.conversations.forget(&passage.correlation);
@@ -282,13 +285,7 @@ impl Breaker {
                 self.pairs.take(passage, &self.settings, now);
             }
         }
-        if self.circuits.is_empty() {
-            return None;
-        }
-        let keys = [CircuitKey::Correlation(passage.correlation), passage.pair()];
-        let closed = keys.into_iter().find(|key| self.closes(key, passage.progress, now))?;
-        self.close(&closed, now);
-        Some(closed)
+        closed
     }
 
     /// Opens a circuit: one that [`Gate::Trips`] brought, or one kept across a restart.
@@ -374,6 +371,16 @@ impl Breaker {
             }
             _ => Standing::LetsThrough,
         }
+    }
+
+    fn try_circuits(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
+        if self.circuits.is_empty() {
+            return None;
+        }
+        let keys = [CircuitKey::Correlation(passage.correlation), passage.pair()];
+        let closed = keys.into_iter().find(|key| self.closes(key, passage.progress, now))?;
+        self.close(&closed, now);
+        Some(closed)
     }
 
     /// Whether an admitted message closes this circuit; if it does not, it was a probe.

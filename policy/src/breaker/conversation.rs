@@ -54,6 +54,18 @@ impl Conversations {
         if known.is_idle(settings.window, now) { None } else { known.finding(passage, settings) }
     }
 
+    /// Whether the sender has heard nothing yet in this message's conversation.
+    pub(super) fn opens(
+        &self,
+        passage: &Passage<'_>,
+        settings: &BreakerSettings,
+        now: Now,
+    ) -> bool {
+        let known = self.recent.peek(&passage.correlation);
+        let known = known.filter(|known| !known.is_idle(settings.window, now));
+        known.is_none_or(|known| known.heard_at(passage.from) == 0)
+    }
+
     /// Counts an admitted message; says whether it was free.
     pub(super) fn take(
         &mut self,
@@ -201,10 +213,13 @@ impl Conversation {
 
     /// Whether `from` has heard anything since it last sent.
     fn is_turn(&self, from: &AgentId) -> bool {
-        let (heard, sent) =
-            self.people.get(from).map_or((0, 0), |person| (person.heard_at, person.sent_at));
-        let shout = self.everyone.as_ref().filter(|shout| shout.by != *from);
-        heard.max(shout.map_or(0, |shout| shout.at)) > sent
+        self.heard_at(from) > self.people.get(from).map_or(0, |person| person.sent_at)
+    }
+
+    fn heard_at(&self, agent: &AgentId) -> u64 {
+        let shout = self.everyone.as_ref().filter(|shout| shout.by != *agent);
+        let own = self.people.get(agent).map_or(0, |person| person.heard_at);
+        own.max(shout.map_or(0, |shout| shout.at))
     }
 
     fn is_free(&self, passage: &Passage<'_>) -> bool {

@@ -55,9 +55,13 @@ impl Pairs {
     }
 
     /// What is wrong with this message, if anything is.
+    ///
+    /// Only a message that `opens` a conversation can close a loop here: within one, its own
+    /// path tells better what is a loop and what is a habit of speech.
     pub(super) fn finding(
         &self,
         passage: &Passage<'_>,
+        opens: impl FnOnce() -> bool,
         settings: &BreakerSettings,
         now: Now,
     ) -> Option<Finding> {
@@ -68,8 +72,9 @@ impl Pairs {
         let (from, to) = (passage.from, passage.to.one());
         if sent.count >= settings.rounds()
             && let Some(heard) = self.heard_by(from, settings, now)
-            && heard.at > sent.latest
+            && heard.at >= sent.latest
             && heard.path_leads(passage) >= settings.rounds().saturating_sub(1).max(1)
+            && opens()
         {
             let way = heard.path.describe(from, to);
             let times = sent.count + 1;
@@ -133,8 +138,6 @@ impl Pairs {
     pub(super) fn ended(&mut self, one: &AgentId, other: &AgentId) {
         self.tick += 1;
         self.ended.insert(unordered(one, other), self.tick);
-        self.heard.remove(one);
-        self.heard.remove(other);
     }
 
     pub(super) fn forget(&mut self, from: &AgentId, to: Option<&AgentId>, content: u64) {
