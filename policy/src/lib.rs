@@ -9,10 +9,12 @@
 //!                 ─▶ seen         was it accepted before
 //!                 ─▶ rate_limit   may the sender say so much
 //!                 ─▶ (the floor)  is there room in the recipient's inbox
+//! breaker                         is it part of a storm
 //! inbox ─▶ priority_queue         what is handled next, retried, given up
 //! ```
 
 mod access;
+mod breaker;
 mod clock;
 mod inbox;
 mod ledger;
@@ -27,6 +29,10 @@ pub use access::{
     AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Rule,
     Selector,
 };
+pub use breaker::{
+    BadCircuitKey, Breaker, BreakerSettings, Circuit, CircuitKey, CircuitState, Gate, Passage,
+    Progress, To, TripReason,
+};
 pub use clock::Now;
 pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
 pub use ledger::{
@@ -38,16 +44,4 @@ pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
 pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
 pub use seen::{Seen, SeenBefore, SeenIds, fingerprint};
-
-/// What a message does to the tasks of its conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// Nothing.
-    None,
-    /// A task changed its state without ending.
-    Moves,
-    /// A task ended, or a review got its verdict.
-    Ends,
-}
-
 pub use slots::{InboxFull, Slots};

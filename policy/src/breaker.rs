@@ -1,0 +1,438 @@
+//! The circuit breaker: stops storms between agents that limits of one sender cannot see.
+//!
+//! ```text
+//!              a loop, too deep, too long, repeated
+//!   closed ───────────────────────────────────────────▶ open ◀── by hand
+//!     ▲                                             ▲    │ the cooldown is over
+//!     │ a message that makes progress               │    ▼
+//!     └───────────────────────────────────────── half-open
+//!                                    one probe too many: twice the cooldown
+//! ```
+//!
+//! A circuit is one conversation, or one thing that one agent says to another; no circuit ever
+//! affects a message of another. A message that ends a task passes even an open one, unless it
+//! was opened by hand: honest work may end while the talk about it is stopped.
+//!
+//! [`Breaker::check`] changes nothing, so that a message which is refused for another reason
+//! was never counted; [`Breaker::accept`] counts one that was admitted.
+
+mod circuit;
+mod conversation;
+mod pairs;
+mod path;
+mod recent;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
+use chrono::TimeDelta;
+
+use crate::Now;
+pub use circuit::{BadCircuitKey, Circuit, CircuitKey, CircuitState, TripReason};
+use conversation::Conversations;
+use pairs::Pairs;
+use recent::Recent;
+
+/// What the task ledger says a message does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Progress {
+    /// Nothing.
+    None,
+    /// A task changed state without ending: accepted, in progress, blocked.
+    Moves,
+    /// A task ended (completed, failed, declined) or a review got its verdict.
+    Ends,
+}
+
+/// Whom a message goes to, as far as loops depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum To<'a> {
+    /// One agent.
+    One(&'a AgentId),
+    /// A fan-out to so many.
+    Many(usize),
+}
+
+impl<'a> To<'a> {
+    const fn one(self) -> Option<&'a AgentId> {
+        match self {
+            Self::One(agent) => Some(agent),
+            Self::Many(_) => None,
+        }
+    }
+}
+
+/// A message, as far as the breaker looks at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Passage<'a> {
+    /// The sender.
+    pub from: &'a AgentId,
+    /// Whom it goes to.
+    pub to: To<'a>,
+    /// Its conversation.
+    pub correlation: CorrelationId,
+    /// What it is.
+    pub kind: Kind,
+    /// The hash of its kind and payload, without ids.
+    pub content: u64,
+    /// The task it is about.
+    pub task: Option<TaskId>,
+    /// What it does to that task.
+    pub progress: Progress,
+}
+
+impl Passage<'_> {
+    fn pair(&self) -> CircuitKey {
+        let (from, to) = (self.from.clone(), self.to.one().cloned());
+        CircuitKey::Pair { from, to, content: self.content }
+    }
+}
+
+/// When a circuit opens and for how long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// Whether anything is found at all; circuits opened by hand hold regardless.
+    pub enabled: bool,
+    /// How often a loop may go round.
+    pub rounds: u32,
+    /// How deep work may be handed on from agent to agent.
+    pub max_hops: u32,
+    /// Turns a conversation may take without ending a task, besides three for each participant.
+    pub max_turns: u32,
+    /// How often one agent may say the same to another within the window.
+    pub repeats: u32,
+    /// What comes sooner after the last that counted is not another repeat.
+    pub repeat_gap: Duration,
+    /// Conversations that are idle for so long start afresh, as do counts that are so old.
+    pub window: Duration,
+    /// How long a circuit stays open the first time; each further time twice as long.
+    pub cooldown: Duration,
+    /// No circuit stays open longer, unless it was opened by hand.
+    pub longest_cooldown: Duration,
+    /// How many messages a half-open circuit lets through.
+    pub probes: u32,
+    /// How many conversations are remembered at most.
+    pub max_correlations: usize,
+    /// How many things said from one agent to another are remembered at most.
+    pub max_pairs: usize,
+    /// How many circuits are kept at most.
+    pub max_circuits: usize,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            rounds: 3,
+            max_hops: 32,
+            max_turns: 200,
+            repeats: 20,
+            repeat_gap: Duration::from_secs(5),
+            window: Duration::from_secs(3_600),
+            cooldown: Duration::from_secs(30),
+            longest_cooldown: Duration::from_secs(3_600),
+            probes: 3,
+            max_correlations: 100_000,
+            max_pairs: 100_000,
+            max_circuits: 10_000,
+        }
+    }
+}
+
+impl BreakerSettings {
+    fn rounds(&self) -> u32 {
+        self.rounds.max(1)
+    }
+
+    fn max_hops(&self) -> u32 {
+        self.max_hops.max(1)
+    }
+
+    /// Long enough to hold every round of a ring that is not too deep, and one hop more.
+    fn longest_path(&self) -> usize {
+        const LONGEST: u32 = 1_024;
+        self.rounds().saturating_mul(self.max_hops()).min(LONGEST) as usize + 1
+    }
+
+    fn cooldown(&self, trips: u32) -> Duration {
+        let factor = 2u32.saturating_pow(trips.saturating_sub(1));
+        self.cooldown.saturating_mul(factor).min(self.longest_cooldown)
+    }
+}
+
+/// Whether a message may pass.
+#[derive(Debug)]
+pub enum Gate<'a> {
+    /// It may.
+    Pass,
+    /// An open circuit refuses it.
+    Refused(&'a Circuit),
+    /// This very message is one too many: it is refused, and this circuit is to be opened.
+    Trips(Circuit),
+}
+
+/// Something wrong, before it is a circuit.
+struct Finding {
+    reason: TripReason,
+    evidence: String,
+    participants: Vec<AgentId>,
+}
+
+impl Finding {
+    fn new<'a>(
+        reason: TripReason,
+        evidence: String,
+        agents: impl IntoIterator<Item = &'a AgentId>,
+    ) -> Self {
+        Self { reason, evidence, participants: circuit::participants(agents) }
+    }
+}
+
+/// A circuit that is not closed.
+struct Held {
+    circuit: Circuit,
+    /// Messages let through since it became half-open.
+    probed: u32,
+}
+
+/// How often a circuit had tripped when progress closed it, and when that was.
+struct Past {
+    trips: u32,
+    closed: Duration,
+}
+
+/// What a circuit means for one message.
+enum Standing<'a> {
+    Closed,
+    Refuses(&'a Circuit),
+    /// It passes, and what its circuit counts is not looked at meanwhile.
+    LetsThrough,
+    Fails(Circuit),
+}
+
+/// Every circuit, and what is counted to open them.
+pub struct Breaker {
+    settings: BreakerSettings,
+    conversations: Conversations,
+    pairs: Pairs,
+    circuits: HashMap<CircuitKey, Held>,
+    past: Recent<CircuitKey, Past>,
+}
+
+impl Breaker {
+    /// Every circuit closed.
+    #[must_use]
+    pub fn new(settings: BreakerSettings) -> Self {
+        Self {
+            conversations: Conversations::new(settings.max_correlations),
+            pairs: Pairs::new(settings.max_pairs),
+            circuits: HashMap::new(),
+            past: Recent::new(settings.max_circuits),
+            settings,
+        }
+    }
+
+    /// Whether a message may pass; changes nothing.
+    #[must_use]
+    pub fn check(&self, passage: &Passage<'_>, now: Now) -> Gate<'_> {
+        let (mut look_at_talk, mut look_at_pair) = (true, true);
+        if !self.circuits.is_empty() {
+            let talk = (CircuitKey::Correlation(passage.correlation), &mut look_at_talk);
+            for (key, look) in [talk, (passage.pair(), &mut look_at_pair)] {
+                match self.standing(&key, passage, now) {
+                    Standing::Closed => {}
+                    Standing::Refuses(circuit) => return Gate::Refused(circuit),
+                    Standing::Fails(circuit) => return Gate::Trips(circuit),
+                    Standing::LetsThrough => *look = false,
+                }
+            }
+        }
+        if !self.settings.enabled || passage.progress == Progress::Ends {
+            return Gate::Pass;
+        }
+        if look_at_talk
+            && let Some(found) = self.conversations.finding(passage, &self.settings, now)
+        {
+            return Gate::Trips(self.opened(
+                CircuitKey::Correlation(passage.correlation),
+                found,
+                now,
+            ));
+        }
+        let opens = || self.conversations.opens(passage, &self.settings, now);
+        if look_at_pair && let Some(found) = self.pairs.finding(passage, opens, &self.settings, now)
+        {
+            return Gate::Trips(self.opened(passage.pair(), found, now));
+        }
+        Gate::Pass
+    }
+
+    /// Counts a message that was admitted; names the half-open circuit that it closed.
+    ///
+    /// A message that would close two closes its conversation's, and the next the other.
+    pub fn accept(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
+        let closed = self.try_circuits(passage, now);
+        if self.settings.enabled {
+            if passage.progress == Progress::Ends {
+                self.conversations.forget(&passage.correlation);
+                if let To::One(to) = passage.to {
+                    self.pairs.ended(passage.from, to);
+                }
+            } else if !self.conversations.take(passage, &self.settings, now) {
+                self.pairs.take(passage, &self.settings, now);
+            }
+        }
+        closed
+    }
+
+    /// Opens a circuit: one that [`Gate::Trips`] brought, or one kept across a restart.
+    ///
+    /// What was counted for it is forgotten: when it is half-open, only progress counts.
+    pub fn open(&mut self, circuit: Circuit) {
+        self.forget(&circuit.key);
+        self.circuits.insert(circuit.key.clone(), Held { circuit, probed: 0 });
+        while self.circuits.len() > self.settings.max_circuits.max(1) {
+            // Whichever waits least goes first, so one that is half-open before one that is
+            // open, and one opened by hand last.
+            let order = |held: &Held| (held.circuit.until.is_none(), held.circuit.until);
+            let first = self.circuits.iter().min_by_key(|(_, held)| order(held));
+            let Some(key) = first.map(|(key, _)| key.clone()) else { break };
+            self.circuits.remove(&key);
+        }
+    }
+
+    /// Opens a circuit by hand; it stays open until [`Breaker::reset`].
+    ///
+    /// Without `participants`, those known of are named.
+    pub fn trip(
+        &mut self,
+        key: CircuitKey,
+        reason: String,
+        participants: impl IntoIterator<Item = AgentId>,
+        now: Now,
+    ) -> Circuit {
+        let mut named: Vec<AgentId> = participants.into_iter().collect();
+        if named.is_empty() {
+            named = match &key {
+                CircuitKey::Correlation(id) => self.conversations.people_of(id).cloned().collect(),
+                CircuitKey::Pair { from, to, .. } => {
+                    [from].into_iter().chain(to).cloned().collect()
+                }
+            };
+        }
+        let trips_now = self.circuits.get(&key).map(|held| held.circuit.trips);
+        let finding = Finding::new(TripReason::Manual, reason, &named);
+        let mut circuit = self.opened(key, finding, now);
+        circuit.trips = trips_now.map_or(circuit.trips, |trips| trips.saturating_add(1));
+        self.open(circuit.clone());
+        circuit
+    }
+
+    /// Closes a circuit by hand and forgets everything counted for it, how often it tripped too.
+    pub fn reset(&mut self, key: &CircuitKey) -> Option<Circuit> {
+        self.forget(key);
+        self.past.remove(key);
+        self.circuits.remove(key).map(|held| held.circuit)
+    }
+
+    /// Every circuit that is not closed, in no particular order.
+    pub fn circuits(&self) -> impl Iterator<Item = &Circuit> {
+        self.circuits.values().map(|held| &held.circuit)
+    }
+
+    /// One circuit, if it is not closed.
+    #[must_use]
+    pub fn get(&self, key: &CircuitKey) -> Option<&Circuit> {
+        self.circuits.get(key).map(|held| &held.circuit)
+    }
+
+    /// How many conversations and how many pairs are remembered.
+    #[must_use]
+    pub fn tracked(&self) -> (usize, usize) {
+        (self.conversations.len(), self.pairs.len())
+    }
+
+    fn standing(&self, key: &CircuitKey, passage: &Passage<'_>, now: Now) -> Standing<'_> {
+        let Some(held) = self.circuits.get(key) else { return Standing::Closed };
+        let circuit = &held.circuit;
+        if circuit.reason == TripReason::Manual {
+            return Standing::Refuses(circuit);
+        }
+        if !self.settings.enabled || circuit.lapsed(self.settings.window, now) {
+            return Standing::Closed;
+        }
+        match (circuit.state(now), passage.progress) {
+            (CircuitState::Open, Progress::None | Progress::Moves) => Standing::Refuses(circuit),
+            (CircuitState::HalfOpen, Progress::None) if held.probed >= self.settings.probes => {
+                Standing::Fails(self.again(circuit, now))
+            }
+            _ => Standing::LetsThrough,
+        }
+    }
+
+    fn try_circuits(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
+        if self.circuits.is_empty() {
+            return None;
+        }
+        let keys = [CircuitKey::Correlation(passage.correlation), passage.pair()];
+        let closed = keys.into_iter().find(|key| self.closes(key, passage.progress, now))?;
+        self.close(&closed, now);
+        Some(closed)
+    }
+
+    /// Whether an admitted message closes this circuit; if it does not, it was a probe.
+    fn closes(&mut self, key: &CircuitKey, progress: Progress, now: Now) -> bool {
+        let Some(held) = self.circuits.get_mut(key) else { return false };
+        let manual = held.circuit.reason == TripReason::Manual;
+        if manual || held.circuit.state(now) == CircuitState::Open {
+            return false;
+        }
+        held.probed = held.probed.saturating_add(1);
+        progress != Progress::None || held.circuit.lapsed(self.settings.window, now)
+    }
+
+    fn close(&mut self, key: &CircuitKey, now: Now) {
+        self.forget(key);
+        let Some(held) = self.circuits.remove(key) else { return };
+        if !held.circuit.lapsed(self.settings.window, now) {
+            let past = Past { trips: held.circuit.trips, closed: now.uptime };
+            self.past.insert(key.clone(), past);
+        }
+    }
+
+    /// Forgets what is counted for a circuit.
+    fn forget(&mut self, key: &CircuitKey) {
+        match key {
+            CircuitKey::Correlation(id) => self.conversations.forget(id),
+            CircuitKey::Pair { from, to, content } => {
+                self.pairs.forget(from, to.as_ref(), *content);
+            }
+        }
+    }
+
+    fn opened(&self, key: CircuitKey, found: Finding, now: Now) -> Circuit {
+        let past = self.past.peek(&key);
+        let past = past
+            .filter(|past| now.uptime.saturating_sub(past.closed) < self.settings.window)
+            .map_or(0, |past| past.trips);
+        let trips = past.saturating_add(1);
+        let Finding { reason, evidence, participants } = found;
+        let until = (reason != TripReason::Manual).then(|| self.until(trips, now));
+        Circuit { key, reason, evidence, participants, since: now.utc, until, trips }
+    }
+
+    /// The same circuit, open once more.
+    fn again(&self, circuit: &Circuit, now: Now) -> Circuit {
+        let trips = circuit.trips.saturating_add(1);
+        Circuit { since: now.utc, until: Some(self.until(trips, now)), trips, ..circuit.clone() }
+    }
+
+    fn until(&self, trips: u32, now: Now) -> chrono::DateTime<chrono::Utc> {
+        let cooldown = TimeDelta::from_std(self.settings.cooldown(trips));
+        let until = cooldown.ok().and_then(|cooldown| now.utc.checked_add_signed(cooldown));
+        until.unwrap_or(chrono::DateTime::<chrono::Utc>::MAX_UTC)
+    }
+}

@@ -1,0 +1,434 @@
+//! Each rule and each change of state, on a clock that stands where a test puts it.
+
+use super::*;
+use Progress::{Ends, Moves};
+use chrono::DateTime;
+
+fn at(secs: u64) -> Now {
+    let utc = DateTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + secs);
+    Now { utc, uptime: Duration::from_secs(secs) }
+}
+
+fn id(name: &str) -> AgentId {
+    name.parse().unwrap()
+}
+
+fn correlation(n: u64) -> CorrelationId {
+    format!("0192a4c8-7e1a-7000-8000-{n:012x}").parse().unwrap()
+}
+
+fn task(n: u64) -> TaskId {
+    format!("0192a4c8-7e1a-7000-9000-{n:012x}").parse().unwrap()
+}
+
+/// A breaker and the moment it stands at; every message says something new.
+struct Bench {
+    breaker: Breaker,
+    now: u64,
+    said: u64,
+    talk: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(BreakerSettings::default())
+    }
+
+    fn with(settings: BreakerSettings) -> Self {
+        Self { breaker: Breaker::new(settings), now: 0, said: 0, talk: 1 }
+    }
+
+    /// Sends if it may, and opens what trips; `None` when it passed.
+    fn send(&mut self, message: &Passage<'_>) -> Option<Circuit> {
+        let refused = match self.breaker.check(message, at(self.now)) {
+            Gate::Pass => None,
+            Gate::Refused(circuit) => Some((circuit.clone(), false)),
+            Gate::Trips(circuit) => Some((circuit, true)),
+        };
+        let Some((circuit, trips)) = refused else {
+            self.breaker.accept(message, at(self.now));
+            return None;
+        };
+        if trips {
+            self.breaker.open(circuit.clone());
+        }
+        Some(circuit)
+    }
+
+    fn say(&mut self, from: &str, to: &str, kind: Kind, what: Progress, n: u64) -> Option<Circuit> {
+        self.said += 1;
+        let (from, to) = (id(from), id(to));
+        let to = if to.as_str() == "everyone" { To::Many(5) } else { To::One(&to) };
+        let (content, task) = (self.said, Some(task(n)));
+        let correlation = correlation(self.talk);
+        self.send(&Passage { from: &from, to, correlation, kind, content, task, progress: what })
+    }
+
+    fn chat(&mut self, from: &str, to: &str) -> Option<Circuit> {
+        self.say(from, to, Kind::StatusUpdate, Progress::None, 0)
+    }
+
+    fn again(&mut self, from: &str, to: &str, content: u64) -> Option<Circuit> {
+        self.talk += 1;
+        self.said = content - 1;
+        self.chat(from, to)
+    }
+
+    /// Loops until it is cut.
+    fn cut(&mut self) -> Circuit {
+        (0..7)
+            .find_map(|i| if i % 2 == 0 { self.chat("a", "b") } else { self.chat("b", "a") })
+            .expect("a loop is cut")
+    }
+}
+
+#[test]
+fn ping_pong_is_cut_after_three_rounds_with_evidence() {
+    let mut bench = Bench::new();
+    for _ in 0..3 {
+        assert!(bench.chat("roman", "tim").is_none() && bench.chat("tim", "roman").is_none());
+    }
+    let circuit = bench.chat("roman", "tim").unwrap();
+    assert_eq!(circuit.reason, TripReason::Loop);
+    assert_eq!(
+        circuit.evidence,
+        "roman → tim → roman → tim → roman → tim → roman → tim: 7 messages without progress"
+    );
+    assert_eq!(circuit.participants, [id("roman"), id("tim")]);
+    assert_eq!(circuit.until, Some(at(30).utc));
+    bench.talk = 2;
+    assert!(bench.chat("roman", "tim").is_none(), "another conversation");
+}
+
+#[test]
+fn a_flood_without_an_answer_is_no_loop_and_neither_are_reports() {
+    let mut bench = Bench::new();
+    bench.chat("a", "b");
+    for _ in 0..1_000 {
+        assert!(bench.chat("b", "a").is_none());
+    }
+}
+
+#[test]
+fn a_boss_may_talk_to_many_in_turn() {
+    let mut bench = Bench::new();
+    for i in 0..40 {
+        let worker = format!("w{i}");
+        assert!(bench.chat("boss", &worker).is_none(), "{worker}");
+        assert!(bench.chat(&worker, "boss").is_none(), "{worker}");
+    }
+}
+
+#[test]
+fn a_boss_whose_tasks_are_taken_up_may_hand_out_more() {
+    let mut bench = Bench::new();
+    for n in 0..20 {
+        assert!(bench.say("boss", "w", Kind::TaskRequest, Progress::None, n).is_none());
+        assert!(bench.say("w", "boss", Kind::TaskResponse, Moves, n).is_none());
+        assert!(bench.chat("w", "boss").is_none(), "{n}");
+    }
+}
+
+#[test]
+fn requests_that_come_back_as_talk_are_a_loop() {
+    let mut bench = Bench::new();
+    for n in 0..3 {
+        assert!(bench.say("a", "b", Kind::TaskRequest, Progress::None, n).is_none());
+        assert!(bench.chat("b", "a").is_none());
+    }
+    assert!(bench.say("a", "b", Kind::TaskRequest, Progress::None, 3).is_some());
+}
+
+#[test]
+fn accepting_a_task_forgets_the_talk_about_it_but_not_where_it_came_from() {
+    let mut bench = Bench::new();
+    bench.say("boss", "w", Kind::TaskRequest, Progress::None, 1);
+    for _ in 0..2 {
+        assert!(bench.chat("w", "boss").is_none() && bench.chat("boss", "w").is_none());
+    }
+    assert!(bench.say("w", "boss", Kind::TaskResponse, Moves, 1).is_none());
+    for _ in 0..2 {
+        assert!(bench.chat("w", "boss").is_none() && bench.chat("boss", "w").is_none());
+    }
+    let (mut bench, names) = (Bench::new(), ["a", "b", "c"]);
+    let cut = (0..20u64).find_map(|n| {
+        let [from, to] = [names[n as usize % 3], names[(n as usize + 1) % 3]];
+        let refused = bench.say(from, to, Kind::TaskRequest, Progress::None, n);
+        bench.say(to, from, Kind::TaskResponse, Moves, n);
+        refused.map(|circuit| (n, circuit.reason))
+    });
+    assert_eq!(cut, Some((9, TripReason::Loop)));
+}
+
+#[test]
+fn only_five_moves_of_a_task_are_free() {
+    let mut bench = Bench::new();
+    let cut = (0..40)
+        .position(|i| {
+            let (from, to) = if i % 2 == 0 { ("a", "b") } else { ("b", "a") };
+            bench.say(from, to, Kind::StatusUpdate, Moves, 1).is_some()
+        })
+        .unwrap();
+    assert_eq!(cut, 5 + 6);
+}
+
+#[test]
+fn an_end_starts_the_conversation_afresh() {
+    let mut bench = Bench::new();
+    for n in 0..100 {
+        for (from, to) in [("a", "b"), ("b", "a"), ("a", "b")] {
+            assert!(bench.chat(from, to).is_none(), "{n}");
+        }
+        assert!(bench.say("b", "a", Kind::ReviewResponse, Ends, n).is_none());
+    }
+}
+
+#[test]
+fn handing_on_to_ever_new_agents_is_too_deep() {
+    let mut bench = Bench::new();
+    let hand_on = |bench: &mut Bench, i: u64| {
+        let (from, to) = (format!("a{i}"), format!("a{}", i + 1));
+        bench.say(&from, &to, Kind::TaskRequest, Progress::None, i)
+    };
+    for i in 0..32 {
+        assert!(hand_on(&mut bench, i).is_none(), "{i}");
+    }
+    let circuit = hand_on(&mut bench, 32).unwrap();
+    assert_eq!(circuit.reason, TripReason::TooDeep);
+    assert!(circuit.evidence.ends_with("handed on 33 times, 32 are allowed"));
+}
+
+#[test]
+fn a_conversation_that_ends_nothing_is_too_long() {
+    let mut bench = Bench::with(BreakerSettings { max_turns: 10, ..BreakerSettings::default() });
+    let mut turns = 0;
+    let circuit = (0..100).find_map(|i| {
+        let worker = format!("w{}", i % 15);
+        turns += 1;
+        bench.chat("boss", &worker).or_else(|| bench.chat(&worker, "boss"))
+    });
+    let circuit = circuit.unwrap();
+    assert_eq!(circuit.reason, TripReason::TooLong, "{circuit:?}");
+    assert!(turns > 20, "{turns}");
+}
+
+#[test]
+fn echoing_fan_outs_are_cut_and_repeated_announcements_are_not() {
+    let mut bench = Bench::new();
+    for _ in 0..100 {
+        assert!(bench.chat("a", "everyone").is_none());
+    }
+    let passed = (0..20).position(|i| bench.chat(["b", "c", "d"][i % 3], "everyone").is_some());
+    assert!(passed.unwrap() <= 9, "{passed:?}");
+}
+
+#[test]
+fn the_same_said_slowly_is_cut_and_a_burst_is_not() {
+    let mut bench = Bench::new();
+    for i in 0..100 {
+        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+    }
+    for i in 1..20 {
+        bench.now = i * 5;
+        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+    }
+    bench.now = 100;
+    let circuit = bench.again("a", "b", 7).unwrap();
+    assert_eq!(circuit.reason, TripReason::Repeated);
+    assert_eq!(circuit.evidence, "a → b: the same status_update 120 times in 2 min");
+    assert_eq!(circuit.key.to_string(), "pair:a:b:0000000000000007");
+    assert!(bench.again("a", "b", 8).is_none() && bench.again("a", "c", 7).is_none());
+}
+
+#[test]
+fn the_same_said_rarely_is_not_cut() {
+    let mut bench = Bench::new();
+    for i in 0..200 {
+        bench.now = i * 200;
+        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+    }
+}
+
+#[test]
+fn an_end_between_two_forgets_what_they_repeated() {
+    let mut bench = Bench::new();
+    for i in 0..200 {
+        bench.now = i * 10;
+        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+        if i % 10 == 9 {
+            assert!(bench.say("b", "a", Kind::TaskResponse, Ends, i).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_loop_over_new_conversations_is_cut_whatever_else_is_repeated() {
+    let mut bench = Bench::new();
+    for round in 0..3 {
+        for (from, to) in [("a", "b"), ("b", "c"), ("c", "a")] {
+            assert!(bench.again(from, to, 7).is_none(), "{round}: {from}");
+            assert!(bench.again("z", from, 9).is_none());
+            assert!(bench.again(from, "boss", 10).is_none());
+        }
+    }
+    let circuit = bench.again("a", "b", 7).unwrap();
+    assert_eq!(circuit.reason, TripReason::Loop);
+    assert_eq!(circuit.key.scope(), "pair");
+    assert_eq!(circuit.participants, [id("a"), id("b"), id("c")]);
+}
+
+#[test]
+fn an_idle_conversation_starts_afresh() {
+    let mut bench = Bench::new();
+    for i in 0..6 {
+        assert!(if i % 2 == 0 { bench.chat("a", "b") } else { bench.chat("b", "a") }.is_none());
+    }
+    bench.now = 3_600;
+    assert!(bench.chat("a", "b").is_none());
+}
+
+#[test]
+fn an_open_circuit_lets_only_ends_pass_and_they_do_not_close_it() {
+    let mut bench = Bench::new();
+    let key = bench.cut().key;
+    assert!(bench.chat("c", "d").is_some());
+    assert!(bench.say("b", "a", Kind::TaskResponse, Moves, 1).is_some());
+    assert!(bench.say("b", "a", Kind::TaskResponse, Ends, 1).is_none());
+    assert!(bench.breaker.get(&key).is_some() && bench.chat("a", "b").is_some());
+}
+
+#[test]
+fn each_failed_try_doubles_the_cooldown_up_to_the_longest() {
+    let mut bench = Bench::new();
+    let mut circuit = bench.cut();
+    for (trips, cooldown) in [
+        (1, 30),
+        (2, 60),
+        (3, 120),
+        (4, 240),
+        (5, 480),
+        (6, 960),
+        (7, 1_920),
+        (8, 3_600),
+        (9, 3_600),
+    ] {
+        assert_eq!(circuit.trips, trips);
+        assert_eq!(circuit.retry_after(at(bench.now)), Some(Duration::from_secs(cooldown)));
+        bench.now += cooldown;
+        for _ in 0..3 {
+            assert!(bench.chat("a", "b").is_none(), "a probe");
+        }
+        circuit = bench.chat("a", "b").unwrap();
+    }
+    assert_eq!(bench.breaker.circuits().count(), 1);
+}
+
+#[test]
+fn progress_closes_a_half_open_circuit_and_trips_are_remembered_for_a_window() {
+    for (progress, later, trips) in [(Moves, 0, 2), (Ends, 3_599, 2), (Ends, 3_600, 1)] {
+        let mut bench = Bench::new();
+        let key = bench.cut().key;
+        bench.now = 30;
+        assert!(bench.chat("a", "b").is_none());
+        let (from, to) = (id("b"), id("a"));
+        let (correlation, task) = (correlation(1), Some(task(1)));
+        let (to, kind) = (To::One(&to), Kind::TaskResponse);
+        let message = Passage { from: &from, to, correlation, kind, content: 0, task, progress };
+        assert!(matches!(bench.breaker.check(&message, at(30)), Gate::Pass));
+        assert_eq!(bench.breaker.accept(&message, at(30)), Some(key.clone()));
+        assert!(bench.breaker.get(&key).is_none());
+        bench.now += later;
+        assert_eq!(bench.cut().trips, trips, "{progress:?} {later}");
+    }
+}
+
+#[test]
+fn a_half_open_circuit_nobody_tries_for_a_window_is_forgotten() {
+    let mut bench = Bench::new();
+    let key = bench.cut().key;
+    bench.now = 30 + 3_600;
+    assert_eq!(bench.cut().trips, 1);
+    assert_eq!(bench.breaker.get(&key).map(|circuit| circuit.since), Some(at(3_630).utc));
+}
+
+#[test]
+fn by_hand_it_stays_open_even_for_ends_until_it_is_reset() {
+    for enabled in [true, false] {
+        let mut bench = Bench::with(BreakerSettings { enabled, ..BreakerSettings::default() });
+        let key = CircuitKey::Correlation(correlation(1));
+        let named = bench.breaker.trip(key.clone(), "enough".into(), [id("b"), id("a")], at(0));
+        assert_eq!((named.reason, named.until), (TripReason::Manual, None));
+        assert_eq!(named.participants, [id("a"), id("b")]);
+        bench.now = 1_000_000;
+        assert_eq!(bench.say("a", "b", Kind::TaskResponse, Ends, 1), Some(named.clone()));
+        assert_eq!(bench.breaker.reset(&key), Some(named));
+        assert!(bench.chat("a", "b").is_none() && bench.breaker.reset(&key).is_none());
+    }
+}
+
+#[test]
+fn a_reset_forgets_what_was_counted_and_how_often_it_tripped() {
+    let mut bench = Bench::new();
+    let key = bench.cut().key;
+    bench.breaker.reset(&key);
+    assert_eq!(bench.cut().trips, 1);
+    bench.now = 30;
+    for _ in 0..3 {
+        bench.chat("a", "b");
+    }
+    assert_eq!(bench.chat("a", "b").unwrap().trips, 2);
+    bench.breaker.reset(&key);
+    assert_eq!(bench.cut().trips, 1);
+}
+
+#[test]
+fn a_circuit_kept_across_a_restart_goes_on() {
+    let mut bench = Bench::new();
+    let circuit = bench.cut();
+    let json = serde_json::to_string(&circuit).unwrap();
+    let mut bench = Bench::new();
+    bench.breaker.open(serde_json::from_str(&json).unwrap());
+    assert_eq!(bench.chat("a", "b"), Some(circuit));
+    bench.now = 30;
+    for _ in 0..3 {
+        assert!(bench.chat("a", "b").is_none());
+    }
+    assert_eq!(bench.chat("a", "b").unwrap().trips, 2);
+}
+
+#[test]
+fn circuits_are_bounded_and_those_by_hand_stay_longest() {
+    let mut bench = Bench::with(BreakerSettings { max_circuits: 3, ..BreakerSettings::default() });
+    let by_hand = CircuitKey::Correlation(correlation(99));
+    bench.breaker.trip(by_hand.clone(), "enough".into(), [], at(0));
+    for talk in 1..10 {
+        (bench.talk, bench.now) = (talk, talk);
+        bench.cut();
+        assert!(bench.breaker.circuits().count() <= 3);
+    }
+    assert!(bench.breaker.get(&by_hand).is_some());
+    assert!(bench.breaker.get(&CircuitKey::Correlation(correlation(9))).is_some());
+    assert!(bench.breaker.get(&CircuitKey::Correlation(correlation(1))).is_none());
+}
+
+#[test]
+fn switched_off_it_finds_nothing() {
+    let mut bench = Bench::with(BreakerSettings { enabled: false, ..BreakerSettings::default() });
+    for _ in 0..100 {
+        assert!(bench.chat("a", "b").is_none() && bench.chat("b", "a").is_none());
+    }
+    assert_eq!(bench.breaker.tracked(), (0, 0));
+}
+
+#[test]
+fn agents_are_bounded_across_conversations() {
+    let mut bench =
+        Bench::with(BreakerSettings { max_correlations: 10, ..BreakerSettings::default() });
+    for talk in 0..10 {
+        bench.talk = talk;
+        for i in 0..30 {
+            bench.chat("boss", &format!("w{i}"));
+        }
+    }
+    assert!(bench.breaker.tracked().0 <= 3, "{:?}", bench.breaker.tracked());
+}

@@ -1,0 +1,167 @@
+//! Memory stays bounded, nothing panics, no circuit touches another; and what it all costs.
+
+use std::time::{Duration, Instant};
+
+use a2a_policy::{
+    Breaker, BreakerSettings, CircuitKey, CircuitState, Gate, Now, Progress, TripReason,
+};
+use a2a_protocol::Kind;
+use chrono::DateTime;
+use proptest::prelude::*;
+
+use crate::honest::Team;
+use crate::world::{Message, World, correlation, id};
+
+#[test]
+fn a_million_conversations_leave_memory_bounded() {
+    let settings = BreakerSettings::default();
+    let limits = (settings.max_correlations, settings.max_pairs);
+    let mut world = World::new();
+    let agents: Vec<_> = (0..1_000).map(|i| id(&format!("a{i}"))).collect();
+    for i in 0..1_000_000u64 {
+        let (from, to) = (&agents[i as usize % 1_000], &agents[(i / 7) as usize % 1_000]);
+        world.ms = i / 10;
+        world.send(&Message::new(from, to, i, Kind::StatusUpdate, i)).unwrap();
+    }
+    assert_eq!(world.breaker.tracked(), limits);
+}
+
+#[test]
+fn a_storm_is_stopped_tried_stopped_for_longer_and_resumes_with_progress() {
+    let mut world = World::new();
+    let (a, b) = (id("a"), id("b"));
+    let chat = |i: u64| {
+        let (from, to) = if i % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        Message::new(from, to, 1, Kind::StatusUpdate, i)
+    };
+    let first = (0..20).find_map(|i| world.send(&chat(i)).err()).unwrap();
+    assert_eq!((first.reason, first.trips), (TripReason::Loop, 1));
+    assert_eq!(first.retry_after(world.now()), Some(Duration::from_secs(30)));
+    world.ms += 30_000;
+    let second = (20..40).find_map(|i| world.send(&chat(i)).err()).unwrap();
+    assert_eq!(second.retry_after(world.now()), Some(Duration::from_secs(60)));
+
+    // A restart: the circuit goes on as it was kept, on a bus whose uptime begins again.
+    let mut restarted = World::new();
+    let kept = serde_json::to_string(world.breaker.get(&second.key).unwrap()).unwrap();
+    restarted.breaker.open(serde_json::from_str(&kept).unwrap());
+    restarted.ms = world.ms + 59_999;
+    assert!(restarted.send(&chat(0)).is_err());
+    restarted.ms += 1;
+    let circuit = restarted.breaker.get(&second.key).unwrap();
+    assert_eq!(circuit.state(restarted.now()), CircuitState::HalfOpen);
+    restarted.send(&chat(0)).unwrap();
+    restarted.send(&chat(1).about(1, Progress::Moves)).unwrap();
+    assert_eq!(restarted.breaker.circuits().count(), 0);
+    let third = (0..20).find_map(|i| restarted.send(&chat(i)).err()).unwrap();
+    assert_eq!(third.trips, 3);
+}
+
+/// Not a test of anything: prints what a message costs. Run it with `--release`.
+#[test]
+fn what_it_costs() {
+    let names = (0..200).map(|i| id(&format!("agent-{i}"))).collect();
+    let mut team = Team::new(3, names);
+    let scripts: Vec<_> = (0..20_000).map(|_| team.conversation()).collect();
+    let messages: Vec<Message> = crate::honest::interleave_in_batches(&mut team.dice, scripts, 500);
+    let mut world = World::new();
+    let mut checks = Duration::ZERO;
+    let begun = Instant::now();
+    for (i, message) in messages.iter().enumerate() {
+        world.ms = i as u64 * 500;
+        let (passage, now) = (message.passage(), world.now());
+        // Every 16th is timed by itself: reading the clock costs as much as a check.
+        let started = (i % 16 == 0).then(Instant::now);
+        assert!(!matches!(world.breaker.check(&passage, now), Gate::Refused(_)));
+        checks += started.map_or(Duration::ZERO, |started| started.elapsed());
+        world.breaker.accept(&passage, now);
+    }
+    let count = messages.len() as u32;
+    println!(
+        "{count} messages: check + accept {:?} each, check {:?}; {:?} tracked",
+        begun.elapsed() / count,
+        checks * 16 / count,
+        world.breaker.tracked(),
+    );
+}
+
+fn any_message() -> impl Strategy<Value = (Message, u64)> {
+    let progress = prop_oneof![4 => Just(Progress::None), 1 => Just(Progress::Moves), 1 => Just(Progress::Ends)];
+    let sides = (0..5u8, 0..6u8, 1..4u64, 0..Kind::ALL.len());
+    (sides, 0..3u64, 0..4u64, progress, 0..40_000u64).prop_map(
+        |((from, to, talk, kind), content, task, progress, gap)| {
+            let (from, other) = (id(&format!("a{from}")), id(&format!("a{to}")));
+            let mut message = Message::new(&from, &other, talk, Kind::ALL[kind], content);
+            message.task = (task > 0).then_some(task);
+            message.progress = progress;
+            (if to == 5 { message.to_all(3) } else { message }, gap)
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn whatever_comes_only_its_own_circuit_refuses(
+        messages in prop::collection::vec(any_message(), 1..200),
+        (rounds, max_hops, max_turns) in (0..4u32, 0..6u32, 0..20u32),
+        (repeats, probes, max_circuits) in (0..5u32, 0..4u32, 0..4usize),
+        (max_correlations, max_pairs) in (0..4usize, 0..4usize),
+        back in 0..200usize,
+    ) {
+        let settings = BreakerSettings {
+            rounds, max_hops, max_turns, repeats, probes, max_circuits, max_correlations, max_pairs,
+            ..BreakerSettings::default()
+        };
+        let mut breaker = Breaker::new(settings);
+        let (mut ms, mut utc) = (0, 1_000_000_000);
+        for (i, (message, gap)) in messages.iter().enumerate() {
+            ms += gap;
+            utc += gap;
+            if i == back {
+                // The time of day may jump back, by more than all that was.
+                utc = 0;
+            }
+            let utc = DateTime::UNIX_EPOCH + Duration::from_millis(utc);
+            let now = Now { utc, uptime: Duration::from_millis(ms) };
+            let passage = message.passage();
+            let own = |key: &CircuitKey| match key {
+                CircuitKey::Correlation(id) => *id == correlation(message.talk),
+                CircuitKey::Pair { from, to, content } => {
+                    (from, to, *content) == (&message.from, &message.to, message.content)
+                }
+            };
+            let trips = match breaker.check(&passage, now) {
+                Gate::Pass => None,
+                Gate::Refused(circuit) => {
+                    prop_assert!(own(&circuit.key));
+                    prop_assert_ne!(message.progress, Progress::Ends);
+                    continue;
+                }
+                Gate::Trips(circuit) => {
+                    prop_assert!(own(&circuit.key));
+                    Some(circuit)
+                }
+            };
+            match trips {
+                Some(circuit) => breaker.open(circuit),
+                None => drop(breaker.accept(&passage, now)),
+            }
+            prop_assert!(breaker.circuits().count() <= max_circuits.max(1));
+            prop_assert!(breaker.tracked().0 <= max_correlations.max(1));
+            prop_assert!(breaker.tracked().1 <= max_pairs.max(1));
+        }
+    }
+
+    #[test]
+    fn a_conversation_of_its_own_passes_whatever_circuits_are_open(
+        messages in prop::collection::vec(any_message(), 1..200),
+    ) {
+        let mut world = World::new();
+        for (i, (message, gap)) in messages.iter().enumerate() {
+            world.ms += gap;
+            let _ = world.send(message);
+            let own = Message { talk: 1_000 + i as u64, content: 1_000 + i as u64, ..message.clone() };
+            prop_assert!(world.send(&own).is_ok());
+        }
+    }
+}

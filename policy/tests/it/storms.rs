@@ -1,0 +1,191 @@
+//! Storms: rings of 2 to 10 agents in every style, each cut within three rounds of the ring,
+//! while honest work of the same agents goes on beside them.
+
+use std::collections::VecDeque;
+
+use a2a_policy::{Progress, TripReason};
+use a2a_protocol::{AgentId, Kind};
+
+use crate::honest::{Team, interleave};
+use crate::world::{Dice, Message, World, id};
+
+const ROUNDS: usize = 3;
+
+fn ring(n: usize) -> Vec<AgentId> {
+    (0..n).map(|i| id(&format!("ring-{i}"))).collect()
+}
+
+/// Sends the messages that `next` makes, with honest work in between, until one is refused;
+/// says how many passed.
+fn passed_until_cut(
+    agents: &[AgentId],
+    with_honest_work: bool,
+    mut next: impl FnMut(u64) -> Vec<Message>,
+) -> usize {
+    let mut names = agents.to_vec();
+    names.extend((0..12).map(|i| id(&format!("other-{i}"))));
+    let mut team = Team::new(agents.len() as u64 + 1, names);
+    let honest = (0..12).map(|_| team.conversation()).collect();
+    let mut honest = interleave(&mut team.dice, honest).into_iter().cycle();
+    let mut world = World::new();
+    for i in 0..1_000 {
+        world.ms += 700;
+        let mut messages = next(i).into_iter();
+        let first = messages.next().unwrap();
+        if let Err(circuit) = world.send(&first) {
+            assert_eq!(circuit.reason, TripReason::Loop, "{circuit:?}");
+            assert!(circuit.participants.contains(&first.from), "{circuit:?}");
+            return i as usize;
+        }
+        for free in messages {
+            world.send(&free).expect("what goes with it passes");
+        }
+        if with_honest_work {
+            for message in honest.by_ref().take(3) {
+                world.send(&message).unwrap_or_else(|circuit| panic!("{message:?}: {circuit:?}"));
+            }
+        }
+    }
+    panic!("a ring of {} was never cut", agents.len());
+}
+
+/// How message `i` of a ring looks: between these two, the first message being number 0.
+type Style = fn(u64, &AgentId, &AgentId, usize) -> Vec<Message>;
+
+const TALK: u64 = 0xabc;
+
+const STYLES: &[(&str, Style)] = &[
+    ("chatter", |i, from, to, _| vec![Message::new(from, to, TALK, Kind::StatusUpdate, 1_000 + i)]),
+    ("handing on", |i, from, to, _| {
+        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
+        vec![request.about(i, Progress::None)]
+    }),
+    ("accepting and handing on", |i, from, to, _| {
+        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
+        let accept = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
+        vec![request.about(i, Progress::None), accept.about(i, Progress::Moves)]
+    }),
+    ("accepting, starting and handing on", |i, from, to, _| {
+        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
+        let accept = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
+        let start = Message::new(to, from, TALK, Kind::StatusUpdate, 3_000 + i);
+        let moves = [accept, start].map(|message| message.about(i, Progress::Moves));
+        [request.about(i, Progress::None)].into_iter().chain(moves).collect()
+    }),
+    ("knowledge", |i, from, to, _| {
+        vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i)]
+    }),
+    ("knowledge as a fan-out to one", |i, from, to, _| {
+        vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i).to_all(1)]
+    }),
+    ("reviews without verdicts", |i, from, to, _| {
+        vec![Message::new(from, to, TALK, Kind::ReviewRequest, 1_000 + i)]
+    }),
+    ("every kind in turn", |i, from, to, _| {
+        vec![Message::new(from, to, TALK, mixed(i), 1_000 + i)]
+    }),
+    ("a kind for each agent", |i, from, to, n| {
+        vec![Message::new(from, to, TALK, mixed(i % n as u64), 1_000 + i)]
+    }),
+    ("new conversations, the same words", |i, from, to, _| {
+        vec![Message::new(from, to, (1 << 40) + i, Kind::StatusUpdate, 1_000)]
+    }),
+    ("new conversations, requests", |i, from, to, n| {
+        let request =
+            Message::new(from, to, (1 << 40) + i, Kind::TaskRequest, 1_000 + i % n as u64);
+        vec![request.about(i, Progress::None)]
+    }),
+    ("new conversations, accepted requests", |i, from, to, _| {
+        let request = Message::new(from, to, (1 << 40) + i, Kind::TaskRequest, 1_000);
+        let accept = Message::new(to, from, (1 << 40) + i, Kind::TaskResponse, 2_000);
+        vec![request.about(i, Progress::None), accept.about(i, Progress::Moves)]
+    }),
+    ("echoed broadcasts", |i, from, to, n| {
+        vec![Message::new(from, to, TALK, Kind::Broadcast, 1_000 + i).to_all(n)]
+    }),
+    ("echoed broadcasts in new conversations", |i, from, to, n| {
+        vec![Message::new(from, to, (1 << 40) + i, Kind::Broadcast, 1_000).to_all(n)]
+    }),
+];
+
+fn mixed(i: u64) -> Kind {
+    let kinds = [Kind::TaskRequest, Kind::StatusUpdate, Kind::KnowledgeShare, Kind::ReviewRequest];
+    kinds[i as usize % kinds.len()]
+}
+
+#[test]
+fn rings_of_2_to_10_are_cut_within_three_rounds_in_every_style() {
+    let mut worst = (0.0, "", 0);
+    for (name, style) in STYLES {
+        for n in 2..=10 {
+            for with_honest_work in [false, true] {
+                let agents = ring(n);
+                let passed = passed_until_cut(&agents, with_honest_work, |i| {
+                    let at = i as usize;
+                    style(i, &agents[at % n], &agents[(at + 1) % n], n)
+                });
+                assert!(passed <= ROUNDS * n, "{name}: {passed} of a ring of {n}");
+                let ratio = passed as f64 / (ROUNDS * n) as f64;
+                if ratio > worst.0 {
+                    worst = (ratio, name, n);
+                }
+            }
+        }
+    }
+    println!("worst: {:.3} of what may pass ({}, a ring of {})", worst.0, worst.1, worst.2);
+}
+
+#[test]
+fn an_agent_that_writes_to_itself_is_cut() {
+    for (name, style) in STYLES.iter().filter(|(name, _)| !name.contains("fan-out")) {
+        if name.contains("echo") {
+            continue;
+        }
+        let agents = ring(1);
+        let passed = passed_until_cut(&agents, true, |i| style(i, &agents[0], &agents[0], 1));
+        assert!(passed <= ROUNDS, "{name}: {passed}");
+    }
+}
+
+#[test]
+fn broadcasts_in_any_order_are_cut() {
+    let mut worst: f64 = 0.0;
+    for n in 2..=10 {
+        for seed in 0..50 {
+            let (agents, mut dice) = (ring(n), Dice(seed));
+            let mut order: Vec<usize> = vec![];
+            let mut last = None;
+            let passed = passed_until_cut(&agents, false, |i| {
+                while order.is_empty() {
+                    order = (0..n).collect();
+                    dice.shuffle(&mut order);
+                    // Nobody echoes itself.
+                    if order.last() == last.as_ref() {
+                        order.clear();
+                    }
+                }
+                last = order.pop();
+                let from = &agents[last.unwrap()];
+                vec![Message::new(from, from, TALK, Kind::Broadcast, 1_000 + i).to_all(n)]
+            });
+            worst = worst.max(passed as f64 / (ROUNDS * n) as f64);
+        }
+    }
+    println!("broadcasts in random order: worst {worst:.3} of three rounds");
+}
+
+#[test]
+fn a_storm_in_which_everyone_answers_everyone_is_cut() {
+    let mut worst: f64 = 0.0;
+    for n in 2..=10 {
+        let agents = ring(n);
+        let mut waiting = VecDeque::from([0]);
+        let passed = passed_until_cut(&agents, false, |i| {
+            let by = waiting.pop_front().unwrap();
+            waiting.extend((0..n).filter(|other| *other != by));
+            vec![Message::new(&agents[by], &agents[by], TALK, Kind::Broadcast, 1_000 + i).to_all(n)]
+        });
+        worst = worst.max(passed as f64 / (ROUNDS * n) as f64);
+    }
+    println!("everyone answers everyone: worst {worst:.3} of three rounds");
+}

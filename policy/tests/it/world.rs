@@ -1,0 +1,116 @@
+//! A bus reduced to its breaker, with a virtual clock and a generator that repeats itself.
+
+use std::time::Duration;
+
+use a2a_policy::{Breaker, BreakerSettings, Circuit, Gate, Now, Passage, Progress, To};
+use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
+use chrono::DateTime;
+
+pub fn id(name: &str) -> AgentId {
+    name.parse().unwrap()
+}
+
+pub fn correlation(n: u64) -> CorrelationId {
+    format!("0192a4c8-7e1a-7000-8000-{n:012x}").parse().unwrap()
+}
+
+fn task(n: u64) -> TaskId {
+    format!("0192a4c8-7e1a-7000-9000-{n:012x}").parse().unwrap()
+}
+
+/// SplitMix64: small, and the same numbers on every machine.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn from(&mut self, low: u64, high: u64) -> u64 {
+        low + self.roll() % (high - low + 1)
+    }
+
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.from(0, i as u64) as usize);
+        }
+    }
+}
+
+/// One message of a script.
+#[derive(Debug, Clone)]
+pub struct Message {
+    pub from: AgentId,
+    /// Nobody: a fan-out to `crowd`.
+    pub to: Option<AgentId>,
+    pub crowd: usize,
+    pub talk: u64,
+    pub kind: Kind,
+    pub content: u64,
+    pub task: Option<u64>,
+    pub progress: Progress,
+}
+
+impl Message {
+    pub fn new(from: &AgentId, to: &AgentId, talk: u64, kind: Kind, content: u64) -> Self {
+        let (from, to) = (from.clone(), Some(to.clone()));
+        Self { from, to, crowd: 0, talk, kind, content, task: None, progress: Progress::None }
+    }
+
+    pub fn to_all(self, crowd: usize) -> Self {
+        Self { to: None, crowd, ..self }
+    }
+
+    pub fn about(self, task: u64, progress: Progress) -> Self {
+        Self { task: Some(task), progress, ..self }
+    }
+
+    pub fn passage(&self) -> Passage<'_> {
+        Passage {
+            from: &self.from,
+            to: self.to.as_ref().map_or(To::Many(self.crowd), To::One),
+            correlation: correlation(self.talk),
+            kind: self.kind,
+            content: self.content,
+            task: self.task.map(task),
+            progress: self.progress,
+        }
+    }
+}
+
+pub struct World {
+    pub breaker: Breaker,
+    pub ms: u64,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self { breaker: Breaker::new(BreakerSettings::default()), ms: 0 }
+    }
+
+    pub fn now(&self) -> Now {
+        let uptime = Duration::from_millis(self.ms);
+        Now { utc: DateTime::UNIX_EPOCH + uptime, uptime }
+    }
+
+    /// Sends if it may, and opens what trips; says what stopped it.
+    pub fn send(&mut self, message: &Message) -> Result<(), Circuit> {
+        let passage = message.passage();
+        match self.breaker.check(&passage, self.now()) {
+            Gate::Pass => {}
+            Gate::Refused(circuit) => return Err(circuit.clone()),
+            Gate::Trips(circuit) => {
+                self.breaker.open(circuit.clone());
+                return Err(circuit);
+            }
+        }
+        let now = self.now();
+        self.breaker.accept(&passage, now);
+        Ok(())
+    }
+}
