@@ -252,3 +252,39 @@ impl std::error::Error for SendError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(outcome: Outcome) -> SendError {
+        let mut receipt = Receipt::new(outcome, chrono::Utc::now().into());
+        receipt.retry_after_ms = Some(7);
+        SendError::refused(receipt)
+    }
+
+    #[test]
+    fn every_refusal_has_its_family() {
+        for outcome in [Outcome::UnknownTask, Outcome::NotAssignee, Outcome::IllegalTransition] {
+            assert!(matches!(refused(outcome), SendError::Task(_)), "{outcome}");
+        }
+        assert!(matches!(refused(Outcome::CircuitOpen), SendError::CircuitOpen(_)));
+        assert!(matches!(refused(Outcome::Unauthorized), SendError::Forbidden(_)));
+        let temporary = Outcome::ALL.iter().filter(|outcome| {
+            !outcome.is_accepted()
+                && **outcome != Outcome::Duplicate
+                && refused(**outcome).is_temporary()
+        });
+        assert!(temporary.eq(&[Outcome::RateLimited, Outcome::QueueFull, Outcome::Unavailable]));
+    }
+
+    #[test]
+    fn a_refusal_without_a_reason_still_says_what_to_do() {
+        for outcome in Outcome::ALL {
+            let error = refused(*outcome);
+            assert_eq!(error.outcome(), Some(*outcome));
+            assert_eq!(error.retry_after(), Some(Duration::from_millis(7)));
+            assert!(error.to_string().ends_with('.'), "{outcome}");
+        }
+    }
+}
