@@ -5,32 +5,32 @@
 //! the recipient is done with it.
 //!
 //! ```
-//! use openclaw_a2a::protocol::body::Broadcast;
-//! use openclaw_a2a::{Bus, Letter};
+//! use openclaw_a2a::{Agent, Bus, Letter, NewTask, SendError};
+//!
+//! /// A handler is an async function; when it returns, the message is done.
+//! async fn count(tim: Agent, letter: Letter) -> Result<(), SendError> {
+//!     tim.accept(&letter).await?;
+//!     tim.complete(&letter, "There are seven.").await?;
+//!     Ok(())
+//! }
 //!
 //! # #[tokio::main(flavor = "multi_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let bus = Bus::builder().in_memory().start()?;
-//! let (told, mut hears) = tokio::sync::mpsc::unbounded_channel();
-//! bus.attach("tim", move |letter: Letter| {
-//!     let told = told.clone();
-//!     async move {
-//!         told.send(letter.sender.to_string()).ok();
-//!     }
-//! })
-//! .await?;
-//! let roman = bus.attach("roman", |_: Letter| async {}).await?;
+//! bus.attach("tim", count).await?;
+//! let roman = bus.connect("roman").await?;
 //!
-//! let freeze: Broadcast = serde_json::from_str(
-//!     r#"{"scope": "org", "topic": "freeze", "message": "No merges today", "urgency": "fyi"}"#,
-//! )?;
-//! let receipt = roman.send(roman.compose(None, freeze)).await;
-//! assert!(receipt.outcome.is_accepted());
-//! assert_eq!(hears.recv().await.as_deref(), Some("roman"));
+//! let task = NewTask::new("Count the kinds", "How many kinds of message are there?");
+//! let mut work = roman.request_task("tim", task).await?;
+//! assert_eq!(work.result().await?.summary(), "There are seven.");
 //! bus.stop().await;
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! An agent says things with [`Agent`], one method per kind of message, from drafts such as
+//! [`NewTask`]. It hears things through a [`Handler`]: an async function, or [`Handlers`] for
+//! one function per kind. Whoever asked for a task watches it with [`Work`].
 
 mod sdk;
 
@@ -39,7 +39,21 @@ pub use a2a_protocol as protocol;
 
 pub use a2a_actors::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Stopped};
 pub use a2a_policy::{Profile, RateSettings, RetryPolicy};
-pub use sdk::{Agent, Answer, AttachError, Bus, BusBuilder, Handler, OpenBusError};
+pub use sdk::{
+    Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder, Draft,
+    Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,
+    ReviewAnswer, SendError, Sent, StatusReport, TaskAnswer, TaskError, TaskUpdate, When, Work,
+    parse_message,
+};
+
+/// The words that the drafts and handlers use, so that most programs need only this crate's root.
+pub use a2a_protocol::{
+    Priority,
+    body::{
+        Broadcast, Complexity, KnowledgeShare, ReviewRequest, ReviewResponse, Scope, Severity,
+        Status, StatusUpdate, TaskRequest, TaskResponse, TaskType, Urgency, Verdict,
+    },
+};
 
 /// Configuration and HTTP: the parts of the `openclaw-a2a` program that need no command line.
 #[doc(hidden)]

@@ -1,7 +1,13 @@
 //! What an agent's author uses: a bus, agents attached to it, messages sent and handled.
 
 mod agent;
+mod draft;
+mod feed;
 mod handler;
+mod handlers;
+mod send;
+mod sent;
+mod work;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +20,17 @@ use a2a_protocol::{AgentId, BadAgentId};
 use a2a_store::{Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport};
 
 pub use agent::Agent;
+pub use draft::{
+    Addressee, Announcement, BuildError, Draft, FollowUp, Knowledge, NewReview, NewTask,
+    ReviewAnswer, StatusReport, TaskAnswer, When,
+};
 pub use handler::{Answer, Handler};
+pub use handlers::Handlers;
+pub use send::parse_message;
+pub use sent::{SendError, Sent};
+pub use work::{Finished, TaskError, TaskUpdate, Work};
+
+use feed::Watched;
 
 /// A running bus in this process.
 ///
@@ -24,6 +40,7 @@ pub struct Bus {
     system: BusSystem,
     thread: Arc<Mutex<Option<BusThread>>>,
     report: Arc<RecoveryReport>,
+    watched: Arc<Watched>,
 }
 
 /// The bus could not be opened.
@@ -105,7 +122,8 @@ impl BusBuilder {
         };
         let report = Arc::new(recovered.report.clone());
         let (system, thread) = BusSystem::start(self.settings, journal, recovered)?;
-        Ok(Bus { system, thread: Arc::new(Mutex::new(Some(thread))), report })
+        let thread = Arc::new(Mutex::new(Some(thread)));
+        Ok(Bus { system, thread, report, watched: Arc::default() })
     }
 }
 
@@ -130,11 +148,20 @@ impl Bus {
     ) -> Result<Agent, AttachError> {
         let bad_name = |source| AttachError::BadName { name: name.to_owned(), source };
         let id: AgentId = name.parse().map_err(bad_name)?;
-        let agent = Agent::new(id.clone(), self.system.clone());
+        let agent = Agent::new(id.clone(), self.system.clone(), Arc::clone(&self.watched));
         let runtime = handler::runtime(handler, agent.clone());
         let attached = self.system.attach(id.clone(), runtime).await;
         agent.attached(attached.map_err(|source| AttachError::Refused { agent: id, source })?);
         Ok(agent)
+    }
+
+    /// Brings an agent in that has no code for what it gets: it sends, and watches the tasks
+    /// it asked for ([`Agent::request_task`]). Everything else is acknowledged.
+    ///
+    /// # Errors
+    /// When the name is none, reserved, or not listed in a closed directory.
+    pub async fn connect(&self, name: &str) -> Result<Agent, AttachError> {
+        self.attach(name, Handlers::new()).await
     }
 
     /// Everyone the bus knows.
@@ -171,6 +198,7 @@ impl Bus {
     /// Stops the bus, giving handlers until `deadline`.
     pub async fn stop_within(&self, deadline: Duration) -> Stopped {
         let stopped = self.system.stop(deadline).await;
+        self.watched.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;

@@ -6,16 +6,23 @@ use a2a_actors::{BusSystem, Parcel};
 use a2a_policy::Caller;
 use a2a_protocol::{
     AgentId, Body, CorrelationId, Envelope, MessageId, Priority, Protocol, Receipt, Recipient,
-    Sender,
+    Sender, TaskId,
 };
 
+use super::feed::Watched;
+
 /// An agent that is attached to a bus. Cheap to clone.
+///
+/// There is one method for each kind of message, such as
+/// [`send_task_request`](Self::send_task_request); [`compose`](Self::compose) and
+/// [`send`](Self::send) below them take any message and give the bare receipt.
 #[derive(Clone)]
 pub struct Agent {
     id: AgentId,
     /// Its session, as soon as it has one.
     desk: Arc<OnceLock<u64>>,
     system: BusSystem,
+    watched: Arc<Watched>,
 }
 
 impl std::fmt::Debug for Agent {
@@ -25,8 +32,12 @@ impl std::fmt::Debug for Agent {
 }
 
 impl Agent {
-    pub(super) fn new(id: AgentId, system: BusSystem) -> Self {
-        Self { id, desk: Arc::default(), system }
+    pub(super) fn new(id: AgentId, system: BusSystem, watched: Arc<Watched>) -> Self {
+        Self { id, desk: Arc::default(), system, watched }
+    }
+
+    pub(super) fn watched(&self) -> &Arc<Watched> {
+        &self.watched
     }
 
     pub(super) fn attached(&self, desk: u64) {
@@ -90,12 +101,16 @@ fn compose(
     }
 }
 
-fn new_message_id() -> MessageId {
+pub(super) fn new_message_id() -> MessageId {
     MessageId::try_from(uuid::Uuid::now_v7())
         .unwrap_or_else(|_| unreachable!("now_v7 is version 7"))
 }
 
-fn new_correlation() -> CorrelationId {
+pub(super) fn new_correlation() -> CorrelationId {
     CorrelationId::try_from(uuid::Uuid::now_v7())
         .unwrap_or_else(|_| unreachable!("now_v7 is version 7"))
+}
+
+pub(super) fn new_task_id() -> TaskId {
+    TaskId::try_from(uuid::Uuid::now_v7()).unwrap_or_else(|_| unreachable!("now_v7 is version 7"))
 }

@@ -8,9 +8,19 @@ use std::time::Duration;
 
 use a2a_actors::{Handled, HandlerFuture, Letter, Runtime};
 use a2a_protocol::body::{Action, TaskResponse};
-use a2a_protocol::{Body, Envelope, Outcome, Text};
+use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
 use super::Agent;
+
+tokio::task_local! {
+    /// The agent whose letter is being handled.
+    static HANDLING: AgentId;
+}
+
+/// Whether the code that asks is the handler of `agent`, at work on a letter.
+pub(super) fn is_handling(agent: &AgentId) -> bool {
+    HANDLING.try_with(|handling| handling == agent).unwrap_or(false)
+}
 
 /// What a handler may return: nothing, or a result whose error is an answer.
 pub trait Answer: Send {
@@ -36,6 +46,9 @@ impl<E: Display + Send> Answer for Result<(), E> {
 /// Returning acknowledges the message. An `Err` is an answer too: a `task_request` is answered
 /// with `failed`, other messages are acknowledged and the error is in the log. A panic or a
 /// handler that never returns is neither: the message is tried again.
+///
+/// Code that treats kinds of message differently is easier to read as
+/// [`Handlers`](super::Handlers).
 pub trait Handler<Args>: Send + Sync + 'static {
     /// Handles one letter; the error, if there is one.
     fn handle(&self, me: Agent, letter: Letter) -> impl Future<Output = Option<String>> + Send;
@@ -79,7 +92,11 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     fn handle(&self, letter: Letter) -> HandlerFuture {
         let (handler, me) = (Arc::clone(&self.handler), self.me.clone());
         Box::pin(async move {
-            let note = handler.handle(me.clone(), letter.clone()).await;
+            if me.watched().take(me.id(), &letter) {
+                return Handled::default();
+            }
+            let work = handler.handle(me.clone(), letter.clone());
+            let note = HANDLING.scope(me.id().clone(), work).await;
             if let (Some(reason), Body::TaskRequest(task)) = (&note, &letter.message.body) {
                 let response = TaskResponse {
                     task_id: task.task_id,
@@ -104,6 +121,8 @@ async fn answer(me: &Agent, reply: Envelope) {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
             }
             outcome if outcome.is_accepted() || outcome == Outcome::Duplicate => return,
+            // The handler had already answered before it failed; its own word stands.
+            Outcome::IllegalTransition => return,
             outcome => return tracing::warn!(%outcome, "a failed task could not be answered"),
         }
     }

@@ -17,6 +17,8 @@ mod documentation;
 mod http;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
+mod sdk;
 
 /// Support: the real server as a child process, and a client for it.
 mod server;

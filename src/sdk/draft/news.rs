@@ -1,0 +1,144 @@
+//! Drafts for many: knowledge and announcements.
+
+use a2a_protocol::AgentId;
+use a2a_protocol::body::{Scope, Urgency};
+use serde::Serialize;
+
+use super::{Addressee, BuildError, Cover, draft, strings};
+
+/// Something the sender found out, to be sent with
+/// [`Agent::share_knowledge`](crate::Agent::share_knowledge).
+///
+/// It goes to those it is relevant to, or to everyone in the sender's squad.
+///
+/// ```
+/// use openclaw_a2a::Knowledge;
+///
+/// let news = Knowledge::new("sled flush", "It survives a kill, not a power cut", "code review")
+///     .relevant_to(["tim", "tony"])
+///     .action("Call fsync before a message is acknowledged");
+/// # let _ = news;
+/// ```
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Knowledge {
+    #[serde(skip)]
+    pub(super) cover: Cover,
+    topic: String,
+    discovery: String,
+    relevant_to: Vec<String>,
+    source: String,
+    actionable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suggested_action: Option<String>,
+}
+
+draft!(Knowledge is KnowledgeShare);
+
+impl Knowledge {
+    /// A brief label, what was found out, and how: a session, research, a code review.
+    #[must_use]
+    pub fn new(
+        topic: impl Into<String>,
+        discovery: impl Into<String>,
+        source: impl Into<String>,
+    ) -> Self {
+        Self {
+            cover: Cover::default(),
+            topic: topic.into(),
+            discovery: discovery.into(),
+            relevant_to: Vec::new(),
+            source: source.into(),
+            actionable: false,
+            suggested_action: None,
+        }
+    }
+
+    /// The agents it matters to, besides those already named.
+    #[must_use]
+    pub fn relevant_to<S: Into<String>>(mut self, agents: impl IntoIterator<Item = S>) -> Self {
+        self.relevant_to.extend(strings(agents));
+        self
+    }
+
+    /// The recipients should do something about it, and find out themselves what.
+    #[must_use]
+    pub fn actionable(mut self) -> Self {
+        self.actionable = true;
+        self
+    }
+
+    /// The recipients should do this.
+    #[must_use]
+    pub fn action(mut self, suggestion: impl Into<String>) -> Self {
+        self.suggested_action = Some(suggestion.into());
+        self.actionable()
+    }
+
+    /// One recipient more.
+    #[must_use]
+    pub fn also_to(mut self, agent: impl Into<String>) -> Self {
+        self.cover.also_to = Some(agent.into());
+        self
+    }
+
+    fn fill_in(&mut self, _: &AgentId, _: &Addressee) -> Result<(), BuildError> {
+        Ok(())
+    }
+}
+
+/// An announcement to many agents, to be sent with
+/// [`Agent::broadcast`](crate::Agent::broadcast).
+///
+/// ```
+/// use openclaw_a2a::{Announcement, Scope, Urgency};
+///
+/// let freeze = Announcement::new(Scope::Squad, "freeze", "No merges until the release is out")
+///     .urgency(Urgency::AttentionNeeded);
+/// # let _ = freeze;
+/// ```
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Announcement {
+    #[serde(skip)]
+    pub(super) cover: Cover,
+    scope: Scope,
+    topic: String,
+    message: String,
+    urgency: Urgency,
+}
+
+draft!(Announcement is Broadcast);
+
+impl Announcement {
+    /// Who hears it, a brief label, and the announcement; it asks nothing of those who hear it
+    /// unless said otherwise.
+    #[must_use]
+    pub fn new(scope: Scope, topic: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            cover: Cover::default(),
+            scope,
+            topic: topic.into(),
+            message: message.into(),
+            urgency: Urgency::Fyi,
+        }
+    }
+
+    /// What it asks of those who hear it.
+    #[must_use]
+    pub fn urgency(mut self, urgency: Urgency) -> Self {
+        self.urgency = urgency;
+        self
+    }
+
+    /// One recipient more.
+    #[must_use]
+    pub fn also_to(mut self, agent: impl Into<String>) -> Self {
+        self.cover.also_to = Some(agent.into());
+        self
+    }
+
+    fn fill_in(&mut self, _: &AgentId, _: &Addressee) -> Result<(), BuildError> {
+        Ok(())
+    }
+}

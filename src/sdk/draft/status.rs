@@ -1,0 +1,131 @@
+//! The draft that says how work is going.
+
+use a2a_protocol::body::Status;
+use a2a_protocol::{AgentId, PROGRESS_EXTENSION, Progress, TaskId};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::{Addressee, BuildError, Cover, When, draft};
+
+/// How a task, or the sender's work in general, is going; to be sent with
+/// [`Agent::send_status_update`](crate::Agent::send_status_update).
+///
+/// Sent to a letter it is about the letter's task; sent to a name it is a general status,
+/// unless [`for_task`](Self::for_task) names one.
+///
+/// ```
+/// use openclaw_a2a::StatusReport;
+/// use serde_json::json;
+///
+/// let going = StatusReport::in_progress("Five of the seven kinds validate")
+///     .estimated_completion(std::time::Duration::from_secs(600))
+///     .extension("https://example.org/cost/v1", json!({"tokens": 1200}));
+/// let stuck = StatusReport::blocked("The router is not done", "The limits are not decided");
+/// # let _ = (going, stuck);
+/// ```
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusReport {
+    #[serde(skip)]
+    pub(super) cover: Cover,
+    #[serde(skip)]
+    trackers: Option<Progress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<TaskId>,
+    status: Status,
+    progress: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    estimated_completion: Option<When>,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    metadata: Map<String, Value>,
+}
+
+draft!(StatusReport is StatusUpdate);
+
+impl StatusReport {
+    fn new(status: Status, progress: String) -> Self {
+        Self {
+            cover: Cover::default(),
+            trackers: None,
+            task_id: None,
+            status,
+            progress,
+            blocked_by: None,
+            estimated_completion: None,
+            metadata: Map::new(),
+        }
+    }
+
+    /// Work goes on; `progress` says how it stands in a sentence or two.
+    #[must_use]
+    pub fn in_progress(progress: impl Into<String>) -> Self {
+        Self::new(Status::InProgress, progress.into())
+    }
+
+    /// Work rests and will go on.
+    #[must_use]
+    pub fn paused(progress: impl Into<String>) -> Self {
+        Self::new(Status::Paused, progress.into())
+    }
+
+    /// The work itself is done. It does not end the task: only a task response does.
+    #[must_use]
+    pub fn completed(progress: impl Into<String>) -> Self {
+        Self::new(Status::Completed, progress.into())
+    }
+
+    /// Work waits for something: how it stands, and what is in the way.
+    #[must_use]
+    pub fn blocked(progress: impl Into<String>, blocked_by: impl Into<String>) -> Self {
+        let blocked_by = Some(blocked_by.into());
+        Self { blocked_by, ..Self::new(Status::Blocked, progress.into()) }
+    }
+
+    /// Names the task this is about.
+    #[must_use]
+    pub fn for_task(mut self, task: TaskId) -> Self {
+        self.task_id = Some(task);
+        self
+    }
+
+    /// When the work will probably be done.
+    #[must_use]
+    pub fn estimated_completion(mut self, moment: impl Into<When>) -> Self {
+        self.estimated_completion = Some(moment.into());
+        self
+    }
+
+    /// Data of a protocol extension under its URI, carried through unchanged.
+    #[must_use]
+    pub fn extension(mut self, uri: impl Into<String>, data: impl Into<Value>) -> Self {
+        self.metadata.insert(uri.into(), data.into());
+        self
+    }
+
+    /// Bars of the task-progress extension; its rules are checked when the message is written.
+    #[must_use]
+    pub fn trackers(mut self, progress: Progress) -> Self {
+        self.trackers = Some(progress);
+        self
+    }
+
+    fn fill_in(&mut self, _: &AgentId, to: &Addressee) -> Result<(), BuildError> {
+        self.task_id = self.task_id.or_else(|| to.task());
+        let Some(progress) = self.trackers.take() else { return Ok(()) };
+        let data = serde_json::to_value(progress)
+            .unwrap_or_else(|error| unreachable!("numbers and strings are writable: {error}"));
+        if let Err(report) = Progress::parse(data.to_string().as_bytes()) {
+            let place = format!(
+                "/payload/metadata/{}",
+                PROGRESS_EXTENSION.replace('~', "~0").replace('/', "~1")
+            );
+            let mut error = BuildError::from(report);
+            error.violations.iter_mut().for_each(|v| v.path.insert_str(0, &place));
+            return Err(error);
+        }
+        self.metadata.insert(PROGRESS_EXTENSION.to_owned(), data);
+        Ok(())
+    }
+}

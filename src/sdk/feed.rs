@@ -1,0 +1,250 @@
+//! The tasks that somebody in this process watches, and what happened to each.
+//!
+//! A letter about a watched task goes to its feed; that never waits, so a slow reader holds
+//! nobody up.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use a2a_actors::Letter;
+use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
+use a2a_protocol::{AgentId, Body, MessageId, TaskId};
+
+use super::draft::task_of;
+use super::work::{Finished, TaskError, TaskUpdate};
+
+/// The name under which the bus itself speaks; nobody else can use it.
+const SYSTEM: &str = "system";
+
+/// Updates that wait for a reader; beyond that the oldest progress is dropped.
+const WAITING: usize = 256;
+
+/// The watched tasks of everyone on one bus.
+///
+/// Of the bus and not of a session: an answer may come to another session of the same agent,
+/// or after the agent was away.
+#[derive(Default)]
+pub(super) struct Watched(Mutex<HashMap<TaskId, Entry>>);
+
+struct Entry {
+    /// Who asked for it.
+    owner: AgentId,
+    /// Who was asked; nobody else's word counts.
+    assignee: AgentId,
+    request: MessageId,
+    feed: Arc<Feed>,
+}
+
+impl Watched {
+    fn entries(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on what `owner` hears about the task goes to the feed.
+    pub(super) fn watch(
+        &self,
+        task: TaskId,
+        owner: AgentId,
+        assignee: AgentId,
+        request: MessageId,
+    ) -> Arc<Feed> {
+        let feed = Arc::<Feed>::default();
+        let entry = Entry { owner, assignee, request, feed: Arc::clone(&feed) };
+        self.entries().insert(task, entry);
+        feed
+    }
+
+    /// Nobody watches the task any more.
+    pub(super) fn forget(&self, task: TaskId, feed: &Arc<Feed>) {
+        let mut entries = self.entries();
+        if entries.get(&task).is_some_and(|entry| Arc::ptr_eq(&entry.feed, feed)) {
+            entries.remove(&task);
+        }
+    }
+
+    /// Gives a letter of `me` to whoever watches its task; `false` when it is nobody's.
+    pub(super) fn take(&self, me: &AgentId, letter: &Letter) -> bool {
+        if !matches!(letter.message.body, Body::TaskResponse(_) | Body::StatusUpdate(_)) {
+            return false;
+        }
+        let Some(task) = task_of(&letter.message.body) else { return false };
+        // Held until the feed has it: a handle that is dropped meanwhile has lost nothing.
+        let mut entries = self.entries();
+        let Some(entry) = entries.get(&task).filter(|entry| entry.owner == *me) else {
+            return false;
+        };
+        let Some(update) = entry.read(letter) else { return false };
+        let end = update.end();
+        let ends = end.is_some();
+        entry.feed.push(update, end);
+        if ends {
+            entries.remove(&task);
+        }
+        true
+    }
+
+    /// The bus has stopped: nothing more happens to any task.
+    pub(super) fn close(&self) {
+        for (_, entry) in self.entries().drain() {
+            entry.feed.end(TaskError::Stopped);
+        }
+    }
+}
+
+impl Entry {
+    /// What a letter says about the task; `None` when its sender has no say in it.
+    fn read(&self, letter: &Letter) -> Option<TaskUpdate> {
+        match &letter.message.body {
+            Body::StatusUpdate(status) if letter.sender.as_str() == SYSTEM => {
+                Some(self.notice(status))
+            }
+            _ if letter.sender != self.assignee => None,
+            Body::StatusUpdate(status) => Some(progress(status)),
+            Body::TaskResponse(response) => Some(answer(response)),
+            _ => None,
+        }
+    }
+
+    /// What the bus itself says. Only the loss of the request ends the task; other messages
+    /// about it may be lost, too.
+    fn notice(&self, status: &StatusUpdate) -> TaskUpdate {
+        let text = status.progress.to_string();
+        let about_request = text.contains(&self.request.to_string());
+        if status.status == Status::Blocked && about_request {
+            TaskUpdate::Undelivered { reason: text }
+        } else {
+            TaskUpdate::Notice { text }
+        }
+    }
+}
+
+fn progress(status: &StatusUpdate) -> TaskUpdate {
+    let report = Box::new(status.clone());
+    match (status.status, &status.blocked_by) {
+        (Status::Blocked, Some(reason)) => {
+            TaskUpdate::Blocked { reason: reason.to_string(), report: Some(report) }
+        }
+        (status, _) => TaskUpdate::Progress { status, text: report.progress.to_string(), report },
+    }
+}
+
+fn answer(response: &TaskResponse) -> TaskUpdate {
+    let reason = response.reason.as_ref().map(ToString::to_string).unwrap_or_default();
+    match response.action {
+        Action::Accepted => TaskUpdate::Accepted,
+        Action::Blocked => TaskUpdate::Blocked { reason, report: None },
+        Action::Declined => TaskUpdate::Declined { reason },
+        Action::Failed => TaskUpdate::Failed { reason },
+        Action::Completed => {
+            TaskUpdate::Completed { result: Finished::new(response.result.clone()) }
+        }
+    }
+}
+
+/// What happened to one task and has not been read yet.
+#[derive(Default)]
+pub(super) struct Feed(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    updates: VecDeque<TaskUpdate>,
+    missed: u64,
+    end: Option<Result<Finished, TaskError>>,
+    waker: Option<Waker>,
+}
+
+impl Feed {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, update: TaskUpdate, end: Option<Result<Finished, TaskError>>) {
+        let mut state = self.state();
+        if state.updates.len() >= WAITING {
+            // What ends a task comes last and is never among those that wait here.
+            let oldest = state.updates.iter().position(TaskUpdate::is_progress).unwrap_or(0);
+            state.updates.remove(oldest);
+            state.missed += 1;
+        }
+        state.updates.push_back(update);
+        state.end = end;
+        wake(state);
+    }
+
+    fn end(&self, error: TaskError) {
+        let mut state = self.state();
+        state.end.get_or_insert(Err(error));
+        wake(state);
+    }
+
+    pub(super) fn missed(&self) -> u64 {
+        self.state().missed
+    }
+
+    /// The next update, or `None` when there will be none.
+    pub(super) fn poll_update(&self, context: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
+        let mut state = self.state();
+        match state.updates.pop_front() {
+            None if state.end.is_none() => state.wait(context),
+            update => Poll::Ready(update),
+        }
+    }
+
+    /// How the task ended; what was not read yet stays where it is.
+    pub(super) fn poll_end(&self, context: &mut Context<'_>) -> Poll<Result<Finished, TaskError>> {
+        let mut state = self.state();
+        match state.end.clone() {
+            Some(end) => Poll::Ready(end),
+            None => state.wait(context),
+        }
+    }
+}
+
+impl State {
+    fn wait<T>(&mut self, context: &Context<'_>) -> Poll<T> {
+        // There is one reader, so the last waker is the one that counts.
+        self.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+/// Wakes the reader without holding the lock it needs.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let waker = state.waker.take();
+    drop(state);
+    if let Some(waker) = waker {
+        waker.wake();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(text: String) -> TaskUpdate {
+        TaskUpdate::Notice { text }
+    }
+
+    #[test]
+    fn beyond_its_limit_old_progress_is_dropped_and_never_the_end() {
+        let feed = Feed::default();
+        feed.push(TaskUpdate::Accepted, None);
+        for i in 0..WAITING + 9 {
+            feed.push(notice(i.to_string()), None);
+        }
+        let failed = TaskUpdate::Failed { reason: "no".into() };
+        let end = failed.end();
+        feed.push(failed, end);
+        let mut context = Context::from_waker(Waker::noop());
+        let mut read = Vec::new();
+        while let Poll::Ready(Some(update)) = feed.poll_update(&mut context) {
+            read.push(update);
+        }
+        assert_eq!((read.len(), feed.missed()), (WAITING, 11));
+        assert!(matches!(read[0], TaskUpdate::Accepted));
+        assert!(matches!(&read[1], TaskUpdate::Notice { text } if text == "11"));
+        assert!(matches!(read[WAITING - 1], TaskUpdate::Failed { .. }));
+        assert!(matches!(feed.poll_end(&mut context), Poll::Ready(Err(TaskError::Failed { .. }))));
+    }
+}

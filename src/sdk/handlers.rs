@@ -1,0 +1,151 @@
+//! One handler for each kind of message.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use a2a_actors::Letter;
+use a2a_protocol::Body;
+use a2a_protocol::body::{
+    Broadcast, KnowledgeShare, ReviewRequest, ReviewResponse, StatusUpdate, TaskRequest,
+    TaskResponse,
+};
+
+use super::{Agent, Answer, Handler};
+
+type Running = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+type Taker<B> = Box<dyn Fn(Agent, Letter, B) -> Running + Send + Sync>;
+
+/// The code of an agent that treats kinds of message differently.
+///
+/// Each handler is an async function of the agent itself, the letter and its payload, with the
+/// rules of every [`Handler`]. What no handler takes goes to [`otherwise`](Self::otherwise),
+/// or is acknowledged.
+///
+/// ```
+/// # #[tokio::main(flavor = "multi_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use openclaw_a2a::{Agent, Broadcast, Bus, Handlers, Letter, SendError, TaskRequest};
+///
+/// async fn work(tim: Agent, letter: Letter, task: TaskRequest) -> Result<(), SendError> {
+///     tim.complete(&letter, format!("Did {}", task.title)).await?;
+///     Ok(())
+/// }
+///
+/// let bus = Bus::builder().in_memory().start()?;
+/// let handlers = Handlers::new()
+///     .on_task_request(work)
+///     .on_broadcast(|_, letter: Letter, news: Broadcast| async move {
+///         println!("{}: {}", letter.sender, news.message);
+///     })
+///     .otherwise(|letter: Letter| async move { println!("{letter:?}") });
+/// let tim = bus.attach("tim", handlers).await?;
+/// # bus.stop().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Default)]
+pub struct Handlers {
+    task_request: Option<Taker<TaskRequest>>,
+    task_response: Option<Taker<TaskResponse>>,
+    status_update: Option<Taker<StatusUpdate>>,
+    knowledge_share: Option<Taker<KnowledgeShare>>,
+    review_request: Option<Taker<ReviewRequest>>,
+    review_response: Option<Taker<ReviewResponse>>,
+    broadcast: Option<Taker<Broadcast>>,
+    otherwise: Option<Box<dyn Fn(Agent, Letter) -> Running + Send + Sync>>,
+}
+
+macro_rules! on {
+    ($( $(#[$doc:meta])+ $method:ident, $field:ident, $body:ident; )+) => { $(
+        $(#[$doc])+
+        #[must_use]
+        pub fn $method<F, Fut>(mut self, handler: F) -> Self
+        where
+            F: Fn(Agent, Letter, $body) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output: Answer> + Send + 'static,
+        {
+            self.$field = Some(taker(handler));
+            self
+        }
+    )+ };
+}
+
+impl Handlers {
+    /// Takes nothing: every message is acknowledged.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    on! {
+        /// Another agent asks for a task.
+        on_task_request, task_request, TaskRequest;
+        /// A task this agent asked for was answered, and no [`Work`](super::Work) watches it.
+        on_task_response, task_response, TaskResponse;
+        /// Somebody, or the bus, says how work is going, and no [`Work`](super::Work) watches it.
+        on_status_update, status_update, StatusUpdate;
+        /// Somebody found something out.
+        on_knowledge_share, knowledge_share, KnowledgeShare;
+        /// Another agent asks for a review.
+        on_review_request, review_request, ReviewRequest;
+        /// The verdict of a review this agent asked for.
+        on_review_response, review_response, ReviewResponse;
+        /// Somebody announces something.
+        on_broadcast, broadcast, Broadcast;
+    }
+
+    /// What no other handler takes; any [`Handler`].
+    #[must_use]
+    pub fn otherwise<Args: Send + 'static>(mut self, handler: impl Handler<Args>) -> Self {
+        let handler = Arc::new(handler);
+        self.otherwise = Some(Box::new(move |me, letter| {
+            let handler = Arc::clone(&handler);
+            Box::pin(async move { handler.handle(me, letter).await })
+        }));
+        self
+    }
+
+    /// Starts the handler that takes the letter, if one does.
+    fn start(&self, me: Agent, letter: Letter) -> Option<Running> {
+        macro_rules! start {
+            ($field:ident, $body:expr) => {
+                if let Some(handler) = &self.$field {
+                    let body = $body.clone();
+                    return Some(handler(me, letter, body));
+                }
+            };
+        }
+        match &letter.message.body {
+            Body::TaskRequest(body) => start!(task_request, body),
+            Body::TaskResponse(body) => start!(task_response, body),
+            Body::StatusUpdate(body) => start!(status_update, body),
+            Body::KnowledgeShare(body) => start!(knowledge_share, body),
+            Body::ReviewRequest(body) => start!(review_request, body),
+            Body::ReviewResponse(body) => start!(review_response, body),
+            Body::Broadcast(body) => start!(broadcast, body),
+            // A kind this program does not know yet is for the one who takes the rest.
+            _ => {}
+        }
+        self.otherwise.as_ref().map(|handler| handler(me, letter))
+    }
+}
+
+fn taker<B, F, Fut>(handler: F) -> Taker<B>
+where
+    F: Fn(Agent, Letter, B) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: Answer> + Send + 'static,
+{
+    Box::new(move |me, letter, body| {
+        let work = handler(me, letter, body);
+        Box::pin(async move { work.await.error() })
+    })
+}
+
+impl Handler<Handlers> for Handlers {
+    async fn handle(&self, me: Agent, letter: Letter) -> Option<String> {
+        match self.start(me, letter) {
+            Some(work) => work.await,
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What an agent can say: one method for each of the seven kinds, and short ones for those who
+//! take tasks.
+
+use a2a_actors::Letter;
+use a2a_protocol::{Envelope, Report};
+
+use super::draft::{self, Addressee, BuildError};
+use super::{
+    Agent, Announcement, Draft, Knowledge, NewReview, NewTask, ReviewAnswer, SendError, Sent,
+    StatusReport, TaskAnswer, Work,
+};
+
+/// Reads one message, or lists everything that is wrong with it.
+///
+/// ```
+/// let report = openclaw_a2a::parse_message(b"{}").unwrap_err();
+/// assert!(report.violations().iter().any(|violation| violation.path == "/payload"));
+/// ```
+///
+/// # Errors
+/// A [`Report`] with every violation.
+pub fn parse_message(bytes: &[u8]) -> Result<Envelope, Report> {
+    Envelope::parse(bytes)
+}
+
+impl Agent {
+    /// Makes a draft a message without sending it: sender, ids and time are filled in.
+    ///
+    /// For whoever wants to [`post`](Self::post) the very same message several times.
+    ///
+    /// # Errors
+    /// When the draft breaks rules; everything that is wrong is listed.
+    pub fn write(
+        &self,
+        to: impl Into<Addressee>,
+        draft: impl Draft,
+    ) -> Result<Envelope, BuildError> {
+        draft::write(self.id(), &to.into(), draft)
+    }
+
+    /// Sends a message and waits until it is on disk, or refused.
+    ///
+    /// A message that was taken before is no error: the outcome is `duplicate`.
+    ///
+    /// # Errors
+    /// When the bus does not take it; the error says why and what to do.
+    pub async fn post(&self, message: Envelope) -> Result<Sent, SendError> {
+        let ids = Sent::ids(&message);
+        Sent::from_receipt(ids, self.send(message).await)
+    }
+
+    async fn write_and_post(
+        &self,
+        to: impl Into<Addressee>,
+        draft: impl Draft,
+    ) -> Result<Sent, SendError> {
+        let message = self.write(to, draft)?;
+        self.post(message).await
+    }
+
+    /// Asks another agent to do a task; its answers come to this agent's handler.
+    ///
+    /// To wait for them where the task is asked for, see [`request_task`](Self::request_task).
+    ///
+    /// # Errors
+    /// When the draft breaks rules or the bus does not take the message.
+    pub async fn send_task_request(
+        &self,
+        to: impl Into<Addressee>,
+        task: NewTask,
+    ) -> Result<Sent, SendError> {
+        self.write_and_post(to, task).await
+    }
+
+    /// Answers a task: usually the letter that brought it.
+    ///
+    /// ```
+    /// use openclaw_a2a::{Agent, Letter, SendError, TaskAnswer};
+    ///
+    /// async fn work(tim: Agent, letter: Letter) -> Result<(), SendError> {
+    ///     let answer = TaskAnswer::completed("There are seven.").next_step("Tell the others");
+    ///     tim.send_task_response(&letter, answer).await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// When the draft breaks rules, no task is answered, or the bus does not take the message.
+    pub async fn send_task_response(
+        &self,
+        to: impl Into<Addressee>,
+        answer: TaskAnswer,
+    ) -> Result<Sent, SendError> {
+        self.write_and_post(to, answer).await
+    }
+
+    /// Asks another agent to review work.
+    ///
+    /// # Errors
+    /// When the draft breaks rules or the bus does not take the message.
+    pub async fn send_review_request(
+        &self,
+        to: impl Into<Addressee>,
+        review: NewReview,
+    ) -> Result<Sent, SendError> {
+        self.write_and_post(to, review).await
+    }
+
+    /// Gives the verdict of a review to whoever asked for it.
+    ///
+    /// # Errors
+    /// When the draft breaks rules, the letter is no review request, or the bus does not take
+    /// the message.
+    pub async fn send_review_response(
+        &self,
+        request: &Letter,
+        verdict: ReviewAnswer,
+    ) -> Result<Sent, SendError> {
+        self.write_and_post(request, verdict).await
+    }
+
+    /// Says how work is going: on the task of a letter, or in general to an agent by name.
+    ///
+    /// # Errors
+    /// When the draft breaks rules or the bus does not take the message.
+    pub async fn send_status_update(
+        &self,
+        to: impl Into<Addressee>,
+        status: StatusReport,
+    ) -> Result<Sent, SendError> {
+        self.write_and_post(to, status).await
+    }
+
+    /// Tells other agents something this one found out.
+    ///
+    /// # Errors
+    /// When the draft breaks rules or the bus does not take the message.
+    pub async fn share_knowledge(&self, knowledge: Knowledge) -> Result<Sent, SendError> {
+        self.write_and_post((), knowledge).await
+    }
+
+    /// Announces something to many agents.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "multi_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use openclaw_a2a::{Announcement, Bus, Scope};
+    ///
+    /// let bus = Bus::builder().in_memory().start()?;
+    /// let (_tim, roman) = (bus.connect("tim").await?, bus.connect("roman").await?);
+    /// let sent = roman.broadcast(Announcement::new(Scope::Org, "freeze", "No merges")).await?;
+    /// assert_eq!(sent.recipients()[0].agent_id.as_str(), "tim");
+    /// # bus.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the draft breaks rules or the bus does not take the message.
+    pub async fn broadcast(&self, announcement: Announcement) -> Result<Sent, SendError> {
+        self.write_and_post((), announcement).await
+    }
+
+    /// Asks another agent to do a task and watches it: what happens to it comes to the handle
+    /// instead of this agent's handler. See [`Work`].
+    ///
+    /// # Errors
+    /// When the draft breaks rules or the bus does not take the message.
+    pub async fn request_task(
+        &self,
+        to: impl Into<Addressee>,
+        task: NewTask,
+    ) -> Result<Work, SendError> {
+        Work::begin(self, self.write(to, task)?).await
+    }
+
+    /// Takes the task of a letter.
+    ///
+    /// ```
+    /// use openclaw_a2a::{Agent, Letter, SendError};
+    ///
+    /// async fn work(tim: Agent, letter: Letter) -> Result<(), SendError> {
+    ///     tim.accept(&letter).await?;
+    ///     tim.report(&letter, "Half way through").await?;
+    ///     tim.complete(&letter, "There are seven.").await?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`send_task_response`](Self::send_task_response).
+    pub async fn accept(&self, letter: &Letter) -> Result<Sent, SendError> {
+        self.send_task_response(letter, TaskAnswer::accepted()).await
+    }
+
+    /// Does not take the task of a letter, and says why.
+    ///
+    /// # Errors
+    /// As [`send_task_response`](Self::send_task_response).
+    pub async fn decline(
+        &self,
+        letter: &Letter,
+        reason: impl Into<String>,
+    ) -> Result<Sent, SendError> {
+        self.send_task_response(letter, TaskAnswer::declined(reason)).await
+    }
+
+    /// Says how the task of a letter is going.
+    ///
+    /// # Errors
+    /// As [`send_status_update`](Self::send_status_update).
+    pub async fn report(
+        &self,
+        letter: &Letter,
+        progress: impl Into<String>,
+    ) -> Result<Sent, SendError> {
+        self.send_status_update(letter, StatusReport::in_progress(progress)).await
+    }
+
+    /// Says that the task of a letter waits for something this agent cannot provide.
+    ///
+    /// # Errors
+    /// As [`send_task_response`](Self::send_task_response).
+    pub async fn block(
+        &self,
+        letter: &Letter,
+        reason: impl Into<String>,
+    ) -> Result<Sent, SendError> {
+        self.send_task_response(letter, TaskAnswer::blocked(reason)).await
+    }
+
+    /// Says that the task of a letter is done, and what was done.
+    ///
+    /// # Errors
+    /// As [`send_task_response`](Self::send_task_response).
+    pub async fn complete(
+        &self,
+        letter: &Letter,
+        summary: impl Into<String>,
+    ) -> Result<Sent, SendError> {
+        self.send_task_response(letter, TaskAnswer::completed(summary)).await
+    }
+
+    /// Says that the task of a letter cannot be done, and why.
+    ///
+    /// # Errors
+    /// As [`send_task_response`](Self::send_task_response).
+    pub async fn fail(
+        &self,
+        letter: &Letter,
+        reason: impl Into<String>,
+    ) -> Result<Sent, SendError> {
+        self.send_task_response(letter, TaskAnswer::failed(reason)).await
+    }
+}

@@ -1,0 +1,87 @@
+//! Handlers per kind, and the one for the rest.
+
+use super::*;
+
+/// Notes the kind of what it gets, and whether the payload is the letter's own.
+fn note<B: Into<Body>>(
+    heard: &UnboundedSender<(Kind, bool)>,
+) -> impl Fn(Agent, Letter, B) -> std::future::Ready<()> + Send + Sync + 'static {
+    let heard = heard.clone();
+    move |_, letter, body| {
+        let own = body.into() == letter.message.body;
+        heard.send((letter.message.kind(), own)).unwrap();
+        std::future::ready(())
+    }
+}
+
+fn unreachable_kind(letter: &Letter) {
+    panic!("{} has a handler of its own", letter.message.kind());
+}
+
+#[tokio::test]
+async fn each_kind_has_its_handler() {
+    let bus = start();
+    let (heard, mut hears) = unbounded_channel();
+    let handlers = Handlers::new()
+        .on_task_request(note::<TaskRequest>(&heard))
+        .on_task_response(note::<TaskResponse>(&heard))
+        .on_status_update(note::<StatusUpdate>(&heard))
+        .on_knowledge_share(note::<KnowledgeShare>(&heard))
+        .on_review_request(note::<ReviewRequest>(&heard))
+        .on_review_response(note::<ReviewResponse>(&heard))
+        .on_broadcast(note::<Broadcast>(&heard))
+        .otherwise(|letter: Letter| async move { unreachable_kind(&letter) });
+    let tim = bus.attach("tim", handlers).await.unwrap();
+    let (roman, mut roman_hears) = listener(&bus, "roman").await;
+
+    let sent = roman.send_task_request("tim", small_task()).await.unwrap();
+    tim.send_task_request("roman", small_task()).await.unwrap();
+    let task = next(&mut roman_hears).await;
+    roman.report(&task, "Half way").await.unwrap();
+    roman.complete(&task, "Done").await.unwrap();
+    roman.share_knowledge(Knowledge::new("t", "d", "s").relevant_to(["tim"])).await.unwrap();
+    let review = NewReview::new(sent.task_id().unwrap(), "t", "b", "w", ["f"]);
+    roman.send_review_request("tim", review.clone()).await.unwrap();
+    tim.send_review_request("roman", review).await.unwrap();
+    let request = next(&mut roman_hears).await;
+    roman.send_review_response(&request, ReviewAnswer::approved()).await.unwrap();
+    roman.broadcast(Announcement::new(Scope::Org, "t", "m")).await.unwrap();
+    for kind in [
+        Kind::TaskRequest,
+        Kind::StatusUpdate,
+        Kind::TaskResponse,
+        Kind::KnowledgeShare,
+        Kind::ReviewRequest,
+        Kind::ReviewResponse,
+        Kind::Broadcast,
+    ] {
+        assert_eq!(next(&mut hears).await, (kind, true));
+    }
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn what_no_handler_takes_goes_to_otherwise_or_is_acknowledged() {
+    let bus = start();
+    let (told, mut tells) = unbounded_channel();
+    let gate = Arc::new(Semaphore::new(0));
+    let opened = Arc::clone(&gate);
+    let handlers = Handlers::new()
+        .on_broadcast(move |_, _, _| {
+            let opened = Arc::clone(&opened);
+            async move { opened.add_permits(1) }
+        })
+        .otherwise(move |letter: Letter| {
+            let told = told.clone();
+            async move { told.send(letter.message.kind()).map_err(|_| "the test has ended") }
+        });
+    bus.attach("tim", handlers).await.unwrap();
+    let roman = bus.connect("roman").await.unwrap();
+    roman.broadcast(Announcement::new(Scope::Org, "t", "m")).await.unwrap();
+    roman.send_status_update("tim", StatusReport::completed("All")).await.unwrap();
+    assert_eq!(next(&mut tells).await, Kind::StatusUpdate);
+    gate.acquire().await.unwrap().forget();
+    roman.send_status_update("roman", StatusReport::paused("Lunch")).await.unwrap();
+    bus.stop().await;
+    assert!(bus.dead_letters().await.is_empty());
+}

@@ -1,0 +1,260 @@
+//! The handle on a task: what it hears, how it ends, and what it leaves to the handler.
+
+use super::*;
+
+#[tokio::test]
+async fn a_handle_hears_acceptance_progress_and_the_result() {
+    let bus = start();
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let letter = next(&mut tim_hears).await;
+    assert_eq!(Some(letter.seq), work.sent().seq());
+    assert_eq!(work.correlation_id(), letter.message.correlation_id);
+
+    tim.accept(&letter).await.unwrap();
+    assert_eq!(update(&mut work).await, Some(TaskUpdate::Accepted));
+    tim.report(&letter, "Half way").await.unwrap();
+    let Some(TaskUpdate::Progress { status, text, report }) = update(&mut work).await else {
+        panic!("no progress")
+    };
+    assert_eq!((status, text.as_str()), (Status::InProgress, "Half way"));
+    assert_eq!(report.task_id, Some(work.task_id()));
+    tim.block(&letter, "No network").await.unwrap();
+    let blocked = TaskUpdate::Blocked { reason: "No network".into(), report: None };
+    assert_eq!(update(&mut work).await, Some(blocked));
+    tim.send_status_update(&letter, StatusReport::blocked("Still", "No power")).await.unwrap();
+    let still = update(&mut work).await;
+    assert!(matches!(still, Some(TaskUpdate::Blocked { reason, .. }) if reason == "No power"));
+    let done = TaskAnswer::completed("Seven").branch("b").files_changed(["f"]).field("kinds", 7);
+    tim.send_task_response(&letter, done).await.unwrap();
+    let last = update(&mut work).await.unwrap();
+    assert!(last.is_last() && matches!(last, TaskUpdate::Completed { .. }));
+    assert_eq!(update(&mut work).await, None);
+    let result = work.result().await.unwrap();
+    assert_eq!((result.summary(), result.branch(), result.worktree()), ("Seven", Some("b"), None));
+    assert_eq!((result.files_changed()[0].as_str(), result.next_steps().len()), ("f", 0));
+    assert_eq!(result.result().unwrap().get::<u32>("kinds"), Some(7));
+    assert_eq!(work.missed(), 0);
+
+    // Whether a task that has ended may be talked about is the bus's decision.
+    if tim.report(&letter, "By the way").await.is_ok() {
+        let later = next(&mut hears).await;
+        assert_eq!(json_of(&later)["payload"]["progress"], "By the way", "the end ends the handle");
+    }
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_that_is_declined_or_fails_has_no_result() {
+    let bus = start();
+    bus.attach("tim", |tim: Agent, letter: Letter| async move {
+        tim.decline(&letter, "Not my field").await.map(drop)
+    })
+    .await
+    .unwrap();
+    bus.attach("tony", |tony: Agent, letter: Letter| async move {
+        tony.accept(&letter).await.map_err(|error| error.to_string())?;
+        Err("the disk is full".to_owned())
+    })
+    .await
+    .unwrap();
+    let roman = bus.connect("roman").await.unwrap();
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let declined = TaskError::Declined { reason: "Not my field".into() };
+    assert_eq!(work.result_within(SOON).await, Err(declined));
+    let seen = update(&mut work).await;
+    assert_eq!(seen, Some(TaskUpdate::Declined { reason: "Not my field".into() }));
+    assert_eq!(update(&mut work).await, None);
+
+    let work = roman.request_task("tony", small_task()).await.unwrap();
+    let updates: Vec<_> = tokio::time::timeout(SOON, work.collect()).await.unwrap();
+    let failed = TaskUpdate::Failed { reason: "the disk is full".into() };
+    assert_eq!(updates, [TaskUpdate::Accepted, failed]);
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_request_that_becomes_a_dead_letter_ends_the_handle() {
+    let bus = start();
+    bus.attach("tim", |letter: Letter| async move {
+        assert!(letter.attempt > 99, "always");
+    })
+    .await
+    .unwrap();
+    let roman = bus.connect("roman").await.unwrap();
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let error = work.result_within(SOON).await.unwrap_err();
+    assert!(matches!(&error, TaskError::Undelivered { reason } if reason.contains("dead letter")));
+    assert!(matches!(update(&mut work).await, Some(TaskUpdate::Undelivered { .. })));
+    assert_eq!(update(&mut work).await, None);
+    bus.stop().await;
+}
+
+fn lose(letter: &Letter) {
+    panic!("attempt {}", letter.attempt);
+}
+
+#[tokio::test]
+async fn what_the_bus_says_about_another_message_of_the_task_is_a_notice() {
+    let bus = start();
+    let (told, mut tells) = unbounded_channel();
+    let handlers = Handlers::new()
+        .on_task_request(move |_, letter, _| {
+            let told = told.clone();
+            async move { told.send(letter).map_err(|_| "the test has ended") }
+        })
+        .on_review_request(|_, letter: Letter, _| async move { lose(&letter) });
+    let tim = bus.attach("tim", handlers).await.unwrap();
+    let roman = bus.connect("roman").await.unwrap();
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let letter = next(&mut tells).await;
+    let review = NewReview::new(work.task_id(), "Kinds", "b", "w", ["a.rs"]);
+    let lost = roman.send_review_request("tim", review).await.unwrap();
+    let notice = update(&mut work).await;
+    let named = lost.message_id().to_string();
+    assert!(
+        matches!(&notice, Some(TaskUpdate::Notice { text }) if text.contains(&named)),
+        "{notice:?}"
+    );
+    tim.complete(&letter, "Done").await.unwrap();
+    assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done");
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn waiting_can_time_out_and_the_result_still_comes() {
+    let bus = start();
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let roman = bus.connect("roman").await.unwrap();
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let letter = next(&mut tim_hears).await;
+    let limit = Duration::from_millis(1);
+    assert_eq!(work.result_within(limit).await, Err(TaskError::TimedOut { waited: limit }));
+    tim.complete(&letter, "Late").await.unwrap();
+    assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Late");
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn without_its_handle_a_task_is_the_handlers_again() {
+    let bus = start();
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let letter = next(&mut tim_hears).await;
+    tim.accept(&letter).await.unwrap();
+    assert_eq!(update(&mut work).await, Some(TaskUpdate::Accepted));
+    let task = work.task_id();
+    drop(work);
+    tim.complete(&letter, "Done").await.unwrap();
+    let rest = next(&mut hears).await;
+    assert_eq!(json_of(&rest)["payload"]["taskId"], json!(task));
+    assert_eq!(json_of(&rest)["payload"]["action"], "completed");
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn two_tasks_of_one_agent_do_not_mix_and_strangers_have_no_say() {
+    let bus = start();
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let tony = bus.connect("tony").await.unwrap();
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let mut first = roman.request_task("tim", small_task()).await.unwrap();
+    let mut second = roman.clone().request_task("tim", small_task()).await.unwrap();
+    let (one, two) = (next(&mut tim_hears).await, next(&mut tim_hears).await);
+
+    let forged = StatusReport::in_progress("I know better").for_task(first.task_id());
+    // If the bus lets a stranger talk about the task at all, it is not to the handle.
+    if tony.send_status_update("roman", forged).await.is_ok() {
+        assert_eq!(next(&mut hears).await.sender, *tony.id());
+    }
+
+    tim.report(&two, "Second").await.unwrap();
+    tim.complete(&two, "Two").await.unwrap();
+    tim.report(&one, "First").await.unwrap();
+    tim.complete(&one, "One").await.unwrap();
+    for (work, text, summary) in [(&mut first, "First", "One"), (&mut second, "Second", "Two")] {
+        let progress = update(work).await;
+        assert!(matches!(progress, Some(TaskUpdate::Progress { text: t, .. }) if t == text));
+        assert_eq!(work.result_within(SOON).await.unwrap().summary(), summary);
+    }
+    assert!(hears.try_recv().is_err());
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn reviews_go_to_the_handler_even_of_a_task_that_is_watched() {
+    let bus = start();
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let letter = next(&mut tim_hears).await;
+    let review = NewReview::new(work.task_id(), "Kinds", "b", "w", ["a.rs"]);
+    tim.send_review_request(&letter, review).await.unwrap();
+    let request = next(&mut hears).await;
+    assert_eq!(request.message.kind(), Kind::ReviewRequest);
+    assert_eq!(request.message.correlation_id, work.correlation_id());
+    tim.complete(&letter, "Done").await.unwrap();
+    work.result_within(SOON).await.unwrap();
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_handler_that_waits_for_its_own_agents_answer_is_told_so() {
+    let bus = start();
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (told, mut tells) = unbounded_channel();
+    let manager = move |tim: Agent, letter: Letter| {
+        let told: UnboundedSender<_> = told.clone();
+        async move {
+            let mut work = tim.request_task("tony", small_task()).await?;
+            told.send(work.result().await.map(drop)).unwrap();
+            assert_eq!(work.next().await, None);
+            tokio::spawn(async move {
+                let result = work.result().await;
+                told.send(result.clone().map(drop)).unwrap();
+                tim.complete(&letter, result.unwrap().summary()).await.unwrap();
+            });
+            Ok::<(), SendError>(())
+        }
+    };
+    bus.attach("tim", Handlers::new().on_task_request(move |me, letter, _| manager(me, letter)))
+        .await
+        .unwrap();
+    let roman = bus.connect("roman").await.unwrap();
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    assert_eq!(next(&mut tells).await, Err(TaskError::InsideHandler));
+    let letter = next(&mut tony_hears).await;
+    tony.complete(&letter, "By Tony").await.unwrap();
+    assert_eq!(next(&mut tells).await, Ok(()));
+    assert_eq!(work.result_within(SOON).await.unwrap().summary(), "By Tony");
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn stopping_the_bus_ends_the_waiting() {
+    let bus = start();
+    let (_tim, mut tim_hears) = listener(&bus, "tim").await;
+    let roman = bus.connect("roman").await.unwrap();
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    next(&mut tim_hears).await;
+    let waiting = tokio::spawn(async move { (work.result().await, work.next().await) });
+    bus.stop().await;
+    let (result, update) = waiting.await.unwrap();
+    assert_eq!((result, update), (Err(TaskError::Stopped), None));
+}
+
+#[tokio::test]
+async fn an_answer_may_come_to_another_session_of_the_same_agent() {
+    let bus = start();
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let roman = bus.connect("roman").await.unwrap();
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let letter = next(&mut tim_hears).await;
+    roman.detach();
+    tim.complete(&letter, "Done").await.unwrap();
+    let _again = bus.connect("roman").await.unwrap();
+    assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done");
+    bus.stop().await;
+}
