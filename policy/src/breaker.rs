@@ -277,7 +277,7 @@ impl Breaker {
         let closed = self.try_circuits(passage, now);
         if self.settings.enabled {
             if passage.progress == Progress::Ends {
-                self.conversations.forget(&passage.correlation);
+                self.conversations.end(passage.correlation, now);
                 if let To::One(to) = passage.to {
                     self.pairs.ended(passage.from, to);
                 }

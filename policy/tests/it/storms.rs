@@ -25,7 +25,17 @@ fn passed_until_cut(
     let mut names = agents.to_vec();
     names.extend((0..12).map(|i| id(&format!("other-{i}"))));
     let mut team = Team::new(agents.len() as u64 + 1, names);
-    let honest = (0..12).map(|_| team.conversation()).collect();
+    // A task that ends between neighbours of the ring is progress between them, and forgives.
+    let at = |agent: &AgentId| agents.iter().position(|other| other == agent);
+    let forgives = |message: &Message| match (at(&message.from), message.to.as_ref().and_then(at)) {
+        (Some(from), Some(to)) => {
+            let near = (from + 1) % agents.len() == to || (to + 1) % agents.len() == from;
+            near && message.progress == Progress::Ends
+        }
+        _ => false,
+    };
+    let honest = std::iter::repeat_with(|| team.conversation());
+    let honest = honest.filter(|script| !script.iter().any(forgives)).take(12).collect();
     let mut honest = interleave(&mut team.dice, honest).into_iter().cycle();
     let mut world = World::new();
     for i in 0..1_000 {
