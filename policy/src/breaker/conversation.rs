@@ -279,7 +279,7 @@ impl Conversation {
     fn deliver(&mut self, passage: &Passage<'_>, settings: &BreakerSettings) {
         let (from, at) = (passage.from, self.tick);
         let before = self.path_to(from, passage.kind).clone();
-        let path = before.then(from, settings.longest_path());
+        let path = before.then(from, settings.longest_path(settings.rounds()));
         let asks = passage.kind == Kind::TaskRequest;
         let shouts = passage.to.one().is_none();
         if let Some(sender) = self.person(from) {

@@ -120,7 +120,7 @@ impl Pairs {
             sent.again(tick, settings, now);
         }
         let before = self.led_to(passage, last, settings, now).map(|heard| &heard.path);
-        let path = before.unwrap_or(&Path::EMPTY).then(passage.from, settings.longest_path());
+        let path = before.unwrap_or(&Path::EMPTY).then(passage.from, settings.longest_path(1));
         let (from, content) = (passage.from.clone(), passage.content);
         let heard = Heard { from, content, path, at: tick, when: now.uptime };
         match passage.to {
