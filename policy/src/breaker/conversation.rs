@@ -54,7 +54,7 @@ impl Conversations {
         if known.is_idle(settings.window, now) { None } else { known.finding(passage, settings) }
     }
 
-    /// Whether the sender has heard nothing yet in this message's conversation.
+    /// Whether the sender has heard nothing in this message's conversation, and nothing ended.
     pub(super) fn opens(
         &self,
         passage: &Passage<'_>,
@@ -63,7 +63,7 @@ impl Conversations {
     ) -> bool {
         let known = self.recent.peek(&passage.correlation);
         let known = known.filter(|known| !known.is_idle(settings.window, now));
-        known.is_none_or(|known| known.heard_at(passage.from) == 0)
+        known.is_none_or(|known| !known.ended && known.heard_at(passage.from) == 0)
     }
 
     /// Counts an admitted message; says whether it was free.
@@ -76,8 +76,7 @@ impl Conversations {
         let key = passage.correlation;
         if self.recent.peek(&key).is_none_or(|known| known.is_idle(settings.window, now)) {
             self.forget(&key);
-            let evicted = self.recent.insert(key, Conversation::default());
-            self.people -= evicted.map_or(0, |evicted| evicted.people.len());
+            self.insert(key, Conversation::default());
         }
         let Some(conversation) = self.recent.touch(&key) else { return false };
         let before = conversation.people.len();
@@ -87,6 +86,17 @@ impl Conversations {
             self.people -= self.recent.pop_oldest().map_or(0, |evicted| evicted.people.len());
         }
         free
+    }
+
+    /// A task ended: the conversation starts afresh, but it is not a new one.
+    pub(super) fn end(&mut self, key: CorrelationId, now: Now) {
+        self.forget(&key);
+        self.insert(key, Conversation { ended: true, last: now.uptime, ..Conversation::default() });
+    }
+
+    fn insert(&mut self, key: CorrelationId, conversation: Conversation) {
+        let evicted = self.recent.insert(key, conversation);
+        self.people -= evicted.map_or(0, |evicted| evicted.people.len());
     }
 
     pub(super) fn forget(&mut self, key: &CorrelationId) {
@@ -112,6 +122,8 @@ struct Conversation {
     /// The most recipients of one fan-out.
     crowd: usize,
     turns: u32,
+    /// Whether a task ended before.
+    ended: bool,
     moves: HashMap<Option<TaskId>, u8>,
     /// Counts messages, to tell what came after what.
     tick: u64,
@@ -267,7 +279,7 @@ impl Conversation {
     fn deliver(&mut self, passage: &Passage<'_>, settings: &BreakerSettings) {
         let (from, at) = (passage.from, self.tick);
         let before = self.path_to(from, passage.kind).clone();
-        let path = before.then(from, settings.longest_path());
+        let path = before.then(from, settings.longest_path(settings.rounds()));
         let asks = passage.kind == Kind::TaskRequest;
         let shouts = passage.to.one().is_none();
         if let Some(sender) = self.person(from) {

@@ -2,8 +2,9 @@
 //!
 //! Such a loop looks like many short conversations, but each agent in it keeps saying the same
 //! to the same. So what is counted is who says what to whom; and what is said for the second
-//! time within a window gets a causal path, as messages of one conversation do. Of the paths an
-//! agent heard the longest counts: chance traffic makes short ones, a loop ever longer ones.
+//! time within a window gets a causal path, as messages of one conversation do. Across
+//! conversations nobody knows which of the things an agent heard led to what it says, so it
+//! remembers a few, and any that shows a way round counts.
 
 use std::time::Duration;
 
@@ -21,11 +22,9 @@ pub(super) struct Pairs {
     sent: Recent<PairKey, Sent>,
     /// When a task last ended between two agents, the smaller name first.
     ended: Recent<(AgentId, AgentId), u64>,
-    /// The longest path of a repeated message that each agent heard.
-    heard: Recent<AgentId, Heard>,
-    /// The same for repeated fan-outs: the latest, and the latest of another sender, since
-    /// nobody hears itself.
-    shouts: [Option<(AgentId, Heard)>; 2],
+    /// The repeated messages each agent heard, and the repeated fan-outs everyone did.
+    heard: Recent<AgentId, Ears>,
+    shouts: Ears,
     /// Counts messages, to tell what came after what.
     tick: u64,
 }
@@ -42,7 +41,13 @@ struct Sent {
     latest: u64,
 }
 
+/// A few repeated messages that were heard lately, one for each sender and content.
+#[derive(Default)]
+struct Ears(Vec<Heard>);
+
 struct Heard {
+    from: AgentId,
+    content: u64,
     path: Path,
     at: u64,
     when: Duration,
@@ -50,8 +55,9 @@ struct Heard {
 
 impl Pairs {
     pub(super) fn new(max: usize) -> Self {
-        let (sent, ended, heard) = (Recent::new(max), Recent::new(max), Recent::new(max));
-        Self { sent, ended, heard, shouts: [None, None], tick: 0 }
+        let (sent, ended) = (Recent::new(max), Recent::new(max));
+        let heard = Recent::new(max / Ears::MOST);
+        Self { sent, ended, heard, shouts: Ears::default(), tick: 0 }
     }
 
     /// What is wrong with this message, if anything is.
@@ -71,9 +77,8 @@ impl Pairs {
         }
         let (from, to) = (passage.from, passage.to.one());
         if sent.count >= settings.rounds()
-            && let Some(heard) = self.heard_by(from, settings, now)
-            && heard.at >= sent.latest
-            && heard.path_leads(passage) >= settings.rounds().saturating_sub(1).max(1)
+            && let Some(heard) = self.led_to(passage, sent.latest, settings, now)
+            && heard.leads_to(passage, sent.latest)
             && opens()
         {
             let way = heard.path.describe(from, to);
@@ -102,35 +107,28 @@ impl Pairs {
     pub(super) fn take(&mut self, passage: &Passage<'_>, settings: &BreakerSettings, now: Now) {
         self.tick += 1;
         let (key, tick) = (key(passage), self.tick);
-        let begun = self.sent.peek(&key);
-        if begun.is_none_or(|sent| self.is_over(sent, passage, settings, now)) {
+        let Some(sent) = self.sent.peek(&key) else {
             self.sent.insert(key, Sent::first(tick, now));
             return;
-        }
+        };
+        let over = self.is_over(sent, passage, settings, now);
         let Some(sent) = self.sent.touch(&key) else { return };
-        sent.count = sent.count.saturating_add(1);
-        sent.latest = tick;
-        if now.uptime.saturating_sub(sent.spaced_at) >= settings.repeat_gap {
-            sent.spaced = sent.spaced.saturating_add(1);
-            sent.spaced_at = now.uptime;
+        let last = sent.latest;
+        if over {
+            *sent = Sent::first(tick, now);
+        } else {
+            sent.again(tick, settings, now);
         }
-        let before = self.heard_by(passage.from, settings, now).map(|heard| &heard.path);
-        let path = before.unwrap_or(&Path::EMPTY).then(passage.from, settings.longest_path());
-        let heard = Heard { path, at: tick, when: now.uptime };
+        let before = self.led_to(passage, last, settings, now).map(|heard| &heard.path);
+        let path = before.unwrap_or(&Path::EMPTY).then(passage.from, settings.longest_path(1));
+        let (from, content) = (passage.from.clone(), passage.content);
+        let heard = Heard { from, content, path, at: tick, when: now.uptime };
         match passage.to {
-            To::One(to) => {
-                let known = self.heard.peek(to).filter(|known| known.is_recent(settings, now));
-                if known.is_none_or(|known| known.path.len() <= heard.path.len()) {
-                    self.heard.insert(to.clone(), heard);
-                }
-            }
-            To::Many(_) => {
-                let [latest, other] = &mut self.shouts;
-                if latest.as_ref().is_some_and(|(by, _)| by != passage.from) {
-                    *other = latest.take();
-                }
-                *latest = Some((passage.from.clone(), heard));
-            }
+            To::One(to) => match self.heard.touch(to) {
+                Some(ears) => ears.hear(heard),
+                None => drop(self.heard.insert(to.clone(), Ears(vec![heard]))),
+            },
+            To::Many(_) => self.shouts.hear(heard),
         }
     }
 
@@ -161,11 +159,22 @@ impl Pairs {
             || passage.to.one().and_then(ended).is_some_and(|ended| ended > sent.first)
     }
 
-    fn heard_by(&self, agent: &AgentId, settings: &BreakerSettings, now: Now) -> Option<&Heard> {
-        let shout = self.shouts.iter().flatten().find(|(by, _)| by != agent);
-        let heard = [self.heard.peek(agent), shout.map(|(_, heard)| heard)];
-        let recent = heard.into_iter().flatten().filter(|heard| heard.is_recent(settings, now));
-        recent.max_by_key(|heard| (heard.path.len(), heard.at))
+    /// What the sender heard that most likely led to this message: something that shows a way
+    /// round, heard since it last said the same, with the longest path.
+    fn led_to(
+        &self,
+        passage: &Passage<'_>,
+        last: u64,
+        settings: &BreakerSettings,
+        now: Now,
+    ) -> Option<&Heard> {
+        let own = self.heard.peek(passage.from).map_or(&[][..], |ears| &ears.0);
+        let shouts = self.shouts.0.iter().filter(|shout| shout.from != *passage.from);
+        let heard = own.iter().chain(shouts);
+        let recent = heard.filter(|heard| now.uptime.saturating_sub(heard.when) < settings.window);
+        recent.max_by_key(|heard| {
+            (heard.leads_to(passage, last), heard.at >= last, heard.path.len(), heard.at)
+        })
     }
 }
 
@@ -174,19 +183,42 @@ impl Sent {
         let (since, spaced_at) = (now.uptime, now.uptime);
         Self { count: 1, spaced: 1, spaced_at, since, first: tick, latest: tick }
     }
+
+    fn again(&mut self, tick: u64, settings: &BreakerSettings, now: Now) {
+        self.latest = tick;
+        self.count = self.count.saturating_add(1);
+        if now.uptime.saturating_sub(self.spaced_at) >= settings.repeat_gap {
+            self.spaced = self.spaced.saturating_add(1);
+            self.spaced_at = now.uptime;
+        }
+    }
+}
+
+impl Ears {
+    const MOST: usize = 8;
+
+    /// The same from the same replaces what it said before; a full memory loses the oldest.
+    fn hear(&mut self, heard: Heard) {
+        let same = |old: &Heard| old.from == heard.from && old.content == heard.content;
+        let place = self.0.iter().position(same);
+        let oldest = || (0..self.0.len()).min_by_key(|i| self.0[*i].at);
+        match place.or_else(|| if self.0.len() < Self::MOST { None } else { oldest() }) {
+            Some(place) => self.0[place] = heard,
+            None => self.0.push(heard),
+        }
+    }
 }
 
 impl Heard {
-    fn is_recent(&self, settings: &BreakerSettings, now: Now) -> bool {
-        now.uptime.saturating_sub(self.when) < settings.window
-    }
-
-    /// How often the path that led to this message has taken the same way before.
-    fn path_leads(&self, passage: &Passage<'_>) -> u32 {
-        match passage.to {
-            To::One(to) => self.path.rounds_of(passage.from, to),
-            To::Many(_) => self.path.sends_of(passage.from),
-        }
+    /// Whether it was heard since the message before this one, and took the same way before.
+    ///
+    /// What an agent tells itself it hears as it says it.
+    fn leads_to(&self, passage: &Passage<'_>, last: u64) -> bool {
+        let came_round = || match passage.to {
+            To::One(to) => self.path.rounds_of(passage.from, to) > 0,
+            To::Many(_) => self.path.sends_of(passage.from) > 0,
+        };
+        self.at >= last && came_round()
     }
 }
 

@@ -60,29 +60,30 @@ fn a_storm_is_stopped_tried_stopped_for_longer_and_resumes_with_progress() {
 /// Not a test of anything: prints what a message costs. Run it with `--release`.
 #[test]
 fn what_it_costs() {
-    let names = (0..200).map(|i| id(&format!("agent-{i}"))).collect();
-    let mut team = Team::new(3, names);
-    let scripts: Vec<_> = (0..20_000).map(|_| team.conversation()).collect();
-    let messages: Vec<Message> = crate::honest::interleave_in_batches(&mut team.dice, scripts, 500);
-    let mut world = World::new();
-    let mut checks = Duration::ZERO;
-    let begun = Instant::now();
-    for (i, message) in messages.iter().enumerate() {
-        world.ms = i as u64 * 500;
-        let (passage, now) = (message.passage(), world.now());
-        // Every 16th is timed by itself: reading the clock costs as much as a check.
-        let started = (i % 16 == 0).then(Instant::now);
-        assert!(!matches!(world.breaker.check(&passage, now), Gate::Refused(_)));
-        checks += started.map_or(Duration::ZERO, |started| started.elapsed());
-        world.breaker.accept(&passage, now);
+    for (words, habit) in [("ever new words", false), ("a third always the same words", true)] {
+        let names = (0..200).map(|i| id(&format!("agent-{i}"))).collect();
+        let mut team = Team::new(3, names);
+        let scripts = (0..10_000).map(|_| team.conversation()).collect();
+        let mut messages = crate::honest::interleave_in_batches(&mut team.dice, scripts, 500);
+        if !habit {
+            messages.iter_mut().zip(1_000..).for_each(|(message, new)| message.content = new);
+        }
+        let passages: Vec<_> = messages.iter().map(Message::passage).collect();
+        let (mut world, mut checks) = (World::new(), Duration::ZERO);
+        let begun = Instant::now();
+        for (i, passage) in passages.iter().enumerate() {
+            world.ms = i as u64 * 500;
+            let now = world.now();
+            // Every 16th is timed by itself: reading the clock costs nearly as much as a check.
+            let started = (i % 16 == 0).then(Instant::now);
+            assert!(!matches!(world.breaker.check(passage, now), Gate::Refused(_)));
+            checks += started.map_or(Duration::ZERO, |started| started.elapsed());
+            world.breaker.accept(passage, now);
+        }
+        let count = passages.len() as u32;
+        let (both, check) = (begun.elapsed() / count, checks * 16 / count);
+        println!("{count} messages, {words}: check and accept {both:?}, check {check:?}");
     }
-    let count = messages.len() as u32;
-    println!(
-        "{count} messages: check + accept {:?} each, check {:?}; {:?} tracked",
-        begun.elapsed() / count,
-        checks * 16 / count,
-        world.breaker.tracked(),
-    );
 }
 
 fn any_message() -> impl Strategy<Value = (Message, u64)> {
