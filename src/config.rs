@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2a_actors::BusSettings;
-use a2a_policy::{AccessRules, Profile, RateSettings, RetryPolicy};
+use a2a_policy::{Profile, RateSettings, RetryPolicy};
 use a2a_protocol::AgentId;
 use serde::Deserialize;
 
-pub use safeguards::{BreakerValues, LedgerValues};
+use safeguards::{BreakerValues, LedgerValues};
 
 /// Where the bus keeps its things.
 #[derive(Debug, Clone)]
@@ -154,7 +154,7 @@ impl Config {
         };
         let parsed: Self = toml::from_str(&text)
             .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
-        parsed.check().map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
+        parsed.settings().map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
         Ok(parsed)
     }
 
@@ -162,39 +162,6 @@ impl Config {
     #[must_use]
     pub fn listen(&self) -> Option<&str> {
         self.http.listen.as_deref()
-    }
-
-    /// That everything in it makes sense, so that a bus does not start on half of it.
-    fn check(&self) -> Result<(), String> {
-        self.settings()?;
-        self.access()?;
-        self.breaker.check()
-    }
-
-    /// Who may write to whom: the rules of the file, and after them the built-in ones.
-    ///
-    /// # Errors
-    /// A sentence about the rule that cannot be meant.
-    pub fn access(&self) -> Result<AccessRules, String> {
-        access::read(&self.access)
-    }
-
-    /// What `[breaker]` says.
-    #[must_use]
-    pub fn breaker_values(&self) -> &BreakerValues {
-        &self.breaker
-    }
-
-    /// What `[ledger]` says.
-    #[must_use]
-    pub fn ledger_values(&self) -> &LedgerValues {
-        &self.ledger
-    }
-
-    /// How many agents one message may go to, if the file says.
-    #[must_use]
-    pub fn max_recipients(&self) -> Option<NonZeroUsize> {
-        self.limits.max_recipients
     }
 
     /// What it means for the bus.
@@ -231,6 +198,12 @@ impl Config {
             lease: seconds(delivery.lease_seconds, defaults.lease),
             handler_deadline: seconds(delivery.handler_deadline_seconds, defaults.handler_deadline),
             inbox_limit: limits.inbox.unwrap_or(defaults.inbox_limit),
+            access: access::read(&self.access)?,
+            max_recipients: limits
+                .max_recipients
+                .map_or(defaults.max_recipients, NonZeroUsize::get),
+            breaker: self.breaker.settings()?,
+            ledger: self.ledger.settings(),
             ..defaults
         })
     }

@@ -38,7 +38,10 @@ mod sdk;
 pub use a2a_protocol as protocol;
 
 pub use a2a_actors::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Stopped};
-pub use a2a_policy::{Profile, RateSettings, RetryPolicy};
+pub use a2a_policy::{
+    AccessRules, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation, LedgerRefusal,
+    LedgerSettings, Profile, RateSettings, RetryPolicy, Rule, Selector, Task, TripReason,
+};
 pub use sdk::{
     Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder, Draft,
     Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,

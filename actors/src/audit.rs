@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
+use a2a_policy::Undo;
 use a2a_protocol::{MessageId, Outcome, Receipt, RecipientOutcome};
 use a2a_store::{Commit, Read};
 use actix::prelude::*;
@@ -33,6 +34,8 @@ pub(crate) enum Then {
         reply: Option<oneshot::Sender<Receipt>>,
         to: Vec<DeskNo>,
         content: Option<Arc<Content>>,
+        /// How to take back what it did to the ledger.
+        undo: Option<Undo>,
     },
     /// The first receipt of the same message is given again.
     FirstReceipt { receipt: Receipt, first: u64, reply: Option<oneshot::Sender<Receipt>> },
@@ -108,7 +111,7 @@ impl Audit {
 
     fn done(&self, then: Then) {
         match then {
-            Then::Receipt { receipt, reply, to, content } => {
+            Then::Receipt { receipt, reply, to, content, .. } => {
                 let accepted = receipt.outcome.is_accepted();
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
                 count.add(1);
@@ -145,12 +148,12 @@ impl Audit {
 
     fn undo(&self, then: Then) {
         match then {
-            Then::Receipt { mut receipt, reply, to, .. } => {
+            Then::Receipt { mut receipt, reply, to, undo, .. } => {
                 self.desks.release(&to);
                 if let (true, Some(id), Some(router)) =
                     (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
                 {
-                    forget(router, id);
+                    forget(router, id, undo);
                 }
                 unavailable(&mut receipt);
                 if let Some(reply) = reply {
@@ -181,8 +184,8 @@ impl Then {
     }
 }
 
-fn forget(router: &Addr<Router>, id: MessageId) {
-    if let Err(error) = router.try_send(Forget(id)) {
+fn forget(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
+    if let Err(error) = router.try_send(Forget { id, undo }) {
         tracing::error!(%error, %id, "an id that was not accepted stays reserved until a restart");
     }
 }

@@ -7,6 +7,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2a_policy::{Delivery, Inbox, InboxFull, Slots};
 use a2a_protocol::{AgentId, Outcome};
@@ -29,6 +30,8 @@ pub(crate) struct Desk {
     waits: Cell<bool>,
     /// Which attachment of an agent's code is here; 0 for none so far.
     pub(crate) attachment: Cell<u64>,
+    /// When somebody was last here, since the bus started.
+    pub(crate) last_seen: Cell<Option<Duration>>,
 }
 
 impl Desk {
@@ -96,6 +99,7 @@ impl Desks {
             session: RefCell::default(),
             waits: Cell::new(false),
             attachment: Cell::new(0),
+            last_seen: Cell::new(None),
         });
         all.push(Place::Open(Rc::clone(&desk)));
         (number, desk)

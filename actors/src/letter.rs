@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use a2a_policy::{Delivery, fingerprint};
+use a2a_policy::{Delivery, Fingerprints};
 use a2a_protocol::{AgentId, Envelope, Report};
+use tokio_util::sync::CancellationToken;
 
 /// Bytes at the door, read on the caller's own thread.
 #[derive(Debug)]
 pub struct Parcel {
     pub(crate) message: Result<Arc<Envelope>, Report>,
     pub(crate) bytes: Arc<[u8]>,
-    pub(crate) fingerprint: u64,
+    pub(crate) fingerprints: Fingerprints,
 }
 
 impl Parcel {
@@ -18,14 +19,18 @@ impl Parcel {
     #[must_use]
     pub fn from_json(bytes: &[u8]) -> Self {
         let message = Envelope::parse(bytes).map(Arc::new);
-        let fingerprint = message.as_ref().map_or(0, |m| fingerprint(&m.from.agent_id, m));
-        Self { message, bytes: bytes.into(), fingerprint }
+        let fingerprints = message.as_deref().map(Fingerprints::of).unwrap_or_default();
+        Self { message, bytes: bytes.into(), fingerprints }
     }
 
     /// Bytes that were not read to their end because there are `total`, too many.
     #[must_use]
     pub fn too_large(beginning: &[u8], total: usize) -> Self {
-        Self { message: Err(Report::too_large(total)), bytes: beginning.into(), fingerprint: 0 }
+        Self {
+            message: Err(Report::too_large(total)),
+            bytes: beginning.into(),
+            fingerprints: Fingerprints::default(),
+        }
     }
 
     /// Takes a typed message; one whose fields contradict each other is read again to say why.
@@ -35,8 +40,8 @@ impl Parcel {
         if !message.is_consistent() || bytes.len() > a2a_protocol::limits::MESSAGE_BYTES {
             return Self::from_json(&bytes);
         }
-        let fingerprint = fingerprint(&message.from.agent_id, &message);
-        Self { message: Ok(Arc::new(message)), bytes: bytes.into(), fingerprint }
+        let fingerprints = Fingerprints::of(&message);
+        Self { message: Ok(Arc::new(message)), bytes: bytes.into(), fingerprints }
     }
 }
 
@@ -53,6 +58,21 @@ pub struct Letter {
     pub message: Arc<Envelope>,
     /// The message's own bytes.
     pub bytes: Arc<[u8]>,
+    /// Set when the task this letter asks for is called off while it is being handled.
+    pub(crate) cancelled: CancellationToken,
+}
+
+impl Letter {
+    /// Waits until the task this letter asks for is called off; for ever if it is not.
+    pub async fn cancelled(&self) {
+        self.cancelled.cancelled().await;
+    }
+
+    /// Whether the task this letter asks for was called off.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_cancelled()
+    }
 }
 
 impl std::fmt::Debug for Letter {

@@ -30,8 +30,8 @@ mod system;
 mod writer;
 
 pub use letter::{Letter, Parcel};
-pub use router::{AgentView, DeadLetterView, InboxError};
+pub use router::{AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError};
 pub use runtime::{Handled, HandlerFuture, Runtime};
 pub use settings::BusSettings;
 pub use stats::Stats;
-pub use system::{BusSystem, BusThread, StartError, Stopped};
+pub use system::{BusSystem, BusThread, CancelError, StartError, Stopped};

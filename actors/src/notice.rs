@@ -1,16 +1,23 @@
-//! What the bus itself says: a late failure, told to the one who sent the message.
+//! What the bus itself says: a late failure, a stopped conversation, a missed deadline.
 
 use std::sync::Arc;
 
-use a2a_policy::Now;
+use a2a_policy::{Circuit, CircuitKey, Now, task_of};
 use a2a_protocol::body::{Status, StatusUpdate};
 use a2a_protocol::{
-    AgentId, Body, Envelope, MessageId, NonBlank, Priority, Protocol, Recipient, Sender, TaskId,
-    Text,
+    AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Priority, Protocol, Recipient,
+    Sender, TaskId, Text,
 };
 
 /// The name under which the bus speaks; nobody else may use it.
 pub(crate) const SYSTEM: &str = "system";
+
+/// What a notice is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct About {
+    pub(crate) conversation: CorrelationId,
+    pub(crate) task: Option<TaskId>,
+}
 
 /// A `status_update` from the bus to the sender of a message that was given up.
 ///
@@ -21,50 +28,71 @@ pub(crate) fn late_failure(
     reason: &str,
     now: Now,
 ) -> Option<Envelope> {
-    let to = given_up.from.agent_id.clone();
+    let to = &given_up.from.agent_id;
     if to.as_str() == SYSTEM {
         return None;
     }
-    let progress = format!(
+    let text = format!(
         "Your {} {} to {recipient} was not handled and is a dead letter now: {reason}",
         given_up.kind(),
         given_up.message_id
     );
+    let about = About { conversation: given_up.correlation_id, task: task_of(&given_up.body) };
+    notice(to, about, &text, reason, now)
+}
+
+/// A `status_update` to somebody whose conversation was stopped.
+pub(crate) fn stopped(to: &AgentId, circuit: &Circuit, now: Now) -> Option<Envelope> {
+    let conversation = match circuit.key {
+        CircuitKey::Correlation(conversation) => conversation,
+        // It went through many conversations; this begins one of its own.
+        CircuitKey::Pair { .. } => CorrelationId::try_from(uuid::Uuid::now_v7()).ok()?,
+    };
+    let until = match circuit.until {
+        Some(until) => format!("until {}", until.format("%Y-%m-%d %H:%M:%S UTC")),
+        None => "until a person resets it".to_owned(),
+    };
+    let text = format!(
+        "This was stopped ({}): {}. Messages of `{}` are refused {until}. Do not answer; go on with something that moves a task, or ask a person.",
+        circuit.reason.as_str(),
+        circuit.evidence.trim_end_matches('.'),
+        circuit.key
+    );
+    notice(to, About { conversation, task: None }, &text, &circuit.evidence, now)
+}
+
+/// A `status_update` from the bus: something does not go on, and why.
+pub(crate) fn notice(
+    to: &AgentId,
+    about: About,
+    text: &str,
+    reason: &str,
+    now: Now,
+) -> Option<Envelope> {
     Some(Envelope {
         protocol: Protocol::V1,
         message_id: MessageId::try_from(uuid::Uuid::now_v7()).ok()?,
         timestamp: now.utc.into(),
         from: Sender { agent_id: SYSTEM.parse().ok()?, role: None, session_key: None },
-        to: Some(Recipient { agent_id: to, role: None }),
+        to: Some(Recipient { agent_id: to.clone(), role: None }),
         priority: Priority::High,
-        correlation_id: given_up.correlation_id,
+        correlation_id: about.conversation,
         body: Body::StatusUpdate(StatusUpdate {
-            task_id: task_of(&given_up.body),
+            task_id: about.task,
             status: Status::Blocked,
-            progress: NonBlank::try_from(clip(progress)).ok()?,
-            blocked_by: Text::try_from(clip(reason.to_owned())).ok(),
+            progress: NonBlank::try_from(clip(text)).ok()?,
+            blocked_by: Text::try_from(clip(reason)).ok(),
             estimated_completion: None,
             metadata: None,
         }),
     })
 }
 
-fn clip(text: String) -> String {
+fn clip(text: &str) -> String {
     let harmless: String = text.replace('\0', " ");
     if harmless.trim().is_empty() {
         "no reason given".into()
     } else {
         harmless.chars().take(2_000).collect()
-    }
-}
-
-fn task_of(body: &Body) -> Option<TaskId> {
-    match body {
-        Body::TaskRequest(body) => Some(body.task_id),
-        Body::TaskResponse(body) => Some(body.task_id),
-        Body::ReviewRequest(body) => Some(body.task_id),
-        Body::ReviewResponse(body) => Some(body.task_id),
-        Body::StatusUpdate(body) => body.task_id,
-        _ => None,
     }
 }

@@ -2,42 +2,53 @@
 //!
 //! Edges send [`Route`]. The router asks the pipeline of `policy`, applies the verdict and
 //! hands the record to the audit; it waits for nothing. It owns the plain state of admission:
-//! the roster, the ids seen, the rate limits, the places in the inboxes, the dead letters.
+//! the roster, the ids seen, the task ledger, the rate limits, the circuits, the places in
+//! the inboxes, the dead letters. What follows from a verdict beyond the receipt stands in the
+//! rooms of this folder.
 
 mod agents;
 mod attach;
+mod circuits;
 mod dead_letters;
+mod floor;
+mod records;
+mod refusals;
 mod sessions;
+mod tasks;
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use a2a_policy::{
-    Accepted, AgentKey, Audience, Caller, Delivery, Floor, InboxFull, Incoming, Limited, Now,
-    Profile, RateLimits, Refusal, Roster, Seen, SeenBefore, SeenIds, Slots, Verdict, admit,
+    Accepted, AgentKey, Breaker, Caller, Circuit, Delivery, Incoming, Ledger, Now, Profile,
+    RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo, Verdict, admit,
 };
-use a2a_protocol::{AgentId, Envelope, Event, MessageId, Outcome, Receipt, Timestamp};
-use a2a_store::{EventLine, Line, MessageLine, Received, Recovered};
+use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
+use a2a_store::{EventLine, Line, Recovered};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use crate::audit::{Health, Then};
 use crate::desk::{Desk, DeskNo, Desks};
 use crate::letter::{Content, Parcel};
-use crate::notice;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::writer::Append;
 
+use records::{message_line, restored};
 use sessions::Sessions;
 
-pub use agents::AgentView;
-pub(crate) use agents::ListAgents;
+pub use agents::{AgentView, Presence, RegisterError};
+pub(crate) use agents::{Explain, ListAgents, Register};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox};
+pub use circuits::CircuitView;
+pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;
-pub(crate) use dead_letters::{ListDeadLetters, ResolveDeadLetter};
+pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
+pub(crate) use refusals::WriteCounted;
+pub(crate) use tasks::{CancelTask, FindTask, ListTasks};
 
 struct Dead {
     delivery: Delivery<Arc<Content>>,
@@ -48,7 +59,11 @@ pub(crate) struct Router {
     shared: Rc<Shared>,
     roster: Roster,
     seen: SeenIds,
+    /// `None` when nobody keeps count of tasks.
+    ledger: Option<Ledger>,
     limits: RateLimits,
+    breaker: Breaker,
+    refusals: Refusals,
     /// The sessions of each agent, beside the roster.
     sessions: Vec<Sessions>,
     dead: BTreeMap<(u64, AgentId), Dead>,
@@ -56,22 +71,34 @@ pub(crate) struct Router {
     attachments: u64,
     /// Places reserved for the message that is being admitted.
     reserved: Vec<DeskNo>,
+    /// The timer for the next deadline, and when it goes off.
+    deadline: Option<(SpawnHandle, chrono::DateTime<chrono::Utc>)>,
+    /// A timer that writes down how many refusals were not is set.
+    counts_refusals: bool,
     recovered: Option<Recovered>,
 }
 
 impl Router {
     pub(crate) fn new(shared: Rc<Shared>, recovered: Recovered) -> Self {
         let limits = RateLimits::new(shared.settings.rates);
-        let roster = Roster::new(shared.settings.open, shared.settings.max_agents);
+        let settings = &shared.settings;
+        let roster = Roster::new(settings.open, settings.max_agents);
+        let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
+        let breaker = Breaker::new(settings.breaker.clone());
         Self {
             shared,
             roster,
             seen: SeenIds::default(),
+            ledger,
             limits,
+            breaker,
+            refusals: Refusals::default(),
             sessions: Vec::new(),
             dead: BTreeMap::new(),
             attachments: 0,
             reserved: Vec::new(),
+            deadline: None,
+            counts_refusals: false,
             recovered: Some(recovered),
         }
     }
@@ -83,6 +110,9 @@ impl Router {
         }
         for agent in recovered.agents {
             self.know(agent, Profile::default(), false, ctx);
+        }
+        for (key, value) in &recovered.facts {
+            self.restore_fact(key, value, ctx);
         }
         for seen in recovered.seen {
             let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
@@ -113,6 +143,26 @@ impl Router {
         }
     }
 
+    fn restore_fact(&mut self, key: &str, value: &str, ctx: &mut Context<Self>) {
+        let read = if key.starts_with(Task::KEY) {
+            serde_json::from_str(value).map(|task| {
+                if let Some(ledger) = &mut self.ledger {
+                    ledger.restore(task);
+                }
+            })
+        } else if key.starts_with(circuits::KEY) {
+            serde_json::from_str::<Circuit>(value).map(|circuit| self.breaker.open(circuit))
+        } else if let Some(Ok(agent)) = key.strip_prefix(agents::KEY).map(str::parse::<AgentId>) {
+            serde_json::from_str(value).map(|profile| drop(self.enter(agent, profile, ctx)))
+        } else {
+            tracing::warn!(key, "the journal holds a fact this version does not know");
+            return;
+        };
+        if let Err(error) = read {
+            tracing::error!(%error, key, "a fact in the journal can no longer be read");
+        }
+    }
+
     /// Makes an agent known and gives it its first session; `true` when it was not.
     fn know(
         &mut self,
@@ -121,11 +171,18 @@ impl Router {
         listed: bool,
         ctx: &mut Context<Self>,
     ) -> bool {
-        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
-        debug_assert_eq!(key.index(), self.sessions.len());
+        if self.roster.insert(agent.clone(), profile, listed).is_none() {
+            return false;
+        }
+        self.open_sessions(agent, ctx);
+        true
+    }
+
+    /// Gives the agent that was just entered into the roster its first session.
+    fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
+        debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
         let (first, _) = self.open_desk(agent, ctx);
         self.sessions.push(Sessions { first, others: Vec::new(), sticky: HashMap::new() });
-        true
     }
 
     fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
@@ -169,16 +226,19 @@ impl Router {
         let now = self.shared.clock.now();
         // What the bus has to say is said, even while it stops.
         if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
-            let mut receipt = Receipt::new(Outcome::Unavailable, now.utc.into());
+            let mut receipt = records::unnumbered_receipt(&parcel, now);
+            receipt.outcome = Outcome::Unavailable;
             receipt.reason = Some(reason.to_owned());
             receipt.retry_after_ms = Some(1_000);
-            answer_unrecorded(receipt, &parcel, reply);
+            if let Some(reply) = reply {
+                let _ = reply.send(receipt);
+            }
             return;
         }
         let incoming = Incoming {
             caller,
             message: parcel.message.as_deref(),
-            fingerprint: parcel.fingerprint,
+            fingerprints: parcel.fingerprints,
         };
         let verdict = admit(&incoming, self, now);
         if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &parcel.message)
@@ -187,16 +247,15 @@ impl Router {
             // On record before the message: whoever has a receipt can be answered after a crash.
             self.join(&message.from.agent_id, ctx);
         }
-        let receipt = self.receipt(&parcel, now);
         match verdict {
-            Verdict::Accepted(accepted) => self.accept(receipt, accepted, parcel, reply, now),
+            Verdict::Accepted(accepted) => self.accept(caller, accepted, parcel, reply, now, ctx),
             Verdict::Duplicate { seq } => {
-                let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
-                let line = message_line(&receipt, &parcel, now);
+                let receipt = Receipt { outcome: Outcome::Duplicate, ..self.receipt(&parcel, now) };
+                let line = message_line(&receipt, caller, &parcel, now);
                 let then = Then::FirstReceipt { receipt, first: seq, reply };
-                self.shared.append(Append { line, then });
+                self.shared.append(Append { line: Line::Message(line), then });
             }
-            Verdict::Refused(refusal) => self.refuse(receipt, refusal, &parcel, reply, now),
+            Verdict::Refused(refusal) => self.refuse(caller, refusal, &parcel, reply, now, ctx),
         }
     }
 
@@ -216,53 +275,79 @@ impl Router {
     }
 
     fn receipt(&self, parcel: &Parcel, now: Now) -> Receipt {
-        let mut receipt = Receipt::new(Outcome::Delivered, Timestamp::from(now.utc));
+        let mut receipt = records::unnumbered_receipt(parcel, now);
         receipt.seq = Some(self.shared.next_seq());
-        if let Ok(message) = &parcel.message {
-            receipt.message_id = Some(message.message_id);
-            receipt.correlation_id = Some(message.correlation_id);
-        }
         receipt
     }
 
     fn accept(
         &mut self,
-        mut receipt: Receipt,
+        caller: &Caller,
         accepted: Accepted,
         parcel: Parcel,
         reply: Option<oneshot::Sender<Receipt>>,
         now: Now,
+        ctx: &mut Context<Self>,
     ) {
+        if let Some(key) = accepted.closes {
+            self.closed_circuit(&key, "the conversation moves again");
+        }
+        let mut receipt = self.receipt(&parcel, now);
         receipt.outcome = accepted.outcome;
         receipt.recipients = accepted.recipients.into();
-        let line = message_line(&receipt, &parcel, now);
+        let mut line = message_line(&receipt, caller, &parcel, now);
         let (Ok(message), Some(seq)) = (parcel.message, receipt.seq) else { return };
-        let from = message.from.agent_id.clone();
-        self.seen.insert(message.message_id, Seen { seq, fingerprint: parcel.fingerprint });
-        let (by, bytes) = (from.clone(), parcel.bytes);
+        let mut undo = None;
+        if let Some(change) = accepted.change {
+            let (how, facts) = self.change_ledger(*change, seq, ctx);
+            (undo, line.facts) = (how, facts);
+        }
+        let fingerprint = parcel.fingerprints.message;
+        self.seen.insert(message.message_id, Seen { seq, fingerprint });
+        let (by, bytes) = (message.from.agent_id.clone(), parcel.bytes);
         let content = Some(Arc::new(Content { seq, by, message, bytes, recovered: false }));
         let to = std::mem::take(&mut self.reserved);
-        let then = Then::Receipt { receipt, reply, to, content };
-        self.shared.append(Append { line, then });
+        let then = Then::Receipt { receipt, reply, to, content, undo };
+        self.shared.append(Append { line: Line::Message(line), then });
     }
 
     fn refuse(
         &mut self,
-        mut receipt: Receipt,
+        caller: &Caller,
         refusal: Refusal,
         parcel: &Parcel,
         reply: Option<oneshot::Sender<Receipt>>,
         now: Now,
+        ctx: &mut Context<Self>,
     ) {
         self.shared.desks.release(&std::mem::take(&mut self.reserved));
+        if let Some(circuit) = refusal.opens {
+            self.open_circuit(*circuit, now, ctx);
+        }
+        let by = records::sender(caller, parcel);
+        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, now);
+        let mut receipt = if written {
+            self.receipt(parcel, now)
+        } else {
+            records::unnumbered_receipt(parcel, now)
+        };
         receipt.outcome = refusal.outcome;
         receipt.recipients = refusal.recipients.into();
         receipt.reason = Some(refusal.reason);
         receipt.retry_after_ms = refusal.retry_after_ms;
+        receipt.circuit = refusal.circuit;
         receipt.errors = refusal.errors;
-        let line = message_line(&receipt, parcel, now);
-        let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None };
-        self.shared.append(Append { line, then });
+        if !written {
+            self.shared.stats.refused.add(1);
+            self.count_refusals(ctx);
+            if let Some(reply) = reply {
+                let _ = reply.send(receipt);
+            }
+            return;
+        }
+        let line = message_line(&receipt, caller, parcel, now);
+        let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None, undo: None };
+        self.shared.append(Append { line: Line::Message(line), then });
     }
 
     /// The session that messages for somebody outside come from.
@@ -287,94 +372,6 @@ impl Router {
         let first = self.sessions[key.index()].first;
         let desk = self.shared.desks.get(first).ok_or(InboxError::NoSuchAgent)?;
         Ok((key, desk))
-    }
-}
-
-fn answer_unrecorded(
-    mut receipt: Receipt,
-    parcel: &Parcel,
-    reply: Option<oneshot::Sender<Receipt>>,
-) {
-    if let Ok(message) = &parcel.message {
-        receipt.message_id = Some(message.message_id);
-        receipt.correlation_id = Some(message.correlation_id);
-    }
-    if let Some(reply) = reply {
-        let _ = reply.send(receipt);
-    }
-}
-
-fn restored(
-    seq: u64,
-    by: AgentId,
-    attempts: u32,
-    bytes: &Arc<[u8]>,
-) -> Option<Delivery<Arc<Content>>> {
-    match Envelope::parse(bytes) {
-        Ok(message) => {
-            let (message, bytes) = (Arc::new(message), Arc::clone(bytes));
-            let content = Arc::new(Content { seq, by, message, bytes, recovered: true });
-            Some(content.delivery(attempts))
-        }
-        Err(report) => {
-            tracing::error!(seq, %report, "an accepted message can no longer be read");
-            None
-        }
-    }
-}
-
-fn message_line(receipt: &Receipt, parcel: &Parcel, now: Now) -> Line {
-    let is_json = parcel.message.is_ok() || is_json_text(&parcel.bytes);
-    let bytes = Arc::clone(&parcel.bytes);
-    Line::Message(MessageLine {
-        seq: receipt.seq.unwrap_or_default(),
-        time: now.utc,
-        outcome: receipt.outcome,
-        message_id: receipt.message_id,
-        by: parcel.message.as_ref().ok().map(|message| message.from.agent_id.clone()),
-        received: if is_json { Received::Json(bytes) } else { Received::Raw(bytes) },
-        fingerprint: parcel.message.is_ok().then_some(parcel.fingerprint),
-        recipients: Arc::clone(&receipt.recipients),
-        reason: receipt.reason.clone(),
-        retry_after_ms: receipt.retry_after_ms,
-        errors: receipt.errors.clone(),
-        suppressed: 0,
-        via: None,
-        facts: Vec::new(),
-    })
-}
-
-fn is_json_text(bytes: &[u8]) -> bool {
-    // As a value, not ignored: whoever reads the log must be able to read every line, so bad
-    // UTF-8, half surrogates, numbers no double holds and bottomless nesting count as raw.
-    serde_json::from_slice::<serde_json::Value>(bytes).is_ok()
-}
-
-impl Floor for Router {
-    fn roster(&self) -> &Roster {
-        &self.roster
-    }
-
-    fn seen(&self, message: &Envelope, fingerprint: u64) -> Option<SeenBefore> {
-        self.seen.check(&message.message_id, fingerprint)
-    }
-
-    fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited> {
-        let audience = match to {
-            [only] => self.roster.id(*only).map_or(Audience::Many(1), Audience::One),
-            many => Audience::Many(many.len()),
-        };
-        self.limits.charge(&message.from.agent_id, audience, message.priority, now)
-    }
-
-    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull> {
-        let sessions = &mut self.sessions[agent.index()];
-        let number = sessions.choose(message.correlation_id, &self.shared.desks);
-        // Notices are exempt from limits; there are never more than messages given up.
-        let exempt = message.from.agent_id.as_str() == notice::SYSTEM;
-        let outcome = self.shared.desks.take_slot(number, exempt)?;
-        self.reserved.push(number);
-        Ok(outcome)
     }
 }
 
@@ -409,56 +406,18 @@ impl Handler<Route> for Router {
 /// A message that was admitted could not be made durable.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Forget(pub(crate) MessageId);
+pub(crate) struct Forget {
+    pub(crate) id: MessageId,
+    pub(crate) undo: Option<Undo>,
+}
 
 impl Handler<Forget> for Router {
     type Result = ();
 
-    fn handle(&mut self, Forget(id): Forget, _: &mut Self::Context) {
+    fn handle(&mut self, Forget { id, undo }: Forget, _: &mut Self::Context) {
         self.seen.remove(&id);
-    }
-}
-
-/// A session gave a message up: its sender is told, then it is a dead letter.
-///
-/// In this order, so that a crash in between repeats the last attempt and the notice
-/// instead of losing the notice.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(crate) struct GaveUp {
-    pub(crate) agent: AgentId,
-    pub(crate) delivery: Delivery<Arc<Content>>,
-    pub(crate) reason: String,
-    pub(crate) then: Then,
-}
-
-impl Handler<GaveUp> for Router {
-    type Result = ();
-
-    fn handle(&mut self, gave_up: GaveUp, ctx: &mut Self::Context) {
-        let GaveUp { agent, delivery, reason, then } = gave_up;
-        tracing::warn!(%agent, seq = delivery.seq, reason, "a message became a dead letter");
-        let now = self.shared.clock.now();
-        let notice = notice::late_failure(&delivery.item.message, &agent, &reason, now);
-        if let Some(notice) = notice {
-            self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
-        }
-        let line = Line::Event(EventLine {
-            of: Some(delivery.seq),
-            message_id: Some(delivery.item.message.message_id),
-            agent_id: Some(agent.clone()),
-            attempt: Some(delivery.attempts),
-            reason: Some(reason.clone()),
-            ..self.shared.event(Event::DeadLetter)
-        });
-        self.shared.append(Append { line, then });
-        self.dead.insert((delivery.seq, agent), Dead { delivery, reason });
-        if self.dead.len() > self.shared.settings.max_dead_letters
-            && let Some(((seq, agent), _)) = self.dead.first_key_value()
-        {
-            let (seq, agent) = (*seq, agent.clone());
-            tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
-            self.resolve_dead_letter(seq, &agent, false);
+        if let (Some(undo), Some(ledger)) = (undo, &mut self.ledger) {
+            ledger.undo(undo);
         }
     }
 }

@@ -20,6 +20,7 @@ use actix::prelude::*;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Health, Then};
 use crate::desk::Desk;
@@ -50,6 +51,8 @@ struct Running {
     seq: u64,
     /// Tells a late answer of an aborted run from the answer of the present one.
     attempt: u32,
+    /// Tells the agent's code that its work is not wanted any more.
+    cancelled: CancellationToken,
     /// `None` until the attempt is on record and may begin.
     abort: Option<AbortHandle>,
     /// Set when a thread takes the work up: waiting for one is not the handler's fault.
@@ -108,6 +111,7 @@ impl Session {
                 return;
             }
             let Some(pull) = self.pulls.pop_front() else { return };
+            self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
             self.hand_over(letters, pull.reply);
         }
     }
@@ -158,7 +162,9 @@ impl Session {
         drop(inbox);
         let (seq, attempt, id) = (letter.seq, letter.attempt, letter.message.message_id);
         self.shared.running.set(self.shared.running.get() + 1);
-        self.running = Some(Running { seq, attempt, abort: None, taken_up: Arc::default() });
+        let cancelled = letter.cancelled.clone();
+        self.running =
+            Some(Running { seq, attempt, cancelled, abort: None, taken_up: Arc::default() });
         if on_record_first {
             // An earlier attempt may have killed the process: count this one before it can.
             let then = Then::Begin { session: ctx.address(), seq };
@@ -319,6 +325,7 @@ fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
         attempt: delivery.attempts,
         message: Arc::clone(&delivery.item.message),
         bytes: Arc::clone(&delivery.item.bytes),
+        cancelled: CancellationToken::new(),
     }
 }
 
@@ -363,7 +370,10 @@ impl Handler<Begin> for Session {
         if !self.running.as_ref().is_some_and(expected) {
             return;
         }
-        let letter = self.desk.inbox.borrow().get_out(seq).map(letter);
+        let mut letter = self.desk.inbox.borrow().get_out(seq).map(letter);
+        if let (Some(letter), Some(running)) = (&mut letter, &self.running) {
+            letter.cancelled = running.cancelled.clone();
+        }
         match letter {
             Some(letter) if self.runtime.is_some() => self.begin(letter, ctx),
             _ => {
@@ -412,6 +422,7 @@ impl Handler<SetRuntime> for Session {
 
     fn handle(&mut self, SetRuntime(runtime): SetRuntime, ctx: &mut Self::Context) {
         self.desk.slots.set_live(runtime.is_some());
+        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
         self.runtime = runtime;
         self.pump(ctx);
     }
@@ -431,6 +442,7 @@ impl Handler<Pull> for Session {
     type Result = ();
 
     fn handle(&mut self, Pull { limit, patient, reply }: Pull, ctx: &mut Self::Context) {
+        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
         self.end_overdue();
         if patient {
             self.pulls.push_back(WaitingPull { limit, reply });
@@ -479,6 +491,21 @@ impl Handler<Settle> for Session {
         });
         let _ = reply.send(if settled { Ok(answer) } else { Err(InboxError::NotTaken) });
         self.pump(ctx);
+    }
+}
+
+/// The task that this message asked for was called off: the agent's code is told.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct CancelRunning(pub(crate) u64);
+
+impl Handler<CancelRunning> for Session {
+    type Result = ();
+
+    fn handle(&mut self, CancelRunning(seq): CancelRunning, _: &mut Self::Context) {
+        if let Some(running) = self.running.as_ref().filter(|running| running.seq == seq) {
+            running.cancelled.cancel();
+        }
     }
 }
 

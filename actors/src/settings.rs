@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use a2a_policy::{Profile, RateSettings, RetryPolicy};
+use a2a_policy::{
+    AccessRules, BreakerSettings, LedgerSettings, Profile, RateSettings, RetryPolicy,
+};
 use a2a_protocol::AgentId;
 
 /// The settings of a bus; the defaults are meant to be kept.
@@ -16,8 +18,16 @@ pub struct BusSettings {
     pub max_agents: usize,
     /// How many dead letters are kept; beyond that the oldest are dropped.
     pub max_dead_letters: usize,
+    /// Who may write to whom.
+    pub access: AccessRules,
+    /// How many agents one message may reach.
+    pub max_recipients: usize,
     /// How much agents may say.
     pub rates: RateSettings,
+    /// When a conversation goes in circles.
+    pub breaker: BreakerSettings,
+    /// How many tasks are kept.
+    pub ledger: LedgerSettings,
     /// How often a delivery is tried.
     pub retry: RetryPolicy,
     /// How long a handler may take for one message.
@@ -43,7 +53,11 @@ impl Default for BusSettings {
             open: true,
             max_agents: 200_000,
             max_dead_letters: 10_000,
+            access: AccessRules::default(),
+            max_recipients: 10_000,
             rates: RateSettings::default(),
+            breaker: BreakerSettings::default(),
+            ledger: LedgerSettings::default(),
             retry: RetryPolicy::default(),
             handler_deadline: Duration::from_secs(30 * 60),
             lease: Duration::from_secs(60),

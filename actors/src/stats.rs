@@ -40,6 +40,8 @@ stats! {
     failed_attempts,
     /// Messages given up.
     dead_letters,
+    /// Circuits opened.
+    tripped,
     /// Batches written with one fsync each.
     commits,
     /// Lines written in them.

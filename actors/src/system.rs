@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use a2a_policy::Caller;
-use a2a_protocol::{AgentId, MessageId, Outcome, Receipt};
+use a2a_policy::{Caller, CircuitKey, Explanation, LedgerRefusal, Profile, Task};
+use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Kind, MessageId, Outcome, Receipt, TaskId};
 use a2a_store::{Commit, Read, Recovered};
 use actix::prelude::*;
 use tokio::sync::{Notify, oneshot};
@@ -15,12 +16,17 @@ use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
-    Attach, Detach, ForInbox, ListAgents, ListDeadLetters, ResolveDeadLetter, Route, Router,
+    Attach, CancelTask, Detach, Explain, FindTask, ForInbox, ListAgents, ListCircuits,
+    ListDeadLetters, ListTasks, Register, ResetCircuit, ResolveDeadLetter, Route, Router,
+    TripCircuit, WriteCounted,
 };
 use crate::session::{Pull, Settle, Settlement};
 use crate::shared::Shared;
 use crate::writer::Job;
-use crate::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Parcel, Runtime, Stats};
+use crate::{
+    AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, Letter, Parcel, RegisterError,
+    Runtime, Stats,
+};
 
 /// The bus could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +40,17 @@ pub enum StartError {
     /// It ended before it was ready.
     #[error("the bus ended before it was ready; its log says why")]
     EndedEarly,
+}
+
+/// A task could not be called off.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CancelError {
+    /// The ledger refuses.
+    #[error(transparent)]
+    Refused(#[from] LedgerRefusal),
+    /// The bus stops, or cannot write right now.
+    #[error("the bus takes nothing right now; try again later")]
+    Unavailable,
 }
 
 /// How long an acknowledgement may wait for the disk before its caller is told so. It is
@@ -216,6 +233,76 @@ impl BusSystem {
         self.router.send(ListAgents).await.unwrap_or_default()
     }
 
+    /// Says what an agent is, from now on and after restarts; returns when that is durable.
+    ///
+    /// # Errors
+    /// When the directory refuses it, or the bus cannot write.
+    pub async fn register(&self, agent: AgentId, profile: Profile) -> Result<(), RegisterError> {
+        let request = Register { agent, profile };
+        let durable = self.router.send(request).await.unwrap_or(Err(RegisterError::Unavailable))?;
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(RegisterError::Unavailable),
+        }
+    }
+
+    /// Whether, and by which rule, one agent may write to another; `None` when either is unknown.
+    pub async fn explain(
+        &self,
+        from: AgentId,
+        to: AgentId,
+        kind: Kind,
+        scope: Option<Scope>,
+    ) -> Option<Explanation> {
+        self.router.send(Explain { from, to, kind, scope }).await.ok().flatten()
+    }
+
+    /// A task that is open, or ended not long ago.
+    pub async fn task(&self, id: TaskId) -> Option<Task> {
+        self.router.send(FindTask(id)).await.ok().flatten()
+    }
+
+    /// The tasks that changed last, of one agent or of all.
+    pub async fn tasks(&self, agent: Option<AgentId>, limit: usize) -> Vec<Task> {
+        self.router.send(ListTasks { agent, limit }).await.unwrap_or_default()
+    }
+
+    /// Calls a task off in the name of whoever asked for it (`by`), or of a person (`None`).
+    /// Returns when that is durable: no answer to it is accepted any more.
+    ///
+    /// # Errors
+    /// When there is no such task, it is not theirs, or it has ended.
+    pub async fn cancel_task(
+        &self,
+        task: TaskId,
+        by: Option<AgentId>,
+        reason: String,
+    ) -> Result<(), CancelError> {
+        let reason: String = reason.chars().take(2_000).collect();
+        let request = CancelTask { task, by, reason };
+        let durable = self.router.send(request).await.map_err(|_| CancelError::Unavailable)??;
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(CancelError::Unavailable),
+        }
+    }
+
+    /// Conversations that are stopped, the latest first.
+    pub async fn circuits(&self) -> Vec<CircuitView> {
+        self.router.send(ListCircuits).await.unwrap_or_default()
+    }
+
+    /// Stops a conversation, or one content between two agents, until somebody resets it;
+    /// `None` when the bus has stopped.
+    pub async fn trip_circuit(&self, key: CircuitKey, reason: String) -> Option<CircuitView> {
+        self.router.send(TripCircuit { key, reason }).await.ok()
+    }
+
+    /// Lets what was stopped go on; `false` when it was not stopped.
+    pub async fn reset_circuit(&self, key: CircuitKey) -> bool {
+        self.router.send(ResetCircuit(key)).await.unwrap_or(false)
+    }
+
     /// Messages that were given up.
     pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
         self.router.send(ListDeadLetters).await.unwrap_or_default()
@@ -315,7 +402,7 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
     };
     let _ = tokio::time::timeout(deadline, finished).await;
     // The router has heard of everything given up when it answers a question asked later.
-    let _ = router.send(ListAgents).await;
+    let _ = router.send(WriteCounted).await;
     // 3. Everything that waits is written, the journal closed.
     let (done, flushed) = oneshot::channel();
     let jobs = shared.jobs.borrow_mut().take();

@@ -50,7 +50,6 @@ fn write(folder: &std::path::Path) {
             reason: None,
             retry_after_ms: None,
             errors: Vec::new(),
-            suppressed: 0,
             via: None,
             facts: Vec::new(),
         }));

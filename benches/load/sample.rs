@@ -1,19 +1,21 @@
 //! The messages every part of the bench carries: task requests of about 1.1 KB.
 
-use std::num::NonZeroU32;
-
-use a2a_protocol::{AgentId, Body, Envelope, Kind, MessageId};
+use a2a_protocol::{AgentId, BadUuid, Body, Envelope, Kind};
 use openclaw_a2a::{BusSettings, RateSettings};
 
 pub fn agent(name: &str) -> AgentId {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
+fn new_id<T: TryFrom<uuid::Uuid, Error = BadUuid>>() -> T {
+    uuid::Uuid::now_v7().try_into().unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// A task request from one agent to another, 1.1 KB as JSON.
 pub fn message(from: &AgentId, to: &AgentId) -> Envelope {
     let mut message = Kind::TaskRequest.example_message();
-    message.message_id =
-        MessageId::try_from(uuid::Uuid::now_v7()).unwrap_or_else(|error| panic!("{error}"));
+    message.message_id = new_id();
+    message.correlation_id = new_id();
     message.from.agent_id = from.clone();
     message.from.session_key = None;
     if let Some(recipient) = &mut message.to {
@@ -21,6 +23,7 @@ pub fn message(from: &AgentId, to: &AgentId) -> Envelope {
     }
     if let Body::TaskRequest(body) = &mut message.body {
         let text = "Check every field of the seven kinds. ".repeat(10);
+        body.task_id = new_id();
         body.description = text.try_into().unwrap_or_else(|error| panic!("{error}"));
     }
     message
@@ -28,16 +31,5 @@ pub fn message(from: &AgentId, to: &AgentId) -> Envelope {
 
 /// Limits on, but far away.
 pub fn settings() -> BusSettings {
-    let high = NonZeroU32::MAX;
-    BusSettings {
-        rates: RateSettings {
-            per_agent_per_minute: high,
-            agent_burst: high,
-            per_pair_per_minute: high,
-            pair_burst: high,
-            urgent_per_minute: high,
-            ..RateSettings::default()
-        },
-        ..BusSettings::default()
-    }
+    BusSettings { rates: RateSettings::far_away(), ..BusSettings::default() }
 }

@@ -163,6 +163,15 @@ impl<T> Inbox<T> {
         self.waiting.remove(|delivery| delivery.seq == key && delivery.attempts > 0)
     }
 
+    /// Takes a message out that nobody is handling, tried before or not.
+    pub fn withdraw(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+        let pausing = self.pausing.keys().find(|(_, seq)| *seq == key).copied();
+        if let Some(place) = pausing {
+            return self.pausing.remove(&place);
+        }
+        self.waiting.remove(|delivery| delivery.seq == key)
+    }
+
     /// The attempt failed: the message pauses and is tried again, or is given up.
     pub fn fail(
         &mut self,

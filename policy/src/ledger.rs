@@ -24,6 +24,8 @@ pub use task::{Proposal, Review, Task};
 /// How much the ledger remembers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerSettings {
+    /// Whether tasks are kept count of at all; without it answers are not checked.
+    pub enabled: bool,
     /// Tasks that may be open at once; beyond that no new ones are taken.
     pub max_open: usize,
     /// Ended tasks that are remembered; beyond that the oldest are forgotten.
@@ -32,7 +34,7 @@ pub struct LedgerSettings {
 
 impl Default for LedgerSettings {
     fn default() -> Self {
-        Self { max_open: 1_000_000, max_ended: 100_000 }
+        Self { enabled: true, max_open: 1_000_000, max_ended: 100_000 }
     }
 }
 
@@ -162,7 +164,7 @@ impl Ledger {
         let task = self.tasks.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })?;
         if by.is_some_and(|by| task.requester != *by) {
             let (task, agent) = (*id, task.requester.clone());
-            return Err(LedgerRefusal::NotYours { task, agent, what: "call it off" });
+            return Err(LedgerRefusal::NotYours { task, agent, what: "call this task off" });
         }
         let illegal = || LedgerRefusal::illegal(task, "it cannot be called off");
         let mut change = self.step(task, Step::Cancel, now).ok_or_else(illegal)?;

@@ -7,9 +7,12 @@
 //! ```text
 //! pipeline::admit ─▶ roster       who is it for, is the sender who it says
 //!                 ─▶ seen         was it accepted before
+//!                 ─▶ access       may the sender write there
+//!                 ─▶ ledger       does the answer fit what was asked
 //!                 ─▶ rate_limit   may the sender say so much
+//!                 ─▶ breaker      does the conversation go in circles
 //!                 ─▶ (the floor)  is there room in the recipient's inbox
-//! breaker                         is it part of a storm
+//! refusals                        which refusals are written down one by one
 //! inbox ─▶ priority_queue         what is handled next, retried, given up
 //! ```
 
@@ -21,6 +24,7 @@ mod ledger;
 mod pipeline;
 mod priority_queue;
 mod rate_limit;
+mod refusals;
 mod roster;
 mod seen;
 mod slots;
@@ -39,9 +43,11 @@ pub use ledger::{
     Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
     Task, Undo,
 };
-pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
+pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit, task_of};
 pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
+pub use refusals::{Refusals, Suppressed};
 pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
-pub use seen::{Seen, SeenBefore, SeenIds, fingerprint};
+pub use seen::{Fingerprints, Seen, SeenBefore, SeenIds};
+
 pub use slots::{InboxFull, Slots};

@@ -3,17 +3,35 @@
 //! [`admit`] is the whole of it. Nothing here is irreversible: what is reserved can be
 //! released, and only the journal makes it count.
 
-use a2a_protocol::{AgentId, Code, Envelope, Outcome, RecipientOutcome, Report, Violation};
+mod recipients;
+
+use std::sync::Arc;
+
+use a2a_protocol::{
+    AgentId, Body, Code, Envelope, OpenCircuit, Outcome, RecipientOutcome, Report, Violation,
+};
 use chrono::TimeDelta;
 
 use crate::seen::SeenBefore;
-use crate::{AgentKey, InboxFull, Limited, Now, Roster};
+use crate::{
+    AccessRules, AgentKey, Breaker, Change, Circuit, CircuitKey, Gate, InboxFull, Ledger,
+    LedgerRefusal, Limited, Now, Passage, Progress, Roster, To,
+};
+
+use recipients::Resolved;
 
 /// Who hands the message in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
     /// This agent, proven by a token or by holding its handle.
     Agent(AgentId),
+    /// A person; sending in an agent's name has to be meant.
+    Operator {
+        /// Who it is.
+        name: Arc<str>,
+        /// The agent in whose name the person says to send.
+        on_behalf_of: Option<AgentId>,
+    },
     /// Somebody on this machine, where no tokens are asked for: the message is believed.
     Local,
     /// The bus itself.
@@ -27,14 +45,22 @@ pub struct Incoming<'a> {
     pub caller: &'a Caller,
     /// The message, or what is wrong with it.
     pub message: Result<&'a Envelope, &'a Report>,
-    /// What [`crate::fingerprint`] makes of it.
-    pub fingerprint: u64,
+    /// What [`crate::Fingerprints`] makes of it.
+    pub fingerprints: crate::Fingerprints,
 }
 
 /// What the stages look at and change.
 pub trait Floor {
     /// Who is there.
     fn roster(&self) -> &Roster;
+    /// Who may write to whom.
+    fn access(&self) -> &AccessRules;
+    /// Who owes whom which work; `None` when nobody keeps count.
+    fn ledger(&self) -> Option<&Ledger>;
+    /// What goes in circles.
+    fn breaker(&mut self) -> &mut Breaker;
+    /// How many agents one message may reach.
+    fn max_recipients(&self) -> usize;
     /// Whether the id was accepted before.
     fn seen(&self, message: &Envelope, fingerprint: u64) -> Option<SeenBefore>;
     /// Charges the sender.
@@ -70,6 +96,10 @@ pub struct Accepted {
     pub outcome: Outcome,
     /// The outcome for each.
     pub recipients: Vec<RecipientOutcome>,
+    /// What it does to the ledger.
+    pub change: Option<Box<Change>>,
+    /// The circuit it closes, because it showed that the conversation moves again.
+    pub closes: Option<CircuitKey>,
 }
 
 /// Why a message is not accepted.
@@ -85,6 +115,10 @@ pub struct Refusal {
     pub errors: Vec<Violation>,
     /// The recipients, where each has an outcome.
     pub recipients: Vec<RecipientOutcome>,
+    /// The circuit that refused it.
+    pub circuit: Option<Box<OpenCircuit>>,
+    /// The circuit that has to be opened, because this message was one too many.
+    pub opens: Option<Box<Circuit>>,
 }
 
 impl Refusal {
@@ -95,6 +129,8 @@ impl Refusal {
             retry_after_ms: None,
             errors: Vec::new(),
             recipients: Vec::new(),
+            circuit: None,
+            opens: None,
         }
     }
 }
@@ -117,17 +153,9 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
     // Identity: the sender is who it says, and may speak at all.
     check_identity(incoming.caller, message, floor.roster())?;
     // Resolve: names and scopes become agents.
-    let roster = floor.roster();
-    let recipients = roster.recipients(message).map_err(|mut unknown| {
-        unknown.near = roster.nearest(&unknown.agent, |_| true);
-        Refusal::new(
-            Outcome::UnknownRecipient,
-            format!("{unknown}. Ask the bus who is there, or wait until the agent has joined."),
-        )
-    })?;
-    let recipients = recipients.known;
+    let mut to = Resolved::of(message, floor)?;
     // Duplicate: an id is accepted once.
-    match floor.seen(message, incoming.fingerprint) {
+    match floor.seen(message, incoming.fingerprints.message) {
         Some(SeenBefore::Same { seq }) => return Ok(Verdict::Duplicate { seq }),
         Some(SeenBefore::Different { seq }) => {
             let reason = format!(
@@ -137,12 +165,58 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
         }
         None => {}
     }
-    // Rate limit: the notices of the bus are exempt.
-    if *incoming.caller != Caller::Bus {
-        floor.charge(message, &recipients, now).map_err(limited)?;
+    // The notices of the bus itself are subject to nothing but the room for them.
+    if *incoming.caller == Caller::Bus {
+        return reserve(message, &to, floor).map(Verdict::Accepted);
+    }
+    // Access: who may write to whom, with what.
+    to.keep_the_allowed(message, floor)?;
+    // Ledger: answers fit what was asked.
+    let change = match floor.ledger() {
+        Some(ledger) => ledger.check(message, to.senior(floor.roster()), now).map_err(refused)?,
+        None => None,
+    };
+    // Rate limit: how much the sender may say.
+    floor.charge(message, &to.known, now).map_err(limited)?;
+    // Breaker: what goes in circles is stopped.
+    let only = match to.known.as_slice() {
+        [only] => floor.roster().id(*only).cloned(),
+        _ => None,
+    };
+    let passage = Passage {
+        from: &message.from.agent_id,
+        to: only.as_ref().map_or(To::Many(to.known.len()), To::One),
+        correlation: message.correlation_id,
+        kind: message.kind(),
+        content: incoming.fingerprints.content,
+        task: task_of(&message.body),
+        progress: change.as_ref().map_or(Progress::None, |change| change.progress),
+    };
+    match floor.breaker().check(&passage, now) {
+        Gate::Pass => {}
+        Gate::Refused(circuit) => return Err(stopped(circuit, now)),
+        Gate::Trips(circuit) => {
+            let refusal = stopped(&circuit, now);
+            return Err(Refusal { opens: Some(Box::new(circuit)), ..refusal });
+        }
     }
     // Reserve: a place in each recipient's inbox.
-    reserve(message, &recipients, floor).map(Verdict::Accepted)
+    let accepted = reserve(message, &to, floor)?;
+    let closes = floor.breaker().accept(&passage, now);
+    Ok(Verdict::Accepted(Accepted { change: change.map(Box::new), closes, ..accepted }))
+}
+
+/// The task a message is about.
+#[must_use]
+pub fn task_of(body: &Body) -> Option<a2a_protocol::TaskId> {
+    match body {
+        Body::TaskRequest(body) => Some(body.task_id),
+        Body::TaskResponse(body) => Some(body.task_id),
+        Body::ReviewRequest(body) => Some(body.task_id),
+        Body::ReviewResponse(body) => Some(body.task_id),
+        Body::StatusUpdate(body) => body.task_id,
+        _ => None,
+    }
 }
 
 fn invalid(report: &Report) -> Refusal {
@@ -168,6 +242,12 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
         Caller::Agent(agent) if agent != from => forbidden(format!(
             "You are `{agent}`, but `from.agentId` says `{from}`. Send under your own id."
         )),
+        Caller::Operator { .. } if is_for_people(from) => Ok(()),
+        Caller::Operator { on_behalf_of, .. } if on_behalf_of.as_ref() != Some(from) => {
+            forbidden(format!(
+                "An operator may send in the name of `{from}` only by saying so: mark the message as sent on behalf of `{from}`."
+            ))
+        }
         _ if Roster::is_reserved(from) => forbidden(format!(
             "`{from}` is a name of the bus or of people; no agent may send under it."
         )),
@@ -175,6 +255,44 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
             "`{from}` is not among the agents of this bus, and it takes no new ones. Add it to [[agents]] in the configuration, or open the directory."
         )),
         _ => Ok(()),
+    }
+}
+
+/// Whether people speak under this name; agents never do.
+fn is_for_people(name: &AgentId) -> bool {
+    Roster::is_reserved(name) && !name.as_str().eq_ignore_ascii_case("system")
+}
+
+fn refused(refusal: LedgerRefusal) -> Refusal {
+    let mut reason = format!("{refusal}.");
+    if let Some(first) = reason.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    Refusal::new(refusal.outcome(), reason)
+}
+
+/// What an open circuit answers.
+fn stopped(circuit: &Circuit, now: Now) -> Refusal {
+    let wait = circuit.retry_after(now).map(|wait| wait.as_millis());
+    let wait = wait.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
+    let then = match wait {
+        Some(ms) => format!("Wait {ms} ms, then go on only with something that moves a task"),
+        None => "It stays so until a person resets it".to_owned(),
+    };
+    let reason = format!(
+        "Stopped ({}): {}. {then}; a person can look at `{}` and reset it.",
+        circuit.reason.as_str(),
+        circuit.evidence.trim_end_matches('.'),
+        circuit.key
+    );
+    Refusal {
+        retry_after_ms: wait,
+        circuit: Some(Box::new(OpenCircuit {
+            scope: circuit.key.scope(),
+            circuit: circuit.key.to_string(),
+            since: circuit.since.into(),
+        })),
+        ..Refusal::new(Outcome::CircuitOpen, reason)
     }
 }
 
@@ -189,14 +307,10 @@ fn limited(limited: Limited) -> Refusal {
     }
 }
 
-fn reserve(
-    message: &Envelope,
-    recipients: &[AgentKey],
-    floor: &mut impl Floor,
-) -> Result<Accepted, Refusal> {
+fn reserve(message: &Envelope, to: &Resolved, floor: &mut impl Floor) -> Result<Accepted, Refusal> {
     let (mut delivered, mut queued, mut full) = (0, 0, None);
-    let mut outcomes = Vec::with_capacity(recipients.len());
-    for key in recipients {
+    let mut recipients = Vec::with_capacity(to.known.len() + to.unknown.len());
+    for key in &to.known {
         let outcome = match floor.reserve(*key, message) {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -207,21 +321,30 @@ fn reserve(
         delivered += usize::from(outcome == Outcome::Delivered);
         queued += usize::from(outcome == Outcome::Queued);
         if let Some(agent_id) = floor.roster().id(*key) {
-            outcomes.push(RecipientOutcome { agent_id: agent_id.clone(), outcome });
+            recipients.push(RecipientOutcome { agent_id: agent_id.clone(), outcome });
         }
     }
+    let full_one = recipients.last().map(|last| last.agent_id.clone());
+    recipients.extend(to.unknown.iter().map(|agent_id| RecipientOutcome {
+        agent_id: agent_id.clone(),
+        outcome: Outcome::UnknownRecipient,
+    }));
     let outcome = match (delivered, queued, full) {
         (0, 0, Some(error)) => {
-            let who = outcomes.last().map_or("nobody", |last| last.agent_id.as_str());
+            let who = full_one.as_ref().map_or("nobody", AgentId::as_str);
             let reason = format!("`{who}` takes no more: {error}. Send it again later.");
             return Err(Refusal {
                 retry_after_ms: Some(1_000),
-                recipients: outcomes,
+                recipients,
                 ..Refusal::new(Outcome::QueueFull, reason)
             });
+        }
+        (0, 0, None) if !recipients.is_empty() => {
+            let reason = "None of the agents named is one you can write to. Ask the bus who is there, or wait until they have joined.";
+            return Err(Refusal { recipients, ..Refusal::new(Outcome::UnknownRecipient, reason) });
         }
         (_, 0, _) => Outcome::Delivered, // to everyone who has a place, or to an empty scope
         _ => Outcome::Queued,
     };
-    Ok(Accepted { outcome, recipients: outcomes })
+    Ok(Accepted { outcome, recipients, change: None, closes: None })
 }

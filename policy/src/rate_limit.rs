@@ -54,6 +54,22 @@ impl Default for RateSettings {
     }
 }
 
+impl RateSettings {
+    /// Limits so far away that nobody reaches them.
+    #[must_use]
+    pub fn far_away() -> Self {
+        let far = NonZeroU32::MAX;
+        Self {
+            per_agent_per_minute: far,
+            agent_burst: far,
+            per_pair_per_minute: far,
+            pair_burst: far,
+            urgent_per_minute: far,
+            ..Self::default()
+        }
+    }
+}
+
 /// Which limit was reached, and when the same message would pass.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{limit}; try again in {} ms", retry_after.as_millis())]
@@ -169,7 +185,7 @@ impl RateLimits {
 }
 
 /// One governor limiter whose clock is set from outside and that can try without charging.
-struct Limiter<K: Hash + Eq + Clone> {
+pub(crate) struct Limiter<K: Hash + Eq + Clone> {
     governor: RateLimiter<K, Buckets<K>, SetClock, NoOpMiddleware<Moment>>,
     buckets: Buckets<K>,
     /// The number of keys at which to look for idle ones next.
@@ -179,21 +195,21 @@ struct Limiter<K: Hash + Eq + Clone> {
 impl<K: Hash + Eq + Clone> Limiter<K> {
     const FIRST_SWEEP: usize = 4_096;
 
-    fn new(quota: Quota) -> Self {
+    pub(crate) fn new(quota: Quota) -> Self {
         let buckets = Buckets::default();
         let governor = RateLimiter::new(quota, buckets.clone(), SetClock::default());
         Self { governor, buckets, sweep_at: Self::FIRST_SWEEP }
     }
 
     /// How long until `cost` would pass; `None` when it would now.
-    fn wait(&self, key: &K, cost: NonZeroU32, now: Now) -> Option<Duration> {
+    pub(crate) fn wait(&self, key: &K, cost: NonZeroU32, now: Now) -> Option<Duration> {
         self.buckets.0.trial.set(true);
         let wait = self.ask(key, cost, now);
         self.buckets.0.trial.set(false);
         wait
     }
 
-    fn take(&self, key: &K, cost: NonZeroU32, now: Now) {
+    pub(crate) fn take(&self, key: &K, cost: NonZeroU32, now: Now) {
         self.ask(key, cost, now);
     }
 
@@ -207,7 +223,7 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
         }
     }
 
-    fn forget_the_idle(&mut self, max: usize, now: Now) {
+    pub(crate) fn forget_the_idle(&mut self, max: usize, now: Now) {
         if self.governor.len() < self.sweep_at.min(max) {
             return;
         }

@@ -171,6 +171,18 @@ impl Roster {
         self.agents.get_index(key.0).map(|(_, entry)| &entry.profile)
     }
 
+    /// How many agents there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.agents.len()
+    }
+
+    /// Whether there is nobody.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.agents.is_empty()
+    }
+
     /// Whether the agent is known.
     #[must_use]
     pub fn contains(&self, agent: &AgentId) -> bool {

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use a2a_protocol::{AgentId, Envelope, MessageId};
+use a2a_protocol::{Envelope, MessageId};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// What is remembered of an accepted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,22 +71,45 @@ impl SeenIds {
     }
 }
 
-/// Sums up sender, recipient, kind, priority, conversation and payload.
-///
-/// The timestamp is left out: a sender that builds the message anew for a retry still means
-/// the same message. The sum is written to the journal, so it must never change.
-#[must_use]
-pub fn fingerprint(sender: &AgentId, message: &Envelope) -> u64 {
-    let to = message.to.as_ref().map_or("", |to| to.agent_id.as_str());
-    let mut text = Vec::with_capacity(1_024);
-    // No agent id or word holds a space, so no two headers can read the same.
-    let header = [sender.as_str(), to, message.kind().as_str(), message.priority.as_str()];
-    text.extend_from_slice(header.join(" ").as_bytes());
-    text.extend_from_slice(message.correlation_id.as_uuid().as_bytes());
-    // Writing a message to memory cannot fail; if it did, the header would still tell it apart.
-    let _ = serde_json::to_writer(&mut text, &message.body);
-    xxhash_rust::xxh3::xxh3_64(&text)
+/// What a message says, summed up twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fingerprints {
+    /// Sender, recipient, kind, priority, conversation and payload.
+    ///
+    /// The timestamp is left out: a sender that builds the message anew for a retry still
+    /// means the same message. The sum is written to the journal, so it must never change.
+    pub message: u64,
+    /// Kind and payload without the task's id: the same words about another task are still
+    /// the same words.
+    pub content: u64,
 }
+
+impl Fingerprints {
+    /// Sums a message up.
+    #[must_use]
+    pub fn of(message: &Envelope) -> Self {
+        let to = message.to.as_ref().map_or("", |to| to.agent_id.as_str());
+        let mut text = Vec::with_capacity(1_024);
+        // No agent id or word holds a space, so no two headers can read the same.
+        let from = message.from.agent_id.as_str();
+        let header = [from, to, message.kind().as_str(), message.priority.as_str()];
+        text.extend_from_slice(header.join(" ").as_bytes());
+        text.extend_from_slice(message.correlation_id.as_uuid().as_bytes());
+        let body = text.len();
+        // Writing a message to memory cannot fail; if it did, the header would still tell it apart.
+        let _ = serde_json::to_writer(&mut text, &message.body);
+        let said = &text[body..];
+        // The id comes first wherever there is one, and always has the same length.
+        let ids = if said.starts_with(TASK_ID) { TASK_ID.len() + 36 } else { 0 };
+        let kind = message.kind() as u64;
+        Self {
+            message: xxh3_64(&text),
+            content: xxh3_64_with_seed(said.get(ids..).unwrap_or(said), kind),
+        }
+    }
+}
+
+const TASK_ID: &[u8] = b"{\"taskId\":\"";
 
 #[cfg(test)]
 mod tests {
@@ -94,20 +118,40 @@ mod tests {
 
     #[test]
     fn only_the_timestamp_may_differ() {
-        let roman: AgentId = "roman".parse().unwrap();
         let message = Kind::TaskRequest.example_message();
-        let sum = fingerprint(&roman, &message);
+        let sum = Fingerprints::of(&message).message;
         assert_eq!(sum, 1_411_164_219_636_077_369, "written to journals: must never change");
         let mut later = message.clone();
         later.timestamp = "2026-02-21T18:31:00Z".parse().unwrap();
-        assert_eq!(fingerprint(&roman, &later), sum);
+        assert_eq!(Fingerprints::of(&later).message, sum);
         let mut other = message.clone();
         other.priority = a2a_protocol::Priority::High;
-        assert_ne!(fingerprint(&roman, &other), sum);
+        assert_ne!(Fingerprints::of(&other).message, sum);
         other = message.clone();
         other.body = Kind::TaskResponse.example();
-        assert_ne!(fingerprint(&roman, &other), sum);
-        assert_ne!(fingerprint(&"tim".parse().unwrap(), &message), sum);
+        assert_ne!(Fingerprints::of(&other).message, sum);
+        other = message.clone();
+        other.from.agent_id = "tim".parse().unwrap();
+        assert_ne!(Fingerprints::of(&other).message, sum);
+    }
+
+    #[test]
+    fn the_same_words_have_the_same_content_whatever_their_ids() {
+        for kind in Kind::ALL {
+            let message = kind.example_message();
+            let content = Fingerprints::of(&message).content;
+            let mut json = serde_json::to_value(&message).unwrap();
+            json["correlationId"] = "0192a4c8-7e1a-7b3c-9d4e-0000000000ff".into();
+            json["from"] = serde_json::json!({ "agentId": "somebody" });
+            if json["payload"].get("taskId").is_some() {
+                json["payload"]["taskId"] = "0192a4c8-7e1a-7b3c-9d4e-0000000000fe".into();
+            }
+            let same = Envelope::parse(json.to_string().as_bytes()).unwrap();
+            assert_eq!(Fingerprints::of(&same).content, content, "{kind}");
+        }
+        let [request, response] =
+            [Kind::TaskRequest, Kind::TaskResponse].map(Kind::example_message);
+        assert_ne!(Fingerprints::of(&request).content, Fingerprints::of(&response).content);
     }
 
     #[test]

@@ -77,6 +77,8 @@ closed_set! {
         Overdue = "overdue",
         /// The task a message asked for was cancelled before it ended.
         Cancelled = "cancelled",
+        /// More refusals of one kind came than are written down; this is how many.
+        Suppressed = "suppressed",
     }
 }
 

@@ -86,9 +86,15 @@ async fn serve(listener: TcpListener, bus: Bus, state: &StateDir) -> anyhow::Res
     .run();
     let handle = server.handle();
     let server = actix_web::rt::spawn(server);
+    // Before anybody can know that we are here: whoever does may tell us to stop.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let address = write_address(&state.address_file(), &url)?;
     say_hello(&url, state, &bus);
-    wait_for_signal().await?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
     tracing::info!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
     let stopped = bus.stop_within(STOP_DEADLINE).await;
     handle.stop(true).await;
@@ -122,14 +128,4 @@ fn say_hello(url: &str, state: &StateDir, bus: &Bus) {
     );
     // Nobody has to read it.
     let _ = writeln!(anstream::stdout(), "{text}");
-}
-
-async fn wait_for_signal() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    Ok(())
 }

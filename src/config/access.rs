@@ -106,7 +106,10 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<AccessRules, String> {
-        toml::from_str::<Config>(text).map_err(|error| error.to_string())?.access()
+        toml::from_str::<Config>(text)
+            .map_err(|error| error.to_string())?
+            .settings()
+            .map(|settings| settings.access)
     }
 
     #[test]

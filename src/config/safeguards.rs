@@ -1,115 +1,125 @@
 //! `[breaker]` and `[ledger]`: what keeps conversations from going in circles, and how much
-//! about tasks is remembered.
-//!
-//! Every value may be left out; what is left out is for the part it concerns to choose.
+//! about tasks is remembered. What is left out keeps its default.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
+use a2a_policy::{BreakerSettings, LedgerSettings};
 use serde::Deserialize;
 
 /// `[breaker]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct BreakerValues {
-    /// Whether conversations are watched at all.
-    pub enabled: Option<bool>,
-    /// Rounds of a review before somebody senior decides.
-    pub rounds: Option<NonZeroU32>,
-    /// How many times a task may be handed on.
-    pub max_hops: Option<NonZeroU32>,
-    /// Messages in one conversation.
-    pub max_turns: Option<NonZeroU32>,
-    /// How often the same may be said.
-    pub repeats: Option<NonZeroU32>,
-    /// Conversations that are remembered.
-    pub max_correlations: Option<NonZeroUsize>,
+pub(super) struct BreakerValues {
+    enabled: Option<bool>,
+    rounds: Option<NonZeroU32>,
+    max_hops: Option<NonZeroU32>,
+    max_turns: Option<NonZeroU32>,
+    repeats: Option<NonZeroU32>,
+    probes: Option<NonZeroU32>,
+    max_correlations: Option<NonZeroUsize>,
     window_minutes: Option<NonZeroU32>,
     cooldown_seconds: Option<NonZeroU32>,
     longest_cooldown_minutes: Option<NonZeroU32>,
 }
 
 impl BreakerValues {
-    /// How far back it looks.
-    #[must_use]
-    pub fn window(&self) -> Option<Duration> {
-        self.window_minutes.map(minutes)
-    }
-
-    /// How long a conversation rests when it was first stopped.
-    #[must_use]
-    pub fn cooldown(&self) -> Option<Duration> {
-        self.cooldown_seconds.map(|seconds| Duration::from_secs(seconds.get().into()))
-    }
-
-    /// How long it rests at most.
-    #[must_use]
-    pub fn longest_cooldown(&self) -> Option<Duration> {
-        self.longest_cooldown_minutes.map(minutes)
-    }
-
-    /// That the values fit each other; each by itself is checked by its type.
-    pub(super) fn check(&self) -> Result<(), String> {
-        match (self.cooldown(), self.longest_cooldown()) {
-            (Some(first), Some(longest)) if first > longest => Err(format!(
+    /// What it means for the bus; each value by itself is checked by its type.
+    pub(super) fn settings(&self) -> Result<BreakerSettings, String> {
+        let defaults = BreakerSettings::default();
+        let number = |value: Option<NonZeroU32>, default| value.map_or(default, NonZeroU32::get);
+        let keys = self.max_correlations.map(NonZeroUsize::get);
+        let settings = BreakerSettings {
+            enabled: self.enabled.unwrap_or(defaults.enabled),
+            rounds: number(self.rounds, defaults.rounds),
+            max_hops: number(self.max_hops, defaults.max_hops),
+            max_turns: number(self.max_turns, defaults.max_turns),
+            repeats: number(self.repeats, defaults.repeats),
+            probes: number(self.probes, defaults.probes),
+            max_correlations: keys.unwrap_or(defaults.max_correlations),
+            max_pairs: keys.unwrap_or(defaults.max_pairs),
+            window: times(self.window_minutes, 60, defaults.window),
+            cooldown: times(self.cooldown_seconds, 1, defaults.cooldown),
+            longest_cooldown: times(
+                self.longest_cooldown_minutes,
+                60,
+                defaults.longest_cooldown.max(times(self.cooldown_seconds, 1, Duration::ZERO)),
+            ),
+            ..defaults
+        };
+        if settings.cooldown > settings.longest_cooldown {
+            return Err(format!(
                 "[breaker] cooldown_seconds = {} is more than longest_cooldown_minutes = {} allows; make it at most {}",
-                first.as_secs(),
-                longest.as_secs() / 60,
-                longest.as_secs()
-            )),
-            _ => Ok(()),
+                settings.cooldown.as_secs(),
+                settings.longest_cooldown.as_secs() / 60,
+                settings.longest_cooldown.as_secs()
+            ));
         }
+        Ok(settings)
     }
 }
 
-fn minutes(minutes: NonZeroU32) -> Duration {
-    Duration::from_secs(60 * u64::from(minutes.get()))
+fn times(value: Option<NonZeroU32>, seconds: u64, default: Duration) -> Duration {
+    value.map_or(default, |value| Duration::from_secs(seconds * u64::from(value.get())))
 }
 
 /// `[ledger]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct LedgerValues {
-    /// Ended tasks that are remembered.
-    pub max_finished: Option<NonZeroUsize>,
-    /// Tasks that may be open.
-    pub max_open: Option<NonZeroUsize>,
+pub(super) struct LedgerValues {
+    enabled: Option<bool>,
+    max_finished: Option<NonZeroUsize>,
+    max_open: Option<NonZeroUsize>,
+}
+
+impl LedgerValues {
+    /// What it means for the bus.
+    pub(super) fn settings(&self) -> LedgerSettings {
+        let defaults = LedgerSettings::default();
+        let number =
+            |value: Option<NonZeroUsize>, default| value.map_or(default, NonZeroUsize::get);
+        LedgerSettings {
+            enabled: self.enabled.unwrap_or(defaults.enabled),
+            max_open: number(self.max_open, defaults.max_open),
+            max_ended: number(self.max_finished, defaults.max_ended),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use a2a_actors::BusSettings;
+
     use super::super::Config;
     use super::*;
 
-    fn parse(text: &str) -> Result<Config, String> {
-        let config: Config = toml::from_str(text).map_err(|error| error.to_string())?;
-        config.check().map(|()| config)
+    fn parse(text: &str) -> Result<BusSettings, String> {
+        toml::from_str::<Config>(text).map_err(|error| error.to_string())?.settings()
     }
 
     #[test]
     fn every_value_is_read_and_may_be_left_out() {
-        let config = parse(
-            "[breaker]\nenabled = false\nrounds = 3\nmax_hops = 32\nmax_turns = 200\n\
-             repeats = 20\nwindow_minutes = 60\ncooldown_seconds = 30\n\
-             longest_cooldown_minutes = 60\nmax_correlations = 100000\n\
-             [ledger]\nmax_finished = 100000\nmax_open = 1000000\n\
-             [limits]\nmax_recipients = 10000",
+        let settings = parse(
+            "[breaker]\nenabled = false\nrounds = 4\nmax_hops = 33\nmax_turns = 201\n\
+             repeats = 21\nprobes = 5\nwindow_minutes = 61\ncooldown_seconds = 31\n\
+             longest_cooldown_minutes = 62\nmax_correlations = 1000\n\
+             [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\n\
+             [limits]\nmax_recipients = 9",
         );
-        let config = config.unwrap();
-        let (breaker, ledger) = (config.breaker_values(), config.ledger_values());
-        assert_eq!(breaker.enabled, Some(false));
-        assert_eq!(breaker.max_correlations, NonZeroUsize::new(100_000));
-        let numbers = [breaker.rounds, breaker.max_hops, breaker.max_turns, breaker.repeats];
-        assert_eq!(numbers, [3, 32, 200, 20].map(NonZeroU32::new));
-        let times = [breaker.window(), breaker.cooldown(), breaker.longest_cooldown()];
-        assert_eq!(times, [3_600, 30, 3_600].map(|s| Some(Duration::from_secs(s))));
-        assert_eq!(ledger.max_finished, NonZeroUsize::new(100_000));
-        assert_eq!(ledger.max_open, NonZeroUsize::new(1_000_000));
-        assert_eq!(config.max_recipients(), NonZeroUsize::new(10_000));
+        let settings = settings.unwrap();
+        let breaker = &settings.breaker;
+        assert!(!breaker.enabled);
+        assert_eq!((breaker.max_correlations, breaker.max_pairs), (1_000, 1_000));
+        let numbers =
+            [breaker.rounds, breaker.max_hops, breaker.max_turns, breaker.repeats, breaker.probes];
+        assert_eq!(numbers, [4, 33, 201, 21, 5]);
+        let times = [breaker.window, breaker.cooldown, breaker.longest_cooldown];
+        assert_eq!(times, [3_660, 31, 3_720].map(Duration::from_secs));
+        let ledger = LedgerSettings { enabled: false, max_open: 8, max_ended: 7 };
+        assert_eq!((settings.ledger, settings.max_recipients), (ledger, 9));
         let empty = parse("").unwrap();
-        assert_eq!(*empty.breaker_values(), BreakerValues::default());
-        assert_eq!(*empty.ledger_values(), LedgerValues::default());
-        assert_eq!(empty.max_recipients(), None);
+        assert_eq!(empty.breaker, BreakerSettings::default());
+        assert_eq!(empty.ledger, LedgerSettings::default());
     }
 
     #[test]
@@ -119,6 +129,7 @@ mod tests {
             ("breaker", "max_hops"),
             ("breaker", "max_turns"),
             ("breaker", "repeats"),
+            ("breaker", "probes"),
             ("breaker", "window_minutes"),
             ("breaker", "cooldown_seconds"),
             ("breaker", "longest_cooldown_minutes"),
@@ -137,5 +148,7 @@ mod tests {
         assert!(parse("[ledger]\nmax = 3").unwrap_err().contains("`max_open`"));
         let long = "[breaker]\ncooldown_seconds = 61\nlongest_cooldown_minutes = 1";
         assert!(parse(long).unwrap_err().contains("at most 60"));
+        let long = parse("[breaker]\ncooldown_seconds = 7200").unwrap().breaker;
+        assert_eq!(long.longest_cooldown, Duration::from_secs(7_200), "the default gives way");
     }
 }

@@ -114,9 +114,6 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
     if !line.errors.is_empty() {
         push_json(out, "errors", &line.errors);
     }
-    if line.suppressed > 0 {
-        push_number(out, "suppressed", line.suppressed);
-    }
     push_facts(out, &line.facts);
 }
 
@@ -150,6 +147,9 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
     }
     if let Some(attempt) = line.attempt {
         push_number(out, "attempt", attempt.into());
+    }
+    if let Some(count) = line.count {
+        push_number(out, "count", count);
     }
     if let Some(reason) = &line.reason {
         push_json(out, "reason", reason);

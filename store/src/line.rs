@@ -43,8 +43,6 @@ pub struct MessageLine {
     pub retry_after_ms: Option<u64>,
     /// Everything wrong with an invalid message.
     pub errors: Vec<Violation>,
-    /// How many repeats of this refusal were not written down.
-    pub suppressed: u64,
     /// What the message changed that must be known after a restart.
     pub facts: Vec<Fact>,
 }
@@ -77,6 +75,8 @@ pub struct EventLine {
     pub agent_id: Option<AgentId>,
     /// Which attempt it was, from 1.
     pub attempt: Option<u32>,
+    /// How many of them, where there were several.
+    pub count: Option<u64>,
     /// Why, in a sentence.
     pub reason: Option<String>,
     /// What it changed that must be known after a restart.
@@ -95,6 +95,7 @@ impl EventLine {
             message_id: None,
             agent_id: None,
             attempt: None,
+            count: None,
             reason: None,
             facts: Vec::new(),
         }

@@ -48,7 +48,7 @@ fn id(name: &str) -> AgentId {
 }
 
 fn request(from: &Agent, to: &str) -> Envelope {
-    from.compose(Some(&id(to)), Kind::TaskRequest.example())
+    from.compose(Some(&id(to)), crate::new_task())
 }
 
 async fn next(hears: &mut UnboundedReceiver<Letter>) -> Letter {
@@ -437,7 +437,6 @@ async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next
         reason: None,
         retry_after_ms: None,
         errors: Vec::new(),
-        suppressed: 0,
         via: None,
         facts: Vec::new(),
     });

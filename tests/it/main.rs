@@ -25,6 +25,16 @@ mod server;
 /// Support: a journal whose disk can refuse and whose process can die.
 mod unreliable_journal;
 
+/// A task nobody has asked for yet.
+fn new_task() -> a2a_protocol::body::TaskRequest {
+    let a2a_protocol::Body::TaskRequest(mut task) = a2a_protocol::Kind::TaskRequest.example()
+    else {
+        unreachable!("the example of its kind")
+    };
+    task.task_id = uuid::Uuid::now_v7().try_into().unwrap();
+    task
+}
+
 /// The program under test.
 fn openclaw_a2a() -> assert_cmd::Command {
     assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"))

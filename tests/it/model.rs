@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use a2a_actors::{BusSettings, InboxError, Letter, Parcel};
-use a2a_policy::{Caller, RateSettings, RetryPolicy};
+use a2a_policy::{BreakerSettings, Caller, RateSettings, RetryPolicy};
 use a2a_protocol::{AgentId, Envelope, Kind, MessageId, Outcome, Priority};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -61,17 +61,11 @@ struct Model {
 }
 
 fn settings() -> BusSettings {
-    let high = std::num::NonZeroU32::MAX;
     BusSettings {
         agents: AGENTS.iter().map(|name| (id(name), a2a_policy::Profile::default())).collect(),
-        rates: RateSettings {
-            per_agent_per_minute: high,
-            agent_burst: high,
-            per_pair_per_minute: high,
-            pair_burst: high,
-            urgent_per_minute: high,
-            ..RateSettings::default()
-        },
+        rates: RateSettings::far_away(),
+        // Random talk goes in circles; here it is about delivery.
+        breaker: BreakerSettings { enabled: false, ..BreakerSettings::default() },
         retry: RetryPolicy {
             attempts: 1_000,
             first_pause: Duration::ZERO,
@@ -88,6 +82,7 @@ fn id(name: &str) -> AgentId {
 fn message(from: usize, to: usize, urgent: bool) -> Envelope {
     let mut message = Kind::TaskRequest.example_message();
     message.message_id = uuid::Uuid::now_v7().try_into().unwrap();
+    message.body = crate::new_task().into();
     message.from.agent_id = id(AGENTS[from]);
     message.from.session_key = None;
     message.to.as_mut().unwrap().agent_id = id(AGENTS[to]);

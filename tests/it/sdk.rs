@@ -257,17 +257,13 @@ async fn a_review_is_asked_for_and_given() {
 #[tokio::test]
 async fn no_verdict_contradicts_what_happens_next() {
     let bus = start();
-    let (tony, tim) = (bus.connect("tony").await.unwrap(), bus.connect("tim").await.unwrap());
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let tim = bus.connect("tim").await.unwrap();
     let task = tim.write("tony", small_task()).unwrap();
     let Body::TaskRequest(task) = task.body else { panic!("a task") };
     let review = NewReview::new(task.task_id, "Kinds", "b", "w", ["a.rs"]).author("roman");
-    let letter = Letter {
-        seq: 1,
-        sender: tim.id().clone(),
-        attempt: 1,
-        message: Arc::new(tim.write("tony", review).unwrap()),
-        bytes: Arc::new([]),
-    };
+    tim.send_review_request("tony", review).await.unwrap();
+    let letter = next(&mut tony_hears).await;
     for (verdict, words) in [
         (ReviewAnswer::approved(), ("approved", "push_and_close")),
         (ReviewAnswer::changes_requested(), ("changes_requested", "send_back_to_worker")),

@@ -1,11 +1,29 @@
-//! Who is there, as others see it.
+//! The directory: who is there, what is known of them, and who may write to whom.
 
-use a2a_policy::{AgentKey, Profile};
-use a2a_protocol::AgentId;
+use a2a_policy::{AgentKey, Asked, CannotUpdate, Explanation, Profile};
+use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Event, Kind, Timestamp};
+use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use serde::Serialize;
+use tokio::sync::oneshot;
 
 use super::Router;
+use crate::audit::Then;
+use crate::writer::Append;
+
+/// How keys of agents begin.
+pub(super) const KEY: &str = "agent:";
+
+/// Whether an agent is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    /// Its code is attached, or it took messages or waited for some within the last lease.
+    Online,
+    /// It is known, and what is sent to it waits.
+    Offline,
+}
 
 /// An agent as others see it.
 #[derive(Debug, Clone, Serialize)]
@@ -16,6 +34,11 @@ pub struct AgentView {
     /// What is known of it.
     #[serde(flatten)]
     pub profile: Profile,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// When it was last there, since the bus started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<Timestamp>,
     /// Sessions with the agent's code in them.
     pub sessions: usize,
     /// Messages that wait or are being handled.
@@ -30,19 +53,111 @@ impl Handler<ListAgents> for Router {
     type Result = MessageResult<ListAgents>;
 
     fn handle(&mut self, _: ListAgents, _: &mut Self::Context) -> Self::Result {
-        let view = |(key, agent, profile): (AgentKey, &AgentId, &Profile)| {
-            let numbers = self.sessions[key.index()].all();
-            let desks: Vec<_> =
-                numbers.filter_map(|number| self.shared.desks.get(number)).collect();
-            AgentView {
-                agent_id: agent.clone(),
-                profile: profile.clone(),
-                sessions: desks.iter().filter(|desk| desk.slots.is_live()).count(),
-                pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
-            }
-        };
-        let mut agents: Vec<_> = self.roster.iter().map(view).collect();
+        let mut agents: Vec<_> = self.roster.iter().map(|agent| self.view(agent)).collect();
         agents.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
         MessageResult(agents)
+    }
+}
+
+impl Router {
+    fn view(&self, (key, agent, profile): (AgentKey, &AgentId, &Profile)) -> AgentView {
+        let now = self.shared.clock.now();
+        let numbers = self.sessions[key.index()].all();
+        let desks: Vec<_> = numbers.filter_map(|number| self.shared.desks.get(number)).collect();
+        let sessions = desks.iter().filter(|desk| desk.slots.is_live()).count();
+        let seen = desks.iter().filter_map(|desk| desk.last_seen.get()).max();
+        let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
+        let here = sessions > 0 || ago.is_some_and(|ago| ago <= self.shared.settings.lease);
+        let last = if sessions > 0 { Some(now.utc) } else { ago.map(|ago| now.utc - ago) };
+        AgentView {
+            agent_id: agent.clone(),
+            profile: profile.clone(),
+            presence: if here { Presence::Online } else { Presence::Offline },
+            last_seen: last.map(Into::into),
+            sessions,
+            pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
+        }
+    }
+
+    /// Takes an agent into the directory with this profile, or gives it another one.
+    pub(super) fn enter(
+        &mut self,
+        agent: AgentId,
+        profile: Profile,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), CannotUpdate> {
+        let known = self.roster.len();
+        self.roster.update(agent.clone(), profile)?;
+        if self.roster.len() > known {
+            self.open_sessions(agent, ctx);
+        }
+        Ok(())
+    }
+}
+
+/// Why a profile was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// The directory refuses it.
+    #[error(transparent)]
+    Refused(#[from] CannotUpdate),
+    /// The bus stops, or cannot write.
+    #[error("the bus takes nothing right now; try again later")]
+    Unavailable,
+}
+
+/// Says what an agent is; the reply comes when that is durable.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<()>, RegisterError>")]
+pub(crate) struct Register {
+    pub(crate) agent: AgentId,
+    pub(crate) profile: Profile,
+}
+
+impl Handler<Register> for Router {
+    type Result = Result<oneshot::Receiver<()>, RegisterError>;
+
+    fn handle(&mut self, request: Register, ctx: &mut Self::Context) -> Self::Result {
+        let Register { agent, profile } = request;
+        if self.closed().is_some() {
+            return Err(RegisterError::Unavailable);
+        }
+        self.enter(agent.clone(), profile.clone(), ctx)?;
+        let (done, durable) = oneshot::channel();
+        let value = serde_json::to_string(&profile).ok();
+        let line = Line::Event(EventLine {
+            facts: vec![Fact { key: format!("{KEY}{agent}"), value: value.map(Into::into) }],
+            agent_id: Some(agent),
+            ..self.shared.event(Event::Joined)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        Ok(durable)
+    }
+}
+
+/// Whether, and by which rule, one agent may write to another; `None` when either is unknown.
+#[derive(Message)]
+#[rtype(result = "Option<Explanation>")]
+pub(crate) struct Explain {
+    pub(crate) from: AgentId,
+    pub(crate) to: AgentId,
+    pub(crate) kind: Kind,
+    pub(crate) scope: Option<Scope>,
+}
+
+impl Handler<Explain> for Router {
+    type Result = MessageResult<Explain>;
+
+    fn handle(&mut self, ask: Explain, _: &mut Self::Context) -> Self::Result {
+        let party = |agent| self.roster.key(agent).and_then(|key| self.roster.profile(key));
+        let explanation = party(&ask.from).zip(party(&ask.to)).map(|(from, to)| {
+            self.shared.settings.access.explain(&Asked {
+                from: (&ask.from, from),
+                to: (&ask.to, to),
+                kind: ask.kind,
+                scope: ask.scope,
+            })
+        });
+        MessageResult(explanation)
     }
 }

@@ -1,6 +1,8 @@
 //! Messages that were given up: listed, sent again, dropped.
 
-use a2a_policy::Delivery;
+use std::sync::Arc;
+
+use a2a_policy::{Caller, Delivery};
 use a2a_protocol::{AgentId, Event, MessageId};
 use a2a_store::{EventLine, Line};
 use actix::prelude::*;
@@ -8,6 +10,8 @@ use serde::Serialize;
 
 use super::{Dead, Router};
 use crate::audit::Then;
+use crate::letter::{Content, Parcel};
+use crate::notice;
 use crate::writer::Append;
 
 /// A dead letter as people see it.
@@ -60,19 +64,27 @@ pub(crate) struct ResolveDeadLetter {
 impl Handler<ResolveDeadLetter> for Router {
     type Result = bool;
 
-    fn handle(&mut self, request: ResolveDeadLetter, _: &mut Self::Context) -> bool {
+    fn handle(&mut self, request: ResolveDeadLetter, ctx: &mut Self::Context) -> bool {
         let ResolveDeadLetter { seq, agent, again } = request;
-        self.resolve_dead_letter(seq, &agent, again)
+        self.resolve_dead_letter(seq, &agent, again, ctx)
     }
 }
 
 impl Router {
-    pub(super) fn resolve_dead_letter(&mut self, seq: u64, agent: &AgentId, again: bool) -> bool {
+    fn resolve_dead_letter(
+        &mut self,
+        seq: u64,
+        agent: &AgentId,
+        again: bool,
+        ctx: &mut Context<Self>,
+    ) -> bool {
         let Some(dead) = self.dead.remove(&(seq, agent.clone())) else { return false };
+        let facts = if again { self.ask_again(&dead.delivery, ctx) } else { Vec::new() };
         let line = Line::Event(EventLine {
             of: Some(seq),
             message_id: Some(dead.delivery.item.message.message_id),
             agent_id: Some(agent.clone()),
+            facts,
             ..self.shared.event(if again { Event::Returned } else { Event::Dropped })
         });
         self.shared.append(Append { line, then: Then::Nothing });
@@ -80,5 +92,66 @@ impl Router {
             self.deliver_again(agent, Delivery { attempts: 0, ..dead.delivery });
         }
         true
+    }
+}
+
+/// A session gave a message up: its sender is told, then it is a dead letter.
+///
+/// In this order, so that a crash in between repeats the last attempt and the notice
+/// instead of losing the notice.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct GaveUp {
+    pub(crate) agent: AgentId,
+    pub(crate) delivery: Delivery<Arc<Content>>,
+    pub(crate) reason: String,
+    pub(crate) then: Then,
+}
+
+impl Handler<GaveUp> for Router {
+    type Result = ();
+
+    fn handle(&mut self, gave_up: GaveUp, ctx: &mut Self::Context) {
+        let GaveUp { agent, delivery, reason, then } = gave_up;
+        self.bury(Event::DeadLetter, &agent, delivery, reason, then, ctx);
+    }
+}
+
+impl Router {
+    /// Makes a message a dead letter: its sender hears of it, and its task has failed.
+    pub(super) fn bury(
+        &mut self,
+        event: Event,
+        agent: &AgentId,
+        delivery: Delivery<Arc<Content>>,
+        reason: String,
+        then: Then,
+        ctx: &mut Context<Self>,
+    ) {
+        tracing::warn!(%agent, seq = delivery.seq, reason, "a message became a dead letter");
+        let now = self.shared.clock.now();
+        let notice = notice::late_failure(&delivery.item.message, agent, &reason, now);
+        if let Some(notice) = notice {
+            self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
+        }
+        let facts = self.give_up_task(&delivery, &reason, now, ctx);
+        let line = Line::Event(EventLine {
+            of: Some(delivery.seq),
+            message_id: Some(delivery.item.message.message_id),
+            agent_id: Some(agent.clone()),
+            attempt: Some(delivery.attempts),
+            reason: Some(reason.clone()),
+            facts,
+            ..self.shared.event(event)
+        });
+        self.shared.append(Append { line, then });
+        self.dead.insert((delivery.seq, agent.clone()), Dead { delivery, reason });
+        if self.dead.len() > self.shared.settings.max_dead_letters
+            && let Some(((seq, agent), _)) = self.dead.first_key_value()
+        {
+            let (seq, agent) = (*seq, agent.clone());
+            tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
+            self.resolve_dead_letter(seq, &agent, false, ctx);
+        }
     }
 }

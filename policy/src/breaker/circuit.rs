@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use a2a_protocol::{AgentId, CorrelationId};
+use a2a_protocol::{AgentId, CircuitScope, CorrelationId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -33,12 +33,12 @@ pub enum CircuitKey {
 }
 
 impl CircuitKey {
-    /// `correlation` or `pair`.
+    /// What kind of thing it is.
     #[must_use]
-    pub const fn scope(&self) -> &'static str {
+    pub const fn scope(&self) -> CircuitScope {
         match self {
-            Self::Correlation(_) => "correlation",
-            Self::Pair { .. } => "pair",
+            Self::Correlation(_) => CircuitScope::Correlation,
+            Self::Pair { .. } => CircuitScope::Pair,
         }
     }
 }
@@ -236,7 +236,7 @@ mod tests {
         ] {
             let key: CircuitKey = text.parse().unwrap();
             assert_eq!(key.to_string(), *text);
-            assert!(text.starts_with(key.scope()));
+            assert!(text.starts_with(key.scope().as_str()));
             let json = serde_json::to_string(&key).unwrap();
             assert_eq!(serde_json::from_str::<CircuitKey>(&json).unwrap(), key);
         }

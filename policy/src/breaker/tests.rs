@@ -275,7 +275,7 @@ fn a_loop_over_new_conversations_is_cut_whatever_else_is_repeated() {
     }
     let circuit = bench.again("a", "b", 7).unwrap();
     assert_eq!(circuit.reason, TripReason::Loop);
-    assert_eq!(circuit.key.scope(), "pair");
+    assert_eq!(circuit.key.scope().as_str(), "pair");
     assert_eq!(circuit.participants, [id("a"), id("b"), id("c")]);
 }
 

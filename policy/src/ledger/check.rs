@@ -22,7 +22,7 @@ pub enum LedgerRefusal {
         task: TaskId,
     },
     /// The task is somebody else's.
-    #[error("task {task} is with `{agent}`: only they can {what}")]
+    #[error("only `{agent}` can {what} (task {task})")]
     NotYours {
         /// The task.
         task: TaskId,
@@ -139,7 +139,7 @@ impl Ledger {
             Some(task) if task.requester == *from => (Step::AskAgain, task),
             Some(task) => {
                 let (task, agent) = (task.task_id, task.requester.clone());
-                let what = "ask for it again; make a new taskId for a task of your own, and";
+                let what = "ask for this task again; make a new taskId for a task of your own";
                 return Err(LedgerRefusal::NotYours { task, agent, what });
             }
         };
@@ -187,7 +187,7 @@ impl Ledger {
         let task = self.known(&body.task_id)?;
         if task.assignee != *from {
             let (task, agent) = (task.task_id, task.assignee.clone());
-            return Err(LedgerRefusal::NotYours { task, agent, what: "answer it" });
+            return Err(LedgerRefusal::NotYours { task, agent, what: "answer this task" });
         }
         let step = Step::of_action(body.action);
         let mut change = self.step(task, step, now).ok_or_else(|| {
@@ -220,7 +220,7 @@ impl Ledger {
                 return Ok(None); // a word about it, which changes nothing
             }
             let (task, agent) = (task.task_id, task.assignee.clone());
-            return Err(LedgerRefusal::NotYours { task, agent, what: "report on it" });
+            return Err(LedgerRefusal::NotYours { task, agent, what: "report on this task" });
         }
         let step = Step::of_status(body.status);
         let illegal = || {
@@ -254,7 +254,7 @@ impl Ledger {
         };
         if !task.concerns(from) {
             let (task, agent) = (task.task_id, task.assignee.clone());
-            return Err(LedgerRefusal::NotYours { task, agent, what: "have it reviewed" });
+            return Err(LedgerRefusal::NotYours { task, agent, what: "have this task reviewed" });
         }
         let review = task.review.as_ref();
         let owed = review.filter(|review| review.state.is_open());
@@ -292,7 +292,11 @@ impl Ledger {
         };
         if review.reviewer != *from {
             let (task, agent) = (task.task_id, review.reviewer.clone());
-            return Err(LedgerRefusal::NotYours { task, agent, what: "give the verdict" });
+            return Err(LedgerRefusal::NotYours {
+                task,
+                agent,
+                what: "give the verdict on this task",
+            });
         }
         let step = Step::of_verdict(body.verdict);
         let (Some(state), Some(verdict)) =

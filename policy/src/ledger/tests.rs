@@ -36,7 +36,8 @@ struct Talk {
 
 impl Talk {
     fn new() -> Self {
-        Self { ledger: Ledger::new(LedgerSettings { max_open: 3, max_ended: 2 }), record: 0 }
+        let settings = LedgerSettings { max_open: 3, max_ended: 2, ..LedgerSettings::default() };
+        Self { ledger: Ledger::new(settings), record: 0 }
     }
 
     /// Says something; the outcome of a refusal, or the state the task is in then.

@@ -60,6 +60,9 @@ pub enum BadProfile {
 }
 
 impl Profile {
+    /// Nothing known yet.
+    pub const NEW: Self =
+        Self { role: None, squad: None, tier: None, c_suite: false, capabilities: Vec::new() };
     /// Characters in a role, a squad, a tier or a capability.
     pub const MAX_CHARS: usize = 128;
     /// Capabilities of one agent.

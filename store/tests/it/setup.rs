@@ -45,7 +45,6 @@ pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
         reason: None,
         retry_after_ms: None,
         errors: Vec::new(),
-        suppressed: 0,
         via: None,
         facts: Vec::new(),
     }

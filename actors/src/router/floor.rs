@@ -1,0 +1,54 @@
+//! What the pipeline looks at and changes, as the router holds it.
+
+use a2a_policy::{
+    AccessRules, AgentKey, Audience, Breaker, Floor, InboxFull, Ledger, Limited, Now, Roster,
+    SeenBefore,
+};
+use a2a_protocol::{Envelope, Outcome};
+
+use super::Router;
+use crate::notice;
+
+impl Floor for Router {
+    fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    fn access(&self) -> &AccessRules {
+        &self.shared.settings.access
+    }
+
+    fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_ref()
+    }
+
+    fn breaker(&mut self) -> &mut Breaker {
+        &mut self.breaker
+    }
+
+    fn max_recipients(&self) -> usize {
+        self.shared.settings.max_recipients
+    }
+
+    fn seen(&self, message: &Envelope, fingerprint: u64) -> Option<SeenBefore> {
+        self.seen.check(&message.message_id, fingerprint)
+    }
+
+    fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited> {
+        let audience = match to {
+            [only] => self.roster.id(*only).map_or(Audience::Many(1), Audience::One),
+            many => Audience::Many(many.len()),
+        };
+        self.limits.charge(&message.from.agent_id, audience, message.priority, now)
+    }
+
+    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull> {
+        let sessions = &mut self.sessions[agent.index()];
+        let number = sessions.choose(message.correlation_id, &self.shared.desks);
+        // Notices are exempt from limits; there are never more than messages given up.
+        let exempt = message.from.agent_id.as_str() == notice::SYSTEM;
+        let outcome = self.shared.desks.take_slot(number, exempt)?;
+        self.reserved.push(number);
+        Ok(outcome)
+    }
+}

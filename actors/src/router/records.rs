@@ -1,0 +1,82 @@
+//! What the log says of a message, and what is read back from it.
+
+use std::sync::Arc;
+
+use a2a_policy::{Caller, Delivery, Now};
+use a2a_protocol::{AgentId, Envelope, Outcome, Receipt};
+use a2a_store::{MessageLine, Received};
+
+use crate::letter::{Content, Parcel};
+
+/// A receipt that says which message it is for, and nothing else yet.
+pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
+    let mut receipt = Receipt::new(Outcome::Delivered, now.utc.into());
+    if let Ok(message) = &parcel.message {
+        receipt.message_id = Some(message.message_id);
+        receipt.correlation_id = Some(message.correlation_id);
+    }
+    receipt
+}
+
+/// Who sent a message, as far as that is proven: a forged `from` stays in the message.
+pub(super) fn sender(caller: &Caller, parcel: &Parcel) -> Option<AgentId> {
+    match caller {
+        Caller::Agent(agent) => Some(agent.clone()),
+        _ => parcel.message.as_ref().ok().map(|message| message.from.agent_id.clone()),
+    }
+}
+
+pub(super) fn message_line(
+    receipt: &Receipt,
+    caller: &Caller,
+    parcel: &Parcel,
+    now: Now,
+) -> MessageLine {
+    let is_json = parcel.message.is_ok() || is_json_text(&parcel.bytes);
+    let bytes = Arc::clone(&parcel.bytes);
+    let via = match caller {
+        Caller::Operator { name, .. } => Some(format!("operator:{name}").into()),
+        _ => None,
+    };
+    MessageLine {
+        seq: receipt.seq.unwrap_or_default(),
+        time: now.utc,
+        outcome: receipt.outcome,
+        message_id: receipt.message_id,
+        by: sender(caller, parcel),
+        via,
+        received: if is_json { Received::Json(bytes) } else { Received::Raw(bytes) },
+        fingerprint: parcel.message.is_ok().then_some(parcel.fingerprints.message),
+        recipients: Arc::clone(&receipt.recipients),
+        reason: receipt.reason.clone(),
+        retry_after_ms: receipt.retry_after_ms,
+        errors: receipt.errors.clone(),
+        facts: Vec::new(),
+    }
+}
+
+fn is_json_text(bytes: &[u8]) -> bool {
+    // As a value, not ignored: whoever reads the log must be able to read every line, so bad
+    // UTF-8, half surrogates, numbers no double holds and bottomless nesting count as raw.
+    serde_json::from_slice::<serde_json::Value>(bytes).is_ok()
+}
+
+/// A message that survived a restart, on its way to one recipient.
+pub(super) fn restored(
+    seq: u64,
+    by: AgentId,
+    attempts: u32,
+    bytes: &Arc<[u8]>,
+) -> Option<Delivery<Arc<Content>>> {
+    match Envelope::parse(bytes) {
+        Ok(message) => {
+            let (message, bytes) = (Arc::new(message), Arc::clone(bytes));
+            let content = Arc::new(Content { seq, by, message, bytes, recovered: true });
+            Some(content.delivery(attempts))
+        }
+        Err(report) => {
+            tracing::error!(seq, %report, "an accepted message can no longer be read");
+            None
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Tasks beyond their messages: kept, given up, overdue, called off.
+
+use std::time::Duration;
+
+use a2a_policy::{Caller, Change, Delivery, LedgerRefusal, Now, Task, Undo};
+use a2a_protocol::{AgentId, Body, Event, TaskId, TaskState};
+use a2a_store::{EventLine, Fact, Line};
+use actix::prelude::*;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+use super::Router;
+use crate::audit::Then;
+use crate::letter::{Content, Parcel};
+use crate::notice;
+use crate::session::CancelRunning;
+use crate::writer::Append;
+
+/// A deadline is looked at again at least so often, because the time of day may jump.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+impl Router {
+    /// Puts a change into force; how to take it back, and what must be known after a restart.
+    pub(super) fn change_ledger(
+        &mut self,
+        change: Change,
+        record: u64,
+        ctx: &mut Context<Self>,
+    ) -> (Option<Undo>, Vec<Fact>) {
+        let Some(ledger) = &mut self.ledger else { return (None, Vec::new()) };
+        let (id, parent) = (change.task.task_id, change.parent.as_ref().map(|task| task.task_id));
+        let (undo, forgotten) = ledger.apply(change, record);
+        let kept = [Some(id), parent].into_iter().flatten().filter_map(|id| ledger.get(&id));
+        let mut facts: Vec<_> = kept.map(|task| fact(&task.task_id, Some(task))).collect();
+        facts.extend(forgotten.iter().map(|id| fact(id, None)));
+        self.watch_deadlines(ctx);
+        (Some(undo), facts)
+    }
+
+    /// The task that a message asked for is given up with it.
+    pub(super) fn give_up_task(
+        &mut self,
+        delivery: &Delivery<Arc<Content>>,
+        reason: &str,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) -> Vec<Fact> {
+        let Body::TaskRequest(body) = &delivery.item.message.body else { return Vec::new() };
+        let ledger = self.ledger.as_ref();
+        let change =
+            ledger.and_then(|ledger| ledger.give_up(&body.task_id, delivery.seq, reason, now));
+        change.map(|change| self.change_ledger(change, delivery.seq, ctx).1).unwrap_or_default()
+    }
+
+    /// The task of a dead letter that is sent again is asked for again.
+    pub(super) fn ask_again(
+        &mut self,
+        delivery: &Delivery<Arc<Content>>,
+        ctx: &mut Context<Self>,
+    ) -> Vec<Fact> {
+        let Body::TaskRequest(body) = &delivery.item.message.body else { return Vec::new() };
+        let now = self.shared.clock.now();
+        let ledger = self.ledger.as_ref();
+        let change = ledger.and_then(|ledger| ledger.ask_again(&body.task_id, delivery.seq, now));
+        change.map(|change| self.change_ledger(change, delivery.seq, ctx).1).unwrap_or_default()
+    }
+
+    /// Sets the timer for the next deadline, if it is not set for then or earlier.
+    pub(super) fn watch_deadlines(&mut self, ctx: &mut Context<Self>) {
+        let Some(next) = self.ledger.as_ref().and_then(|ledger| ledger.next_deadline()) else {
+            return;
+        };
+        match self.deadline {
+            Some((_, at)) if at <= next => return,
+            Some((timer, _)) => drop(ctx.cancel_future(timer)),
+            None => {}
+        }
+        let wait = (next - self.shared.clock.now().utc).to_std().unwrap_or_default();
+        let wait = wait.min(LOOK_AGAIN) + Duration::from_millis(1);
+        let timer = ctx.run_later(wait, |router, ctx| {
+            router.deadline = None;
+            router.end_overdue(ctx);
+            router.watch_deadlines(ctx);
+        });
+        self.deadline = Some((timer, next));
+    }
+
+    fn end_overdue(&mut self, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let due = self.ledger.as_ref().map(|ledger| ledger.due(now)).unwrap_or_default();
+        for id in due {
+            let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned();
+            let Some(task) = task else { continue };
+            let waiting = (task.state == TaskState::Requested)
+                .then(|| self.withdraw(&task.assignee, task.record))
+                .flatten();
+            match waiting {
+                Some(delivery) => {
+                    let reason = "its deadline passed before anybody took it".to_owned();
+                    self.bury(Event::Expired, &task.assignee, delivery, reason, Then::Nothing, ctx);
+                }
+                None => self.mark_overdue(&task, now, ctx),
+            }
+        }
+    }
+
+    fn mark_overdue(&mut self, task: &Task, now: Now, ctx: &mut Context<Self>) {
+        let ledger = self.ledger.as_ref();
+        let Some(change) = ledger.and_then(|ledger| ledger.overdue(&task.task_id, now)) else {
+            return;
+        };
+        let facts = self.change_ledger(change, task.record, ctx).1;
+        let line = Line::Event(EventLine {
+            of: Some(task.record),
+            reason: Some(format!("the deadline of task {} passed", task.task_id)),
+            facts,
+            ..self.shared.event(Event::Overdue)
+        });
+        self.shared.append(Append { line, then: Then::Nothing });
+        let text = format!(
+            "The deadline of task {} has passed; it is {} and still with {}. Its answer counts when it comes.",
+            task.task_id, task.state, task.assignee
+        );
+        for agent in [&task.requester, &task.assignee] {
+            self.tell(agent, task, &text, now, ctx);
+        }
+    }
+
+    /// A notice of the bus about a task.
+    fn tell(
+        &mut self,
+        agent: &AgentId,
+        task: &Task,
+        text: &str,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) {
+        let about = notice::About { conversation: task.correlation_id, task: Some(task.task_id) };
+        if self.roster.contains(agent)
+            && let Some(notice) = notice::notice(agent, about, text, text, now)
+        {
+            self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
+        }
+    }
+
+    /// Takes a message out of the inbox of `agent` that nobody is handling.
+    fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<Delivery<Arc<Content>>> {
+        let key = self.roster.key(agent)?;
+        let desks = &self.shared.desks;
+        self.sessions[key.index()].all().filter_map(|number| desks.get(number)).find_map(|desk| {
+            let delivery = desk.inbox.borrow_mut().withdraw(seq)?;
+            desk.slots.free();
+            Some(delivery)
+        })
+    }
+}
+
+fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
+    // A task always serialises; were it not so, forgetting it is the lesser harm.
+    let value = task.and_then(|task| serde_json::to_string(task).ok());
+    Fact { key: Task::key(id), value: value.map(Into::into) }
+}
+
+#[derive(Message)]
+#[rtype(result = "Option<Task>")]
+pub(crate) struct FindTask(pub(crate) TaskId);
+
+impl Handler<FindTask> for Router {
+    type Result = MessageResult<FindTask>;
+
+    fn handle(&mut self, FindTask(id): FindTask, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned())
+    }
+}
+
+/// The tasks that changed last.
+#[derive(Message)]
+#[rtype(result = "Vec<Task>")]
+pub(crate) struct ListTasks {
+    pub(crate) agent: Option<AgentId>,
+    pub(crate) limit: usize,
+}
+
+impl Handler<ListTasks> for Router {
+    type Result = MessageResult<ListTasks>;
+
+    fn handle(
+        &mut self,
+        ListTasks { agent, limit }: ListTasks,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let all = self.ledger.iter().flat_map(|ledger| ledger.iter());
+        let fits = |task: &&Task| agent.as_ref().is_none_or(|agent| task.concerns(agent));
+        let mut found: Vec<&Task> = all.filter(fits).collect();
+        found.sort_by_key(|task| std::cmp::Reverse((task.changed, task.task_id)));
+        MessageResult(found.into_iter().take(limit).cloned().collect())
+    }
+}
+
+/// Whoever asked for a task (or a person, without `by`) calls it off. The reply comes when
+/// that is durable.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<()>, LedgerRefusal>")]
+pub(crate) struct CancelTask {
+    pub(crate) task: TaskId,
+    pub(crate) by: Option<AgentId>,
+    pub(crate) reason: String,
+}
+
+impl Handler<CancelTask> for Router {
+    type Result = Result<oneshot::Receiver<()>, LedgerRefusal>;
+
+    fn handle(&mut self, request: CancelTask, ctx: &mut Self::Context) -> Self::Result {
+        let CancelTask { task: id, by, reason } = request;
+        let now = self.shared.clock.now();
+        let unknown = LedgerRefusal::UnknownTask { task: id };
+        let ledger = self.ledger.as_ref().ok_or(unknown)?;
+        let change = ledger.cancel(&id, by.as_ref(), &reason, now)?;
+        let task = change.task.clone();
+        let facts = self.change_ledger(change, task.record, ctx).1;
+        let withdrawn = self.withdraw(&task.assignee, task.record);
+        let (done, durable) = oneshot::channel();
+        let line = Line::Event(EventLine {
+            of: Some(task.record),
+            // With the agent's name the delivery is over, too; what is being handled goes on.
+            agent_id: withdrawn.as_ref().map(|_| task.assignee.clone()),
+            message_id: withdrawn.as_ref().map(|delivery| delivery.item.message.message_id),
+            reason: Some(reason.clone()),
+            facts,
+            ..self.shared.event(Event::Cancelled)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        if withdrawn.is_none() {
+            self.cancel_running(&task);
+            let who = by.as_ref().map_or("a person", AgentId::as_str);
+            let text = format!("Task {id} was called off by {who}: {reason}");
+            self.tell(&task.assignee, &task, &text, now, ctx);
+        }
+        Ok(durable)
+    }
+}
+
+impl Router {
+    /// Tells the agent's code that what it works on is not wanted any more.
+    fn cancel_running(&self, task: &Task) {
+        let Some(key) = self.roster.key(&task.assignee) else { return };
+        let desks = &self.shared.desks;
+        for desk in self.sessions[key.index()].all().filter_map(|number| desks.get(number)) {
+            desk.tell(CancelRunning(task.record));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Which refusals are written down one by one, and which are only counted.
+//!
+//! Everybody may be refused often without anything being lost from the log; a flood of
+//! refusals is written as its beginning, a sample, and a number.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+use a2a_protocol::{AgentId, Outcome};
+use governor::Quota;
+
+use crate::Now;
+use crate::rate_limit::Limiter;
+
+/// Refusals of one sender and kind that are written in full at once; ten a second after that.
+const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
+/// The same for all senders together: names can be made up.
+const BURST_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
+const A_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
+const A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
+/// Senders whose refusals are told apart.
+const MAX_KEYS: usize = 10_000;
+
+/// Who was refused, and how.
+type Key = (Option<AgentId>, Outcome);
+
+/// Refusals that were not written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suppressed {
+    /// Whose; `None` for many, or when that could not be read.
+    pub sender: Option<AgentId>,
+    /// How they were refused.
+    pub outcome: Outcome,
+    /// How many.
+    pub count: u64,
+}
+
+/// What was refused of late.
+pub struct Refusals {
+    each: Limiter<Key>,
+    all: Limiter<Outcome>,
+    counted: HashMap<Key, u64>,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        let quota = |rate, burst| Limiter::new(Quota::per_second(rate).allow_burst(burst));
+        Self {
+            each: quota(A_SECOND, BURST),
+            all: Limiter::new(Quota::per_second(A_SECOND_OF_ALL).allow_burst(BURST_OF_ALL)),
+            counted: HashMap::new(),
+        }
+    }
+}
+
+impl Refusals {
+    /// Whether this refusal is to be written down; if not, it is counted.
+    pub fn is_written(&mut self, sender: Option<&AgentId>, outcome: Outcome, now: Now) -> bool {
+        let one = NonZeroU32::MIN;
+        self.each.forget_the_idle(MAX_KEYS, now);
+        let key = (sender.cloned(), outcome);
+        if self.each.wait(&key, one, now).is_none() && self.all.wait(&outcome, one, now).is_none() {
+            self.each.take(&key, one, now);
+            self.all.take(&outcome, one, now);
+            return true;
+        }
+        let room = self.counted.len() < MAX_KEYS || self.counted.contains_key(&key);
+        *self.counted.entry(if room { key } else { (None, outcome) }).or_default() += 1;
+        false
+    }
+
+    /// What was counted since the last time.
+    pub fn take_counted(&mut self) -> Vec<Suppressed> {
+        let counted = self.counted.drain();
+        let mut counted: Vec<_> = counted
+            .map(|((sender, outcome), count)| Suppressed { sender, outcome, count })
+            .collect();
+        counted.sort_by(|a, b| a.sender.cmp(&b.sender));
+        counted
+    }
+
+    /// Whether anything was counted since the last time.
+    #[must_use]
+    pub fn has_counted(&self) -> bool {
+        !self.counted.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_flood_is_written_as_its_beginning_a_sample_and_a_number() {
+        let mut refusals = Refusals::default();
+        let roman: AgentId = "roman".parse().unwrap();
+        let at = |ms| Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) };
+        let mut written = 0;
+        for i in 0..10_000 {
+            // A thousand a second, for ten seconds.
+            written += u32::from(refusals.is_written(Some(&roman), Outcome::RateLimited, at(i)));
+        }
+        assert!((1_080..=1_110).contains(&written), "{written}");
+        let tim: AgentId = "tim".parse().unwrap();
+        assert!(
+            refusals.is_written(Some(&tim), Outcome::RateLimited, at(10_000)),
+            "others are seen"
+        );
+        assert!(refusals.has_counted());
+        let counted = refusals.take_counted();
+        assert_eq!(counted.len(), 1);
+        assert_eq!(
+            (counted[0].sender.as_ref(), counted[0].outcome),
+            (Some(&roman), Outcome::RateLimited)
+        );
+        assert_eq!(counted[0].count, 10_000 - u64::from(written));
+        assert!(!refusals.has_counted());
+    }
+
+    #[test]
+    fn made_up_names_do_not_fill_the_log_either() {
+        let mut refusals = Refusals::default();
+        let now = Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::ZERO };
+        let names = (0..50_000).map(|n| format!("agent-{n}").parse::<AgentId>().unwrap());
+        let written = names
+            .filter(|name| refusals.is_written(Some(name), Outcome::UnknownRecipient, now))
+            .count();
+        assert_eq!(written, 10_000);
+        let counted = refusals.take_counted();
+        assert!(counted.len() <= MAX_KEYS + 1, "{}", counted.len());
+        assert_eq!(counted.iter().map(|s| s.count).sum::<u64>(), 40_000);
+    }
+}
