@@ -82,8 +82,8 @@ impl Pairs {
             && opens()
         {
             let way = heard.path.describe(from, to);
-            let times = sent.count + 1;
-            let evidence = format!("{way}: the same {} for the {times}th time", passage.kind);
+            let (kind, times) = (passage.kind, sent.count.saturating_add(1));
+            let evidence = format!("{way}: the same {kind} {times} times, in new conversations");
             let agents = heard.path.agents().chain([from]).chain(to);
             return Some(Finding::new(TripReason::Loop, evidence, agents));
         }
@@ -92,7 +92,7 @@ impl Pairs {
         {
             let way = Path::EMPTY.describe(from, to);
             let minutes = now.uptime.saturating_sub(sent.since).as_secs().div_ceil(60);
-            let (kind, times) = (passage.kind, sent.count + 1);
+            let (kind, times) = (passage.kind, sent.count.saturating_add(1));
             let evidence = format!("{way}: the same {kind} {times} times in {minutes} min");
             return Some(Finding::new(
                 TripReason::Repeated,

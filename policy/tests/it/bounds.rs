@@ -31,7 +31,7 @@ fn a_storm_is_stopped_tried_stopped_for_longer_and_resumes_with_progress() {
     let mut world = World::new();
     let (a, b) = (id("a"), id("b"));
     let chat = |i: u64| {
-        let (from, to) = if i % 2 == 0 { (&a, &b) } else { (&b, &a) };
+        let (from, to) = if i.is_multiple_of(2) { (&a, &b) } else { (&b, &a) };
         Message::new(from, to, 1, Kind::StatusUpdate, i)
     };
     let first = (0..20).find_map(|i| world.send(&chat(i)).err()).unwrap();
@@ -63,7 +63,8 @@ fn what_it_costs() {
     for (words, habit) in [("ever new words", false), ("a third always the same words", true)] {
         let names = (0..200).map(|i| id(&format!("agent-{i}"))).collect();
         let mut team = Team::new(3, names);
-        let scripts = (0..10_000).map(|_| team.conversation()).collect();
+        let count = if cfg!(debug_assertions) { 500 } else { 10_000 };
+        let scripts = (0..count).map(|_| team.conversation()).collect();
         let mut messages = crate::honest::interleave_in_batches(&mut team.dice, scripts, 500);
         if !habit {
             messages.iter_mut().zip(1_000..).for_each(|(message, new)| message.content = new);
@@ -95,7 +96,7 @@ fn any_message() -> impl Strategy<Value = (Message, u64)> {
             let mut message = Message::new(&from, &other, talk, Kind::ALL[kind], content);
             message.task = (task > 0).then_some(task);
             message.progress = progress;
-            (if to == 5 { message.to_all(3) } else { message }, gap)
+            (if to == 5 { message.fan_out(3) } else { message }, gap)
         },
     )
 }

@@ -187,14 +187,14 @@ impl Team {
         let speaker = people.remove(0);
         let words = self.words(Kind::Broadcast);
         let call = Message::new(&speaker, &speaker, talk, Kind::Broadcast, words);
-        script.push(call.clone().to_all(people.len()));
+        script.push(call.clone().fan_out(people.len()));
         for other in &people {
             self.say(&mut script, other, &speaker, talk, Kind::StatusUpdate);
             if self.dice.from(0, 3) == 0 {
                 self.say(&mut script, &speaker, other, talk, Kind::StatusUpdate);
             }
         }
-        script.push(Message { content: self.fresh(), ..call }.to_all(people.len()));
+        script.push(Message { content: self.fresh(), ..call }.fan_out(people.len()));
         script
     }
 
@@ -219,7 +219,7 @@ impl Team {
             let words = self.words(Kind::KnowledgeShare);
             let share = Message::new(&people[0], &people[1], talk, Kind::KnowledgeShare, words);
             let many = self.dice.from(0, 1) == 0;
-            script.push(if many { share.to_all(count - 1) } else { share });
+            script.push(if many { share.fan_out(count - 1) } else { share });
         }
         self.say(&mut script, &people[1], &people[0], talk, Kind::StatusUpdate);
         script

@@ -86,7 +86,7 @@ const STYLES: &[(&str, Style)] = &[
         vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i)]
     }),
     ("knowledge as a fan-out to one", |i, from, to, _| {
-        vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i).to_all(1)]
+        vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i).fan_out(1)]
     }),
     ("reviews without verdicts", |i, from, to, _| {
         vec![Message::new(from, to, TALK, Kind::ReviewRequest, 1_000 + i)]
@@ -111,10 +111,10 @@ const STYLES: &[(&str, Style)] = &[
         vec![request.about(i, Progress::None), accept.about(i, Progress::Moves)]
     }),
     ("echoed broadcasts", |i, from, to, n| {
-        vec![Message::new(from, to, TALK, Kind::Broadcast, 1_000 + i).to_all(n)]
+        vec![Message::new(from, to, TALK, Kind::Broadcast, 1_000 + i).fan_out(n)]
     }),
     ("echoed broadcasts in new conversations", |i, from, to, n| {
-        vec![Message::new(from, to, (1 << 40) + i, Kind::Broadcast, 1_000).to_all(n)]
+        vec![Message::new(from, to, (1 << 40) + i, Kind::Broadcast, 1_000).fan_out(n)]
     }),
 ];
 
@@ -176,7 +176,7 @@ fn broadcasts_in_any_order_are_cut() {
                 }
                 last = order.pop();
                 let from = &agents[last.unwrap()];
-                vec![Message::new(from, from, TALK, Kind::Broadcast, 1_000 + i).to_all(n)]
+                vec![Message::new(from, from, TALK, Kind::Broadcast, 1_000 + i).fan_out(n)]
             });
             worst = worst.max(passed as f64 / (ROUNDS * n) as f64);
         }
@@ -194,12 +194,29 @@ fn a_storm_in_which_everyone_answers_everyone_is_cut() {
         let passed = passed_until_cut(&agents, false, |i| {
             let by = waiting.pop_front().unwrap();
             waiting.extend((0..n).filter(|other| *other != by));
-            vec![Message::new(&agents[by], &agents[by], TALK, Kind::Broadcast, 1_000 + i).to_all(n)]
+            vec![
+                Message::new(&agents[by], &agents[by], TALK, Kind::Broadcast, 1_000 + i).fan_out(n),
+            ]
         });
         worst = worst.max(passed as f64 / (ROUNDS * n) as f64);
     }
     assert!(worst <= 1.0, "{worst}");
     println!("everyone answers everyone: worst {worst:.3} of three rounds");
+}
+
+#[test]
+fn greater_rings_are_cut_too_at_the_latest_for_being_too_deep() {
+    for n in (11..=40).step_by(3) {
+        let (agents, mut world) = (ring(n), World::new());
+        let cut = (0..4 * n).find_map(|i| {
+            let (from, to) = (&agents[i % n], &agents[(i + 1) % n]);
+            let message = Message::new(from, to, TALK, Kind::StatusUpdate, 1_000 + i as u64);
+            world.send(&message).err().map(|circuit| (i, circuit.reason))
+        });
+        let expected =
+            if n <= 32 { (ROUNDS * n, TripReason::Loop) } else { (32, TripReason::TooDeep) };
+        assert_eq!(cut, Some(expected), "a ring of {n}");
+    }
 }
 
 /// The ledger says that work is being taken up, so it is left to the longest conversation.

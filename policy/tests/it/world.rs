@@ -62,7 +62,7 @@ impl Message {
         Self { from, to, crowd: 0, talk, kind, content, task: None, progress: Progress::None }
     }
 
-    pub fn to_all(self, crowd: usize) -> Self {
+    pub fn fan_out(self, crowd: usize) -> Self {
         Self { to: None, crowd, ..self }
     }
 
