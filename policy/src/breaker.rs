@@ -45,8 +45,17 @@ pub enum Progress {
     None,
     /// A task changed state without ending: accepted, in progress, blocked.
     Moves,
-    /// A task ended (completed, failed, declined) or a review got its verdict.
+    /// A task was declined: it ended, but asking and declining can go on for ever.
+    Declines,
+    /// A task ended otherwise (completed, failed) or a review got its verdict.
     Ends,
+}
+
+impl Progress {
+    /// Whether it passes an open circuit: honest work may end while the talk is stopped.
+    const fn ends_a_task(self) -> bool {
+        matches!(self, Self::Declines | Self::Ends)
+    }
 }
 
 /// Whom a message goes to, as far as loops depend on it.
@@ -180,7 +189,7 @@ impl Breaker {
                 }
             }
         }
-        if !self.settings.enabled || passage.progress == Progress::Ends {
+        if !self.settings.enabled || passage.progress.ends_a_task() {
             return Gate::Pass;
         }
         if look_at_talk
@@ -296,7 +305,9 @@ impl Breaker {
         }
         match (circuit.state(now), passage.progress) {
             (CircuitState::Open, Progress::None | Progress::Moves) => Standing::Refuses(circuit),
-            (CircuitState::HalfOpen, Progress::None) if held.probed >= self.settings.probes => {
+            (CircuitState::HalfOpen, Progress::None | Progress::Declines)
+                if held.probed >= self.settings.probes =>
+            {
                 Standing::Fails(self.again(circuit, now))
             }
             _ => Standing::LetsThrough,
@@ -321,7 +332,8 @@ impl Breaker {
             return false;
         }
         held.probed = held.probed.saturating_add(1);
-        progress != Progress::None || held.circuit.lapsed(self.settings.window, now)
+        matches!(progress, Progress::Moves | Progress::Ends)
+            || held.circuit.lapsed(self.settings.window, now)
     }
 
     fn close(&mut self, key: &CircuitKey, now: Now) {

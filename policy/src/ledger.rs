@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 
-use a2a_protocol::{AgentId, CorrelationId, TaskId};
+use a2a_protocol::{AgentId, CorrelationId, TaskId, TaskState};
 use chrono::{DateTime, Utc};
 
 use crate::{Now, Progress};
@@ -194,10 +194,11 @@ impl Ledger {
 
     fn step(&self, task: &Task, step: Step, now: Now) -> Option<Change> {
         let state = step.after(task.state)?;
-        let progress = match (state == task.state, state.is_ended()) {
-            (true, _) => Progress::None,
-            (false, true) => Progress::Ends,
-            (false, false) => Progress::Moves,
+        let progress = match state {
+            _ if state == task.state => Progress::None,
+            TaskState::Declined => Progress::Declines,
+            _ if state.is_ended() => Progress::Ends,
+            _ => Progress::Moves,
         };
         Some(changed(Task { state, reason: None, ..task.clone() }, progress, now))
     }

@@ -1,6 +1,6 @@
 //! Honest conversations: the work of a team, as scripts that are written by dice.
 
-use a2a_policy::Progress::{Ends, Moves, None as Nothing};
+use a2a_policy::Progress::{Declines, Ends, Moves, None as Nothing};
 use a2a_protocol::{AgentId, Kind};
 
 use crate::world::{Dice, Message, World, id};
@@ -106,7 +106,7 @@ impl Team {
         for worker in unwilling {
             let task = self.fresh();
             self.step(&mut script, (boss, worker), talk, (Kind::TaskRequest, task, Nothing));
-            self.step(&mut script, (worker, boss), talk, (Kind::TaskResponse, task, Ends));
+            self.step(&mut script, (worker, boss), talk, (Kind::TaskResponse, task, Declines));
         }
         let task = self.fresh();
         self.step(&mut script, (boss, last), talk, (Kind::TaskRequest, task, Nothing));

@@ -82,6 +82,11 @@ const STYLES: &[(&str, Style)] = &[
         let moves = [accept, start].map(|message| message.about(i, Progress::Moves));
         [request.about(i, Progress::None)].into_iter().chain(moves).collect()
     }),
+    ("declining and asking the next", |i, from, to, _| {
+        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
+        let decline = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
+        vec![request.about(i, Progress::None), decline.about(i, Progress::Declines)]
+    }),
     ("knowledge", |i, from, to, _| {
         vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i)]
     }),
@@ -155,6 +160,17 @@ fn an_agent_that_writes_to_itself_is_cut() {
         let passed = passed_until_cut(&agents, true, |i| style(i, &agents[0], &agents[0], 1));
         assert!(passed <= ROUNDS, "{name}: {passed}");
     }
+}
+
+#[test]
+fn asking_the_same_agent_that_always_declines_is_cut() {
+    let agents = ring(2);
+    let passed = passed_until_cut(&agents, true, |i| {
+        let request = Message::new(&agents[0], &agents[1], TALK, Kind::TaskRequest, 1_000 + i);
+        let decline = Message::new(&agents[1], &agents[0], TALK, Kind::TaskResponse, 2_000 + i);
+        vec![request.about(i, Progress::None), decline.about(i, Progress::Declines)]
+    });
+    assert!(passed <= ROUNDS, "{passed} requests");
 }
 
 #[test]
