@@ -37,14 +37,17 @@ mod sdk;
 /// The words: messages, their rules, their schemas.
 pub use a2a_protocol as protocol;
 
-pub use a2a_actors::{AgentView, BusSettings, DeadLetterView, InboxError, Letter, Stopped};
+pub use a2a_actors::{
+    AgentView, BusSettings, CancelError, CircuitView, DeadLetterView, InboxError, Letter, Presence,
+    RegisterError, Stopped,
+};
 pub use a2a_policy::{
     AccessRules, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation, LedgerRefusal,
     LedgerSettings, Profile, RateSettings, RetryPolicy, Rule, Selector, Task, TripReason,
 };
 pub use sdk::{
     Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder, Draft,
-    Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,
+    Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError, Operator,
     ReviewAnswer, SendError, Sent, StatusReport, TaskAnswer, TaskError, TaskUpdate, When, Work,
     parse_message,
 };

@@ -5,6 +5,7 @@ mod draft;
 mod feed;
 mod handler;
 mod handlers;
+mod oversight;
 mod send;
 mod sent;
 mod work;
@@ -26,6 +27,7 @@ pub use draft::{
 };
 pub use handler::{Answer, Handler};
 pub use handlers::Handlers;
+pub use oversight::Operator;
 pub use send::parse_message;
 pub use sent::{SendError, Sent};
 pub use work::{Finished, TaskError, TaskUpdate, Work};

@@ -13,6 +13,7 @@ use a2a_policy::{Delivery, Inbox, InboxFull, Slots};
 use a2a_protocol::{AgentId, Outcome};
 use actix::Addr;
 
+use crate::Runtime;
 use crate::letter::Content;
 use crate::session::{Session, Wake};
 
@@ -28,6 +29,8 @@ pub(crate) struct Desk {
     session: RefCell<Option<Addr<Session>>>,
     /// The session has nothing to do and wants to be told when something arrives.
     waits: Cell<bool>,
+    /// The agent's code, which may wait for certain messages while the session is busy.
+    runtime: RefCell<Option<Arc<dyn Runtime>>>,
     /// Which attachment of an agent's code is here; 0 for none so far.
     pub(crate) attachment: Cell<u64>,
     /// When somebody was last here, since the bus started.
@@ -37,18 +40,25 @@ pub(crate) struct Desk {
 impl Desk {
     pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
         self.inbox.borrow_mut().arrive(delivery);
-        if self.waits.replace(false) {
-            self.tell(Wake);
-        }
+        self.wake();
     }
 
     /// The same for a message that was accepted earlier: it takes a place and its turn by number.
     pub(crate) fn arrive_again(&self, delivery: Delivery<Arc<Content>>) {
         self.slots.take_back();
         self.inbox.borrow_mut().arrive_again(delivery);
-        if self.waits.replace(false) {
+        self.wake();
+    }
+
+    fn wake(&self) {
+        let watches = || self.runtime.borrow().as_ref().is_some_and(|runtime| runtime.watches());
+        if self.waits.replace(false) || watches() {
             self.tell(Wake);
         }
+    }
+
+    pub(crate) fn set_runtime(&self, runtime: Option<Arc<dyn Runtime>>) {
+        *self.runtime.borrow_mut() = runtime;
     }
 
     pub(crate) fn set_waiting(&self, waits: bool) {
@@ -98,6 +108,7 @@ impl Desks {
             inbox: RefCell::default(),
             session: RefCell::default(),
             waits: Cell::new(false),
+            runtime: RefCell::default(),
             attachment: Cell::new(0),
             last_seen: Cell::new(None),
         });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_policy::{Circuit, CircuitKey, Now, task_of};
+use a2a_policy::{Circuit, CircuitKey, Now};
 use a2a_protocol::body::{Status, StatusUpdate};
 use a2a_protocol::{
     AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Priority, Protocol, Recipient,
@@ -37,7 +37,7 @@ pub(crate) fn late_failure(
         given_up.kind(),
         given_up.message_id
     );
-    let about = About { conversation: given_up.correlation_id, task: task_of(&given_up.body) };
+    let about = About { conversation: given_up.correlation_id, task: given_up.body.task_id() };
     notice(to, about, &text, reason, now)
 }
 

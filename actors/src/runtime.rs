@@ -3,6 +3,8 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use a2a_protocol::Envelope;
+
 use crate::Letter;
 
 /// The work on one message.
@@ -19,4 +21,21 @@ pub struct Handled {
 pub trait Runtime: Send + Sync {
     /// Works on one message.
     fn handle(&self, letter: Letter) -> HandlerFuture;
+
+    /// Whether somebody waits for certain messages while others are being handled. Asked for
+    /// every message that arrives, so it must cost next to nothing.
+    fn watches(&self) -> bool {
+        false
+    }
+
+    /// Whether this is such a message.
+    fn wants_at_once(&self, _: &Envelope) -> bool {
+        false
+    }
+
+    /// Takes such a message; it is acknowledged when this returns `true`. Runs on the thread of
+    /// the bus and must not block.
+    fn take_at_once(&self, _: &Letter) -> bool {
+        false
+    }
 }

@@ -94,6 +94,7 @@ impl Session {
         if !self.shared.stopping.get() {
             self.answer_pulls();
             self.run_next(ctx);
+            self.take_at_once();
         }
         let wants_work = self.runtime.is_some() && self.running.is_none();
         self.desk.set_waiting(wants_work || !self.pulls.is_empty());
@@ -175,6 +176,31 @@ impl Session {
             self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
         }
         self.begin(letter, ctx);
+    }
+
+    /// While a message is being handled, hands over what the agent's code waits for: an answer to
+    /// a task it asked for must not stand in line behind the work that needs it.
+    fn take_at_once(&mut self) {
+        let Some(runtime) = self.runtime.clone().filter(|runtime| runtime.watches()) else {
+            return;
+        };
+        if self.running.is_none() {
+            return;
+        }
+        let now = self.shared.clock.now().uptime;
+        let until = now + self.shared.settings.handler_deadline;
+        loop {
+            let wants = |content: &Arc<Content>| runtime.wants_at_once(&content.message);
+            let mut inbox = self.desk.inbox.borrow_mut();
+            let Some(letter) = inbox.lease_if(now, until, wants).map(letter) else { return };
+            drop(inbox);
+            if !runtime.take_at_once(&letter) {
+                // Nobody waits for it any more; it has its turn like any other.
+                self.desk.inbox.borrow_mut().put_back(letter.seq);
+                return;
+            }
+            self.acknowledged(letter.seq, None, Then::Nothing);
+        }
     }
 
     /// Runs the agent's code where a panic or a blocked thread harms nobody else.
@@ -423,6 +449,7 @@ impl Handler<SetRuntime> for Session {
     fn handle(&mut self, SetRuntime(runtime): SetRuntime, ctx: &mut Self::Context) {
         self.desk.slots.set_live(runtime.is_some());
         self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+        self.desk.set_runtime(runtime.clone());
         self.runtime = runtime;
         self.pump(ctx);
     }

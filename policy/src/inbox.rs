@@ -128,13 +128,28 @@ impl<T> Inbox<T> {
     pub fn lease(&mut self, now: Duration, until: Duration) -> Option<&Delivery<T>> {
         self.end_pauses(now);
         let pausing = &self.pausing;
-        let stands_behind =
-            |d: &Delivery<T>| pausing.values().any(|p| p.by == d.by && p.priority == d.priority);
-        let mut delivery = self.waiting.pop_ready(|d| pausing.is_empty() || !stands_behind(d))?;
+        let delivery =
+            self.waiting.pop_ready(|d| pausing.is_empty() || !stands_behind(pausing, d))?;
+        Some(self.hand_out(delivery, until))
+    }
+
+    /// The same for the first that `fits`, out of turn.
+    pub fn lease_if(
+        &mut self,
+        now: Duration,
+        until: Duration,
+        fits: impl Fn(&T) -> bool,
+    ) -> Option<&Delivery<T>> {
+        self.end_pauses(now);
+        let pausing = &self.pausing;
+        let delivery = self.waiting.remove(|d| fits(&d.item) && !stands_behind(pausing, d))?;
+        Some(self.hand_out(delivery, until))
+    }
+
+    fn hand_out(&mut self, mut delivery: Delivery<T>, until: Duration) -> &Delivery<T> {
         delivery.attempts += 1;
-        let key = delivery.seq;
-        self.out.insert(key, Out { delivery, until });
-        self.out.get(&key).map(|out| &out.delivery)
+        let out = Out { delivery, until };
+        &self.out.entry(out.delivery.seq).insert_entry(out).into_mut().delivery
     }
 
     /// What was handed out under `key` and not settled yet.
@@ -254,6 +269,14 @@ impl<T> Inbox<T> {
         let seq = delivery.seq;
         self.waiting.put_back(delivery.priority, delivery, |other| other.seq > seq);
     }
+}
+
+/// Whether an earlier message of the same sender and priority is to be tried again first.
+fn stands_behind<T>(
+    pausing: &BTreeMap<(Duration, DeliveryKey), Delivery<T>>,
+    delivery: &Delivery<T>,
+) -> bool {
+    pausing.values().any(|p| p.by == delivery.by && p.priority == delivery.priority)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ mod recipients;
 use std::sync::Arc;
 
 use a2a_protocol::{
-    AgentId, Body, Code, Envelope, OpenCircuit, Outcome, RecipientOutcome, Report, Violation,
+    AgentId, Code, Envelope, OpenCircuit, Outcome, RecipientOutcome, Report, Violation,
 };
 use chrono::TimeDelta;
 
@@ -189,7 +189,7 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
         correlation: message.correlation_id,
         kind: message.kind(),
         content: incoming.fingerprints.content,
-        task: task_of(&message.body),
+        task: message.body.task_id(),
         progress: change.as_ref().map_or(Progress::None, |change| change.progress),
     };
     match floor.breaker().check(&passage, now) {
@@ -204,19 +204,6 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
     let accepted = reserve(message, &to, floor)?;
     let closes = floor.breaker().accept(&passage, now);
     Ok(Verdict::Accepted(Accepted { change: change.map(Box::new), closes, ..accepted }))
-}
-
-/// The task a message is about.
-#[must_use]
-pub fn task_of(body: &Body) -> Option<a2a_protocol::TaskId> {
-    match body {
-        Body::TaskRequest(body) => Some(body.task_id),
-        Body::TaskResponse(body) => Some(body.task_id),
-        Body::ReviewRequest(body) => Some(body.task_id),
-        Body::ReviewResponse(body) => Some(body.task_id),
-        Body::StatusUpdate(body) => body.task_id,
-        _ => None,
-    }
 }
 
 fn invalid(report: &Report) -> Refusal {

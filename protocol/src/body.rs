@@ -11,6 +11,8 @@ mod task_response;
 use schemars::{Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 
+use crate::TaskId;
+
 pub use broadcast::{Broadcast, Scope, Urgency};
 pub use knowledge_share::KnowledgeShare;
 pub use review_request::ReviewRequest;
@@ -140,6 +142,19 @@ impl Body {
             Self::ReviewRequest(_) => Kind::ReviewRequest,
             Self::ReviewResponse(_) => Kind::ReviewResponse,
             Self::Broadcast(_) => Kind::Broadcast,
+        }
+    }
+
+    /// The task the message is about.
+    #[must_use]
+    pub const fn task_id(&self) -> Option<TaskId> {
+        match self {
+            Self::TaskRequest(body) => Some(body.task_id),
+            Self::TaskResponse(body) => Some(body.task_id),
+            Self::ReviewRequest(body) => Some(body.task_id),
+            Self::ReviewResponse(body) => Some(body.task_id),
+            Self::StatusUpdate(body) => body.task_id,
+            Self::KnowledgeShare(_) | Self::Broadcast(_) => None,
         }
     }
 

@@ -40,6 +40,10 @@ impl Agent {
         &self.watched
     }
 
+    pub(super) fn system(&self) -> &BusSystem {
+        &self.system
+    }
+
     pub(super) fn attached(&self, desk: u64) {
         // Set once, by the one who attaches.
         let _ = self.desk.set(desk);

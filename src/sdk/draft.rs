@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use a2a_actors::Letter;
 use a2a_protocol::{
-    AgentId, Body, Code, CorrelationId, Envelope, Kind, MessageId, Priority, Protocol, Report,
-    TaskId, Timestamp, Violation,
+    AgentId, Code, CorrelationId, Envelope, Kind, MessageId, Priority, Protocol, Report, TaskId,
+    Timestamp, Violation,
 };
 use serde::Serialize;
 
@@ -112,7 +112,7 @@ pub struct Addressee {
 
 impl Addressee {
     fn task(&self) -> Option<TaskId> {
-        self.answers.as_ref().and_then(|message| task_of(&message.body))
+        self.answers.as_ref().and_then(|message| message.body.task_id())
     }
 }
 
@@ -145,18 +145,6 @@ impl From<&Letter> for Addressee {
 impl From<()> for Addressee {
     fn from((): ()) -> Self {
         Self::default()
-    }
-}
-
-/// The task that a message is about.
-pub(super) fn task_of(body: &Body) -> Option<TaskId> {
-    match body {
-        Body::TaskRequest(body) => Some(body.task_id),
-        Body::TaskResponse(body) => Some(body.task_id),
-        Body::ReviewRequest(body) => Some(body.task_id),
-        Body::ReviewResponse(body) => Some(body.task_id),
-        Body::StatusUpdate(body) => body.task_id,
-        _ => None,
     }
 }
 

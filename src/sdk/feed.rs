@@ -4,6 +4,7 @@
 //! nobody up.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -11,7 +12,6 @@ use a2a_actors::Letter;
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
 use a2a_protocol::{AgentId, Body, MessageId, TaskId};
 
-use super::draft::task_of;
 use super::work::{Finished, TaskError, TaskUpdate};
 
 /// The name under which the bus itself speaks; nobody else can use it.
@@ -25,7 +25,11 @@ const WAITING: usize = 256;
 /// Of the bus and not of a session: an answer may come to another session of the same agent,
 /// or after the agent was away.
 #[derive(Default)]
-pub(super) struct Watched(Mutex<HashMap<TaskId, Entry>>);
+pub(super) struct Watched {
+    entries: Mutex<HashMap<TaskId, Entry>>,
+    /// How many there are, for whoever cannot wait for the lock.
+    count: AtomicUsize,
+}
 
 struct Entry {
     /// Who asked for it.
@@ -38,7 +42,18 @@ struct Entry {
 
 impl Watched {
     fn entries(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether any task is watched.
+    pub(super) fn is_watching(&self) -> bool {
+        self.count.load(Relaxed) > 0
+    }
+
+    /// Whether `me` waits for what a message says.
+    pub(super) fn wants(&self, me: &AgentId, body: &Body) -> bool {
+        watched_task(body)
+            .is_some_and(|task| self.entries().get(&task).is_some_and(|entry| entry.owner == *me))
     }
 
     /// From now on what `owner` hears about the task goes to the feed.
@@ -51,7 +66,9 @@ impl Watched {
     ) -> Arc<Feed> {
         let feed = Arc::<Feed>::default();
         let entry = Entry { owner, assignee, request, feed: Arc::clone(&feed) };
-        self.entries().insert(task, entry);
+        let mut entries = self.entries();
+        entries.insert(task, entry);
+        self.count.store(entries.len(), Relaxed);
         feed
     }
 
@@ -60,15 +77,13 @@ impl Watched {
         let mut entries = self.entries();
         if entries.get(&task).is_some_and(|entry| Arc::ptr_eq(&entry.feed, feed)) {
             entries.remove(&task);
+            self.count.store(entries.len(), Relaxed);
         }
     }
 
     /// Gives a letter of `me` to whoever watches its task; `false` when it is nobody's.
     pub(super) fn take(&self, me: &AgentId, letter: &Letter) -> bool {
-        if !matches!(letter.message.body, Body::TaskResponse(_) | Body::StatusUpdate(_)) {
-            return false;
-        }
-        let Some(task) = task_of(&letter.message.body) else { return false };
+        let Some(task) = watched_task(&letter.message.body) else { return false };
         // Held until the feed has it: a handle that is dropped meanwhile has lost nothing.
         let mut entries = self.entries();
         let Some(entry) = entries.get(&task).filter(|entry| entry.owner == *me) else {
@@ -80,8 +95,18 @@ impl Watched {
         entry.feed.push(update, end);
         if ends {
             entries.remove(&task);
+            self.count.store(entries.len(), Relaxed);
         }
         true
+    }
+
+    /// The owner called the task off: nothing more is wanted of it.
+    pub(super) fn cancel(&self, task: TaskId) {
+        let mut entries = self.entries();
+        if let Some(entry) = entries.remove(&task) {
+            entry.feed.end(TaskError::Cancelled);
+        }
+        self.count.store(entries.len(), Relaxed);
     }
 
     /// The bus has stopped: nothing more happens to any task.
@@ -90,6 +115,11 @@ impl Watched {
             entry.feed.end(TaskError::Stopped);
         }
     }
+}
+
+/// The task a message is about, if it is a kind that whoever watches the task waits for.
+fn watched_task(body: &Body) -> Option<TaskId> {
+    matches!(body, Body::TaskResponse(_) | Body::StatusUpdate(_)).then(|| body.task_id()).flatten()
 }
 
 impl Entry {

@@ -8,19 +8,9 @@ use std::time::Duration;
 
 use a2a_actors::{Handled, HandlerFuture, Letter, Runtime};
 use a2a_protocol::body::{Action, TaskResponse};
-use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
+use a2a_protocol::{Body, Envelope, Outcome, Text};
 
 use super::Agent;
-
-tokio::task_local! {
-    /// The agent whose letter is being handled.
-    static HANDLING: AgentId;
-}
-
-/// Whether the code that asks is the handler of `agent`, at work on a letter.
-pub(super) fn is_handling(agent: &AgentId) -> bool {
-    HANDLING.try_with(|handling| handling == agent).unwrap_or(false)
-}
 
 /// What a handler may return: nothing, or a result whose error is an answer.
 pub trait Answer: Send {
@@ -95,8 +85,7 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
             if me.watched().take(me.id(), &letter) {
                 return Handled::default();
             }
-            let work = handler.handle(me.clone(), letter.clone());
-            let note = HANDLING.scope(me.id().clone(), work).await;
+            let note = handler.handle(me.clone(), letter.clone()).await;
             if let (Some(reason), Body::TaskRequest(task)) = (&note, &letter.message.body) {
                 let response = TaskResponse {
                     task_id: task.task_id,
@@ -108,6 +97,18 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
             }
             Handled { note }
         })
+    }
+
+    fn watches(&self) -> bool {
+        self.me.watched().is_watching()
+    }
+
+    fn wants_at_once(&self, message: &Envelope) -> bool {
+        self.me.watched().wants(self.me.id(), &message.body)
+    }
+
+    fn take_at_once(&self, letter: &Letter) -> bool {
+        self.me.watched().take(self.me.id(), letter)
     }
 }
 

@@ -7,7 +7,7 @@ use a2a_protocol::{
     CorrelationId, Envelope, MessageId, Outcome, Receipt, RecipientOutcome, TaskId, Violation,
 };
 
-use super::draft::{BuildError, task_of};
+use super::draft::BuildError;
 
 /// A message that the bus has taken: it is on disk and reaches its recipients.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Sent {
 impl Sent {
     /// What the ids of a message are, before it is given away.
     pub(super) fn ids(message: &Envelope) -> (MessageId, CorrelationId, Option<TaskId>) {
-        (message.message_id, message.correlation_id, task_of(&message.body))
+        (message.message_id, message.correlation_id, message.body.task_id())
     }
 
     /// Reads the router's answer to the message with these ids.

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use a2a_actors::{BusSystem, CancelError};
 use a2a_protocol::body::{Status, StatusUpdate, TaskResult};
 use a2a_protocol::{AgentId, CorrelationId, Envelope, Open, TaskId, Text};
 use futures_util::Stream;
 
-use super::draft::task_of;
 use super::feed::{Feed, Watched};
-use super::handler::is_handling;
 use super::{Agent, SendError, Sent};
 
 /// A task that was asked for with [`Agent::request_task`], and what happens to it.
@@ -57,6 +56,7 @@ pub struct Work {
     task_id: TaskId,
     sent: Sent,
     watch: Watch,
+    system: BusSystem,
 }
 
 /// Something that happened to a task.
@@ -166,12 +166,9 @@ pub enum TaskError {
     /// The bus was stopped. The answer comes to the agent's handler when both are back.
     #[error("the bus was stopped before the task ended")]
     Stopped,
-    /// The agent's own handler waits for the answer, but a session hands out one message at a
-    /// time, and that one is being handled.
-    #[error(
-        "the answer cannot arrive while this agent's own handler waits for it: move the handle into a task of its own (tokio::spawn) and return"
-    )]
-    InsideHandler,
+    /// It was called off with [`Work::cancel`].
+    #[error("the task was called off")]
+    Cancelled,
 }
 
 /// What came of a task that was completed.
@@ -249,7 +246,7 @@ impl std::fmt::Debug for Work {
 impl Work {
     /// Watches first and sends then: the answer may be faster than the receipt.
     pub(super) async fn begin(owner: &Agent, request: Envelope) -> Result<Self, SendError> {
-        let (Some(task), Some(assignee)) = (task_of(&request.body), request.to.as_ref()) else {
+        let (Some(task), Some(assignee)) = (request.body.task_id(), request.to.as_ref()) else {
             unreachable!("a task request names its task and its recipient");
         };
         let watched = Arc::clone(owner.watched());
@@ -257,7 +254,7 @@ impl Work {
             watched.watch(task, owner.id().clone(), assignee.agent_id.clone(), request.message_id);
         let watch = Watch { task, owner: owner.id().clone(), feed, watched };
         let sent = owner.post(request).await?;
-        Ok(Self { task_id: task, sent, watch })
+        Ok(Self { task_id: task, sent, watch, system: owner.system().clone() })
     }
 
     /// The task.
@@ -286,18 +283,13 @@ impl Work {
 
     /// The next thing that happens to the task; `None` when nothing more will.
     ///
-    /// Also `None` in the owner's own handler when nothing has come yet, because nothing can
-    /// come while it waits ([`TaskError::InsideHandler`]). Nothing is lost when the future is
-    /// dropped.
+    /// Nothing is lost when the future is dropped.
     pub async fn next(&mut self) -> Option<TaskUpdate> {
         poll_fn(|context| self.poll_update(context)).await
     }
 
     fn poll_update(&self, context: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
-        match self.watch.feed.poll_update(context) {
-            Poll::Pending if is_handling(&self.watch.owner) => Poll::Ready(None),
-            ready_or_not => ready_or_not,
-        }
+        self.watch.feed.poll_update(context)
     }
 
     /// Waits until the task has ended, however long that takes.
@@ -308,13 +300,20 @@ impl Work {
     /// # Errors
     /// When it ended in another way than completed.
     pub async fn result(&mut self) -> Result<Finished, TaskError> {
-        poll_fn(|context| match self.watch.feed.poll_end(context) {
-            Poll::Pending if is_handling(&self.watch.owner) => {
-                Poll::Ready(Err(TaskError::InsideHandler))
-            }
-            ready_or_not => ready_or_not,
-        })
-        .await
+        poll_fn(|context| self.watch.feed.poll_end(context)).await
+    }
+
+    /// Calls the task off: from when this returns, no answer to it is accepted. An agent that
+    /// has not begun never sees it; one at work is told, and its
+    /// [`Letter::cancelled`](a2a_actors::Letter::cancelled) comes true.
+    ///
+    /// # Errors
+    /// When the task has ended already, or the bus cannot write.
+    pub async fn cancel(&mut self, reason: &str) -> Result<(), CancelError> {
+        let owner = self.watch.owner.clone();
+        self.system.cancel_task(self.task_id, Some(owner), reason.to_owned()).await?;
+        self.watch.watched.cancel(self.task_id);
+        Ok(())
     }
 
     /// Waits until the task has ended, but not longer than `limit`.

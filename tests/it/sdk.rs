@@ -1,5 +1,6 @@
 //! What an agent's author uses, through the public API.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 

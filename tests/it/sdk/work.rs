@@ -201,35 +201,64 @@ async fn reviews_go_to_the_handler_even_of_a_task_that_is_watched() {
 }
 
 #[tokio::test]
-async fn a_handler_that_waits_for_its_own_agents_answer_is_told_so() {
+async fn a_handler_can_wait_for_a_task_it_hands_on() {
     let bus = start();
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    let (told, mut tells) = unbounded_channel();
-    let manager = move |tim: Agent, letter: Letter| {
-        let told: UnboundedSender<_> = told.clone();
-        async move {
-            let mut work = tim.request_task("tony", small_task()).await?;
-            told.send(work.result().await.map(drop)).unwrap();
-            assert_eq!(work.next().await, None);
-            tokio::spawn(async move {
-                let result = work.result().await;
-                told.send(result.clone().map(drop)).unwrap();
-                tim.complete(&letter, result.unwrap().summary()).await.unwrap();
-            });
-            Ok::<(), SendError>(())
-        }
-    };
-    bus.attach("tim", Handlers::new().on_task_request(move |me, letter, _| manager(me, letter)))
-        .await
-        .unwrap();
+    async fn manage(
+        tim: Agent,
+        letter: Letter,
+        _: TaskRequest,
+    ) -> Result<(), Box<dyn Error + Send + Sync>> {
+        tim.accept(&letter).await?;
+        let mut work = tim.request_task("tony", small_task()).await?;
+        assert_eq!(work.next().await, Some(TaskUpdate::Accepted));
+        let result = work.result().await?;
+        tim.complete(&letter, result.summary()).await?;
+        Ok(())
+    }
+    bus.attach("tim", Handlers::new().on_task_request(manage)).await.unwrap();
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    assert_eq!(next(&mut tells).await, Err(TaskError::InsideHandler));
     let letter = next(&mut tony_hears).await;
+    tony.accept(&letter).await.unwrap();
     tony.complete(&letter, "By Tony").await.unwrap();
-    assert_eq!(next(&mut tells).await, Ok(()));
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "By Tony");
     bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_that_is_called_off_is_never_answered() {
+    let bus = start();
+    let (begun, mut has_begun) = unbounded_channel();
+    let (stopped, mut has_stopped) = unbounded_channel();
+    let work = move |tim: Agent, letter: Letter| {
+        let (begun, stopped) = (begun.clone(), stopped.clone());
+        async move {
+            if !matches!(letter.message.body, Body::TaskRequest(_)) {
+                return;
+            }
+            begun.send(()).unwrap();
+            letter.cancelled().await;
+            let late = tim.complete(&letter, "too late").await;
+            stopped.send(late.map(drop)).unwrap();
+        }
+    };
+    bus.attach("tim", work).await.unwrap();
+    let roman = bus.connect("roman").await.unwrap();
+    let mut first = roman.request_task("tim", small_task()).await.unwrap();
+    let mut second = roman.request_task("tim", small_task()).await.unwrap();
+    next(&mut has_begun).await;
+    // One that waits is never seen; one at work hears of it.
+    second.cancel("not needed").await.unwrap();
+    first.cancel("changed my mind").await.unwrap();
+    assert_eq!(first.result().await, Err(TaskError::Cancelled));
+    assert_eq!(second.result().await, Err(TaskError::Cancelled));
+    let late = next(&mut has_stopped).await.unwrap_err();
+    assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
+    let again = first.cancel("twice").await.unwrap_err();
+    assert!(again.to_string().contains("cancelled"), "{again}");
+    bus.stop().await;
+    assert!(has_begun.try_recv().is_err(), "the second never began");
 }
 
 #[tokio::test]
