@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use a2a_protocol::{Body, Kind, MessageId};
+use a2a_protocol::{Body, Kind};
 use actix::prelude::*;
 use openclaw_a2a::{Bus, Letter, Profile};
 
@@ -19,40 +19,47 @@ const SENDERS: usize = 16;
 const BROADCASTS: usize = 160;
 
 pub async fn bus() -> (f64, f64) {
-    (run(false).await, run(true).await)
+    (run(SESSIONS, BROADCASTS, false).await, run(SESSIONS, BROADCASTS, true).await)
 }
 
-async fn run(handled: bool) -> f64 {
+/// As many deliveries in broadcasts to few and to many.
+pub async fn to_few_and_many() -> (f64, f64) {
+    (run(100, 10 * BROADCASTS, false).await, run(10_000, BROADCASTS / 10, false).await)
+}
+
+async fn run(sessions: usize, broadcasts: usize, handled: bool) -> f64 {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let mut settings = sample::settings();
-    // The listeners are the c-suite: senders, who join later, are not among them. Without
-    // handlers their code is elsewhere; their sessions take the messages and keep them.
+    settings.max_recipients = usize::MAX;
+    // Senders and listeners are the c-suite, for whom the scope is. Without handlers the code of
+    // the listeners is elsewhere; their sessions take the messages and keep them.
     let profile = Profile { c_suite: true, ..Profile::default() };
-    settings.agents =
-        (0..SESSIONS).map(|i| (sample::agent(&format!("r{i}")), profile.clone())).collect();
-    settings.open = true;
+    let senders = (0..SENDERS).map(|i| format!("s{i}"));
+    let names = (0..sessions).map(|i| format!("r{i}")).chain(senders.clone());
+    settings.agents = names.map(|name| (sample::agent(&name), profile.clone())).collect();
     let bus = Bus::builder().state_dir(folder.path()).settings(settings).start();
     let bus = bus.unwrap_or_else(|error| panic!("{error}"));
     if handled {
-        for i in 0..SESSIONS {
+        for i in 0..sessions {
             route::attach(&bus, &format!("r{i}"), |_: Letter| async {}).await;
         }
     }
-    let mut senders = Vec::new();
-    for i in 0..SENDERS {
-        senders.push(route::attach(&bus, &format!("s{i}"), |_: Letter| async {}).await);
+    let mut agents = Vec::new();
+    for name in senders {
+        agents.push(route::attach(&bus, &name, |_: Letter| async {}).await);
     }
+    let reached = sessions + SENDERS - 1;
     let stats = bus.system();
-    let total = (SESSIONS * BROADCASTS) as u64;
+    let total = (reached * broadcasts) as u64;
     let start = Instant::now();
-    let tasks: Vec<_> = senders
+    let tasks: Vec<_> = agents
         .into_iter()
         .map(|sender| {
             tokio::spawn(async move {
-                for _ in 0..BROADCASTS / SENDERS {
+                for _ in 0..broadcasts / SENDERS {
                     let receipt = sender.send(broadcast(&sender)).await;
-                    assert!(receipt.outcome.is_accepted(), "{:?}", receipt.outcome);
-                    assert_eq!(receipt.recipients.len(), SESSIONS);
+                    assert!(receipt.outcome.is_accepted(), "{receipt:?}");
+                    assert_eq!(receipt.recipients.len(), reached);
                 }
             })
         })
@@ -66,17 +73,20 @@ async fn run(handled: bool) -> f64 {
     }
     let elapsed = start.elapsed();
     bus.stop().await;
-    per_second(SESSIONS * BROADCASTS, elapsed)
+    per_second(reached * broadcasts, elapsed)
 }
 
+/// Something new each time: the same words from many would be a storm.
 fn broadcast(from: &openclaw_a2a::Agent) -> a2a_protocol::Envelope {
     let mut message = Kind::Broadcast.example_message();
-    message.message_id =
-        MessageId::try_from(uuid::Uuid::now_v7()).unwrap_or_else(|error| panic!("{error}"));
+    message.message_id = sample::new_id();
+    message.correlation_id = sample::new_id();
     message.from.agent_id = from.id().clone();
     message.from.session_key = None;
     if let Body::Broadcast(body) = &mut message.body {
         body.scope = a2a_protocol::body::Scope::CSuite;
+        let text = format!("No merges today, says {}", message.message_id);
+        body.message = text.try_into().unwrap_or_else(|error| panic!("{error}"));
     }
     message
 }

@@ -21,7 +21,7 @@ pub async fn bytes_per_session() -> f64 {
     (after - before) / SESSIONS as f64
 }
 
-fn resident_bytes() -> f64 {
+pub fn resident_bytes() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or_default();
     let kib = line.split_whitespace().nth(1).and_then(|text| text.parse::<f64>().ok());

@@ -6,6 +6,7 @@
 //! `cargo bench --bench load`
 
 mod bare_log;
+mod conversations;
 mod fan_out;
 mod idle;
 mod mailbox;
@@ -39,12 +40,14 @@ fn main() {
 
 async fn run() {
     let mut route = Vec::new();
-    let mut route_json = Vec::new();
+    let (mut route_json, mut plain) = (Vec::new(), Vec::new());
+    let (mut few, mut many) = (Vec::new(), Vec::new());
     let mut latency = hdrhistogram::Histogram::<u64>::new(3).unwrap_or_else(|e| panic!("{e}"));
     let (mut log, mut boxes, mut kameo) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fan, mut fan_handled, mut bare_fan) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         route.push(route::typed(&mut latency).await);
+        plain.push(route::plain().await);
         log.push(bare_log::run().await);
         route_json.push(route::json().await);
         boxes.push(mailbox::actix().await);
@@ -53,16 +56,27 @@ async fn run() {
         fan.push(delivered);
         fan_handled.push(handled);
         bare_fan.push(fan_out::bare().await);
+        let (to_few, to_many) = fan_out::to_few_and_many().await;
+        few.push(to_few);
+        many.push(to_many);
     }
+    // The smaller first: memory that was freed is not given back at once.
+    let remembered = [10_000, 100_000].map(conversations::megabytes);
     let idle_bytes = idle::bytes_per_session().await;
     let recovery = recovery::seconds_per_million();
     let [route, route_json, log, boxes, kameo] = [route, route_json, log, boxes, kameo].map(median);
     let [fan, fan_handled, bare_fan] = [fan, fan_handled, bare_fan].map(median);
+    let [plain, few, many] = [plain, few, many].map(median);
     let row = |name: &str, value: f64, note: String| println!("{name:<44} {value:>12.0}  {note}");
     row(
         "route, typed, fsynced, handled (msgs/s)",
         route,
         format!("{:.2} of bare log", route / log),
+    );
+    row(
+        "  … without ledger and breaker (msgs/s)",
+        plain,
+        format!("with them {:.2} of it", route / plain),
     );
     row("route, from JSON (msgs/s)", route_json, format!("{:.2} of bare log", route_json / log));
     row("bare log: append + fsync, no bus (msgs/s)", log, String::new());
@@ -71,15 +85,30 @@ async fn run() {
     row("fan-out to 1,000 sessions (deliveries/s)", fan, format!("{:.2} of bare", fan / bare_fan));
     row("  … handled and acknowledged (deliveries/s)", fan_handled, String::new());
     row("bare actix fan-out of an Arc (deliveries/s)", bare_fan, String::new());
+    row("broadcast to 100 (deliveries/s)", few, String::new());
+    row(
+        "broadcast to 10,000 (deliveries/s)",
+        many,
+        format!("one costs {:.2} of one to 100", few / many),
+    );
     row("receipt, median (µs)", latency.value_at_quantile(0.5) as f64, String::new());
     row("receipt, 99th percentile (µs)", latency.value_at_quantile(0.99) as f64, String::new());
     row("idle session (bytes)", idle_bytes, String::new());
+    for (kept, megabytes) in ["10,000", "100,000"].into_iter().zip(remembered) {
+        let name = format!("breaker, 1,000,000 conversations, {kept} kept (MB)");
+        println!("{name:<52} {megabytes:>4.0}");
+    }
     println!("{:<44} {recovery:>12.2}", "recovery, a million records (s)");
     let whole = |value: f64| value.round() as u64;
     println!(
         "{}",
         json!({
             "route_msgs_per_s": whole(route),
+            "route_plain_msgs_per_s": whole(plain),
+            "broadcast_100_deliveries_per_s": whole(few),
+            "broadcast_10000_deliveries_per_s": whole(many),
+            "breaker_mb_10000_kept": whole(remembered[0]),
+            "breaker_mb_100000_kept": whole(remembered[1]),
             "route_json_msgs_per_s": whole(route_json),
             "bare_log_msgs_per_s": whole(log),
             "bare_mailbox_msgs_per_s": whole(boxes),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-use openclaw_a2a::{Agent, Bus, Letter};
+use openclaw_a2a::{Agent, Bus, BusSettings, Letter};
 use tokio::sync::Notify;
 
 use crate::{SENDERS, per_second, sample};
@@ -14,16 +14,24 @@ const EACH: usize = 500;
 const RECIPIENTS: usize = 16;
 
 pub async fn typed(latency: &mut Histogram<u64>) -> f64 {
-    run(false, Some(latency)).await
+    run(false, sample::settings(), Some(latency)).await
+}
+
+/// The same without ledger and breaker.
+pub async fn plain() -> f64 {
+    let mut settings = sample::settings();
+    settings.breaker.enabled = false;
+    settings.ledger.enabled = false;
+    run(false, settings, None).await
 }
 
 pub async fn json() -> f64 {
-    run(true, None).await
+    run(true, sample::settings(), None).await
 }
 
-async fn run(from_json: bool, latency: Option<&mut Histogram<u64>>) -> f64 {
+async fn run(from_json: bool, settings: BusSettings, latency: Option<&mut Histogram<u64>>) -> f64 {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
-    let bus = Bus::builder().state_dir(folder.path()).settings(sample::settings()).start();
+    let bus = Bus::builder().state_dir(folder.path()).settings(settings).start();
     let bus = bus.unwrap_or_else(|error| panic!("{error}"));
     let handled = Arc::new((AtomicUsize::new(0), Notify::new()));
     for i in 0..RECIPIENTS {

@@ -7,7 +7,7 @@ pub fn agent(name: &str) -> AgentId {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn new_id<T: TryFrom<uuid::Uuid, Error = BadUuid>>() -> T {
+pub fn new_id<T: TryFrom<uuid::Uuid, Error = BadUuid>>() -> T {
     uuid::Uuid::now_v7().try_into().unwrap_or_else(|error| panic!("{error}"))
 }
 

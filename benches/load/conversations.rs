@@ -1,0 +1,43 @@
+//! What a million conversations leave behind in the breaker.
+
+use std::time::Duration;
+
+use a2a_policy::{Breaker, BreakerSettings, Gate, Now, Passage, Progress, To};
+use a2a_protocol::Kind;
+
+use crate::{idle, sample};
+
+const CONVERSATIONS: u64 = 1_000_000;
+
+/// Resident memory after a million conversations of two messages each, with room for so many.
+pub fn megabytes(max_correlations: usize) -> f64 {
+    let before = idle::resident_bytes();
+    let settings = BreakerSettings {
+        max_correlations,
+        max_pairs: max_correlations,
+        ..BreakerSettings::default()
+    };
+    let mut breaker = Breaker::new(settings);
+    let agents: Vec<_> = (0..100).map(|i| sample::agent(&format!("agent-{i}"))).collect();
+    for i in 0..CONVERSATIONS {
+        let now = Now { utc: chrono::Utc::now(), uptime: Duration::from_millis(i) };
+        let [a, b] = [i, i + 1].map(|i| &agents[i as usize % agents.len()]);
+        let correlation = sample::new_id();
+        for (from, to, content) in [(a, b, 2 * i), (b, a, 2 * i + 1)] {
+            let passage = Passage {
+                from,
+                to: To::One(to),
+                correlation,
+                kind: Kind::StatusUpdate,
+                content,
+                task: None,
+                progress: Progress::None,
+            };
+            assert!(matches!(breaker.check(&passage, now), Gate::Pass));
+            breaker.accept(&passage, now);
+        }
+    }
+    let after = idle::resident_bytes();
+    assert!(breaker.tracked().0 <= max_correlations);
+    (after - before) / 1e6
+}
