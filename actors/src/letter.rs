@@ -1,10 +1,11 @@
 //! A message inside the bus: read once at the edge, shared from then on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use a2a_policy::{Delivery, Fingerprints};
 use a2a_protocol::{AgentId, Envelope, Report};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 
 /// Bytes at the door, read on the caller's own thread.
 #[derive(Debug)]
@@ -58,20 +59,49 @@ pub struct Letter {
     pub message: Arc<Envelope>,
     /// The message's own bytes.
     pub bytes: Arc<[u8]>,
-    /// Set when the task this letter asks for is called off while it is being handled.
-    pub(crate) cancelled: CancellationToken,
+    /// The attempt to handle it; none when somebody outside has it.
+    pub(crate) call: Option<Arc<Call>>,
 }
 
 impl Letter {
     /// Waits until the task this letter asks for is called off; for ever if it is not.
     pub async fn cancelled(&self) {
-        self.cancelled.cancelled().await;
+        match &self.call {
+            Some(call) => call.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Whether the task this letter asks for was called off.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.is_cancelled()
+        self.call.as_ref().is_some_and(|call| call.is_cancelled.load(Relaxed))
+    }
+}
+
+/// One attempt to handle a letter, as the session and the agent's code both know it.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// Set when a thread takes the work up: waiting for one is not the handler's fault.
+    pub(crate) taken_up: AtomicBool,
+    is_cancelled: AtomicBool,
+    told: Notify,
+}
+
+impl Call {
+    pub(crate) fn cancel(&self) {
+        self.is_cancelled.store(true, Relaxed);
+        self.told.notify_waiters();
+    }
+
+    async fn cancelled(&self) {
+        let told = self.told.notified();
+        tokio::pin!(told);
+        // Asked first, so that a cancellation between the look and the wait is not missed.
+        told.as_mut().enable();
+        if !self.is_cancelled.load(Relaxed) {
+            told.await;
+        }
     }
 }
 

@@ -144,8 +144,8 @@ impl Router {
     }
 
     fn restore_fact(&mut self, key: &str, value: &str, ctx: &mut Context<Self>) {
-        let read = if key.starts_with(Task::KEY) {
-            serde_json::from_str(value).map(|task| {
+        let read = if let Some(Ok(id)) = key.strip_prefix(Task::KEY).map(str::parse) {
+            Task::from_kept(id, value).map(|task| {
                 if let Some(ledger) = &mut self.ledger {
                     ledger.restore(task);
                 }

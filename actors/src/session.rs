@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use a2a_policy::{AfterFailure, Delivery};
@@ -20,11 +20,10 @@ use actix::prelude::*;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio_util::sync::CancellationToken;
 
 use crate::audit::{Health, Then};
 use crate::desk::Desk;
-use crate::letter::Content;
+use crate::letter::{Call, Content};
 use crate::router::{GaveUp, InboxError, Router};
 use crate::shared::Shared;
 use crate::writer::Append;
@@ -51,12 +50,10 @@ struct Running {
     seq: u64,
     /// Tells a late answer of an aborted run from the answer of the present one.
     attempt: u32,
-    /// Tells the agent's code that its work is not wanted any more.
-    cancelled: CancellationToken,
+    /// Shared with the agent's code.
+    call: Arc<Call>,
     /// `None` until the attempt is on record and may begin.
     abort: Option<AbortHandle>,
-    /// Set when a thread takes the work up: waiting for one is not the handler's fault.
-    taken_up: Arc<AtomicBool>,
 }
 
 struct WaitingPull {
@@ -163,9 +160,7 @@ impl Session {
         drop(inbox);
         let (seq, attempt, id) = (letter.seq, letter.attempt, letter.message.message_id);
         self.shared.running.set(self.shared.running.get() + 1);
-        let cancelled = letter.cancelled.clone();
-        self.running =
-            Some(Running { seq, attempt, cancelled, abort: None, taken_up: Arc::default() });
+        self.running = Some(Running { seq, attempt, call: Arc::default(), abort: None });
         if on_record_first {
             // An earlier attempt may have killed the process: count this one before it can.
             let then = Then::Begin { session: ctx.address(), seq };
@@ -204,15 +199,16 @@ impl Session {
     }
 
     /// Runs the agent's code where a panic or a blocked thread harms nobody else.
-    fn begin(&mut self, letter: Letter, ctx: &mut Context<Self>) {
+    fn begin(&mut self, mut letter: Letter, ctx: &mut Context<Self>) {
         let (Some(runtime), Some(running)) = (self.runtime.clone(), self.running.as_mut()) else {
             return;
         };
         let session = ctx.address();
         let (seq, attempt) = (running.seq, running.attempt);
-        let taken_up = Arc::clone(&running.taken_up);
+        letter.call = Some(Arc::clone(&running.call));
+        let call = Arc::clone(&running.call);
         let work = async move {
-            taken_up.store(true, Relaxed);
+            call.taken_up.store(true, Relaxed);
             runtime.handle(letter).await
         };
         let task = self.shared.handlers.spawn(async move {
@@ -322,7 +318,7 @@ impl Session {
         let overdue = self.desk.inbox.borrow().overdue(now);
         for seq in overdue {
             let reason = match &self.running {
-                Some(running) if running.seq == seq && !running.taken_up.load(Relaxed) => {
+                Some(running) if running.seq == seq && !running.call.taken_up.load(Relaxed) => {
                     let until = now + self.shared.settings.handler_deadline;
                     self.desk.inbox.borrow_mut().extend(seq, until);
                     continue;
@@ -351,7 +347,7 @@ fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
         attempt: delivery.attempts,
         message: Arc::clone(&delivery.item.message),
         bytes: Arc::clone(&delivery.item.bytes),
-        cancelled: CancellationToken::new(),
+        call: None,
     }
 }
 
@@ -396,10 +392,7 @@ impl Handler<Begin> for Session {
         if !self.running.as_ref().is_some_and(expected) {
             return;
         }
-        let mut letter = self.desk.inbox.borrow().get_out(seq).map(letter);
-        if let (Some(letter), Some(running)) = (&mut letter, &self.running) {
-            letter.cancelled = running.cancelled.clone();
-        }
+        let letter = self.desk.inbox.borrow().get_out(seq).map(letter);
         match letter {
             Some(letter) if self.runtime.is_some() => self.begin(letter, ctx),
             _ => {
@@ -531,7 +524,7 @@ impl Handler<CancelRunning> for Session {
 
     fn handle(&mut self, CancelRunning(seq): CancelRunning, _: &mut Self::Context) {
         if let Some(running) = self.running.as_ref().filter(|running| running.seq == seq) {
-            running.cancelled.cancel();
+            running.call.cancel();
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Every figure is a median of interleaved rounds in this one process, so that their ratios
 //! mean something on any machine. The last line is one JSON object.
 //!
-//! `cargo bench --bench load`
+//! `cargo bench --bench load`, or `cargo bench --bench load -- route` for the first rows alone.
 
 mod bare_log;
 mod conversations;
@@ -35,7 +35,24 @@ fn main() {
         .enable_all()
         .build()
         .unwrap_or_else(|error| panic!("{error}"));
-    runtime.block_on(run());
+    if std::env::args().any(|arg| arg == "route") {
+        runtime.block_on(route_alone());
+    } else {
+        runtime.block_on(run());
+    }
+}
+
+async fn route_alone() {
+    let mut latency = hdrhistogram::Histogram::<u64>::new(3).unwrap_or_else(|e| panic!("{e}"));
+    let (mut route, mut plain, mut log) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..2 * ROUNDS + 1 {
+        route.push(route::typed(&mut latency).await);
+        plain.push(route::plain().await);
+        log.push(bare_log::run().await);
+    }
+    let [route, plain, log] = [route, plain, log].map(median);
+    println!("route {route:.0}/s, without ledger and breaker {plain:.0}/s, bare log {log:.0}/s");
+    println!("ratios: {:.2} of plain, {:.2} of bare log", route / plain, route / log);
 }
 
 async fn run() {

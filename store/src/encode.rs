@@ -125,8 +125,7 @@ fn push_facts(out: &mut Vec<u8>, facts: &[Fact]) {
         } else {
             out.push(b',');
         }
-        // A string always serialises.
-        let _ = serde_json::to_writer(&mut *out, &fact.key);
+        push_fact_key(out, &fact.key);
         out.push(b':');
         push_on_one_line(out, fact.value.as_deref().unwrap_or("null").as_bytes());
     }
@@ -155,6 +154,18 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
         push_json(out, "reason", reason);
     }
     push_facts(out, &line.facts);
+}
+
+/// Nearly every key is made of ids and words; the few that are not go the long way.
+fn push_fact_key(out: &mut Vec<u8>, key: &str) {
+    if key.bytes().all(|b| b.is_ascii_alphanumeric() || b":-_.*".contains(&b)) {
+        out.push(b'"');
+        out.extend_from_slice(key.as_bytes());
+        out.push(b'"');
+    } else {
+        // A string always serialises.
+        let _ = serde_json::to_writer(out, key);
+    }
 }
 
 /// `{"seq":1,"time":"…"`: the beginning that [`crate::decode::glance`] relies on.

@@ -53,9 +53,9 @@ pub struct MessageLine {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fact {
     /// What the fact is about, such as `task:0192…`.
-    pub key: String,
+    pub key: Arc<str>,
     /// One JSON text without line breaks; `None` to forget the key.
-    pub value: Option<Box<str>>,
+    pub value: Option<Arc<str>>,
 }
 
 /// Something that happened to an accepted message, or to the bus, later.

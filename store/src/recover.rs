@@ -76,7 +76,7 @@ pub struct Recovered {
     /// The agents that joined.
     pub agents: Vec<AgentId>,
     /// The latest value of every key that was noted and not forgotten, as JSON text.
-    pub facts: Vec<(String, Box<str>)>,
+    pub facts: Vec<(Arc<str>, Arc<str>)>,
     /// The messages accepted before, oldest first.
     pub seen: Vec<Seen>,
     /// What recovery had to do.
@@ -293,7 +293,7 @@ fn remember(
     let mut recovered = Recovered {
         next_seq: head.seq + 1,
         agents: state.agents.iter().cloned().collect(),
-        facts: state.facts.iter().map(|(key, value)| (key.clone(), value.clone())).collect(),
+        facts: state.facts.iter().map(|(k, v)| (Arc::clone(k), Arc::clone(v))).collect(),
         seen,
         report,
         ..Recovered::default()

@@ -5,6 +5,7 @@
 //! with a damaged line still folds.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use a2a_protocol::{AgentId, Event, MessageId, RecipientOutcome};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub(crate) struct State {
     pub agents: BTreeSet<AgentId>,
     /// The latest value of every key, as JSON text.
     #[serde(default)]
-    pub facts: HashMap<String, Box<str>>,
+    pub facts: HashMap<Arc<str>, Arc<str>>,
 }
 
 /// A message of which at least one copy is pending or a dead letter.
@@ -71,23 +72,20 @@ impl State {
 
     fn apply_facts(&mut self, facts: &[Fact]) {
         for Fact { key, value } in facts {
-            self.fact(key, value.as_deref());
+            self.fact(key, value.clone());
         }
     }
 
-    fn fact(&mut self, key: &str, value: Option<&str>) {
+    fn fact(&mut self, key: &Arc<str>, value: Option<Arc<str>>) {
         match value {
             None => drop(self.facts.remove(key)),
-            Some(value) => match self.facts.get_mut(key) {
-                Some(known) => *known = value.into(),
-                None => drop(self.facts.insert(key.to_owned(), value.into())),
-            },
+            Some(value) => drop(self.facts.insert(Arc::clone(key), value)),
         }
     }
 
     pub fn apply_decoded(&mut self, line: &Decoded<'_>) {
         for (key, value) in line.facts() {
-            self.fact(&key, value.map(|value| value.get()));
+            self.fact(&key.into(), value.map(|value| value.get().into()));
         }
         if let Some(event) = line.event() {
             self.event(

@@ -126,7 +126,7 @@ impl Handler<Register> for Router {
         let (done, durable) = oneshot::channel();
         let value = serde_json::to_string(&profile).ok();
         let line = Line::Event(EventLine {
-            facts: vec![Fact { key: format!("{KEY}{agent}"), value: value.map(Into::into) }],
+            facts: vec![Fact { key: format!("{KEY}{agent}").into(), value: value.map(Into::into) }],
             agent_id: Some(agent),
             ..self.shared.event(Event::Joined)
         });

@@ -78,7 +78,7 @@ impl Router {
 fn fact(key: &CircuitKey, circuit: Option<&Circuit>) -> Fact {
     // A circuit always serialises; were it not so, forgetting it is the lesser harm.
     let value = circuit.and_then(|circuit| serde_json::to_string(circuit).ok());
-    Fact { key: format!("{KEY}{key}"), value: value.map(Into::into) }
+    Fact { key: format!("{KEY}{key}").into(), value: value.map(Into::into) }
 }
 
 #[derive(Message)]

@@ -156,9 +156,7 @@ impl Router {
 }
 
 fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
-    // A task always serialises; were it not so, forgetting it is the lesser harm.
-    let value = task.and_then(|task| serde_json::to_string(task).ok());
-    Fact { key: Task::key(id), value: value.map(Into::into) }
+    Fact { key: Task::key(id).into(), value: task.map(|task| task.to_kept().into()) }
 }
 
 #[derive(Message)]

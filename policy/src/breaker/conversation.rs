@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
+use lru::DefaultHasher;
 
 use super::path::Path;
 use super::recent::Recent;
@@ -75,7 +76,6 @@ impl Conversations {
     ) -> bool {
         let key = passage.correlation;
         if self.recent.peek(&key).is_none_or(|known| known.is_idle(settings.window, now)) {
-            self.forget(&key);
             self.insert(key, Conversation::default());
         }
         let Some(conversation) = self.recent.touch(&key) else { return false };
@@ -115,7 +115,7 @@ impl Conversations {
 /// One conversation since its last end of a task.
 #[derive(Default)]
 struct Conversation {
-    people: HashMap<AgentId, Person>,
+    people: HashMap<AgentId, Person, DefaultHasher>,
     /// What everyone heard last, and was asked last: one entry, however many recipients.
     everyone: Option<Shout>,
     everyone_asked: Option<Shout>,
@@ -124,7 +124,7 @@ struct Conversation {
     turns: u32,
     /// Whether a task ended before.
     ended: bool,
-    moves: HashMap<Option<TaskId>, u8>,
+    moves: HashMap<Option<TaskId>, u8, DefaultHasher>,
     /// Counts messages, to tell what came after what.
     tick: u64,
     last: Duration,

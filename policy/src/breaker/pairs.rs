@@ -6,22 +6,57 @@
 //! conversations nobody knows which of the things an agent heard led to what it says, so it
 //! remembers a few, and any that shows a way round counts.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use a2a_protocol::AgentId;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::path::Path;
 use super::recent::Recent;
 use super::{BreakerSettings, Finding, Passage, To, TripReason};
 use crate::Now;
 
-type PairKey = (AgentId, Option<AgentId>, u64);
+/// Who says what to whom, as one number: names would have to be copied and hashed for every
+/// message. The seed is new with every breaker, so nobody can choose words that collide.
+struct Names(u64);
+
+impl Names {
+    fn new() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
+
+    fn said(&self, from: &AgentId, to: Option<&AgentId>, content: u64) -> u64 {
+        let to = to.map_or("*", AgentId::as_str);
+        // No name holds a space.
+        self.sum(&[from.as_str().as_bytes(), b" ", to.as_bytes(), &content.to_le_bytes()])
+    }
+
+    fn between(&self, one: &AgentId, other: &AgentId) -> u64 {
+        let (first, second) = if one <= other { (one, other) } else { (other, one) };
+        self.sum(&[first.as_str().as_bytes(), b" ", second.as_str().as_bytes()])
+    }
+
+    fn sum(&self, parts: &[&[u8]]) -> u64 {
+        // Longer than two names and a number.
+        let mut text = [0; 160];
+        let mut end = 0;
+        for part in parts {
+            if let Some(place) = text.get_mut(end..end + part.len()) {
+                place.copy_from_slice(part);
+                end += part.len();
+            }
+        }
+        xxh3_64_with_seed(&text[..end], self.0)
+    }
+}
 
 /// Who said what to whom lately.
 pub(super) struct Pairs {
-    sent: Recent<PairKey, Sent>,
-    /// When a task last ended between two agents, the smaller name first.
-    ended: Recent<(AgentId, AgentId), u64>,
+    names: Names,
+    sent: Recent<u64, Sent>,
+    /// When a task last ended between two agents.
+    ended: Recent<u64, u64>,
     /// The repeated messages each agent heard, and the repeated fan-outs everyone did.
     heard: Recent<AgentId, Ears>,
     shouts: Ears,
@@ -57,7 +92,7 @@ impl Pairs {
     pub(super) fn new(max: usize) -> Self {
         let (sent, ended) = (Recent::new(max), Recent::new(max));
         let heard = Recent::new(max / Ears::MOST);
-        Self { sent, ended, heard, shouts: Ears::default(), tick: 0 }
+        Self { names: Names::new(), sent, ended, heard, shouts: Ears::default(), tick: 0 }
     }
 
     /// What is wrong with this message, if anything is.
@@ -71,7 +106,7 @@ impl Pairs {
         settings: &BreakerSettings,
         now: Now,
     ) -> Option<Finding> {
-        let sent = self.sent.peek(&key(passage))?;
+        let sent = self.sent.peek(&self.key(passage))?;
         if self.is_over(sent, passage, settings, now) {
             return None;
         }
@@ -106,7 +141,7 @@ impl Pairs {
     /// Counts an admitted message.
     pub(super) fn take(&mut self, passage: &Passage<'_>, settings: &BreakerSettings, now: Now) {
         self.tick += 1;
-        let (key, tick) = (key(passage), self.tick);
+        let (key, tick) = (self.key(passage), self.tick);
         let Some(sent) = self.sent.peek(&key) else {
             self.sent.insert(key, Sent::first(tick, now));
             return;
@@ -135,15 +170,19 @@ impl Pairs {
     /// A task ended between two agents: what they said to each other is forgotten.
     pub(super) fn ended(&mut self, one: &AgentId, other: &AgentId) {
         self.tick += 1;
-        self.ended.insert(unordered(one, other), self.tick);
+        self.ended.insert(self.names.between(one, other), self.tick);
     }
 
     pub(super) fn forget(&mut self, from: &AgentId, to: Option<&AgentId>, content: u64) {
-        self.sent.remove(&(from.clone(), to.cloned(), content));
+        self.sent.remove(&self.names.said(from, to, content));
     }
 
     pub(super) fn len(&self) -> usize {
         self.sent.len()
+    }
+
+    fn key(&self, passage: &Passage<'_>) -> u64 {
+        self.names.said(passage.from, passage.to.one(), passage.content)
     }
 
     /// Whether the window is over or a task ended since it began.
@@ -154,7 +193,7 @@ impl Pairs {
         settings: &BreakerSettings,
         now: Now,
     ) -> bool {
-        let ended = |to| self.ended.peek(&unordered(passage.from, to)).copied();
+        let ended = |to| self.ended.peek(&self.names.between(passage.from, to)).copied();
         now.uptime.saturating_sub(sent.since) >= settings.window
             || passage.to.one().and_then(ended).is_some_and(|ended| ended > sent.first)
     }
@@ -220,13 +259,4 @@ impl Heard {
         };
         self.at >= last && came_round()
     }
-}
-
-fn key(passage: &Passage<'_>) -> PairKey {
-    (passage.from.clone(), passage.to.one().cloned(), passage.content)
-}
-
-fn unordered(one: &AgentId, other: &AgentId) -> (AgentId, AgentId) {
-    let (first, second) = if one <= other { (one, other) } else { (other, one) };
-    (first.clone(), second.clone())
 }

@@ -1,11 +1,13 @@
 //! A task as the ledger knows it, in the shape in which it is kept and shown.
 
+use std::borrow::Cow;
+
 use a2a_protocol::{AgentId, CorrelationId, ReviewState, TaskId, TaskState};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-/// One task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One task. As JSON it is meant for people; [`Task::to_kept`] is for the journal.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
     /// Its id.
@@ -25,25 +27,25 @@ pub struct Task {
     /// When it changed last.
     pub changed: DateTime<Utc>,
     /// When it must be done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DateTime<Utc>>,
     /// The deadline passed while it was being worked on.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overdue: bool,
     /// Nobody asked for it over the bus: it appeared when its review was asked for.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unrequested: bool,
     /// Why it is blocked, was declined or failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who had it before and handed it on, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handed_on_by: Vec<AgentId>,
     /// The review of its work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,
     /// Tasks that its approval made possible.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proposed: Vec<Proposal>,
 }
 
@@ -86,9 +88,91 @@ impl Task {
     /// The key under which it is kept.
     #[must_use]
     pub fn key(id: &TaskId) -> String {
-        format!("{}{id}", Self::KEY)
+        let mut key = String::with_capacity(Self::KEY.len() + 36);
+        key.push_str(Self::KEY);
+        key.push_str(id.as_uuid().hyphenated().encode_lower(&mut [0; 36]));
+        key
+    }
+
+    /// The task as the journal keeps it, on one line. Every message about a task carries one, so
+    /// it says no more than it must: the id is in the key, times are milliseconds.
+    #[must_use]
+    pub fn to_kept(&self) -> String {
+        let Self { correlation_id, state, record, version, overdue, unrequested, .. } = *self;
+        let kept = Kept {
+            correlation_id,
+            requester: Cow::Borrowed(&self.requester),
+            assignee: Cow::Borrowed(&self.assignee),
+            state,
+            record,
+            version,
+            changed: self.changed.timestamp_millis(),
+            deadline: self.deadline.map(|at| at.timestamp_millis()),
+            overdue,
+            unrequested,
+            reason: self.reason.as_deref().map(Cow::Borrowed),
+            handed_on_by: Cow::Borrowed(&self.handed_on_by),
+            review: self.review.as_ref().map(Cow::Borrowed),
+            proposed: Cow::Borrowed(&self.proposed),
+        };
+        // Strings, numbers and lists of them always serialise.
+        serde_json::to_string(&kept)
+            .unwrap_or_else(|error| unreachable!("always writable: {error}"))
+    }
+
+    /// Reads what [`Task::to_kept`] wrote.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn from_kept(task_id: TaskId, text: &str) -> serde_json::Result<Self> {
+        let kept: Kept<'_> = serde_json::from_str(text)?;
+        let time = |ms| DateTime::from_timestamp_millis(ms).unwrap_or_default();
+        Ok(Self {
+            task_id,
+            correlation_id: kept.correlation_id,
+            requester: kept.requester.into_owned(),
+            assignee: kept.assignee.into_owned(),
+            state: kept.state,
+            record: kept.record,
+            version: kept.version,
+            changed: time(kept.changed),
+            deadline: kept.deadline.map(time),
+            overdue: kept.overdue,
+            unrequested: kept.unrequested,
+            reason: kept.reason.map(Cow::into_owned),
+            handed_on_by: kept.handed_on_by.into_owned(),
+            review: kept.review.map(Cow::into_owned),
+            proposed: kept.proposed.into_owned(),
+        })
     }
 
     /// How keys of tasks begin.
     pub const KEY: &'static str = "task:";
+}
+
+/// A task in the journal.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept<'a> {
+    correlation_id: CorrelationId,
+    requester: Cow<'a, AgentId>,
+    assignee: Cow<'a, AgentId>,
+    state: TaskState,
+    record: u64,
+    version: u64,
+    changed: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deadline: Option<i64>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    overdue: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unrequested: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    reason: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "<[AgentId]>::is_empty")]
+    handed_on_by: Cow<'a, [AgentId]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    review: Option<Cow<'a, Review>>,
+    #[serde(default, skip_serializing_if = "<[Proposal]>::is_empty")]
+    proposed: Cow<'a, [Proposal]>,
 }

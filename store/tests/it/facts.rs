@@ -8,11 +8,11 @@ use a2a_store::{Commit, EventLine, Fact, Journal, Line, Options, Recovered};
 use crate::setup::*;
 
 fn fact(key: &str, value: Option<&str>) -> Fact {
-    Fact { key: key.to_owned(), value: value.map(Into::into) }
+    Fact { key: key.into(), value: value.map(Into::into) }
 }
 
 fn known(recovered: &Recovered) -> BTreeMap<&str, &str> {
-    recovered.facts.iter().map(|(key, value)| (key.as_str(), &**value)).collect()
+    recovered.facts.iter().map(|(key, value)| (&**key, &**value)).collect()
 }
 
 /// A message that notes two things, an event that changes one and forgets a third.
