@@ -1,6 +1,7 @@
 //! The configuration file, and where everything lies.
 
 mod access;
+mod auth;
 mod safeguards;
 
 use std::collections::HashSet;
@@ -12,6 +13,8 @@ use a2a_actors::BusSettings;
 use a2a_policy::{Profile, RateSettings, RetryPolicy};
 use a2a_protocol::AgentId;
 use serde::Deserialize;
+
+use crate::gateway::Tokens;
 
 use safeguards::{BreakerValues, LedgerValues};
 
@@ -88,6 +91,7 @@ pub struct Config {
     limits: Limits,
     delivery: Delivery,
     http: Http,
+    auth: auth::AuthValues,
 }
 
 #[derive(Debug, Deserialize)]
@@ -154,7 +158,8 @@ impl Config {
         };
         let parsed: Self = toml::from_str(&text)
             .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
-        parsed.settings().map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
+        let checked = parsed.settings().and_then(|_| parsed.tokens());
+        checked.map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
         Ok(parsed)
     }
 
@@ -162,6 +167,14 @@ impl Config {
     #[must_use]
     pub fn listen(&self) -> Option<&str> {
         self.http.listen.as_deref()
+    }
+
+    /// The tokens that are known; none when nobody is asked for one.
+    ///
+    /// # Errors
+    /// A sentence about the entry that makes no sense.
+    pub fn tokens(&self) -> Result<Tokens, String> {
+        self.auth.tokens()
     }
 
     /// What it means for the bus.

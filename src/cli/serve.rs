@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use actix_web::web::Data;
 use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
 use openclaw_a2a::Bus;
 use openclaw_a2a::config::{Config, StateDir};
-use openclaw_a2a::gateway;
+use openclaw_a2a::gateway::{self, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -37,11 +38,13 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
-    let listener = listen(args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN))?;
+    let tokens = config.tokens().map_err(anyhow::Error::msg)?;
+    let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
+    let listener = listen(address, &tokens)?;
     create_folder(state.path())?;
     let settings = config.settings().map_err(anyhow::Error::msg)?;
     let bus = Bus::builder().state_dir(state.path()).settings(settings).start()?;
-    actix_web::rt::System::new().block_on(serve(listener, bus, &state))?;
+    actix_web::rt::System::new().block_on(serve(listener, bus, &state, tokens))?;
     Ok(Answer::Yes)
 }
 
@@ -55,13 +58,13 @@ fn start_log() {
         .init();
 }
 
-fn listen(text: &str) -> anyhow::Result<TcpListener> {
+fn listen(text: &str, tokens: &Tokens) -> anyhow::Result<TcpListener> {
     let addr: SocketAddr = text.parse().with_context(|| {
         format!("{text:?} is not an address and a port, such as {DEFAULT_LISTEN}")
     })?;
-    if !addr.ip().is_loopback() {
+    if !addr.ip().is_loopback() && tokens.is_empty() {
         bail!(
-            "refusing to listen on {addr}: without tokens anyone who reaches it could speak for any agent. Listen on 127.0.0.1, and put a proxy that authenticates in front."
+            "refusing to listen on {addr}: without tokens anyone who reaches it could speak for any agent. Listen on 127.0.0.1, or give every agent a token in [[auth.tokens]]."
         );
     }
     TcpListener::bind(addr).with_context(|| {
@@ -73,12 +76,18 @@ fn create_folder(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-async fn serve(listener: TcpListener, bus: Bus, state: &StateDir) -> anyhow::Result<()> {
+async fn serve(
+    listener: TcpListener,
+    bus: Bus,
+    state: &StateDir,
+    tokens: Tokens,
+) -> anyhow::Result<()> {
     let url = format!("http://{}", listener.local_addr()?);
     let system = bus.system().clone();
+    let tokens = Data::new(tokens);
     let server = HttpServer::new(move || {
-        let system = system.clone();
-        App::new().configure(move |config| gateway::routes(config, system))
+        let (system, tokens) = (system.clone(), tokens.clone());
+        App::new().configure(move |config| gateway::routes(config, system, tokens))
     })
     .listen(listener)?
     .disable_signals()

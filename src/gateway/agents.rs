@@ -1,10 +1,93 @@
-//! `GET /bus/agents`: who is there.
+//! `/bus/agents` and `/bus/access`: who is there, what they are, who may write to whom.
 
-use a2a_actors::BusSystem;
-use actix_web::{HttpResponse, get, web};
-use serde_json::json;
+use a2a_actors::{BusSystem, RegisterError};
+use a2a_policy::Profile;
+use a2a_protocol::Kind;
+use a2a_protocol::body::Scope;
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, get, put, web};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::auth::Who;
+use super::problem::{agent_id, refuse};
 
 #[get("/bus/agents")]
-pub(super) async fn list(bus: web::Data<BusSystem>) -> HttpResponse {
+pub(super) async fn list(_: Who, bus: web::Data<BusSystem>) -> HttpResponse {
     HttpResponse::Ok().json(json!({ "agents": bus.agents().await }))
+}
+
+#[get("/bus/agents/{id}")]
+pub(super) async fn show(
+    _: Who,
+    agent: web::Path<String>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let agent = agent_id(&agent)?;
+    let view = bus.agents().await.into_iter().find(|view| view.agent_id == agent);
+    let view = view.ok_or_else(|| {
+        let detail = format!("There is no agent `{agent}`.");
+        refuse(StatusCode::NOT_FOUND, "unknown_recipient", &detail)
+    })?;
+    Ok(HttpResponse::Ok().json(view))
+}
+
+/// A profile from outside: a slip of the pen must not pass for nothing.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+struct GivenProfile {
+    role: Option<String>,
+    squad: Option<String>,
+    tier: Option<String>,
+    c_suite: bool,
+    capabilities: Vec<String>,
+}
+
+#[put("/bus/agents/{id}")]
+pub(super) async fn register(
+    who: Who,
+    agent: web::Path<String>,
+    profile: web::Json<Map<String, Value>>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let agent = agent_id(&agent)?;
+    let given: GivenProfile = serde_json::from_value(Value::Object(profile.into_inner()))
+        .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_request", &error.to_string()))?;
+    let GivenProfile { role, squad, tier, c_suite, capabilities } = given;
+    let profile = Profile { role, squad, tier, c_suite, capabilities };
+    bus.register(agent.clone(), profile.clone()).await.map_err(|error| {
+        let (status, code) = match error {
+            RegisterError::Refused(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
+            RegisterError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &error.to_string())
+    })?;
+    let mut body = json!(profile);
+    body["agentId"] = json!(agent);
+    Ok(HttpResponse::Ok().json(body))
+}
+
+#[derive(Deserialize)]
+struct Question {
+    from: String,
+    to: String,
+    r#type: Kind,
+    scope: Option<Scope>,
+}
+
+#[get("/bus/access")]
+pub(super) async fn explain(
+    who: Who,
+    question: web::Query<Question>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let (from, to) = (agent_id(&question.from)?, agent_id(&question.to)?);
+    who.must_be(&from)?;
+    let explanation = bus.explain(from.clone(), to.clone(), question.r#type, question.scope).await;
+    let explanation = explanation.ok_or_else(|| {
+        let detail = format!("`{from}` or `{to}` is not known here.");
+        refuse(StatusCode::NOT_FOUND, "unknown_recipient", &detail)
+    })?;
+    Ok(HttpResponse::Ok().json(explanation))
 }

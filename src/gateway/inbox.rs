@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::problem::{inbox_problem, problem};
+use super::auth::Who;
+use super::problem::{Reason, agent_id, inbox_problem, refuse};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const MOST: usize = 100;
@@ -36,27 +37,24 @@ struct Taken<'a> {
 
 #[get("/bus/agents/{id}/inbox")]
 pub(super) async fn take(
+    who: Who,
     agent: web::Path<String>,
     query: web::Query<Take>,
     bus: web::Data<BusSystem>,
-) -> HttpResponse {
-    let agent = match agent.parse::<AgentId>() {
-        Ok(agent) => agent,
-        Err(error) => return problem(StatusCode::BAD_REQUEST, "bad_agent_id", &error.to_string()),
-    };
+) -> actix_web::Result<HttpResponse> {
+    let agent = agent_id(&agent)?;
+    who.must_be(&agent)?;
     let wait = match query.wait.as_deref().map(duration) {
         None => Duration::ZERO,
         Some(Some(wait)) => wait.min(LONGEST_WAIT),
         Some(None) => {
             let detail = "`wait` is a time such as 30s, 500ms or 1m.";
-            return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
+            return Err(refuse(StatusCode::BAD_REQUEST, "bad_request", detail));
         }
     };
     let limit = query.limit.unwrap_or(10).clamp(1, MOST);
-    match bus.pull(agent, limit, wait).await {
-        Ok(letters) => HttpResponse::Ok().json(Messages { messages: taken(&letters) }),
-        Err(error) => inbox_problem(error),
-    }
+    let letters = bus.pull(agent, limit, wait).await.map_err(inbox_problem)?;
+    Ok(HttpResponse::Ok().json(Messages { messages: taken(&letters) }))
 }
 
 fn taken(letters: &[Letter]) -> Vec<Taken<'_>> {
@@ -83,69 +81,37 @@ fn duration(text: &str) -> Option<Duration> {
     }
 }
 
-/// The two ids of a path, or the code and the sentence of what is wrong with one.
-fn ids(path: &(String, String)) -> Result<(AgentId, MessageId), (&'static str, String)> {
-    let agent = path.0.parse::<AgentId>().map_err(|error| ("bad_agent_id", error.to_string()))?;
-    let id = path.1.parse::<MessageId>().map_err(|error| ("bad_uuid", error.to_string()))?;
+/// The two ids of a path; the inbox belongs to the caller.
+fn ids(who: &Who, path: &(String, String)) -> actix_web::Result<(AgentId, MessageId)> {
+    let agent = agent_id(&path.0)?;
+    who.must_be(&agent)?;
+    let id = path.1.parse::<MessageId>();
+    let id = id.map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string()))?;
     Ok((agent, id))
 }
 
 #[post("/bus/agents/{id}/inbox/{message}/ack")]
 pub(super) async fn acknowledge(
+    who: Who,
     path: web::Path<(String, String)>,
     bus: web::Data<BusSystem>,
-) -> HttpResponse {
-    let (agent, id) = match ids(&path) {
-        Ok(ids) => ids,
-        Err((code, detail)) => return problem(StatusCode::BAD_REQUEST, code, &detail),
-    };
-    match bus.acknowledge(agent, id).await {
-        Ok(()) => HttpResponse::Ok().json(json!({ "messageId": id, "event": "acknowledged" })),
-        Err(error) => inbox_problem(error),
-    }
-}
-
-#[derive(Deserialize, Default)]
-struct Rejection {
-    reason: Option<String>,
+) -> actix_web::Result<HttpResponse> {
+    let (agent, id) = ids(&who, &path)?;
+    bus.acknowledge(agent, id).await.map_err(inbox_problem)?;
+    Ok(HttpResponse::Ok().json(json!({ "messageId": id, "event": "acknowledged" })))
 }
 
 #[post("/bus/agents/{id}/inbox/{message}/nack")]
 pub(super) async fn reject(
+    who: Who,
     path: web::Path<(String, String)>,
-    body: Result<web::Bytes, actix_web::Error>,
+    reason: Reason,
     bus: web::Data<BusSystem>,
-) -> HttpResponse {
-    let (agent, id) = match ids(&path) {
-        Ok(ids) => ids,
-        Err((code, detail)) => return problem(StatusCode::BAD_REQUEST, code, &detail),
-    };
-    let body = match body {
-        Ok(body) => body,
-        Err(error) => {
-            let status = error.as_response_error().status_code();
-            let code =
-                if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
-            return problem(status, code, &error.to_string());
-        }
-    };
-    let rejection: Rejection = if body.is_empty() {
-        Rejection::default()
-    } else {
-        match serde_json::from_slice(&body) {
-            Ok(rejection) => rejection,
-            Err(_) => {
-                let detail = "The body is empty, or JSON such as {\"reason\": \"…\"}.";
-                return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
-            }
-        }
-    };
-    let reason = rejection.reason.unwrap_or_else(|| "given back without a reason".into());
-    let reason: String = reason.chars().take(2_000).collect();
-    match bus.reject(agent, id, reason).await {
-        Ok(()) => HttpResponse::Ok().json(json!({ "messageId": id, "event": "attempt_failed" })),
-        Err(error) => inbox_problem(error),
-    }
+) -> actix_web::Result<HttpResponse> {
+    let (agent, id) = ids(&who, &path)?;
+    let reason = reason.or("given back without a reason");
+    bus.reject(agent, id, reason).await.map_err(inbox_problem)?;
+    Ok(HttpResponse::Ok().json(json!({ "messageId": id, "event": "attempt_failed" })))
 }
 
 #[cfg(test)]

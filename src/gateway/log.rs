@@ -6,7 +6,8 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, web};
 use serde::Deserialize;
 
-use super::problem::problem;
+use super::auth::Who;
+use super::problem::refuse;
 
 const MOST: usize = 1_000;
 
@@ -17,14 +18,19 @@ struct Query {
 }
 
 #[get("/bus/log")]
-pub(super) async fn page(query: web::Query<Query>, bus: web::Data<BusSystem>) -> HttpResponse {
+pub(super) async fn page(
+    who: Who,
+    query: web::Query<Query>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
     let cursor = query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
     let before = match cursor.map(str::parse::<u64>) {
         None => None,
         Some(Ok(before)) => Some(before),
         Some(Err(_)) => {
             let detail = "`cursor` must be the `nextCursor` of an earlier page.";
-            return problem(StatusCode::BAD_REQUEST, "bad_request", detail);
+            return Err(refuse(StatusCode::BAD_REQUEST, "bad_request", detail));
         }
     };
     let limit = query.limit.unwrap_or(50).clamp(1, MOST);
@@ -35,13 +41,16 @@ pub(super) async fn page(query: web::Query<Query>, bus: web::Data<BusSystem>) ->
             let records: Vec<_> = page.records.iter().map(with_deliveries).collect();
             let next = page.next.map(|next| next.to_string()).unwrap_or_default();
             let body = format!("{{\"records\":[{}],\"nextCursor\":\"{next}\"}}", records.join(","));
-            HttpResponse::Ok().content_type("application/json").body(body)
+            Ok(HttpResponse::Ok().content_type("application/json").body(body))
         }
         Ok(Err(error)) => {
             tracing::error!(%error, "the log could not be read");
-            problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "The log could not be read.")
+            let detail = "The log could not be read.";
+            Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
         }
-        Err(_) => problem(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The bus is stopping."),
+        Err(_) => {
+            Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The bus is stopping."))
+        }
     }
 }
 

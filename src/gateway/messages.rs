@@ -1,17 +1,17 @@
 //! `POST /bus/messages`: a message goes in, its receipt comes back.
 
 use a2a_actors::{BusSystem, Parcel};
-use a2a_policy::Caller;
 use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::{HttpResponse, post, web};
 use futures_util::StreamExt;
 
+use super::auth::Who;
 use super::problem::{answer, problem};
 
 #[post("/bus/messages")]
-pub(super) async fn send(body: web::Payload, bus: web::Data<BusSystem>) -> HttpResponse {
+pub(super) async fn send(who: Who, body: web::Payload, bus: web::Data<BusSystem>) -> HttpResponse {
     match read(body).await {
-        Ok(parcel) => answer(&bus.send(Caller::Local, parcel).await),
+        Ok(parcel) => answer(&bus.send(who.caller(), parcel).await),
         Err(error) => {
             problem(actix_web::http::StatusCode::BAD_REQUEST, "bad_request", &error.to_string())
         }

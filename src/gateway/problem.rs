@@ -1,11 +1,16 @@
 //! Answers that say no: `application/problem+json` (RFC 9457) whose `code` is the outcome.
 
+use std::future::Future;
+use std::pin::Pin;
+
 use a2a_actors::InboxError;
-use a2a_protocol::{Outcome, Receipt};
-use actix_web::error::{InternalError, QueryPayloadError};
+use a2a_protocol::{AgentId, Outcome, Receipt};
+use actix_web::dev::Payload;
+use actix_web::error::{InternalError, JsonPayloadError, QueryPayloadError, ResponseError};
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The status of every outcome, in one table.
@@ -60,7 +65,7 @@ fn problem_body(mut response: actix_web::HttpResponseBuilder, body: &Value) -> H
     response.content_type("application/problem+json").body(body.to_string())
 }
 
-pub(super) fn inbox_problem(error: InboxError) -> HttpResponse {
+pub(super) fn inbox_problem(error: InboxError) -> actix_web::Error {
     let (status, code) = match error {
         InboxError::NoSuchAgent => (StatusCode::NOT_FOUND, "unknown_recipient"),
         InboxError::NotTaken => (StatusCode::NOT_FOUND, "not_taken"),
@@ -68,7 +73,7 @@ pub(super) fn inbox_problem(error: InboxError) -> HttpResponse {
             (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
         }
     };
-    problem(status, code, &error.to_string())
+    refuse(status, code, &error.to_string())
 }
 
 /// A query that says something else than numbers and words where they belong.
@@ -76,6 +81,62 @@ pub(super) fn bad_query(error: QueryPayloadError, _: &HttpRequest) -> actix_web:
     let detail = error.to_string();
     InternalError::from_response(error, problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
         .into()
+}
+
+/// A body that is JSON of another shape, or none.
+pub(super) fn bad_json(error: JsonPayloadError, _: &HttpRequest) -> actix_web::Error {
+    let status = error.status_code();
+    let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
+    let response = problem(status, code, &error.to_string());
+    InternalError::from_response(error, response).into()
+}
+
+/// A problem as the error of a handler, so that `?` ends it.
+pub(super) fn refuse(status: StatusCode, code: &str, detail: &str) -> actix_web::Error {
+    InternalError::from_response(detail.to_owned(), problem(status, code, detail)).into()
+}
+
+/// The agent a path or a query names.
+pub(super) fn agent_id(text: &str) -> actix_web::Result<AgentId> {
+    text.parse::<AgentId>()
+        .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_agent_id", &error.to_string()))
+}
+
+/// An optional body `{"reason": "…"}`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Reason {
+    reason: Option<String>,
+}
+
+impl Reason {
+    /// The reason, not longer than anybody reads, or what is said without one.
+    pub(super) fn or(self, nothing: &str) -> String {
+        self.reason.unwrap_or_else(|| nothing.to_owned()).chars().take(2_000).collect()
+    }
+}
+
+impl FromRequest for Reason {
+    type Error = actix_web::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, Self::Error>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let bytes = web::Bytes::from_request(request, payload);
+        Box::pin(async move {
+            let bytes = bytes.await.map_err(|error| {
+                let status = error.as_response_error().status_code();
+                let too_large = status == StatusCode::PAYLOAD_TOO_LARGE;
+                let code = if too_large { "too_large" } else { "bad_request" };
+                refuse(status, code, &error.to_string())
+            })?;
+            if bytes.is_empty() {
+                return Ok(Self::default());
+            }
+            let detail = "The body is empty, or JSON such as {\"reason\": \"…\"}.";
+            let read = serde_json::from_slice(&bytes);
+            read.map_err(|_| refuse(StatusCode::BAD_REQUEST, "bad_request", detail))
+        })
+    }
 }
 
 pub(super) async fn no_such_place(request: HttpRequest) -> HttpResponse {

@@ -596,7 +596,9 @@ fn what_cannot_be_understood_is_a_problem_that_says_why() {
 fn unknown_places_and_verbs_are_problems_too() {
     let folder = folder();
     let server = started(folder.path());
-    for path in ["/", "/bus", "/bus/nothing", "/bus/agents/tim", "/bus/agents/tim/inbox/x/eat"] {
+    for path in
+        ["/", "/bus", "/bus/nothing", "/bus/agents/tim/outbox", "/bus/agents/tim/inbox/x/eat"]
+    {
         is_problem(&server.get(path), 404, "not_found");
     }
     for path in ["/bus/agents", "/bus/log", "/healthz", "/bus/agents/tim/inbox"] {

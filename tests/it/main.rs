@@ -17,6 +17,8 @@ mod documentation;
 mod http;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// What people see and stop over HTTP, and tokens.
+mod oversight;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
 

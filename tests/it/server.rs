@@ -122,6 +122,8 @@ impl Drop for Server {
 pub(crate) struct Client {
     url: String,
     agent: ureq::Agent,
+    /// Sent with every request.
+    headers: Vec<(&'static str, String)>,
 }
 
 /// What came back.
@@ -146,16 +148,36 @@ impl Client {
             .proxy(None)
             .timeout_global(Some(TOO_LONG))
             .build();
-        Self { url: url.to_owned(), agent: config.into() }
+        Self { url: url.to_owned(), agent: config.into(), headers: Vec::new() }
+    }
+
+    /// The same client, sending this with every request.
+    pub(crate) fn with(&self, name: &'static str, value: impl Into<String>) -> Self {
+        let mut client = self.clone();
+        client.headers.push((name, value.into()));
+        client
+    }
+
+    fn headed<Any>(&self, mut request: ureq::RequestBuilder<Any>) -> ureq::RequestBuilder<Any> {
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        request
     }
 
     pub(crate) fn try_get(&self, path: &str) -> Result<Answer, NoAnswer> {
-        read(self.agent.get(format!("{}{path}", self.url)).call())
+        read(self.headed(self.agent.get(format!("{}{path}", self.url))).call())
     }
 
     pub(crate) fn try_post(&self, path: &str, body: &[u8]) -> Result<Answer, NoAnswer> {
-        let request = self.agent.post(format!("{}{path}", self.url));
+        let request = self.headed(self.agent.post(format!("{}{path}", self.url)));
         read(request.header("content-type", "application/json").send(body))
+    }
+
+    pub(crate) fn put(&self, path: &str, body: &Value) -> Answer {
+        let request = self.headed(self.agent.put(format!("{}{path}", self.url)));
+        let request = request.header("content-type", "application/json");
+        read(request.send(body.to_string().as_bytes())).unwrap()
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {

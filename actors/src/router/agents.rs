@@ -5,6 +5,7 @@ use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Event, Kind, Timestamp};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
+use chrono::SubsecRound;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -73,7 +74,7 @@ impl Router {
             agent_id: agent.clone(),
             profile: profile.clone(),
             presence: if here { Presence::Online } else { Presence::Offline },
-            last_seen: last.map(Into::into),
+            last_seen: last.map(|last| last.trunc_subsecs(3).into()),
             sessions,
             pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
         }

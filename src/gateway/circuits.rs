@@ -1,0 +1,49 @@
+//! `/bus/circuits`: what is stopped and why; stopping and letting go by hand.
+
+use a2a_actors::BusSystem;
+use a2a_policy::CircuitKey;
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, get, post, web};
+use serde_json::json;
+
+use super::auth::Who;
+use super::problem::{Reason, refuse};
+
+#[get("/bus/circuits")]
+pub(super) async fn list(_: Who, bus: web::Data<BusSystem>) -> HttpResponse {
+    HttpResponse::Ok().json(json!({ "circuits": bus.circuits().await }))
+}
+
+#[post("/bus/circuits/{key}/reset")]
+pub(super) async fn reset(
+    who: Who,
+    key: web::Path<String>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let key = persons_key(&who, &key)?;
+    if !bus.reset_circuit(key.clone()).await {
+        let detail = format!("`{key}` is not stopped.");
+        return Err(refuse(StatusCode::NOT_FOUND, "not_found", &detail));
+    }
+    Ok(HttpResponse::Ok().json(json!({ "key": key, "state": "closed" })))
+}
+
+#[post("/bus/circuits/{key}/trip")]
+pub(super) async fn trip(
+    who: Who,
+    key: web::Path<String>,
+    reason: Reason,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let key = persons_key(&who, &key)?;
+    let circuit = bus.trip_circuit(key, reason.or("stopped by a person")).await;
+    let stopping =
+        || refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The bus is stopping.");
+    Ok(HttpResponse::Ok().json(circuit.ok_or_else(stopping)?))
+}
+
+fn persons_key(who: &Who, text: &str) -> actix_web::Result<CircuitKey> {
+    who.must_be_a_person()?;
+    text.parse::<CircuitKey>()
+        .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_request", &error.to_string()))
+}

@@ -1,0 +1,78 @@
+//! `/bus/tasks`: what is owed, how far it is, and calling it off.
+
+use a2a_actors::{BusSystem, CancelError};
+use a2a_policy::Task;
+use a2a_protocol::TaskId;
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, get, post, web};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::auth::Who;
+use super::problem::{Reason, agent_id, refuse, status_of};
+
+const MOST: usize = 1_000;
+
+#[derive(Deserialize)]
+struct Filter {
+    agent: Option<String>,
+    limit: Option<usize>,
+}
+
+#[get("/bus/tasks")]
+pub(super) async fn list(
+    who: Who,
+    filter: web::Query<Filter>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let asked = filter.agent.as_deref().map(agent_id).transpose()?;
+    // An agent sees its own.
+    let agent = asked.or_else(|| who.agent().cloned());
+    if let Some(agent) = &agent {
+        who.must_be(agent)?;
+    }
+    let limit = filter.limit.unwrap_or(50).clamp(1, MOST);
+    Ok(HttpResponse::Ok().json(json!({ "tasks": bus.tasks(agent, limit).await })))
+}
+
+#[get("/bus/tasks/{id}")]
+pub(super) async fn show(
+    who: Who,
+    id: web::Path<String>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let id = task_id(&id)?;
+    let concerns = |task: &Task| who.agent().is_none_or(|agent| task.concerns(agent));
+    // Somebody else's looks like none.
+    let task = bus.task(id).await.filter(concerns).ok_or_else(|| {
+        refuse(StatusCode::NOT_FOUND, "unknown_task", &format!("There is no task {id}."))
+    })?;
+    Ok(HttpResponse::Ok().json(task))
+}
+
+#[post("/bus/tasks/{id}/cancel")]
+pub(super) async fn cancel(
+    who: Who,
+    id: web::Path<String>,
+    reason: Reason,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let id = task_id(&id)?;
+    let by = who.agent().cloned();
+    let cancelled = bus.cancel_task(id, by, reason.or("no reason given")).await;
+    cancelled.map_err(|error| {
+        let (status, code) = match &error {
+            CancelError::Refused(refusal) => {
+                (status_of(refusal.outcome()), refusal.outcome().as_str())
+            }
+            CancelError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &error.to_string())
+    })?;
+    Ok(HttpResponse::Ok().json(json!({ "taskId": id, "state": "cancelled" })))
+}
+
+fn task_id(text: &str) -> actix_web::Result<TaskId> {
+    text.parse::<TaskId>()
+        .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string()))
+}
