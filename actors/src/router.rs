@@ -299,7 +299,7 @@ impl Router {
         let (Ok(message), Some(seq)) = (parcel.message, receipt.seq) else { return };
         let mut undo = None;
         if let Some(change) = accepted.change {
-            let (how, facts) = self.change_ledger(*change, seq, ctx);
+            let (how, facts) = self.change_ledger(change, seq, ctx);
             (undo, line.facts) = (how, facts);
         }
         let fingerprint = parcel.fingerprints.message;

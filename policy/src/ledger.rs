@@ -42,9 +42,9 @@ impl Default for LedgerSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The task as it is then.
-    pub task: Task,
+    pub task: Box<Task>,
     /// The task whose proposal this one starts.
-    pub parent: Option<Task>,
+    pub parent: Option<Box<Task>>,
     /// What it means for the breaker.
     pub progress: Progress,
     /// It asks the assignee anew: its record is the one that counts.
@@ -61,14 +61,15 @@ struct Was {
     task_id: TaskId,
     /// Which change is taken back.
     version: u64,
-    before: Option<Task>,
+    before: Option<Box<Task>>,
 }
 
 /// Every task that is open, and the latest that ended.
 #[derive(Debug, Default)]
 pub struct Ledger {
     settings: LedgerSettings,
-    tasks: HashMap<TaskId, Task>,
+    /// Boxed: a task is large, and it is moved about more often than it is read.
+    tasks: HashMap<TaskId, Box<Task>>,
     /// In the order in which they ended.
     ended: BTreeSet<(DateTime<Utc>, TaskId)>,
     deadlines: BTreeSet<(DateTime<Utc>, TaskId)>,
@@ -86,12 +87,12 @@ impl Ledger {
     /// A task that is open, or ended not long ago.
     #[must_use]
     pub fn get(&self, id: &TaskId) -> Option<&Task> {
-        self.tasks.get(id)
+        self.tasks.get(id).map(Box::as_ref)
     }
 
     /// Every task it remembers, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.values()
+        self.tasks.values().map(Box::as_ref)
     }
 
     /// How many tasks are open.
@@ -131,13 +132,13 @@ impl Ledger {
 
     /// Puts a task back that was known before a restart.
     pub fn restore(&mut self, task: Task) {
-        self.put(task);
+        self.put(Box::new(task));
     }
 
     /// The bus gives the task up, if it still waits on the request that is record `record`.
     #[must_use]
     pub fn give_up(&self, id: &TaskId, record: u64, reason: &str, now: Now) -> Option<Change> {
-        let task = self.tasks.get(id).filter(|task| task.record == record)?;
+        let task = self.get(id).filter(|task| task.record == record)?;
         let mut change = self.step(task, Step::GiveUp, now)?;
         change.task.reason = Some(clip(reason));
         Some(change)
@@ -146,7 +147,7 @@ impl Ledger {
     /// A request that had been given up is delivered once more.
     #[must_use]
     pub fn ask_again(&self, id: &TaskId, record: u64, now: Now) -> Option<Change> {
-        let task = self.tasks.get(id).filter(|task| task.record == record)?;
+        let task = self.get(id).filter(|task| task.record == record)?;
         self.step(task, Step::AskAgain, now)
     }
 
@@ -161,7 +162,7 @@ impl Ledger {
         reason: &str,
         now: Now,
     ) -> Result<Change, LedgerRefusal> {
-        let task = self.tasks.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })?;
+        let task = self.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })?;
         if by.is_some_and(|by| task.requester != *by) {
             let (task, agent) = (*id, task.requester.clone());
             return Err(LedgerRefusal::NotYours { task, agent, what: "call this task off" });
@@ -187,7 +188,7 @@ impl Ledger {
     /// The deadline passed while somebody works on the task: it goes on, marked.
     #[must_use]
     pub fn overdue(&self, id: &TaskId, now: Now) -> Option<Change> {
-        let mut task = self.tasks.get(id).filter(|task| !task.state.is_ended())?.clone();
+        let mut task = self.get(id).filter(|task| !task.state.is_ended())?.clone();
         task.overdue = true;
         Some(changed(task, Progress::None, now))
     }
@@ -203,7 +204,7 @@ impl Ledger {
         Some(changed(Task { state, reason: None, ..task.clone() }, progress, now))
     }
 
-    fn put(&mut self, task: Task) -> Option<Task> {
+    fn put(&mut self, task: Box<Task>) -> Option<Box<Task>> {
         let id = task.task_id;
         let before = self.remove(&id);
         if task.state.is_ended() {
@@ -218,7 +219,7 @@ impl Ledger {
         before
     }
 
-    fn remove(&mut self, id: &TaskId) -> Option<Task> {
+    fn remove(&mut self, id: &TaskId) -> Option<Box<Task>> {
         let task = self.tasks.remove(id)?;
         if task.state.is_ended() {
             self.ended.remove(&(task.changed, *id));
@@ -249,7 +250,7 @@ impl Ledger {
 fn changed(mut task: Task, progress: Progress, now: Now) -> Change {
     task.version += 1;
     task.changed = now.utc;
-    Change { task, parent: None, progress, asks: false }
+    Change { task: Box::new(task), parent: None, progress, asks: false }
 }
 
 /// Reasons are kept for people, not for ever more of them.

@@ -97,7 +97,7 @@ pub struct Accepted {
     /// The outcome for each.
     pub recipients: Vec<RecipientOutcome>,
     /// What it does to the ledger.
-    pub change: Option<Box<Change>>,
+    pub change: Option<Change>,
     /// The circuit it closes, because it showed that the conversation moves again.
     pub closes: Option<CircuitKey>,
 }
@@ -203,7 +203,7 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
     // Reserve: a place in each recipient's inbox.
     let accepted = reserve(message, &to, floor)?;
     let closes = floor.breaker().accept(&passage, now);
-    Ok(Verdict::Accepted(Accepted { change: change.map(Box::new), closes, ..accepted }))
+    Ok(Verdict::Accepted(Accepted { change, closes, ..accepted }))
 }
 
 fn invalid(report: &Report) -> Refusal {

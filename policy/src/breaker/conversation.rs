@@ -32,10 +32,59 @@ const PEOPLE_EACH: usize = 8;
 
 /// The conversations heard of lately.
 pub(super) struct Conversations {
-    recent: Recent<CorrelationId, Conversation>,
+    recent: Recent<CorrelationId, Talk>,
     /// Agents in all of them together, and how many there may be.
     people: usize,
     max_people: usize,
+}
+
+/// A conversation. Most end after very few messages, so the first one alone costs little.
+enum Talk {
+    Begun(First),
+    Going(Box<Conversation>),
+}
+
+/// The only message so far, from one agent to another.
+struct First {
+    from: AgentId,
+    to: AgentId,
+    asks: bool,
+    at: Duration,
+}
+
+impl Talk {
+    fn is_idle(&self, window: Duration, now: Now) -> bool {
+        let last = match self {
+            Self::Begun(first) => first.at,
+            Self::Going(conversation) => conversation.last,
+        };
+        now.uptime.saturating_sub(last) >= window
+    }
+
+    fn people(&self) -> usize {
+        match self {
+            Self::Begun(first) => 1 + usize::from(first.from != first.to),
+            Self::Going(conversation) => conversation.people.len(),
+        }
+    }
+
+    /// Whether a task ended in it, or `agent` heard anything.
+    fn is_news_to(&self, agent: &AgentId) -> bool {
+        match self {
+            Self::Begun(first) => first.to != *agent,
+            Self::Going(talk) => !talk.ended && talk.heard_at(agent) == 0,
+        }
+    }
+}
+
+impl First {
+    /// The conversation that this message began, with everything it keeps track of.
+    fn unfold(&self, settings: &BreakerSettings) -> Conversation {
+        let mut conversation = Conversation { tick: 1, last: self.at, ..Conversation::default() };
+        let kind = if self.asks { Kind::TaskRequest } else { Kind::StatusUpdate };
+        conversation.deliver(&self.from, To::One(&self.to), kind, settings);
+        conversation
+    }
 }
 
 impl Conversations {
@@ -51,8 +100,11 @@ impl Conversations {
         settings: &BreakerSettings,
         now: Now,
     ) -> Option<Finding> {
-        let known = self.recent.peek(&passage.correlation)?;
-        if known.is_idle(settings.window, now) { None } else { known.finding(passage, settings) }
+        match self.recent.peek(&passage.correlation)? {
+            talk if talk.is_idle(settings.window, now) => None,
+            Talk::Begun(first) => first.unfold(settings).finding(passage, settings),
+            Talk::Going(conversation) => conversation.finding(passage, settings),
+        }
     }
 
     /// Whether the sender has heard nothing in this message's conversation, and nothing ended.
@@ -64,7 +116,7 @@ impl Conversations {
     ) -> bool {
         let known = self.recent.peek(&passage.correlation);
         let known = known.filter(|known| !known.is_idle(settings.window, now));
-        known.is_none_or(|known| !known.ended && known.heard_at(passage.from) == 0)
+        known.is_none_or(|known| known.is_news_to(passage.from))
     }
 
     /// Counts an admitted message; says whether it was free.
@@ -75,36 +127,73 @@ impl Conversations {
         now: Now,
     ) -> bool {
         let key = passage.correlation;
-        if self.recent.peek(&key).is_none_or(|known| known.is_idle(settings.window, now)) {
-            self.insert(key, Conversation::default());
-        }
-        let Some(conversation) = self.recent.touch(&key) else { return false };
-        let before = conversation.people.len();
+        let Some(talk) = self.recent.touch(&key).filter(|talk| !talk.is_idle(settings.window, now))
+        else {
+            return self.begin(passage, settings, now);
+        };
+        let before = talk.people();
+        let conversation = match talk {
+            Talk::Going(conversation) => conversation,
+            Talk::Begun(first) => {
+                *talk = Talk::Going(Box::new(first.unfold(settings)));
+                let Talk::Going(conversation) = talk else { return false };
+                conversation
+            }
+        };
         let free = conversation.take(passage, settings, now);
         self.people += conversation.people.len() - before;
-        while self.people > self.max_people && self.recent.len() > 1 {
-            self.people -= self.recent.pop_oldest().map_or(0, |evicted| evicted.people.len());
-        }
+        self.make_room();
         free
+    }
+
+    /// Counts the first message of a conversation.
+    fn begin(&mut self, passage: &Passage<'_>, settings: &BreakerSettings, now: Now) -> bool {
+        let (talk, free) = match (passage.to, passage.progress) {
+            (To::One(to), Progress::None) => {
+                let asks = passage.kind == Kind::TaskRequest;
+                let (from, to) = (passage.from.clone(), to.clone());
+                (Talk::Begun(First { from, to, asks, at: now.uptime }), false)
+            }
+            _ => {
+                let mut conversation = Box::<Conversation>::default();
+                let free = conversation.take(passage, settings, now);
+                (Talk::Going(conversation), free)
+            }
+        };
+        self.insert(passage.correlation, talk);
+        self.make_room();
+        free
+    }
+
+    fn make_room(&mut self) {
+        while self.people > self.max_people && self.recent.len() > 1 {
+            self.people -= self.recent.pop_oldest().map_or(0, |evicted| evicted.people());
+        }
     }
 
     /// A task ended: the conversation starts afresh, but it is not a new one.
     pub(super) fn end(&mut self, key: CorrelationId, now: Now) {
-        self.forget(&key);
-        self.insert(key, Conversation { ended: true, last: now.uptime, ..Conversation::default() });
+        let afresh = Conversation { ended: true, last: now.uptime, ..Conversation::default() };
+        self.insert(key, Talk::Going(Box::new(afresh)));
     }
 
-    fn insert(&mut self, key: CorrelationId, conversation: Conversation) {
-        let evicted = self.recent.insert(key, conversation);
-        self.people -= evicted.map_or(0, |evicted| evicted.people.len());
+    fn insert(&mut self, key: CorrelationId, talk: Talk) {
+        self.people += talk.people();
+        let replaced_or_evicted = self.recent.insert(key, talk);
+        self.people -= replaced_or_evicted.map_or(0, |gone| gone.people());
     }
 
     pub(super) fn forget(&mut self, key: &CorrelationId) {
-        self.people -= self.recent.remove(key).map_or(0, |forgotten| forgotten.people.len());
+        self.people -= self.recent.remove(key).map_or(0, |forgotten| forgotten.people());
     }
 
     pub(super) fn people_of(&self, key: &CorrelationId) -> impl Iterator<Item = &AgentId> {
-        self.recent.peek(key).into_iter().flat_map(|known| known.people.keys())
+        let (pair, all) = match self.recent.peek(key) {
+            Some(Talk::Begun(first)) => (Some([&first.from, &first.to]), None),
+            Some(Talk::Going(conversation)) => (None, Some(conversation.people.keys())),
+            None => (None, None),
+        };
+        pair.into_iter().flatten().chain(all.into_iter().flatten())
     }
 
     pub(super) fn len(&self) -> usize {
@@ -151,10 +240,6 @@ struct Shout {
 }
 
 impl Conversation {
-    fn is_idle(&self, window: Duration, now: Now) -> bool {
-        now.uptime.saturating_sub(self.last) >= window
-    }
-
     fn finding(&self, passage: &Passage<'_>, settings: &BreakerSettings) -> Option<Finding> {
         if self.is_free(passage) {
             return None;
@@ -255,7 +340,7 @@ impl Conversation {
             self.take_up(passage);
         } else {
             self.turns = self.turns.saturating_add(u32::from(self.is_turn(passage.from)));
-            self.deliver(passage, settings);
+            self.deliver(passage.from, passage.to, passage.kind, settings);
         }
         free
     }
@@ -276,12 +361,12 @@ impl Conversation {
         }
     }
 
-    fn deliver(&mut self, passage: &Passage<'_>, settings: &BreakerSettings) {
-        let (from, at) = (passage.from, self.tick);
-        let before = self.path_to(from, passage.kind).clone();
+    fn deliver(&mut self, from: &AgentId, to: To<'_>, kind: Kind, settings: &BreakerSettings) {
+        let at = self.tick;
+        let before = self.path_to(from, kind).clone();
         let path = before.then(from, settings.longest_path(settings.rounds()));
-        let asks = passage.kind == Kind::TaskRequest;
-        let shouts = passage.to.one().is_none();
+        let asks = kind == Kind::TaskRequest;
+        let shouts = to.one().is_none();
         if let Some(sender) = self.person(from) {
             sender.sent_at = at;
             if asks {
@@ -293,7 +378,7 @@ impl Conversation {
                 sender.shouts = sender.shouts.saturating_add(1);
             }
         }
-        match passage.to {
+        match to {
             To::One(to) => {
                 if let Some(person) = self.person(to) {
                     if asks {

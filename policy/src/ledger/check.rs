@@ -92,7 +92,7 @@ impl Ledger {
     }
 
     fn known(&self, id: &TaskId) -> Result<&Task, LedgerRefusal> {
-        self.tasks.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })
+        self.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })
     }
 
     fn new_task(&self, message: &Envelope, id: TaskId, now: Now) -> Result<Task, LedgerRefusal> {
@@ -127,12 +127,14 @@ impl Ledger {
         now: Now,
     ) -> Result<Change, LedgerRefusal> {
         let from = &message.from.agent_id;
-        let (step, known) = match self.tasks.get(&body.task_id) {
+        let (step, known) = match self.get(&body.task_id) {
             None => {
                 let mut task = self.new_task(message, body.task_id, now)?;
                 // One that has passed already says nothing about when to give up.
                 task.deadline = body.deadline.map(|at| at.to_utc()).filter(|at| *at > now.utc);
                 let parent = self.proposal(message, body, now);
+                let parent = parent.map(Box::new);
+                let task = Box::new(task);
                 return Ok(Change { task, parent, progress: Progress::None, asks: true });
             }
             Some(task) if task.assignee == *from && !task.state.is_ended() => (Step::HandOn, task),
@@ -168,7 +170,7 @@ impl Ledger {
         let fits = |p: &Proposal| p.started.is_none() && p.title == body.title.as_str();
         let mut parent = proposing
             .iter()
-            .filter_map(|id| self.tasks.get(id))
+            .filter_map(|id| self.get(id))
             .find(|task| task.concerns(from) && task.proposed.iter().any(fits))?
             .clone();
         let proposal = parent.proposed.iter_mut().find(|proposal| fits(proposal))?;
@@ -244,12 +246,13 @@ impl Ledger {
         now: Now,
     ) -> Result<Change, LedgerRefusal> {
         let from = &message.from.agent_id;
-        let Some(task) = self.tasks.get(&body.task_id) else {
+        let Some(task) = self.get(&body.task_id) else {
             let mut task = self.new_task(message, body.task_id, now)?;
             task.assignee = body.author_agent.clone();
             task.state = TaskState::Working;
             task.unrequested = true;
             task.review = Some(pending(to, 1));
+            let task = Box::new(task);
             return Ok(Change { task, parent: None, progress: Progress::None, asks: true });
         };
         if !task.concerns(from) {
