@@ -18,6 +18,7 @@
 
 mod circuit;
 mod conversation;
+mod conversations;
 mod pairs;
 mod path;
 mod recent;
@@ -33,7 +34,7 @@ use chrono::TimeDelta;
 
 use crate::Now;
 pub use circuit::{BadCircuitKey, Circuit, CircuitKey, CircuitState, TripReason};
-use conversation::Conversations;
+use conversations::Conversations;
 use pairs::Pairs;
 use recent::Recent;
 pub use settings::BreakerSettings;

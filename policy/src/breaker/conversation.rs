@@ -13,11 +13,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
+use a2a_protocol::{AgentId, Kind, TaskId};
 use lru::DefaultHasher;
 
 use super::path::Path;
-use super::recent::Recent;
 use super::{BreakerSettings, Finding, Passage, Progress, To, TripReason};
 use crate::Now;
 
@@ -27,183 +26,10 @@ const FREE_MOVES: u8 = 5;
 const MAX_TASKS: usize = 256;
 /// How many agents one conversation is followed with; more are let pass unseen.
 const MAX_PEOPLE: usize = 16_384;
-/// How many agents are remembered altogether, for each conversation that may be.
-const PEOPLE_EACH: usize = 8;
-
-/// The conversations heard of lately.
-pub(super) struct Conversations {
-    recent: Recent<CorrelationId, Talk>,
-    /// Agents in all of them together, and how many there may be.
-    people: usize,
-    max_people: usize,
-}
-
-/// A conversation. Most end after very few messages, so the first one alone costs little.
-enum Talk {
-    Begun(First),
-    Going(Box<Conversation>),
-}
-
-/// The only message so far, from one agent to another.
-struct First {
-    from: AgentId,
-    to: AgentId,
-    asks: bool,
-    at: Duration,
-}
-
-impl Talk {
-    fn is_idle(&self, window: Duration, now: Now) -> bool {
-        let last = match self {
-            Self::Begun(first) => first.at,
-            Self::Going(conversation) => conversation.last,
-        };
-        now.uptime.saturating_sub(last) >= window
-    }
-
-    fn people(&self) -> usize {
-        match self {
-            Self::Begun(first) => 1 + usize::from(first.from != first.to),
-            Self::Going(conversation) => conversation.people.len(),
-        }
-    }
-
-    /// Whether a task ended in it, or `agent` heard anything.
-    fn is_news_to(&self, agent: &AgentId) -> bool {
-        match self {
-            Self::Begun(first) => first.to != *agent,
-            Self::Going(talk) => !talk.ended && talk.heard_at(agent) == 0,
-        }
-    }
-}
-
-impl First {
-    /// The conversation that this message began, with everything it keeps track of.
-    fn unfold(&self, settings: &BreakerSettings) -> Conversation {
-        let mut conversation = Conversation { tick: 1, last: self.at, ..Conversation::default() };
-        let kind = if self.asks { Kind::TaskRequest } else { Kind::StatusUpdate };
-        conversation.deliver(&self.from, To::One(&self.to), kind, settings);
-        conversation
-    }
-}
-
-impl Conversations {
-    pub(super) fn new(max: usize) -> Self {
-        let max_people = max.saturating_mul(PEOPLE_EACH);
-        Self { recent: Recent::new(max), people: 0, max_people }
-    }
-
-    /// What is wrong with this message, if anything is.
-    pub(super) fn finding(
-        &self,
-        passage: &Passage<'_>,
-        settings: &BreakerSettings,
-        now: Now,
-    ) -> Option<Finding> {
-        match self.recent.peek(&passage.correlation)? {
-            talk if talk.is_idle(settings.window, now) => None,
-            Talk::Begun(first) => first.unfold(settings).finding(passage, settings),
-            Talk::Going(conversation) => conversation.finding(passage, settings),
-        }
-    }
-
-    /// Whether the sender has heard nothing in this message's conversation, and nothing ended.
-    pub(super) fn opens(
-        &self,
-        passage: &Passage<'_>,
-        settings: &BreakerSettings,
-        now: Now,
-    ) -> bool {
-        let known = self.recent.peek(&passage.correlation);
-        let known = known.filter(|known| !known.is_idle(settings.window, now));
-        known.is_none_or(|known| known.is_news_to(passage.from))
-    }
-
-    /// Counts an admitted message; says whether it was free.
-    pub(super) fn take(
-        &mut self,
-        passage: &Passage<'_>,
-        settings: &BreakerSettings,
-        now: Now,
-    ) -> bool {
-        let key = passage.correlation;
-        let Some(talk) = self.recent.touch(&key).filter(|talk| !talk.is_idle(settings.window, now))
-        else {
-            return self.begin(passage, settings, now);
-        };
-        let before = talk.people();
-        let conversation = match talk {
-            Talk::Going(conversation) => conversation,
-            Talk::Begun(first) => {
-                *talk = Talk::Going(Box::new(first.unfold(settings)));
-                let Talk::Going(conversation) = talk else { return false };
-                conversation
-            }
-        };
-        let free = conversation.take(passage, settings, now);
-        self.people += conversation.people.len() - before;
-        self.make_room();
-        free
-    }
-
-    /// Counts the first message of a conversation.
-    fn begin(&mut self, passage: &Passage<'_>, settings: &BreakerSettings, now: Now) -> bool {
-        let (talk, free) = match (passage.to, passage.progress) {
-            (To::One(to), Progress::None) => {
-                let asks = passage.kind == Kind::TaskRequest;
-                let (from, to) = (passage.from.clone(), to.clone());
-                (Talk::Begun(First { from, to, asks, at: now.uptime }), false)
-            }
-            _ => {
-                let mut conversation = Box::<Conversation>::default();
-                let free = conversation.take(passage, settings, now);
-                (Talk::Going(conversation), free)
-            }
-        };
-        self.insert(passage.correlation, talk);
-        self.make_room();
-        free
-    }
-
-    fn make_room(&mut self) {
-        while self.people > self.max_people && self.recent.len() > 1 {
-            self.people -= self.recent.pop_oldest().map_or(0, |evicted| evicted.people());
-        }
-    }
-
-    /// A task ended: the conversation starts afresh, but it is not a new one.
-    pub(super) fn end(&mut self, key: CorrelationId, now: Now) {
-        let afresh = Conversation { ended: true, last: now.uptime, ..Conversation::default() };
-        self.insert(key, Talk::Going(Box::new(afresh)));
-    }
-
-    fn insert(&mut self, key: CorrelationId, talk: Talk) {
-        self.people += talk.people();
-        let replaced_or_evicted = self.recent.insert(key, talk);
-        self.people -= replaced_or_evicted.map_or(0, |gone| gone.people());
-    }
-
-    pub(super) fn forget(&mut self, key: &CorrelationId) {
-        self.people -= self.recent.remove(key).map_or(0, |forgotten| forgotten.people());
-    }
-
-    pub(super) fn people_of(&self, key: &CorrelationId) -> impl Iterator<Item = &AgentId> {
-        let (pair, all) = match self.recent.peek(key) {
-            Some(Talk::Begun(first)) => (Some([&first.from, &first.to]), None),
-            Some(Talk::Going(conversation)) => (None, Some(conversation.people.keys())),
-            None => (None, None),
-        };
-        pair.into_iter().flatten().chain(all.into_iter().flatten())
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.recent.len()
-    }
-}
 
 /// One conversation since its last end of a task.
 #[derive(Default)]
-struct Conversation {
+pub(super) struct Conversation {
     people: HashMap<AgentId, Person, DefaultHasher>,
     /// What everyone heard last, and was asked last: one entry, however many recipients.
     everyone: Option<Shout>,
@@ -240,7 +66,42 @@ struct Shout {
 }
 
 impl Conversation {
-    fn finding(&self, passage: &Passage<'_>, settings: &BreakerSettings) -> Option<Finding> {
+    /// One that began with this message, from one agent to another.
+    pub(super) fn begun(
+        from: &AgentId,
+        to: &AgentId,
+        kind: Kind,
+        at: Duration,
+        settings: &BreakerSettings,
+    ) -> Self {
+        let mut conversation = Self { tick: 1, last: at, ..Self::default() };
+        conversation.deliver(from, To::One(to), kind, settings);
+        conversation
+    }
+
+    /// One in which a task has just ended: nothing is known, but it is not new.
+    pub(super) fn ended(at: Duration) -> Self {
+        Self { ended: true, last: at, ..Self::default() }
+    }
+
+    pub(super) fn last(&self) -> Duration {
+        self.last
+    }
+
+    pub(super) fn people(&self) -> impl ExactSizeIterator<Item = &AgentId> {
+        self.people.keys()
+    }
+
+    /// Whether no task ended in it, and `agent` heard nothing.
+    pub(super) fn is_news_to(&self, agent: &AgentId) -> bool {
+        !self.ended && self.heard_at(agent) == 0
+    }
+
+    pub(super) fn finding(
+        &self,
+        passage: &Passage<'_>,
+        settings: &BreakerSettings,
+    ) -> Option<Finding> {
         if self.is_free(passage) {
             return None;
         }
@@ -331,7 +192,12 @@ impl Conversation {
         u32::try_from(self.people.len().max(self.crowd)).unwrap_or(u32::MAX / 3).min(u32::MAX / 3)
     }
 
-    fn take(&mut self, passage: &Passage<'_>, settings: &BreakerSettings, now: Now) -> bool {
+    pub(super) fn take(
+        &mut self,
+        passage: &Passage<'_>,
+        settings: &BreakerSettings,
+        now: Now,
+    ) -> bool {
         self.last = now.uptime;
         self.tick += 1;
         let free = self.is_free(passage);
