@@ -17,6 +17,8 @@ mod documentation;
 mod http;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// Whole stories of a team, each with a restart in the middle.
+mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
 
