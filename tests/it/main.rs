@@ -1,6 +1,8 @@
 //! Behaviour through the public edges, one module per edge.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
+/// What the bus must withstand, row by row.
+mod attacks;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
 mod bus;
 /// `openclaw-a2a schema`, `completions` and the help texts.

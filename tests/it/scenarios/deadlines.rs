@@ -43,22 +43,6 @@ async fn a_task_nobody_takes_in_time_expires_and_is_never_handed_out() {
 }
 
 #[tokio::test]
-async fn a_deadline_that_passes_while_the_bus_is_down_is_noticed_when_it_is_back() {
-    let folder = folder();
-    let bus = start(&folder, quick());
-    let (roman, _) = listener(&bus, "roman").await;
-    absent(&bus, "tony").await;
-    let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
-    let bus = restart(bus, &folder, quick()).await;
-    let (roman, mut hears) = listener(&bus, "roman").await;
-    next_notice(&mut hears, asked.correlation_id()).await;
-    assert_eq!(state(&bus, asked.task_id().unwrap()).await, TaskState::Failed);
-    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
-    bus.stop().await;
-}
-
-#[tokio::test]
 async fn a_task_being_worked_on_is_marked_both_are_told_once_and_the_late_answer_counts() {
     let folder = folder();
     let bus = start(&folder, quick());
