@@ -24,12 +24,15 @@ const BAD: [&str; 16] = [
     "",
 ];
 
+/// Where a name can stand, and a message with a name there.
+type Place = (&'static str, fn(&str) -> Value);
+
 #[test]
 fn bad_names_in_messages_are_invalid_and_leave_no_trace_on_disk() {
     let folder = folder();
     let server = Server::start(folder.path());
     assert!(server.inbox("tim", "").is_empty());
-    let places: [(&str, fn(&str) -> Value); 3] = [
+    let places: [Place; 3] = [
         ("/from/agentId", |name| {
             let mut sent = message("roman", "tim", "Hi");
             sent["from"]["agentId"] = json!(name);

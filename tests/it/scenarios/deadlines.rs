@@ -2,6 +2,7 @@
 //! moments lie a little ahead, and the tests wait for what the bus says about them.
 
 use a2a_protocol::TaskState;
+use openclaw_a2a::TaskError;
 
 use super::*;
 
@@ -39,6 +40,23 @@ async fn a_task_nobody_takes_in_time_expires_and_is_never_handed_out() {
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
     next_is(&mut hears, &word(&tony, "roman").await).await; // and roman is told once
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_watched_task_that_expires_ends_for_whoever_asked() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    absent(&bus, "tony").await;
+    let mut work = roman.request_task("tony", with_deadline()).await.unwrap();
+    let error = work.result_within(SOON).await.unwrap_err();
+    assert!(
+        matches!(&error, TaskError::Undelivered { reason } if reason.contains("deadline passed")),
+        "{error}"
+    );
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Failed);
     bus.stop().await;
 }
 
@@ -99,7 +117,7 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     // It was not ended, so it comes again, although its deadline has passed.
     let bus = start(&folder, quick());
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    let mut heard = vec![next(&mut tony_hears).await, next(&mut tony_hears).await];
+    let mut heard = [next(&mut tony_hears).await, next(&mut tony_hears).await];
     heard.sort_by_key(|letter| letter.seq);
     assert_eq!(heard[0].seq, letter.seq);
     assert_eq!(heard[1].sender.as_str(), "system");
