@@ -19,6 +19,8 @@ async fn a_task_called_off_while_it_waits_is_never_handed_out() {
     let cancelled = task(&bus, work.task_id()).await;
     assert_eq!(cancelled.state, TaskState::Cancelled);
     assert_eq!(cancelled.reason.as_deref(), Some("The plan changed"));
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
 
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(task(&bus, work.task_id()).await, cancelled);

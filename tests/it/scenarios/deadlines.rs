@@ -6,7 +6,7 @@ use openclaw_a2a::TaskError;
 
 use super::*;
 
-const SHORTLY: Duration = Duration::from_millis(300);
+const SHORTLY: Duration = Duration::from_millis(700);
 
 fn with_deadline() -> NewTask {
     small_task().deadline(SHORTLY)
@@ -32,6 +32,8 @@ async fn a_task_nobody_takes_in_time_expires_and_is_never_handed_out() {
     assert!(text.contains("deadline passed"), "{text}");
     let expired = task(&bus, id).await;
     assert_eq!((expired.state, expired.overdue), (TaskState::Failed, false));
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
 
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(task(&bus, id).await, expired);
