@@ -105,6 +105,17 @@ async fn work_behind(
     Ok(())
 }
 
+/// How the task ended, whatever was said about it before.
+async fn ended(hears: &mut UnboundedReceiver<Letter>) -> String {
+    loop {
+        let letter = next(hears).await;
+        match payload(&letter)["action"].as_str() {
+            None | Some("accepted") => {}
+            Some(action) => return action.to_owned(),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() {
     let folder = folder();
@@ -125,8 +136,7 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let open = Arc::new(Semaphore::new(1));
     bus.attach("tony", move |me, letter| work_behind(Arc::clone(&open), me, letter)).await.unwrap();
-    assert_eq!(payload(&next(&mut hears).await)["progress"], "At it");
-    assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
+    assert_eq!(ended(&mut hears).await, "completed");
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
 }
