@@ -138,3 +138,53 @@ async fn a_person_can_call_any_task_off() {
     assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
     bus.stop().await;
 }
+
+#[tokio::test]
+async fn whoever_watches_a_task_hears_that_a_person_called_it_off() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    tony.accept(&next(&mut tony_hears).await).await.unwrap();
+    bus.cancel_task(work.task_id(), "Too expensive").await.unwrap();
+    let ended = work.result_within(Duration::from_secs(3)).await.unwrap_err();
+    assert!(!matches!(ended, TaskError::TimedOut { .. }), "nobody told roman");
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Cancelled);
+    bus.stop().await;
+}
+
+/// The handler was told and had not come back when the bus stopped: the request is still in its
+/// inbox, but it is not wanted any more.
+#[tokio::test]
+async fn a_task_called_off_at_work_is_not_handed_out_as_wanted_after_a_restart() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (begun, mut has_begun) = unbounded_channel();
+    bus.attach("tony", move |_: Letter| {
+        begun.send(()).ok();
+        std::future::pending::<()>()
+    })
+    .await
+    .unwrap();
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    next(&mut has_begun).await;
+    work.cancel("The plan changed").await.unwrap();
+    bus.stop_within(Duration::from_millis(10)).await;
+
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let last = word(&roman, "tony").await;
+    loop {
+        let letter = next(&mut tony_hears).await;
+        if letter.message.message_id == last.message_id() {
+            break;
+        }
+        let wanted = matches!(letter.message.body, Body::TaskRequest(_)) && !letter.is_cancelled();
+        assert!(!wanted, "handed out again as if nothing had happened");
+    }
+    bus.stop().await;
+}

@@ -89,3 +89,21 @@ async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
     assert!(bus.circuits().await.is_empty());
     bus.stop().await;
 }
+
+/// What the breaker remembers of a conversation does not survive a restart; its tasks do.
+#[tokio::test]
+async fn those_who_talk_hear_of_a_persons_stop_even_if_the_bus_was_restarted_since() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, _) = listener(&bus, "roman").await;
+    absent(&bus, "tony").await;
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let key = CircuitKey::Correlation(asked.correlation_id());
+    let view = bus.trip_circuit(key, "David wants to look at it").await.unwrap();
+    assert_eq!(view.circuit.participants, [super::id("roman"), super::id("tony")]);
+    next_notice(&mut hears, asked.correlation_id()).await;
+    bus.stop().await;
+}

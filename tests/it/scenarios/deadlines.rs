@@ -127,3 +127,19 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
 }
+
+#[tokio::test]
+async fn a_deadline_that_passes_while_the_bus_is_down_is_noticed_when_it_is_back() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, _) = listener(&bus, "roman").await;
+    absent(&bus, "tony").await;
+    let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
+    let bus = restart(bus, &folder, quick()).await;
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    next_notice(&mut hears, asked.correlation_id()).await;
+    assert_eq!(state(&bus, asked.task_id().unwrap()).await, TaskState::Failed);
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    bus.stop().await;
+}

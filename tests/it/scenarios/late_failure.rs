@@ -97,3 +97,24 @@ async fn a_failed_task_can_be_asked_of_somebody_else_and_its_old_dead_letter_doe
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
 }
+
+/// Accepts, and breaks the first time.
+async fn clumsy(me: Agent, letter: Letter) -> Result<(), openclaw_a2a::SendError> {
+    me.accept(&letter).await?;
+    assert!(letter.attempt > 1, "once is not always");
+    me.complete(&letter, "Done").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_after_accepting_can_accept_again_when_it_is_tried_again() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    bus.attach("tony", clumsy).await.unwrap();
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done");
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
+    bus.stop().await;
+}

@@ -258,3 +258,22 @@ async fn work_nobody_asked_for_is_in_the_ledger_once_its_review_is_and_done_when
     assert_eq!(task(&bus, id).await.proposed[0].started, begun.task_id());
     bus.stop().await;
 }
+
+/// The letter that escalates says everything a verdict needs: the task, the branch, the worktree.
+#[tokio::test]
+async fn the_senior_gives_the_verdict_by_answering_the_letter_that_escalated() {
+    let folder = folder();
+    let bus = start(&folder, with_team());
+    let (_claire, _, roman, _, asked, _) = done_work(&bus).await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    roman.send_review_request("tony", review_of(&asked)).await.unwrap();
+    let request = next(&mut tony_hears).await;
+    tony.send_review_response(&request, ReviewAnswer::escalated()).await.unwrap();
+    let escalation = next(&mut tim_hears).await;
+    tim.send_review_response(&escalation, ReviewAnswer::approved()).await.unwrap();
+    let bus = restart(bus, &folder, with_team()).await;
+    let approved = (TaskState::Completed, ReviewState::Approved, "tim".into(), 1);
+    assert_eq!(review(&bus, asked.task_id().unwrap()).await, approved);
+    bus.stop().await;
+}

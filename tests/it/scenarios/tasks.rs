@@ -140,3 +140,44 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
 }
+
+/// As the documentation shows a handler: accept, report, complete, and give up on any error.
+async fn as_documented(
+    gate: Arc<Semaphore>,
+    me: Agent,
+    letter: Letter,
+) -> Result<(), openclaw_a2a::SendError> {
+    me.accept(&letter).await?;
+    me.report(&letter, "At it").await?;
+    if let Ok(permit) = gate.acquire().await {
+        permit.forget();
+    }
+    me.complete(&letter, "Done").await?;
+    Ok(())
+}
+
+/// Delivery is at least once, so a handler may begin anew; its task must not fail by that.
+#[tokio::test]
+async fn a_handler_that_begins_anew_after_a_restart_can_accept_its_task_again() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let shut = Arc::new(Semaphore::new(0));
+    bus.attach("tony", move |me, letter| as_documented(Arc::clone(&shut), me, letter))
+        .await
+        .unwrap();
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+    assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
+    assert_eq!(payload(&next(&mut hears).await)["progress"], "At it");
+    assert_eq!(bus.stop_within(Duration::from_millis(10)).await.interrupted, 1);
+
+    let bus = start(&folder, quick());
+    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let open = Arc::new(Semaphore::new(1));
+    bus.attach("tony", move |me, letter| as_documented(Arc::clone(&open), me, letter))
+        .await
+        .unwrap();
+    assert_eq!(ended(&mut hears).await, "completed");
+    assert_eq!(state(&bus, asked.task_id().unwrap()).await, TaskState::Completed);
+    bus.stop().await;
+}
