@@ -23,7 +23,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Tasks that send and wait for their receipts.
 const SENDERS: usize = 64;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 6;
 
 fn main() {
     // `cargo test` runs benches with no arguments of its own: only measure when asked to.
@@ -45,14 +45,23 @@ fn main() {
 async fn route_alone() {
     let mut latency = hdrhistogram::Histogram::<u64>::new(3).unwrap_or_else(|e| panic!("{e}"));
     let (mut route, mut plain, mut log) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..2 * ROUNDS + 1 {
-        route.push(route::typed(&mut latency).await);
-        plain.push(route::plain().await);
+    let (mut ledger, mut breaker) = (Vec::new(), Vec::new());
+    for round in 0..3 * 4 {
+        // Each in turn comes first, because what comes after what makes a difference.
+        for which in 0..4 {
+            match (round + which) % 4 {
+                0 => route.push(route::typed(&mut latency).await),
+                1 => plain.push(route::plain().await),
+                2 => ledger.push(route::with(true, false).await),
+                _ => breaker.push(route::with(false, true).await),
+            }
+        }
         log.push(bare_log::run().await);
     }
-    let [route, plain, log] = [route, plain, log].map(median);
-    println!("route {route:.0}/s, without ledger and breaker {plain:.0}/s, bare log {log:.0}/s");
-    println!("ratios: {:.2} of plain, {:.2} of bare log", route / plain, route / log);
+    let [route, plain, log, ledger, breaker] = [route, plain, log, ledger, breaker].map(median);
+    println!("route {route:.0}/s, {:.2} of bare log ({log:.0}/s)", route / log);
+    println!("  … {:.2} of route without ledger and breaker ({plain:.0}/s)", route / plain);
+    println!("  ledger alone {:.2}, breaker alone {:.2}", ledger / plain, breaker / plain);
 }
 
 async fn run() {
@@ -62,9 +71,15 @@ async fn run() {
     let mut latency = hdrhistogram::Histogram::<u64>::new(3).unwrap_or_else(|e| panic!("{e}"));
     let (mut log, mut boxes, mut kameo) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fan, mut fan_handled, mut bare_fan) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        route.push(route::typed(&mut latency).await);
-        plain.push(route::plain().await);
+    for round in 0..ROUNDS {
+        // In turn, because what comes first is slower.
+        if round % 2 == 0 {
+            route.push(route::typed(&mut latency).await);
+            plain.push(route::plain().await);
+        } else {
+            plain.push(route::plain().await);
+            route.push(route::typed(&mut latency).await);
+        }
         log.push(bare_log::run().await);
         route_json.push(route::json().await);
         boxes.push(mailbox::actix().await);

@@ -19,9 +19,14 @@ pub async fn typed(latency: &mut Histogram<u64>) -> f64 {
 
 /// The same without ledger and breaker.
 pub async fn plain() -> f64 {
+    with(false, false).await
+}
+
+/// The same with one or the other.
+pub async fn with(ledger: bool, breaker: bool) -> f64 {
     let mut settings = sample::settings();
-    settings.breaker.enabled = false;
-    settings.ledger.enabled = false;
+    settings.ledger.enabled = ledger;
+    settings.breaker.enabled = breaker;
     run(false, settings, None).await
 }
 

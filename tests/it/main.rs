@@ -1,6 +1,8 @@
 //! Behaviour through the public edges, one module per edge.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
+/// What the bus must withstand, row by row.
+mod attacks;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
 mod bus;
 /// `openclaw-a2a schema`, `completions` and the help texts.
@@ -19,6 +21,8 @@ mod http;
 mod model;
 /// What people see and stop over HTTP, and tokens.
 mod oversight;
+/// Whole stories of a team, each with a restart in the middle.
+mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
 

@@ -1,0 +1,89 @@
+//! Work goes back and forth until it is good: Roman builds, Tony sends it back, Tim approves.
+//!
+//! `cargo run --example review_cycle`
+
+use std::time::Duration;
+
+use openclaw_a2a::{
+    Agent, Bus, FollowUp, Handlers, Letter, NewReview, NewTask, ReviewAnswer, ReviewRequest,
+    ReviewResponse, SendError, Severity, TaskAnswer, TaskRequest, Verdict,
+};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+const FILE: &str = "src/router.rs";
+
+/// Roman builds what he is asked for and shows it to Tony.
+async fn build(roman: Agent, letter: Letter, task: TaskRequest) -> Result<(), SendError> {
+    println!("roman  takes \"{}\" from {}", task.title, letter.sender);
+    roman.accept(&letter).await?;
+    roman.complete(&letter, "Every message passes one pipeline.").await?;
+    println!("roman  is done and asks tony for a review");
+    let review = NewReview::new(task.task_id, "The router", "roman/router", "wt/router", [FILE])
+        .author_tier("T3-Staff")
+        .in_conversation(letter.message.correlation_id);
+    roman.send_review_request("tony", review).await?;
+    Ok(())
+}
+
+/// Roman changes what a reviewer wants changed and asks Tim, who is more senior.
+async fn change(roman: Agent, letter: Letter, verdict: ReviewResponse) -> Result<(), SendError> {
+    println!("roman  hears from {}: {}", letter.sender, verdict.verdict);
+    if verdict.verdict != Verdict::ChangesRequested {
+        return Ok(());
+    }
+    let (task, talk) = (verdict.task_id, letter.message.correlation_id);
+    let done = TaskAnswer::completed("The size is checked first.").for_task(task);
+    roman.send_task_response("claire", done.in_conversation(talk)).await?;
+    println!("roman  has changed it and asks tim");
+    let review = NewReview::new(task, "The router, again", "roman/router", "wt/router", [FILE])
+        .prior_notes("Tony: the size is checked too late")
+        .in_conversation(talk);
+    roman.send_review_request("tim", review).await?;
+    Ok(())
+}
+
+async fn send_back(tony: Agent, letter: Letter, review: ReviewRequest) -> Result<(), SendError> {
+    println!("tony   reads {} and sends it back", review.files_for_review[0]);
+    let why = "The size is checked after the message is read";
+    let verdict = ReviewAnswer::changes_requested().concern_at(FILE, 47, Severity::MustFix, why);
+    tony.send_review_response(&letter, verdict).await.map(drop)
+}
+
+async fn approve(
+    done: UnboundedSender<()>,
+    tim: Agent,
+    letter: Letter,
+    _: ReviewRequest,
+) -> Result<(), SendError> {
+    println!("tim    finds it good and says what comes next");
+    let next = FollowUp::new("Implement the SDK").assign_to("claire");
+    tim.send_review_response(&letter, ReviewAnswer::approved().next_task(next)).await?;
+    done.send(()).ok();
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let folder = tempfile::tempdir()?;
+    let bus = Bus::builder().state_dir(folder.path()).start()?;
+    let (done, mut is_done) = unbounded_channel();
+    bus.attach("roman", Handlers::new().on_task_request(build).on_review_response(change)).await?;
+    bus.attach("tony", Handlers::new().on_review_request(send_back)).await?;
+    let approve = move |tim, letter, review| approve(done.clone(), tim, letter, review);
+    bus.attach("tim", Handlers::new().on_review_request(approve)).await?;
+
+    let claire = bus.connect("claire").await?;
+    let task = NewTask::new("Build the router", "Route every message through one pipeline.");
+    let mut work = claire.request_task("roman", task).await?;
+    println!("claire hears: {}", work.result().await?.summary());
+    tokio::time::timeout(Duration::from_secs(5), is_done.recv()).await?;
+    bus.stop().await;
+
+    let bus = Bus::builder().state_dir(folder.path()).start()?;
+    let task = bus.task(work.task_id()).await.ok_or("the task is gone")?;
+    let review = task.review.ok_or("there was no review")?;
+    println!("after a restart: {}, {} by {}", task.state, review.state, review.reviewer);
+    println!("proposed: {}", task.proposed[0].title);
+    bus.stop().await;
+    Ok(())
+}

@@ -1,0 +1,190 @@
+//! Calling a task off: whoever has not begun never sees it, whoever works on it is told, and no
+//! answer counts any more.
+
+use a2a_protocol::TaskState;
+use openclaw_a2a::{CancelError, LedgerRefusal, TaskError};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::*;
+
+#[tokio::test]
+async fn a_task_called_off_while_it_waits_is_never_handed_out() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    absent(&bus, "tony").await;
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    work.cancel("The plan changed").await.unwrap();
+    assert_eq!(work.result_within(SOON).await, Err(TaskError::Cancelled));
+    let cancelled = task(&bus, work.task_id()).await;
+    assert_eq!(cancelled.state, TaskState::Cancelled);
+    assert_eq!(cancelled.reason.as_deref(), Some("The plan changed"));
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(task(&bus, work.task_id()).await, cancelled);
+    let roman = bus.connect("roman").await.unwrap();
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    bus.stop().await;
+}
+
+/// Takes a task and works until it is called off; says when each happens.
+async fn patient(said: UnboundedSender<&'static str>, me: Agent, letter: Letter) {
+    if !matches!(letter.message.body, Body::TaskRequest(_)) {
+        return;
+    }
+    me.accept(&letter).await.unwrap();
+    said.send("begun").unwrap();
+    letter.cancelled().await;
+    assert!(letter.is_cancelled());
+    let late = me.complete(&letter, "Done all the same").await.unwrap_err();
+    assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
+    said.send("called off").unwrap();
+}
+
+#[tokio::test]
+async fn an_agent_at_work_is_told_and_its_answer_is_refused() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (said, mut says) = unbounded_channel();
+    bus.attach("tony", move |me, letter| patient(said.clone(), me, letter)).await.unwrap();
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    assert_eq!(next(&mut says).await, "begun");
+    work.cancel("The plan changed").await.unwrap();
+    assert_eq!(next(&mut says).await, "called off");
+    assert_eq!(work.result_within(SOON).await, Err(TaskError::Cancelled));
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Cancelled);
+
+    let bus = restart(bus, &folder, quick()).await;
+    let cancelled = task(&bus, work.task_id()).await;
+    assert_eq!(cancelled.state, TaskState::Cancelled);
+    let roman = bus.connect("roman").await.unwrap();
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_between_messages_is_told_by_the_bus() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, _) = listener(&bus, "roman").await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    let letter = next(&mut tony_hears).await;
+    tony.accept(&letter).await.unwrap();
+    work.cancel("The plan changed").await.unwrap();
+    let text = next_notice(&mut tony_hears, work.correlation_id()).await;
+    assert!(text.contains("called off by roman: The plan changed"), "{text}");
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (tony, _) = listener(&bus, "tony").await;
+    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let cancelled = task(&bus, work.task_id()).await;
+    for late in [tony.complete(&letter, "Done").await, tony.report(&letter, "Going on").await] {
+        assert_eq!(late.unwrap_err().outcome(), Some(Outcome::IllegalTransition));
+    }
+    assert_eq!(task(&bus, work.task_id()).await, cancelled);
+    next_is(&mut hears, &word(&tony, "roman").await).await;
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn what_has_ended_cannot_be_called_off() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    tony.complete(&next(&mut tony_hears).await, "Done").await.unwrap();
+    assert!(work.result_within(SOON).await.is_ok());
+    let too_late = |result: Result<(), CancelError>| {
+        let Err(CancelError::Refused(LedgerRefusal::Illegal { state, .. })) = result else {
+            panic!("{result:?}")
+        };
+        assert_eq!(state, TaskState::Completed);
+    };
+    too_late(work.cancel("Never mind").await);
+    assert!(work.result_within(SOON).await.is_ok(), "the result stands");
+
+    let bus = restart(bus, &folder, quick()).await;
+    too_late(bus.cancel_task(work.task_id(), "Never mind").await);
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
+    let nowhere = uuid::Uuid::now_v7().try_into().unwrap();
+    let unknown = bus.cancel_task(nowhere, "Never mind").await.unwrap_err();
+    assert_eq!(unknown, CancelError::Refused(LedgerRefusal::UnknownTask { task: nowhere }));
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_person_can_call_any_task_off() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, _) = listener(&bus, "roman").await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+    let letter = next(&mut tony_hears).await;
+    tony.accept(&letter).await.unwrap();
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    bus.cancel_task(asked.task_id().unwrap(), "Too expensive").await.unwrap();
+    let text = next_notice(&mut tony_hears, asked.correlation_id()).await;
+    assert!(text.contains("called off by a person: Too expensive"), "{text}");
+    let late = tony.complete(&letter, "Done").await.unwrap_err();
+    assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_watches_a_task_hears_that_a_person_called_it_off() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    tony.accept(&next(&mut tony_hears).await).await.unwrap();
+    bus.cancel_task(work.task_id(), "Too expensive").await.unwrap();
+    let ended = work.result_within(Duration::from_secs(3)).await.unwrap_err();
+    assert!(!matches!(ended, TaskError::TimedOut { .. }), "nobody told roman");
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Cancelled);
+    bus.stop().await;
+}
+
+/// The handler was told and had not come back when the bus stopped: the request is still in its
+/// inbox, but it is not wanted any more.
+#[tokio::test]
+async fn a_task_called_off_at_work_is_not_handed_out_as_wanted_after_a_restart() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (begun, mut has_begun) = unbounded_channel();
+    bus.attach("tony", move |_: Letter| {
+        begun.send(()).ok();
+        std::future::pending::<()>()
+    })
+    .await
+    .unwrap();
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    next(&mut has_begun).await;
+    work.cancel("The plan changed").await.unwrap();
+    bus.stop_within(Duration::from_millis(10)).await;
+
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let last = word(&roman, "tony").await;
+    loop {
+        let letter = next(&mut tony_hears).await;
+        if letter.message.message_id == last.message_id() {
+            break;
+        }
+        let wanted = matches!(letter.message.body, Body::TaskRequest(_)) && !letter.is_cancelled();
+        assert!(!wanted, "handed out again as if nothing had happened");
+    }
+    bus.stop().await;
+}

@@ -1,0 +1,109 @@
+//! What stops a conversation and what does not: a person always can, and honest work that takes
+//! two hundred messages never does.
+
+use a2a_protocol::{ReviewState, TaskState};
+use openclaw_a2a::{CircuitKey, NewReview, ReviewAnswer, TripReason};
+
+use super::*;
+
+#[tokio::test]
+async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_reset() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+    let (id, talk) = (asked.task_id().unwrap(), asked.correlation_id());
+    let letter = next(&mut tony_hears).await;
+    tony.accept(&letter).await.unwrap();
+    assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
+
+    let key = CircuitKey::Correlation(talk);
+    let view = bus.trip_circuit(key.clone(), "David wants to look at it").await.unwrap();
+    assert_eq!((view.circuit.reason, view.retry_after_ms), (TripReason::Manual, None));
+    assert_eq!(view.circuit.participants, [super::id("roman"), super::id("tony")]);
+    for hears in [&mut hears, &mut tony_hears] {
+        let text = next_notice(hears, talk).await;
+        assert!(text.contains("David wants to look at it"), "{text}");
+        assert!(text.contains("until a person resets it"), "{text}");
+    }
+    let stopped = tony.complete(&letter, "Done").await.unwrap_err();
+    assert_eq!(stopped.outcome(), Some(Outcome::CircuitOpen));
+    assert_eq!(stopped.retry_after(), None, "only a person can let it go on");
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let stopped = tony.complete(&letter, "Done").await.unwrap_err();
+    assert_eq!(stopped.outcome(), Some(Outcome::CircuitOpen));
+    assert_eq!(state(&bus, id).await, TaskState::Accepted);
+    // Another task of the same two goes on, and neither is told again.
+    let other = roman.send_task_request("tony", small_task()).await.unwrap();
+    let other_letter = next(&mut tony_hears).await;
+    assert_eq!(Some(other_letter.seq), other.seq());
+    next_is(&mut hears, &tony.complete(&other_letter, "Done").await.unwrap()).await;
+
+    assert!(bus.reset_circuit(&key).await);
+    next_is(&mut hears, &tony.complete(&letter, "Done").await.unwrap()).await;
+    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
+    let folder = folder();
+    let settings = || BusSettings { agents: team(), ..quick() };
+    let mut bus = start(&folder, settings());
+    let claire = bus.connect("claire").await.unwrap();
+    let (roman, mut roman_hears) = listener(&bus, "roman").await;
+    let asked = claire.send_task_request("roman", small_task()).await.unwrap();
+    let letter = next(&mut roman_hears).await;
+    roman.accept(&letter).await.unwrap();
+    let id = asked.task_id().unwrap();
+    roman.detach();
+    for round in 1..=50 {
+        if round == 25 {
+            bus = restart(bus, &folder, settings()).await;
+        }
+        // One session each: they come for their part and leave again.
+        let (roman, mut roman_hears) = listener(&bus, "roman").await;
+        let (tony, mut tony_hears) = listener(&bus, "tony").await;
+        roman.report(&letter, "Working on what tony found").await.unwrap();
+        roman.complete(&letter, "Changed as tony asked").await.unwrap();
+        let review = NewReview::new(id, "Review: the router", "roman/router", "w", ["router.rs"])
+            .in_conversation(asked.correlation_id());
+        roman.send_review_request("tony", review).await.unwrap();
+        let request = next(&mut tony_hears).await;
+        let verdict = ReviewAnswer::changes_requested();
+        let verdict = tony.send_review_response(&request, verdict).await.unwrap();
+        next_is(&mut roman_hears, &verdict).await;
+        let task = task(&bus, id).await;
+        assert_eq!(task.state, TaskState::Reopened);
+        assert_eq!(
+            task.review.map(|r| (r.state, r.round)),
+            Some((ReviewState::ChangesRequested, round))
+        );
+        roman.detach();
+        tony.detach();
+    }
+    assert!(bus.circuits().await.is_empty());
+    bus.stop().await;
+}
+
+/// What the breaker remembers of a conversation does not survive a restart; its tasks do.
+#[tokio::test]
+async fn those_who_talk_hear_of_a_persons_stop_even_if_the_bus_was_restarted_since() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, _) = listener(&bus, "roman").await;
+    absent(&bus, "tony").await;
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let key = CircuitKey::Correlation(asked.correlation_id());
+    let view = bus.trip_circuit(key, "David wants to look at it").await.unwrap();
+    assert_eq!(view.circuit.participants, [super::id("roman"), super::id("tony")]);
+    next_notice(&mut hears, asked.correlation_id()).await;
+    bus.stop().await;
+}

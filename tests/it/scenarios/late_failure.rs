@@ -1,0 +1,120 @@
+//! A handler that breaks: whoever asked hears of it, the task is over, and a person can give it
+//! another chance once the handler is mended.
+
+use a2a_protocol::TaskState;
+use openclaw_a2a::TaskError;
+
+use super::*;
+
+async fn broken(_: Letter) {
+    let works = false;
+    assert!(works, "tony has a bug");
+}
+
+#[tokio::test]
+async fn a_task_whose_handler_panics_has_failed_until_its_dead_letter_is_sent_again() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    bus.attach("tony", broken).await.unwrap();
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+    let id = asked.task_id().unwrap();
+    let text = next_notice(&mut hears, asked.correlation_id()).await;
+    assert!(text.contains("tony has a bug") && text.contains("dead letter"), "{text}");
+    let failed = task(&bus, id).await;
+    assert_eq!(failed.state, TaskState::Failed);
+    assert!(failed.reason.as_ref().unwrap().contains("tony has a bug"), "{failed:?}");
+
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(task(&bus, id).await, failed);
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await; // it is not tried by itself
+    let dead = bus.dead_letters().await;
+    assert_eq!(dead.len(), 1);
+    assert_eq!((Some(dead[0].seq), dead[0].attempts), (asked.seq(), quick().retry.attempts));
+    assert!(bus.retry_dead_letter(&dead[0]).await);
+    let letter = next(&mut tony_hears).await;
+    assert_eq!(Some(letter.seq), asked.seq());
+    let again = task(&bus, id).await;
+    assert_eq!((again.state, again.reason), (TaskState::Requested, None));
+    assert!(!bus.retry_dead_letter(&dead[0]).await, "it is no dead letter any more");
+
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(state(&bus, id).await, TaskState::Requested);
+    assert!(bus.dead_letters().await.is_empty());
+    drop((hears.try_recv(), tony));
+    let (_roman, mut hears) = listener(&bus, "roman").await;
+    let (tony, _) = listener(&bus, "tony").await;
+    tony.complete(&letter, "Mended and done").await.unwrap();
+    assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
+    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_watched_task_ends_when_its_request_is_given_up() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    bus.attach("tony", broken).await.unwrap();
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    let error = work.result_within(SOON).await.unwrap_err();
+    assert!(
+        matches!(&error, TaskError::Undelivered { reason } if reason.contains("tony has a bug")),
+        "{error}"
+    );
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Failed);
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_failed_task_can_be_asked_of_somebody_else_and_its_old_dead_letter_does_no_harm() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    bus.attach("tony", broken).await.unwrap();
+    let first = roman.write("tony", small_task()).unwrap();
+    let asked = roman.post(first.clone()).await.unwrap();
+    let id = asked.task_id().unwrap();
+    next_notice(&mut hears, asked.correlation_id()).await;
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (roman, _) = listener(&bus, "roman").await;
+    let (sandy, mut sandy_hears) = listener(&bus, "sandy").await;
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let fresh = roman.write("sandy", small_task()).unwrap();
+    roman.post(Envelope { body: first.body, ..fresh }).await.unwrap();
+    let letter = next(&mut sandy_hears).await;
+    let hers = task(&bus, id).await;
+    assert_eq!((hers.state, hers.assignee.as_str()), (TaskState::Requested, "sandy"));
+    let dead = bus.dead_letters().await;
+    assert!(bus.retry_dead_letter(&dead[0]).await);
+    assert_eq!(Some(next(&mut tony_hears).await.seq), asked.seq());
+    assert_eq!(task(&bus, id).await, hers, "the old request does not take it from her");
+    sandy.complete(&letter, "Done").await.unwrap();
+    assert_eq!(state(&bus, id).await, TaskState::Completed);
+    bus.stop().await;
+}
+
+/// Accepts, and breaks the first time.
+async fn clumsy(me: Agent, letter: Letter) -> Result<(), openclaw_a2a::SendError> {
+    me.accept(&letter).await?;
+    assert!(letter.attempt > 1, "once is not always");
+    me.complete(&letter, "Done").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_after_accepting_can_accept_again_when_it_is_tried_again() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    bus.attach("tony", clumsy).await.unwrap();
+    let mut work = roman.request_task("tony", small_task()).await.unwrap();
+    assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done");
+    let bus = restart(bus, &folder, quick()).await;
+    assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
+    bus.stop().await;
+}

@@ -1,0 +1,204 @@
+//! Agents that answer each other for ever: their conversation is cut after a few rounds, the
+//! others go on, and a person can let it go on as well.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+use a2a_protocol::{CircuitScope, Kind, Receipt};
+use openclaw_a2a::{CircuitKey, CircuitState, TripReason};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+
+use super::*;
+
+/// What a looping agent does not answer: notices, and words of other conversations.
+type Heard = UnboundedReceiver<Letter>;
+
+/// Counts what goes round, answers it with `answer`, and passes on everything else.
+async fn looping<F, Fut>(
+    bus: &Bus,
+    name: &str,
+    deliveries: &Arc<AtomicUsize>,
+    answer: F,
+) -> (Agent, Heard)
+where
+    F: Fn(Agent, Letter) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Option<Receipt>> + Send + 'static,
+{
+    let (heard, hears): (UnboundedSender<Letter>, _) = unbounded_channel();
+    let (deliveries, answer) = (Arc::clone(deliveries), Arc::new(answer));
+    let agent = bus
+        .attach(name, move |me: Agent, letter: Letter| {
+            let (heard, deliveries, answer) =
+                (heard.clone(), Arc::clone(&deliveries), Arc::clone(&answer));
+            async move {
+                let text = payload(&letter)["progress"].as_str().unwrap_or_default().to_owned();
+                if letter.sender.as_str() == "system" || text == "Just a word" {
+                    return drop(heard.send(letter));
+                }
+                if letter.message.kind() == Kind::TaskResponse {
+                    return;
+                }
+                deliveries.fetch_add(1, SeqCst);
+                answer(me, letter).await;
+            }
+        })
+        .await
+        .unwrap();
+    (agent, hears)
+}
+
+/// Answers whatever comes in the same conversation, each time in other words.
+async fn answers(me: Agent, letter: Letter) -> Option<Receipt> {
+    let text = format!("As you said: {}", payload(&letter)["progress"].as_str().unwrap());
+    let sender = letter.sender.to_string();
+    Some(me.send(remark(&me, &sender, &text, letter.message.correlation_id)).await)
+}
+
+/// Says the same in a new conversation.
+async fn says_it_anew(me: Agent, letter: Letter) -> Option<Receipt> {
+    let same = StatusReport::in_progress("Are you done?");
+    Some(me.send(me.write(letter.sender.as_str(), same).unwrap()).await)
+}
+
+/// Both are there, and a word of another conversation is the next thing each hears.
+async fn nothing_but_a_word(a: &mut (Agent, Heard), b: &mut (Agent, Heard)) {
+    next_is(&mut b.1, &word(&a.0, b.0.id().as_str()).await).await;
+    next_is(&mut a.1, &word(&b.0, a.0.id().as_str()).await).await;
+}
+
+#[tokio::test]
+async fn two_agents_that_answer_each_other_for_ever_are_cut_told_once_and_stay_cut() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let deliveries = Arc::new(AtomicUsize::new(0));
+    let mut roman = looping(&bus, "roman", &deliveries, answers).await;
+    let mut tim = looping(&bus, "tim", &deliveries, answers).await;
+    nothing_but_a_word(&mut roman, &mut tim).await;
+    let first = roman.0.send_status_update("tim", StatusReport::in_progress("Hello")).await;
+    let talk = first.unwrap().correlation_id();
+    for (_, hears) in [&mut roman, &mut tim] {
+        let text = next_notice(hears, talk).await;
+        assert!(text.contains("(loop)") && text.contains("roman → tim"), "{text}");
+    }
+    assert!(deliveries.load(SeqCst) <= 6, "{deliveries:?}");
+    nothing_but_a_word(&mut roman, &mut tim).await;
+
+    let circuits = bus.circuits().await;
+    assert_eq!(circuits.len(), 1);
+    let (circuit, key) = (&circuits[0].circuit, CircuitKey::Correlation(talk));
+    assert_eq!((&circuit.key, circuit.reason, circuit.trips), (&key, TripReason::Loop, 1));
+    assert_eq!(circuits[0].state, CircuitState::Open);
+    assert!(circuit.evidence.contains("roman → tim → roman"), "{}", circuit.evidence);
+    assert_eq!(circuit.participants, [id("roman"), id("tim")]);
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (mut roman, mut tim) = (listener(&bus, "roman").await, listener(&bus, "tim").await);
+    assert_eq!(bus.circuits().await[0].circuit, *circuit);
+    for (from, to) in [(&roman.0, "tim"), (&tim.0, "roman")] {
+        let refused = from.send(remark(from, to, "Once more", talk)).await;
+        assert_eq!(refused.outcome, Outcome::CircuitOpen);
+        let open = refused.circuit.unwrap();
+        assert_eq!((open.scope, open.circuit), (CircuitScope::Correlation, key.to_string()));
+        assert_eq!(open.since.to_utc().timestamp_millis(), circuit.since.timestamp_millis());
+        assert!(refused.retry_after_ms.is_some_and(|ms| (1..=30_000).contains(&ms)));
+    }
+    nothing_but_a_word(&mut roman, &mut tim).await;
+
+    assert!(bus.reset_circuit(&key).await);
+    assert!(!bus.reset_circuit(&key).await, "it is closed already");
+    assert!(bus.circuits().await.is_empty());
+    let goes_on = roman.0.post(remark(&roman.0, "tim", "Once more", talk)).await.unwrap();
+    next_is(&mut tim.1, &goes_on).await;
+    let bus = restart(bus, &folder, quick()).await;
+    assert!(bus.circuits().await.is_empty(), "a reset circuit stays closed");
+    bus.stop().await;
+}
+
+const RING: [&str; 5] = ["roman", "tony", "sandy", "claire", "barry"];
+
+/// Accepts the task and hands it on to the next of the ring: the same task, or one like it.
+async fn hands_on(same_task: bool, me: Agent, letter: Letter) -> Option<Receipt> {
+    me.accept(&letter).await.unwrap();
+    let place = RING.iter().position(|name| *name == me.id().as_str()).unwrap();
+    let mut message = me.write(RING[(place + 1) % RING.len()], small_task()).unwrap();
+    message.correlation_id = letter.message.correlation_id;
+    if same_task {
+        message.body = letter.message.body.clone();
+    }
+    Some(me.send(message).await)
+}
+
+async fn a_ring_is_cut(same_task: bool) {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let deliveries = Arc::new(AtomicUsize::new(0));
+    let mut ring = Vec::new();
+    for name in RING {
+        let hand_on = move |me, letter| hands_on(same_task, me, letter);
+        ring.push(looping(&bus, name, &deliveries, hand_on).await);
+    }
+    let first = ring[0].0.send_task_request("tony", small_task()).await.unwrap();
+    let talk = first.correlation_id();
+    for (_, hears) in &mut ring {
+        next_notice(hears, talk).await;
+    }
+    // Three rounds of five, and no more, although every one of them accepted its task.
+    assert!(deliveries.load(SeqCst) <= 16, "{deliveries:?}");
+    let circuits = bus.circuits().await;
+    assert_eq!((circuits.len(), circuits[0].circuit.reason), (1, TripReason::Loop));
+    assert_eq!(circuits[0].circuit.participants.len(), RING.len());
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (roman, _) = listener(&bus, "roman").await;
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let again = roman.write("tony", small_task().in_conversation(talk)).unwrap();
+    assert_eq!(roman.send(again.clone()).await.outcome, Outcome::CircuitOpen);
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    assert!(bus.reset_circuit(&CircuitKey::Correlation(talk)).await);
+    next_is(&mut tony_hears, &roman.post(again).await.unwrap()).await;
+    bus.stop().await;
+}
+
+#[tokio::test]
+async fn a_ring_of_five_that_hands_one_task_on_for_ever_is_cut() {
+    a_ring_is_cut(true).await;
+}
+
+#[tokio::test]
+async fn a_ring_of_five_in_which_each_asks_the_next_for_a_new_task_is_cut() {
+    a_ring_is_cut(false).await;
+}
+
+#[tokio::test]
+async fn a_loop_that_begins_a_new_conversation_each_time_is_cut_by_its_words() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let deliveries = Arc::new(AtomicUsize::new(0));
+    let mut roman = looping(&bus, "roman", &deliveries, says_it_anew).await;
+    let mut tim = looping(&bus, "tim", &deliveries, says_it_anew).await;
+    let question = || StatusReport::in_progress("Are you done?");
+    roman.0.send_status_update("tim", question()).await.unwrap();
+    for (_, hears) in [&mut roman, &mut tim] {
+        let notice = next(hears).await;
+        assert_eq!(notice.sender.as_str(), "system");
+        assert!(payload(&notice)["progress"].as_str().unwrap().contains("(loop)"));
+    }
+    assert!(deliveries.load(SeqCst) <= 12, "{deliveries:?}");
+    nothing_but_a_word(&mut roman, &mut tim).await;
+    let circuits = bus.circuits().await;
+    assert_eq!((circuits.len(), circuits[0].circuit.reason), (1, TripReason::Loop));
+    let key = circuits[0].circuit.key.clone();
+    let CircuitKey::Pair { from, to: Some(to), .. } = &key else { panic!("{key}") };
+
+    let bus = restart(bus, &folder, quick()).await;
+    let (mut one, mut other) =
+        (listener(&bus, from.as_str()).await, listener(&bus, to.as_str()).await);
+    let refused = one.0.send(one.0.write(to, question()).unwrap()).await;
+    assert_eq!(refused.outcome, Outcome::CircuitOpen);
+    assert_eq!(refused.circuit.unwrap().scope, CircuitScope::Pair);
+    nothing_but_a_word(&mut one, &mut other).await;
+    assert!(bus.reset_circuit(&key).await);
+    let goes_on = one.0.send_status_update(to, question()).await.unwrap();
+    next_is(&mut other.1, &goes_on).await;
+    bus.stop().await;
+}
