@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use a2a_policy::{Circuit, CircuitKey, Now};
-use a2a_protocol::body::{Status, StatusUpdate};
+use a2a_protocol::body::{Extensions, Status, StatusUpdate};
 use a2a_protocol::{
-    AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Priority, Protocol, Recipient,
-    Sender, TaskId, Text,
+    AgentId, Body, CorrelationId, Envelope, Event, MessageId, NOTICE_EXTENSION, NonBlank, Notice,
+    Open, Priority, Protocol, Recipient, Sender, TaskId, Text,
 };
 
 /// The name under which the bus speaks; nobody else may use it.
@@ -17,12 +17,17 @@ pub(crate) const SYSTEM: &str = "system";
 pub(crate) struct About {
     pub(crate) conversation: CorrelationId,
     pub(crate) task: Option<TaskId>,
+    /// What happened, for programs.
+    pub(crate) event: Event,
+    /// The message it happened to.
+    pub(crate) message: Option<MessageId>,
 }
 
 /// A `status_update` from the bus to the sender of a message that was given up.
 ///
 /// `None` when the message came from the bus itself: notices are never answered.
 pub(crate) fn late_failure(
+    event: Event,
     given_up: &Arc<Envelope>,
     recipient: &AgentId,
     reason: &str,
@@ -37,7 +42,12 @@ pub(crate) fn late_failure(
         given_up.kind(),
         given_up.message_id
     );
-    let about = About { conversation: given_up.correlation_id, task: given_up.body.task_id() };
+    let about = About {
+        conversation: given_up.correlation_id,
+        task: given_up.body.task_id(),
+        event,
+        message: Some(given_up.message_id),
+    };
     notice(to, about, &text, reason, now)
 }
 
@@ -58,7 +68,8 @@ pub(crate) fn stopped(to: &AgentId, circuit: &Circuit, now: Now) -> Option<Envel
         circuit.evidence.trim_end_matches('.'),
         circuit.key
     );
-    notice(to, About { conversation, task: None }, &text, &circuit.evidence, now)
+    let about = About { conversation, task: None, event: Event::Tripped, message: None };
+    notice(to, about, &text, &circuit.evidence, now)
 }
 
 /// A `status_update` from the bus: something does not go on, and why.
@@ -83,9 +94,15 @@ pub(crate) fn notice(
             progress: NonBlank::try_from(clip(text)).ok()?,
             blocked_by: Text::try_from(clip(reason)).ok(),
             estimated_completion: None,
-            metadata: None,
+            metadata: metadata(about),
         }),
     })
+}
+
+/// What happened, so that programs need not read the sentence.
+fn metadata(about: About) -> Option<Open<Extensions>> {
+    let notice = Notice { event: about.event, message_id: about.message };
+    serde_json::from_value(serde_json::json!({ NOTICE_EXTENSION: notice })).ok()
 }
 
 fn clip(text: &str) -> String {

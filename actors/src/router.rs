@@ -125,7 +125,9 @@ impl Router {
             if !Roster::is_reserved(&delivery.by) {
                 self.know(delivery.by.clone(), Profile::default(), false, ctx);
             }
-            if delivery.attempts >= self.shared.settings.retry.attempts {
+            if self.is_called_off(&delivery) {
+                self.settle_called_off(p.agent_id, &delivery);
+            } else if delivery.attempts >= self.shared.settings.retry.attempts {
                 // Each of them ended with the process; one more would, too.
                 let reason =
                     "the last attempt did not come back: the bus was stopped or killed during it"
@@ -382,6 +384,7 @@ impl Actor for Router {
         ctx.set_mailbox_capacity(1 << 20); // every caller waits for its receipt
         if let Some(recovered) = self.recovered.take() {
             self.restore(recovered, ctx);
+            self.watch_deadlines(ctx);
         }
     }
 }

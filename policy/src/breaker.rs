@@ -246,7 +246,7 @@ impl Breaker {
 
     /// Opens a circuit by hand; it stays open until [`Breaker::reset`].
     ///
-    /// Without `participants`, those known of are named.
+    /// Those known to have taken part are named besides `participants`.
     pub fn trip(
         &mut self,
         key: CircuitKey,
@@ -255,13 +255,11 @@ impl Breaker {
         now: Now,
     ) -> Circuit {
         let mut named: Vec<AgentId> = participants.into_iter().collect();
-        if named.is_empty() {
-            named = match &key {
-                CircuitKey::Correlation(id) => self.conversations.people_of(id).cloned().collect(),
-                CircuitKey::Pair { from, to, .. } => {
-                    [from].into_iter().chain(to).cloned().collect()
-                }
-            };
+        match &key {
+            CircuitKey::Correlation(id) => named.extend(self.conversations.people_of(id).cloned()),
+            CircuitKey::Pair { from, to, .. } => {
+                named.extend([from].into_iter().chain(to).cloned())
+            }
         }
         let trips_now = self.circuits.get(&key).map(|held| held.circuit.trips);
         let finding = Finding::new(TripReason::Manual, reason, &named);

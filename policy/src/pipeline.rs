@@ -176,7 +176,8 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
         Some(ledger) => ledger.check(message, to.senior(floor.roster()), now).map_err(refused)?,
         None => None,
     };
-    // Rate limit: how much the sender may say.
+    // Rate limit: how much the sender may say. What is refused further on has been charged: a
+    // flood into a stopped conversation or a full inbox is a flood.
     floor.charge(message, &to.known, now).map_err(limited)?;
     // Breaker: what goes in circles is stopped.
     let only = match to.known.as_slice() {

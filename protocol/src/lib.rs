@@ -72,7 +72,9 @@ pub use open::{Known, NotOpen, Open};
 pub use progress::{
     PROGRESS_EXTENSION, Progress, ProgressAggregate, ProgressTracker, TrackerStatus,
 };
-pub use receipt::{CircuitScope, Event, OpenCircuit, Outcome, Receipt, RecipientOutcome};
+pub use receipt::{
+    CircuitScope, Event, NOTICE_EXTENSION, Notice, OpenCircuit, Outcome, Receipt, RecipientOutcome,
+};
 pub use text::{BadText, NonBlank, Text, Title};
 pub use timestamp::{BadTimestamp, Timestamp};
 pub use violation::{Code, Report, Violation};

@@ -82,6 +82,20 @@ closed_set! {
     }
 }
 
+/// The key under which a notice of the bus says in `status_update.metadata` what happened.
+pub const NOTICE_EXTENSION: &str = "urn:openclaw:a2a:notice:v1";
+
+/// What a notice of the bus is about, for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notice {
+    /// What happened.
+    pub event: Event,
+    /// The message it happened to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+}
+
 /// One recipient of a message and what became of its copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -51,12 +51,12 @@ pub trait Parts: Serialize {
 pub struct Cover {
     priority: Priority,
     conversation: Option<CorrelationId>,
-    also_to: Option<String>,
+    to: Option<String>,
 }
 
 impl Default for Cover {
     fn default() -> Self {
-        Self { priority: Priority::Normal, conversation: None, also_to: None }
+        Self { priority: Priority::Normal, conversation: None, to: None }
     }
 }
 
@@ -276,7 +276,7 @@ pub(super) fn write<D: Draft>(
         message_id: super::agent::new_message_id(),
         timestamp: chrono::Utc::now().into(),
         from: Name { agent_id: me.as_str() },
-        to: cover.also_to.as_ref().or(to.agent.as_ref()).map(|agent_id| Name { agent_id }),
+        to: cover.to.as_ref().or(to.agent.as_ref()).map(|agent_id| Name { agent_id }),
         r#type: D::KIND,
         priority: cover.priority,
         correlation_id: cover

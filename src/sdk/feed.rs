@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use a2a_actors::Letter;
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
-use a2a_protocol::{AgentId, Body, MessageId, TaskId};
+use a2a_protocol::{AgentId, Body, Event, MessageId, NOTICE_EXTENSION, Notice, TaskId};
 
 use super::work::{Finished, TaskError, TaskUpdate};
 
@@ -136,15 +136,20 @@ impl Entry {
         }
     }
 
-    /// What the bus itself says. Only the loss of the request ends the task; other messages
-    /// about it may be lost, too.
+    /// What the bus itself says. The loss of the request ends the task, and so does calling it
+    /// off; other messages about it may be lost, too.
     fn notice(&self, status: &StatusUpdate) -> TaskUpdate {
         let text = status.progress.to_string();
-        let about_request = text.contains(&self.request.to_string());
-        if status.status == Status::Blocked && about_request {
-            TaskUpdate::Undelivered { reason: text }
-        } else {
-            TaskUpdate::Notice { text }
+        let notice =
+            status.metadata.as_ref().and_then(|metadata| metadata.get::<Notice>(NOTICE_EXTENSION));
+        match notice {
+            Some(Notice { event: Event::Cancelled, .. }) => TaskUpdate::Cancelled { reason: text },
+            Some(Notice { event: Event::DeadLetter | Event::Expired, message_id })
+                if message_id == Some(self.request) =>
+            {
+                TaskUpdate::Undelivered { reason: text }
+            }
+            _ => TaskUpdate::Notice { text },
         }
     }
 }

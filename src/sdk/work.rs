@@ -106,6 +106,11 @@ pub enum TaskUpdate {
         /// Why.
         reason: String,
     },
+    /// A person called the task off. The last update.
+    Cancelled {
+        /// Why.
+        reason: String,
+    },
 }
 
 impl TaskUpdate {
@@ -118,6 +123,7 @@ impl TaskUpdate {
             Self::Undelivered { reason } => {
                 Some(Err(TaskError::Undelivered { reason: reason.clone() }))
             }
+            Self::Cancelled { .. } => Some(Err(TaskError::Cancelled)),
             Self::Accepted | Self::Progress { .. } | Self::Blocked { .. } | Self::Notice { .. } => {
                 None
             }
@@ -166,7 +172,7 @@ pub enum TaskError {
     /// The bus was stopped. The answer comes to the agent's handler when both are back.
     #[error("the bus was stopped before the task ended")]
     Stopped,
-    /// It was called off with [`Work::cancel`].
+    /// It was called off, with [`Work::cancel`] or by a person.
     #[error("the task was called off")]
     Cancelled,
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use a2a_policy::{Caller, Circuit, CircuitKey, CircuitState, Now};
-use a2a_protocol::{AgentId, Event};
+use a2a_protocol::{AgentId, CorrelationId, Event};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use serde::Serialize;
@@ -63,6 +63,16 @@ impl Router {
         self.breaker.open(circuit);
     }
 
+    /// Who has a part in the tasks of a conversation: the breaker forgets sooner than the ledger.
+    fn people_at_work_in(&self, conversation: CorrelationId) -> Vec<AgentId> {
+        let tasks = self.ledger.iter().flat_map(|ledger| ledger.iter());
+        let people = tasks.filter(|task| task.correlation_id == conversation).flat_map(|task| {
+            let reviewer = task.review.as_ref().map(|review| &review.reviewer);
+            [Some(&task.requester), Some(&task.assignee), reviewer].into_iter().flatten()
+        });
+        people.cloned().collect()
+    }
+
     /// A circuit is closed: by progress, or by a person.
     pub(super) fn closed_circuit(&mut self, key: &CircuitKey, why: &str) {
         tracing::info!(circuit = %key, why, "goes on");
@@ -115,7 +125,7 @@ impl Handler<TripCircuit> for Router {
             CircuitKey::Pair { from, to, .. } => {
                 [Some(from), to.as_ref()].into_iter().flatten().cloned().collect()
             }
-            CircuitKey::Correlation(_) => Vec::new(),
+            CircuitKey::Correlation(conversation) => self.people_at_work_in(*conversation),
         };
         let circuit = self.breaker.trip(key, reason, participants, now);
         let view = CircuitView::new(&circuit, now);

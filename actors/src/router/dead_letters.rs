@@ -130,7 +130,7 @@ impl Router {
     ) {
         tracing::warn!(%agent, seq = delivery.seq, reason, "a message became a dead letter");
         let now = self.shared.clock.now();
-        let notice = notice::late_failure(&delivery.item.message, agent, &reason, now);
+        let notice = notice::late_failure(event, &delivery.item.message, agent, &reason, now);
         if let Some(notice) = notice {
             self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
         }

@@ -65,6 +65,24 @@ impl Router {
         change.map(|change| self.change_ledger(change, delivery.seq, ctx).1).unwrap_or_default()
     }
 
+    /// Whether a message asks for a task that was called off meanwhile.
+    pub(super) fn is_called_off(&self, delivery: &Delivery<Arc<Content>>) -> bool {
+        let Body::TaskRequest(body) = &delivery.item.message.body else { return false };
+        let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&body.task_id));
+        task.is_some_and(|task| task.state == TaskState::Cancelled && task.record == delivery.seq)
+    }
+
+    /// The attempt ended with the process, and nobody wants another.
+    pub(super) fn settle_called_off(&self, agent: AgentId, delivery: &Delivery<Arc<Content>>) {
+        let line = Line::Event(EventLine {
+            of: Some(delivery.seq),
+            message_id: Some(delivery.item.message.message_id),
+            agent_id: Some(agent),
+            ..self.shared.event(Event::Cancelled)
+        });
+        self.shared.append(Append { line, then: Then::Nothing });
+    }
+
     /// Sets the timer for the next deadline, if it is not set for then or earlier.
     pub(super) fn watch_deadlines(&mut self, ctx: &mut Context<Self>) {
         let Some(next) = self.ledger.as_ref().and_then(|ledger| ledger.next_deadline()) else {
@@ -122,7 +140,7 @@ impl Router {
             task.task_id, task.state, task.assignee
         );
         for agent in [&task.requester, &task.assignee] {
-            self.tell(agent, task, &text, now, ctx);
+            self.tell(agent, task, (Event::Overdue, &text), now, ctx);
         }
     }
 
@@ -131,11 +149,16 @@ impl Router {
         &mut self,
         agent: &AgentId,
         task: &Task,
-        text: &str,
+        (event, text): (Event, &str),
         now: Now,
         ctx: &mut Context<Self>,
     ) {
-        let about = notice::About { conversation: task.correlation_id, task: Some(task.task_id) };
+        let about = notice::About {
+            conversation: task.correlation_id,
+            task: Some(task.task_id),
+            event,
+            message: None,
+        };
         if self.roster.contains(agent)
             && let Some(notice) = notice::notice(agent, about, text, text, now)
         {
@@ -228,11 +251,14 @@ impl Handler<CancelTask> for Router {
             ..self.shared.event(Event::Cancelled)
         });
         self.shared.append(Append { line, then: Then::Answer(done) });
+        let who = by.as_ref().map_or("a person", AgentId::as_str);
+        let text = format!("Task {id} was called off by {who}: {reason}");
         if withdrawn.is_none() {
             self.cancel_running(&task);
-            let who = by.as_ref().map_or("a person", AgentId::as_str);
-            let text = format!("Task {id} was called off by {who}: {reason}");
-            self.tell(&task.assignee, &task, &text, now, ctx);
+            self.tell(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
+        }
+        if by.is_none() {
+            self.tell(&task.requester, &task, (Event::Cancelled, &text), now, ctx);
         }
         Ok(durable)
     }

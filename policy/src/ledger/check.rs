@@ -2,6 +2,7 @@
 
 use a2a_protocol::body::{ReviewRequest, ReviewResponse, StatusUpdate, TaskRequest, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, TaskId, TaskState};
+use chrono::SubsecRound;
 
 use super::table::possible_actions;
 use super::{Change, Ledger, Proposal, Review, Step, Task, changed, clip};
@@ -83,7 +84,7 @@ impl Ledger {
         let to = message.to.as_ref().map_or(from, |to| &to.agent_id);
         match &message.body {
             Body::TaskRequest(body) => self.requested(message, body, to, now).map(Some),
-            Body::TaskResponse(body) => self.answered(from, body, now),
+            Body::TaskResponse(body) => self.answered(from, body, to, now),
             Body::StatusUpdate(body) => self.reported(from, body, now),
             Body::ReviewRequest(body) => self.review_asked(message, body, to, now).map(Some),
             Body::ReviewResponse(body) => self.reviewed(from, body, senior, now).map(Some),
@@ -131,7 +132,8 @@ impl Ledger {
             None => {
                 let mut task = self.new_task(message, body.task_id, now)?;
                 // One that has passed already says nothing about when to give up.
-                task.deadline = body.deadline.map(|at| at.to_utc()).filter(|at| *at > now.utc);
+                let deadline = body.deadline.map(|at| at.to_utc().trunc_subsecs(3));
+                task.deadline = deadline.filter(|at| *at > now.utc);
                 let parent = self.proposal(message, body, now);
                 let parent = parent.map(Box::new);
                 let task = Box::new(task);
@@ -184,12 +186,17 @@ impl Ledger {
         &self,
         from: &AgentId,
         body: &TaskResponse,
+        to: &AgentId,
         now: Now,
     ) -> Result<Option<Change>, LedgerRefusal> {
         let task = self.known(&body.task_id)?;
         if task.assignee != *from {
             let (task, agent) = (task.task_id, task.assignee.clone());
             return Err(LedgerRefusal::NotYours { task, agent, what: "answer this task" });
+        }
+        if task.requester != *to && !task.handed_on_by.contains(to) {
+            let problem = format!("its answer is for `{}`, who asked", task.requester);
+            return Err(LedgerRefusal::illegal(task, problem));
         }
         let step = Step::of_action(body.action);
         let mut change = self.step(task, step, now).ok_or_else(|| {

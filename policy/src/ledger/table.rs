@@ -55,6 +55,8 @@ pub const TABLE: &[(Step, &[TaskState], Option<TaskState>)] = &[
     (Step::AskAgain, &[Declined, Failed], Some(Requested)),
     (Step::HandOn, OPEN, Some(Requested)),
     (Step::Accept, &[Requested, Blocked, Paused, Reopened], Some(Accepted)),
+    // Said again by an agent that begins anew, after a crash or a failed attempt.
+    (Step::Accept, &[Accepted, Working], None),
     (Step::Decline, &[Requested, Reopened], Some(Declined)),
     (Step::Complete, OPEN, Some(Completed)),
     (Step::Fail, OPEN, Some(Failed)),
@@ -159,7 +161,11 @@ mod tests {
             AskReview, Approve, SendBack, Escalate, GiveUp, Cancel,
         ];
         for step in steps {
-            assert_eq!(TABLE.iter().filter(|row| row.0 == step).count(), 1, "{step:?}");
+            let rows = TABLE.iter().filter(|row| row.0 == step);
+            let states: Vec<_> = rows.flat_map(|row| row.1).collect();
+            assert!(!states.is_empty(), "{step:?}");
+            let twice = states.iter().any(|s| states.iter().filter(|o| o == &s).count() > 1);
+            assert!(!twice, "{step:?} leads to two states");
             for state in TaskState::ALL.iter().copied().filter(|state| state.is_ended()) {
                 let after = step.after(state);
                 let back =
@@ -171,7 +177,7 @@ mod tests {
             }
         }
         assert_eq!(possible_actions(Requested).len(), 5);
-        assert_eq!(possible_actions(Accepted), ["completed", "failed", "blocked"]);
+        assert_eq!(possible_actions(Accepted), ["accepted", "completed", "failed", "blocked"]);
         assert!(possible_actions(Completed).is_empty());
     }
 

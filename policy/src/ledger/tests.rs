@@ -151,15 +151,22 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
 fn a_refusal_names_what_would_be_possible() {
     let mut talk = Talk::new();
     talk.request("roman", "tim").unwrap();
-    talk.answer("tim", "accepted").unwrap();
-    let again = message(Kind::TaskResponse, "tim", "roman", &json!({ "action": "accepted" }));
-    let refused = talk.ledger.check(&again, None, now()).unwrap_err().to_string();
+    assert_eq!(talk.answer("tim", "accepted"), Ok(Accepted));
+    assert_eq!(talk.answer("tim", "accepted"), Ok(Accepted), "said again after a crash");
+    assert_eq!(talk.report("tim", "in_progress"), Ok(Working));
+    assert_eq!(talk.answer("tim", "accepted"), Ok(Working), "and does not set it back");
+    let decline = json!({ "action": "declined", "reason": "no" });
+    let decline = message(Kind::TaskResponse, "tim", "roman", &decline);
+    let refused = talk.ledger.check(&decline, None, now()).unwrap_err().to_string();
     assert_eq!(
         refused,
         format!(
-            "task {TASK} is accepted: `accepted` is not possible now; possible are completed, failed, blocked"
+            "task {TASK} is working: `declined` is not possible now; possible are accepted, completed, failed, blocked"
         )
     );
+    let elsewhere = message(Kind::TaskResponse, "tim", "tony", &json!({ "action": "completed" }));
+    let refused = talk.ledger.check(&elsewhere, None, now()).unwrap_err().to_string();
+    assert!(refused.contains("for `roman`"), "{refused}");
 }
 
 #[test]

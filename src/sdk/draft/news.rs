@@ -78,7 +78,7 @@ impl Knowledge {
     /// One recipient more.
     #[must_use]
     pub fn also_to(mut self, agent: impl Into<String>) -> Self {
-        self.cover.also_to = Some(agent.into());
+        self.cover.to = Some(agent.into());
         self
     }
 
@@ -134,7 +134,7 @@ impl Announcement {
     /// One recipient more.
     #[must_use]
     pub fn also_to(mut self, agent: impl Into<String>) -> Self {
-        self.cover.also_to = Some(agent.into());
+        self.cover.to = Some(agent.into());
         self
     }
 

@@ -237,17 +237,36 @@ impl ReviewAnswer {
         self
     }
 
-    fn fill_in(&mut self, _: &AgentId, to: &Addressee) -> Result<(), BuildError> {
-        let Some(Body::ReviewRequest(request)) = to.answers.as_ref().map(|message| &message.body)
-        else {
-            return Err(BuildError::missing(
-                "/payload/taskId",
-                "This answers no review_request. Answer the letter that brought one.",
-            ));
+    /// Sends it to this agent instead of whoever asked for the review: an escalation to the one
+    /// who should decide.
+    #[must_use]
+    pub fn to(mut self, agent: impl Into<String>) -> Self {
+        self.cover.to = Some(agent.into());
+        self
+    }
+
+    fn fill_in(&mut self, me: &AgentId, to: &Addressee) -> Result<(), BuildError> {
+        let answered = to.answers.as_deref();
+        let (task, branch, worktree) = match answered.map(|message| &message.body) {
+            Some(Body::ReviewRequest(asked)) => (asked.task_id, &asked.branch, &asked.worktree),
+            Some(Body::ReviewResponse(last)) if last.verdict == Verdict::Escalated => {
+                // The verdict is for the author, whom the reviewer had written to.
+                let author = answered.and_then(|message| message.to.as_ref());
+                if let Some(author) = author.filter(|author| author.agent_id != *me) {
+                    self.cover.to.get_or_insert_with(|| author.agent_id.to_string());
+                }
+                (last.task_id, &last.branch, &last.worktree)
+            }
+            _ => {
+                return Err(BuildError::missing(
+                    "/payload/taskId",
+                    "This answers no review_request and no escalated review. Answer the letter that brought one.",
+                ));
+            }
         };
-        self.task_id = Some(request.task_id);
-        self.branch = request.branch.to_string();
-        self.worktree = request.worktree.to_string();
+        self.task_id = Some(task);
+        self.branch = branch.to_string();
+        self.worktree = worktree.to_string();
         Ok(())
     }
 }
