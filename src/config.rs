@@ -186,7 +186,10 @@ impl Config {
         let rates = RateSettings::default();
         let agents = self.agents()?;
         let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
-        let seconds = |s: Option<u64>, default| s.map_or(default, Duration::from_secs);
+        // Longer than anybody waits, and short enough to be added to any time.
+        let longest = Duration::from_secs(30 * 86_400);
+        let seconds =
+            |s: Option<u64>, default| s.map_or(default, |s| Duration::from_secs(s).min(longest));
         let (limits, delivery) = (&self.limits, &self.delivery);
         Ok(BusSettings {
             open: self.directory.open.unwrap_or(agents.is_empty()),

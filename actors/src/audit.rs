@@ -125,7 +125,7 @@ impl Audit {
                 }
             }
             Then::FirstReceipt { receipt, first, reply } => {
-                self.answer_again(receipt, first, reply)
+                answer_again(Arc::clone(&self.reader), receipt, first, reply);
             }
             Then::Answer(reply) => drop(reply.send(())),
             Then::Begin { session, seq } => {
@@ -135,15 +135,6 @@ impl Audit {
             }
             Then::Nothing => {}
         }
-    }
-
-    /// The first receipt again, read back from the journal on a thread that may block.
-    fn answer_again(&self, receipt: Receipt, first: u64, reply: Option<oneshot::Sender<Receipt>>) {
-        let Some(reply) = reply else { return };
-        let reader = Arc::clone(&self.reader);
-        tokio::task::spawn_blocking(move || {
-            let _ = reply.send(with_first_recipients(receipt, first, reader.as_ref()));
-        });
     }
 
     fn undo(&self, then: Then) {
@@ -182,6 +173,19 @@ impl Then {
     pub(crate) fn is_from_the_bus(&self) -> bool {
         matches!(self, Self::Receipt { reply: None, .. })
     }
+}
+
+/// Gives the first receipt again, read back from the journal on a thread that may block.
+pub(crate) fn answer_again(
+    reader: Arc<dyn Read>,
+    receipt: Receipt,
+    first: u64,
+    reply: Option<oneshot::Sender<Receipt>>,
+) {
+    let Some(reply) = reply else { return };
+    tokio::task::spawn_blocking(move || {
+        let _ = reply.send(with_first_recipients(receipt, first, reader.as_ref()));
+    });
 }
 
 fn forget(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
@@ -268,7 +272,8 @@ impl Handler<NotWritten> for Audit {
     fn handle(&mut self, NotWritten { thens, broken }: NotWritten, _: &mut Self::Context) {
         self.set_health(if broken { Health::Broken } else { Health::Refusing });
         self.count_down(&thens);
-        thens.into_iter().for_each(|then| self.undo(then));
+        // The newest first, because what came later stands on what came before.
+        thens.into_iter().rev().for_each(|then| self.undo(then));
     }
 }
 

@@ -39,22 +39,31 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
+        let wanted = self.is_wanted(&delivery.item);
         self.inbox.borrow_mut().arrive(delivery);
-        self.wake();
+        self.wake(wanted);
     }
 
     /// The same for a message that was accepted earlier: it takes a place and its turn by number.
     pub(crate) fn arrive_again(&self, delivery: Delivery<Arc<Content>>) {
         self.slots.take_back();
+        let wanted = self.is_wanted(&delivery.item);
         self.inbox.borrow_mut().arrive_again(delivery);
-        self.wake();
+        self.wake(wanted);
     }
 
-    fn wake(&self) {
-        let watches = || self.runtime.borrow().as_ref().is_some_and(|runtime| runtime.watches());
-        if self.waits.replace(false) || watches() {
+    fn wake(&self, wanted: bool) {
+        if self.waits.replace(false) || wanted {
             self.tell(Wake);
         }
+    }
+
+    /// Whether the agent's code waits for this message while it is busy with another.
+    fn is_wanted(&self, content: &Content) -> bool {
+        let runtime = self.runtime.borrow();
+        runtime.as_ref().is_some_and(|runtime| {
+            runtime.watches() && runtime.wants_at_once(&content.by, &content.message)
+        })
     }
 
     pub(crate) fn set_runtime(&self, runtime: Option<Arc<dyn Runtime>>) {

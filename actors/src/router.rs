@@ -29,7 +29,7 @@ use a2a_store::{EventLine, Line, Recovered};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use crate::audit::{Health, Then};
+use crate::audit::{self, Health, Then};
 use crate::desk::{Desk, DeskNo, Desks};
 use crate::letter::{Content, Parcel};
 use crate::session::Session;
@@ -153,7 +153,7 @@ impl Router {
                 }
             })
         } else if key.starts_with(circuits::KEY) {
-            serde_json::from_str::<Circuit>(value).map(|circuit| self.breaker.open(circuit))
+            serde_json::from_str::<Circuit>(value).map(|circuit| drop(self.breaker.open(circuit)))
         } else if let Some(Ok(agent)) = key.strip_prefix(agents::KEY).map(str::parse::<AgentId>) {
             serde_json::from_str(value).map(|profile| drop(self.enter(agent, profile, ctx)))
         } else {
@@ -244,7 +244,7 @@ impl Router {
         };
         let verdict = admit(&incoming, self, now);
         if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &parcel.message)
-            && *caller != Caller::Bus
+            && !Roster::is_reserved(&message.from.agent_id)
         {
             // On record before the message: whoever has a receipt can be answered after a crash.
             self.join(&message.from.agent_id, ctx);
@@ -252,6 +252,14 @@ impl Router {
         match verdict {
             Verdict::Accepted(accepted) => self.accept(caller, accepted, parcel, reply, now, ctx),
             Verdict::Duplicate { seq } => {
+                let by = records::sender(caller, &parcel);
+                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, now) {
+                    let receipt = records::unnumbered_receipt(&parcel, now);
+                    let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
+                    self.count_refusals(ctx);
+                    audit::answer_again(Arc::clone(&self.shared.reader), receipt, seq, reply);
+                    return;
+                }
                 let receipt = Receipt { outcome: Outcome::Duplicate, ..self.receipt(&parcel, now) };
                 let line = message_line(&receipt, caller, &parcel, now);
                 let then = Then::FirstReceipt { receipt, first: seq, reply };

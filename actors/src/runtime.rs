@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use a2a_protocol::Envelope;
+use a2a_protocol::{AgentId, Envelope};
 
 use crate::Letter;
 
@@ -29,7 +29,7 @@ pub trait Runtime: Send + Sync {
     }
 
     /// Whether this is such a message.
-    fn wants_at_once(&self, _: &Envelope) -> bool {
+    fn wants_at_once(&self, _sender: &AgentId, _: &Envelope) -> bool {
         false
     }
 

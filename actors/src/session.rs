@@ -6,7 +6,7 @@
 //! answers with [`Settle`]. What becomes of each goes to the audit; what is given up goes
 //! to the router, which tells the sender.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,6 +37,8 @@ pub(crate) struct Session {
     runtime: Option<Arc<dyn Runtime>>,
     running: Option<Running>,
     pulls: VecDeque<WaitingPull>,
+    /// Messages that are being handled though nobody wants that any more.
+    called_off: HashSet<u64>,
     /// The timer that is set, and when it goes off.
     timer: Option<(SpawnHandle, Duration)>,
     /// The journal refused, and a look whether it writes again is set.
@@ -68,6 +70,7 @@ impl Session {
             runtime: None,
             running: None,
             pulls: VecDeque::new(),
+            called_off: HashSet::new(),
             timer: None,
             looks_again: false,
             router,
@@ -185,7 +188,8 @@ impl Session {
         let now = self.shared.clock.now().uptime;
         let until = now + self.shared.settings.handler_deadline;
         loop {
-            let wants = |content: &Arc<Content>| runtime.wants_at_once(&content.message);
+            let wants =
+                |content: &Arc<Content>| runtime.wants_at_once(&content.by, &content.message);
             let mut inbox = self.desk.inbox.borrow_mut();
             let Some(letter) = inbox.lease_if(now, until, wants).map(letter) else { return };
             drop(inbox);
@@ -229,6 +233,7 @@ impl Session {
 
     fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
         let Some(delivery) = self.desk.inbox.borrow_mut().acknowledge(seq) else { return false };
+        self.called_off.remove(&seq);
         self.desk.slots.free();
         self.shared.stats.acknowledged.add(1);
         self.record(Event::Acknowledged, seq, delivery.item.message.message_id, None, note, then);
@@ -236,6 +241,16 @@ impl Session {
     }
 
     fn failed(&mut self, seq: u64, reason: String, then: Then) -> bool {
+        if self.called_off.remove(&seq) {
+            // Nobody wants another attempt.
+            let Some(delivery) = self.desk.inbox.borrow_mut().acknowledge(seq) else {
+                return false;
+            };
+            self.desk.slots.free();
+            let id = delivery.item.message.message_id;
+            self.record(Event::Cancelled, seq, id, None, Some(reason), then);
+            return true;
+        }
         let now = self.shared.clock.now().uptime;
         let failed = self.desk.inbox.borrow_mut().fail(seq, now, &self.shared.settings.retry);
         match failed {
@@ -523,6 +538,9 @@ impl Handler<CancelRunning> for Session {
     type Result = ();
 
     fn handle(&mut self, CancelRunning(seq): CancelRunning, _: &mut Self::Context) {
+        if self.desk.inbox.borrow().get_out(seq).is_some() {
+            self.called_off.insert(seq);
+        }
         if let Some(running) = self.running.as_ref().filter(|running| running.seq == seq) {
             running.call.cancel();
         }

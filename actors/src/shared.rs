@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use a2a_protocol::Event;
-use a2a_store::EventLine;
+use a2a_store::{EventLine, Read};
 use tokio::sync::Notify;
 
 use crate::audit::Gauge;
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     /// The queue of the journal's thread; gone when the bus ends.
     pub(crate) jobs: RefCell<Option<Sender<Job>>>,
     pub(crate) stats: Arc<Stats>,
+    /// What was written, for reading; its calls block.
+    pub(crate) reader: Arc<dyn Read>,
 }
 
 impl Shared {

@@ -355,6 +355,7 @@ fn wire(
 ) -> Wiring {
     let desks = Rc::new(Desks::default());
     let (jobs, queue) = std::sync::mpsc::channel();
+    let reader = journal.reader();
     let (audit, gauge) =
         Audit::new(journal, queue, settings.batch_limit, Arc::clone(&stats), Rc::clone(&desks));
     let shared = Rc::new(Shared {
@@ -369,6 +370,7 @@ fn wire(
         desks,
         jobs: Some(jobs).into(),
         stats,
+        reader,
     });
     let audit = audit.start();
     let router = Router::new(Rc::clone(&shared), recovered).start();

@@ -29,6 +29,13 @@ pub(crate) struct Append {
     pub(crate) then: Then,
 }
 
+impl Append {
+    /// An event, or a notice of the bus itself: nobody would send it again.
+    fn is_ours(&self) -> bool {
+        matches!(self.line, Line::Event(_)) || self.then.is_from_the_bus()
+    }
+}
+
 /// What the thread is asked to do.
 #[allow(clippy::large_enum_variant)] // nearly all are lines; boxing them would cost each
 pub(crate) enum Job {
@@ -144,8 +151,7 @@ impl Writer {
         let mut kept = Batch::default();
         let mut undone = Vec::new();
         let mut sort = |append: Append| {
-            let ours = matches!(append.line, Line::Event(_)) || append.then.is_from_the_bus();
-            if ours && !broken {
+            if append.is_ours() && !broken {
                 kept.add(Job::Append(append));
             } else {
                 undone.push(append.then);
@@ -183,7 +189,7 @@ impl Writer {
         let deadline = Instant::now() + TRY_AGAIN;
         loop {
             match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Job::Append(append)) if matches!(append.line, Line::Event(_)) => {
+                Ok(Job::Append(append)) if append.is_ours() => {
                     kept.add(Job::Append(append));
                 }
                 Ok(Job::Append(append)) => {

@@ -231,9 +231,12 @@ impl Breaker {
     /// Opens a circuit: one that [`Gate::Trips`] brought, or one kept across a restart.
     ///
     /// What was counted for it is forgotten: when it is half-open, only progress counts.
-    pub fn open(&mut self, circuit: Circuit) {
+    ///
+    /// Names the circuits that had to go for it.
+    pub fn open(&mut self, circuit: Circuit) -> Vec<CircuitKey> {
         self.forget(&circuit.key);
         self.circuits.insert(circuit.key.clone(), Held { circuit, probed: 0 });
+        let mut gone = Vec::new();
         while self.circuits.len() > self.settings.max_circuits.max(1) {
             // Whichever waits least goes first, so one that is half-open before one that is
             // open, and one opened by hand last.
@@ -241,7 +244,21 @@ impl Breaker {
             let first = self.circuits.iter().min_by_key(|(_, held)| order(held));
             let Some(key) = first.map(|(key, _)| key.clone()) else { break };
             self.circuits.remove(&key);
+            gone.push(key);
         }
+        gone
+    }
+
+    /// Closes the circuits that nobody has tried for so long that they mean nothing any more,
+    /// and names them.
+    pub fn sweep(&mut self, now: Now) -> Vec<CircuitKey> {
+        let window = self.settings.window;
+        let lapsed = self.circuits.values().filter(|held| held.circuit.lapsed(window, now));
+        let lapsed: Vec<_> = lapsed.map(|held| held.circuit.key.clone()).collect();
+        for key in &lapsed {
+            self.circuits.remove(key);
+        }
+        lapsed
     }
 
     /// Opens a circuit by hand; it stays open until [`Breaker::reset`].

@@ -38,6 +38,9 @@ impl Default for LedgerSettings {
     }
 }
 
+/// How many changes that could not be taken back yet are remembered; a full disk makes them.
+const MAX_SKIPPED: usize = 100_000;
+
 /// What a message does to the ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
@@ -73,6 +76,8 @@ pub struct Ledger {
     /// In the order in which they ended.
     ended: BTreeSet<(DateTime<Utc>, TaskId)>,
     deadlines: BTreeSet<(DateTime<Utc>, TaskId)>,
+    /// Changes that were to be taken back when others stood on top of them: what was before.
+    skipped: HashMap<(TaskId, u64), Option<Box<Task>>>,
     /// Tasks with proposals nobody has started, by conversation.
     proposing: HashMap<CorrelationId, Vec<TaskId>>,
 }
@@ -119,14 +124,25 @@ impl Ledger {
 
     /// Takes a change back that could not be made durable; what came after it stands.
     pub fn undo(&mut self, undo: Undo) {
-        for Was { task_id, version, before } in undo.0 {
-            if self.tasks.get(&task_id).is_none_or(|task| task.version != version) {
-                continue;
+        for Was { task_id, version, before } in undo.0.into_iter().rev() {
+            if self.tasks.get(&task_id).is_some_and(|task| task.version == version) {
+                self.go_back(task_id, before);
+            } else if self.skipped.len() < MAX_SKIPPED {
+                // Something came after it; if that is taken back as well, this follows.
+                self.skipped.insert((task_id, version), before);
             }
-            match before {
-                Some(before) => drop(self.put(before)),
-                None => drop(self.remove(&task_id)),
-            }
+        }
+    }
+
+    fn go_back(&mut self, id: TaskId, mut before: Option<Box<Task>>) {
+        while let Some(task) = &before
+            && let Some(earlier) = self.skipped.remove(&(id, task.version))
+        {
+            before = earlier;
+        }
+        match before {
+            Some(before) => drop(self.put(before)),
+            None => drop(self.remove(&id)),
         }
     }
 
@@ -148,7 +164,10 @@ impl Ledger {
     #[must_use]
     pub fn ask_again(&self, id: &TaskId, record: u64, now: Now) -> Option<Change> {
         let task = self.get(id).filter(|task| task.record == record)?;
-        self.step(task, Step::AskAgain, now)
+        let mut change = self.step(task, Step::AskAgain, now)?;
+        let deadline = task.deadline;
+        change.task.set_deadline(deadline, now);
+        Some(change)
     }
 
     /// Whoever asked for the task, or a person, calls it off.
@@ -163,9 +182,13 @@ impl Ledger {
         now: Now,
     ) -> Result<Change, LedgerRefusal> {
         let task = self.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })?;
-        if by.is_some_and(|by| task.requester != *by) {
-            let (task, agent) = (*id, task.requester.clone());
-            return Err(LedgerRefusal::NotYours { task, agent, what: "call this task off" });
+        if let Some(by) = by.filter(|by| task.requester != **by) {
+            let (id, agent) = (*id, task.requester.clone());
+            return Err(if task.concerns(by) {
+                LedgerRefusal::NotYours { task: id, agent, what: "call this task off" }
+            } else {
+                LedgerRefusal::UnknownTask { task: id }
+            });
         }
         let illegal = || LedgerRefusal::illegal(task, "it cannot be called off");
         let mut change = self.step(task, Step::Cancel, now).ok_or_else(illegal)?;

@@ -1,6 +1,6 @@
 //! Which refusals are written down one by one, and which are only counted.
 //!
-//! Everybody may be refused often without anything being lost from the log; a flood of
+//! Repeats of what was accepted count like refusals. Everybody may be refused often without anything being lost from the log; a flood of
 //! refusals is written as its beginning, a sample, and a number.
 
 use std::collections::HashMap;

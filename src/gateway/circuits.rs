@@ -10,8 +10,13 @@ use super::auth::Who;
 use super::problem::{Reason, refuse};
 
 #[get("/bus/circuits")]
-pub(super) async fn list(_: Who, bus: web::Data<BusSystem>) -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "circuits": bus.circuits().await }))
+pub(super) async fn list(who: Who, bus: web::Data<BusSystem>) -> HttpResponse {
+    let mut circuits = bus.circuits().await;
+    if let Some(agent) = who.agent() {
+        // An agent sees what it took part in.
+        circuits.retain(|view| view.circuit.participants.contains(agent));
+    }
+    HttpResponse::Ok().json(json!({ "circuits": circuits }))
 }
 
 #[post("/bus/circuits/{key}/reset")]

@@ -32,7 +32,9 @@ pub(super) async fn resolve(
         }
     };
     if !done {
-        let detail = format!("There is no dead letter {seq} of `{agent}`.");
+        let detail = format!(
+            "There is no dead letter {seq} of `{agent}`, or the task it asked for went on without it."
+        );
         return Err(refuse(StatusCode::NOT_FOUND, "not_found", &detail));
     }
     Ok(HttpResponse::Ok().json(json!({ "seq": seq, "agentId": agent, "event": event })))

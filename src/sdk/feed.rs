@@ -34,7 +34,7 @@ pub(super) struct Watched {
 struct Entry {
     /// Who asked for it.
     owner: AgentId,
-    /// Who was asked; nobody else's word counts.
+    /// Who has it.
     assignee: AgentId,
     request: MessageId,
     feed: Arc<Feed>,
@@ -50,10 +50,11 @@ impl Watched {
         self.count.load(Relaxed) > 0
     }
 
-    /// Whether `me` waits for what a message says.
-    pub(super) fn wants(&self, me: &AgentId, body: &Body) -> bool {
-        watched_task(body)
-            .is_some_and(|task| self.entries().get(&task).is_some_and(|entry| entry.owner == *me))
+    /// Whether `me` waits for what a message says; exactly what [`Watched::take`] would take.
+    pub(super) fn wants(&self, me: &AgentId, sender: &AgentId, body: &Body) -> bool {
+        let Some(task) = watched_task(body) else { return false };
+        let entries = self.entries();
+        entries.get(&task).is_some_and(|entry| entry.owner == *me && entry.hears(sender, body))
     }
 
     /// From now on what `owner` hears about the task goes to the feed.
@@ -86,7 +87,7 @@ impl Watched {
         let Some(task) = watched_task(&letter.message.body) else { return false };
         // Held until the feed has it: a handle that is dropped meanwhile has lost nothing.
         let mut entries = self.entries();
-        let Some(entry) = entries.get(&task).filter(|entry| entry.owner == *me) else {
+        let Some(entry) = entries.get_mut(&task).filter(|entry| entry.owner == *me) else {
             return false;
         };
         let Some(update) = entry.read(letter) else { return false };
@@ -123,15 +124,29 @@ fn watched_task(body: &Body) -> Option<TaskId> {
 }
 
 impl Entry {
+    /// Whether the sender has a say in the task. The ledger lets only the assignee answer, even
+    /// when the task was handed on; reports of others are for the handler.
+    fn hears(&self, sender: &AgentId, body: &Body) -> bool {
+        matches!(body, Body::TaskResponse(_))
+            || *sender == self.assignee
+            || sender.as_str() == SYSTEM
+    }
+
     /// What a letter says about the task; `None` when its sender has no say in it.
-    fn read(&self, letter: &Letter) -> Option<TaskUpdate> {
+    fn read(&mut self, letter: &Letter) -> Option<TaskUpdate> {
+        if !self.hears(&letter.sender, &letter.message.body) {
+            return None;
+        }
         match &letter.message.body {
             Body::StatusUpdate(status) if letter.sender.as_str() == SYSTEM => {
                 Some(self.notice(status))
             }
-            _ if letter.sender != self.assignee => None,
             Body::StatusUpdate(status) => Some(progress(status)),
-            Body::TaskResponse(response) => Some(answer(response)),
+            Body::TaskResponse(response) => {
+                // Whoever answers has it now.
+                self.assignee = letter.sender.clone();
+                Some(answer(response))
+            }
             _ => None,
         }
     }

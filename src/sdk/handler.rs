@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use a2a_actors::{Handled, HandlerFuture, Letter, Runtime};
 use a2a_protocol::body::{Action, TaskResponse};
-use a2a_protocol::{Body, Envelope, Outcome, Text};
+use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
 use super::Agent;
 
@@ -103,8 +103,8 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
         self.me.watched().is_watching()
     }
 
-    fn wants_at_once(&self, message: &Envelope) -> bool {
-        self.me.watched().wants(self.me.id(), &message.body)
+    fn wants_at_once(&self, sender: &AgentId, message: &Envelope) -> bool {
+        self.me.watched().wants(self.me.id(), sender, &message.body)
     }
 
     fn take_at_once(&self, letter: &Letter) -> bool {

@@ -8,8 +8,10 @@ use a2a_protocol::{AgentId, Body, Envelope, Event, Kind, Outcome, Priority};
 use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RateSettings, RetryPolicy};
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, Semaphore};
+
+use crate::listener::{listener, next};
 
 fn quick() -> BusSettings {
     BusSettings {
@@ -26,19 +28,6 @@ fn start(folder: &TempDir, settings: BusSettings) -> Bus {
     Bus::builder().state_dir(folder.path()).settings(settings).start().unwrap()
 }
 
-/// An agent that passes on whatever it gets.
-async fn listener(bus: &Bus, name: &str) -> (Agent, UnboundedReceiver<Letter>) {
-    let (heard, hears) = unbounded_channel();
-    let agent = bus
-        .attach(name, move |letter: Letter| {
-            let heard = heard.clone();
-            async move { heard.send(letter).map_err(|_| "the test has ended") }
-        })
-        .await
-        .unwrap();
-    (agent, hears)
-}
-
 async fn mute(bus: &Bus, name: &str) -> Agent {
     bus.attach(name, |_: Letter| async {}).await.unwrap()
 }
@@ -49,10 +38,6 @@ fn id(name: &str) -> AgentId {
 
 fn request(from: &Agent, to: &str) -> Envelope {
     from.compose(Some(&id(to)), crate::new_task())
-}
-
-async fn next(hears: &mut UnboundedReceiver<Letter>) -> Letter {
-    tokio::time::timeout(Duration::from_secs(20), hears.recv()).await.expect("in time").unwrap()
 }
 
 /// The events of a record, in order.

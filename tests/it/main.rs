@@ -26,6 +26,8 @@ mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
 
+/// Support: an agent that passes on whatever it gets.
+mod listener;
 /// Support: the real server as a child process, and a client for it.
 mod server;
 /// Support: a journal whose disk can refuse and whose process can die.

@@ -123,6 +123,37 @@ fn tasks_are_seen_and_called_off() {
 }
 
 #[test]
+fn a_task_called_off_in_somebodys_hands_does_not_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = started(folder.path());
+    let sent = task("roman", "tim");
+    server.accepted(&sent);
+    assert_eq!(server.inbox("tim", "").len(), 1);
+    let path = format!("/bus/tasks/{}/cancel", sent["payload"]["taskId"].as_str().unwrap());
+    assert_eq!(server.post(&path, b"").status, 200);
+    assert_eq!(server.settle("tim", id_of(&sent), "nack").status, 200);
+    let taken = server.inbox("tim", "wait=10s");
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0]["sender"], "system", "the notice, and not the task again");
+    assert_eq!(server.get("/bus/dead-letters").body["deadLetters"], json!([]));
+}
+
+#[test]
+fn a_message_repeated_without_end_does_not_fill_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = started(folder.path());
+    let sent = message("roman", "tim", "once");
+    let first = server.accepted(&sent);
+    for _ in 0..1_200 {
+        let again = server.send(&sent);
+        assert_eq!((again.status, &again.body["seq"]), (200, &first["seq"]), "{again:?}");
+    }
+    let repeats = server.whole_log(1_000);
+    let repeats = repeats.iter().filter(|record| record["outcome"] == "duplicate").count();
+    assert!((1_000..1_150).contains(&repeats), "{repeats}");
+}
+
+#[test]
 fn what_is_stopped_is_seen_and_let_go_and_stopped_by_hand() {
     let folder = tempfile::tempdir().unwrap();
     let server = started(folder.path());

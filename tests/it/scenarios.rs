@@ -11,7 +11,10 @@ use openclaw_a2a::{
 };
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
+pub(crate) use tokio::sync::mpsc::unbounded_channel;
+
+pub(crate) use crate::listener::{SOON, listener, next};
 
 /// Tasks that are called off.
 mod cancel;
@@ -35,8 +38,6 @@ mod review;
 mod tasks;
 
 /// Longer than the bus takes for anything here; who waits so long has failed.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
-
 /// Quick to give up, and without limits that a test could reach by accident.
 pub(crate) fn quick() -> BusSettings {
     BusSettings {
@@ -91,26 +92,9 @@ pub(crate) fn team() -> Vec<(AgentId, Profile)> {
     PEOPLE.iter().map(|(name, squad, tier, c)| (id(name), profile(squad, tier, *c))).collect()
 }
 
-/// An agent that passes on whatever it gets.
-pub(crate) async fn listener(bus: &Bus, name: &str) -> (Agent, UnboundedReceiver<Letter>) {
-    let (heard, hears) = unbounded_channel();
-    let agent = bus
-        .attach(name, move |letter: Letter| {
-            let heard = heard.clone();
-            async move { heard.send(letter).map_err(|_| "the test has ended") }
-        })
-        .await
-        .unwrap();
-    (agent, hears)
-}
-
 /// An agent that is known and not there: what it is sent waits.
 pub(crate) async fn absent(bus: &Bus, name: &str) {
     bus.connect(name).await.unwrap().detach();
-}
-
-pub(crate) async fn next<T>(hears: &mut UnboundedReceiver<T>) -> T {
-    tokio::time::timeout(SOON, hears.recv()).await.expect("in time").unwrap()
 }
 
 /// The next letter is this message: nothing else came before it.

@@ -15,7 +15,9 @@ use openclaw_a2a::{
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+use crate::listener::{SOON, listener, next};
 
 /// Drafts that are wrong, and messages that the bus refuses.
 mod errors;
@@ -23,8 +25,6 @@ mod errors;
 mod handlers;
 /// The handle on a task that was asked for.
 mod work;
-
-const SOON: Duration = Duration::from_secs(20);
 
 /// Quick to give up, and without limits that a test could reach by accident.
 fn settings() -> BusSettings {
@@ -48,23 +48,6 @@ fn settings() -> BusSettings {
 
 fn start() -> Bus {
     Bus::builder().in_memory().settings(settings()).start().unwrap()
-}
-
-/// An agent that passes on whatever it gets.
-async fn listener(bus: &Bus, name: &str) -> (Agent, UnboundedReceiver<Letter>) {
-    let (heard, hears) = unbounded_channel();
-    let agent = bus
-        .attach(name, move |letter: Letter| {
-            let heard = heard.clone();
-            async move { heard.send(letter).map_err(|_| "the test has ended") }
-        })
-        .await
-        .unwrap();
-    (agent, hears)
-}
-
-async fn next<T>(hears: &mut UnboundedReceiver<T>) -> T {
-    tokio::time::timeout(SOON, hears.recv()).await.expect("in time").unwrap()
 }
 
 async fn update(work: &mut Work) -> Option<TaskUpdate> {

@@ -46,9 +46,14 @@ impl Router {
     /// The breaker decided: on record, in force, and told once to everybody who took part.
     pub(super) fn open_circuit(&mut self, circuit: Circuit, now: Now, ctx: &mut Context<Self>) {
         tracing::warn!(circuit = %circuit.key, reason = circuit.reason.as_str(), evidence = circuit.evidence, "stopped");
+        let mut facts = vec![fact(&circuit.key, Some(&circuit))];
+        let lapsed = self.breaker.sweep(now);
+        let evicted = self.breaker.open(circuit.clone());
+        let gone = lapsed.iter().chain(&evicted).filter(|key| **key != circuit.key);
+        facts.extend(gone.map(|key| fact(key, None)));
         let line = Line::Event(EventLine {
             reason: Some(format!("{}: {}", circuit.reason.as_str(), circuit.evidence)),
-            facts: vec![fact(&circuit.key, Some(&circuit))],
+            facts,
             ..self.shared.event(Event::Tripped)
         });
         self.shared.append(Append { line, then: Then::Nothing });
@@ -60,7 +65,6 @@ impl Router {
                 self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
             }
         }
-        self.breaker.open(circuit);
     }
 
     /// Who has a part in the tasks of a conversation: the breaker forgets sooner than the ledger.

@@ -78,8 +78,17 @@ impl Router {
         again: bool,
         ctx: &mut Context<Self>,
     ) -> bool {
-        let Some(dead) = self.dead.remove(&(seq, agent.clone())) else { return false };
-        let facts = if again { self.ask_again(&dead.delivery, ctx) } else { Vec::new() };
+        let key = (seq, agent.clone());
+        let Some(dead) = self.dead.remove(&key) else { return false };
+        let facts = match again.then(|| self.ask_again(&dead.delivery, ctx)) {
+            None => Vec::new(),
+            Some(Some(facts)) => facts,
+            Some(None) => {
+                // The task went on without it: asking again would have the work done twice.
+                self.dead.insert(key, dead);
+                return false;
+            }
+        };
         let line = Line::Event(EventLine {
             of: Some(seq),
             message_id: Some(dead.delivery.item.message.message_id),

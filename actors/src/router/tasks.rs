@@ -1,5 +1,6 @@
 //! Tasks beyond their messages: kept, given up, overdue, called off.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use a2a_policy::{Caller, Change, Delivery, LedgerRefusal, Now, Task, Undo};
@@ -49,20 +50,33 @@ impl Router {
         let ledger = self.ledger.as_ref();
         let change =
             ledger.and_then(|ledger| ledger.give_up(&body.task_id, delivery.seq, reason, now));
-        change.map(|change| self.change_ledger(change, delivery.seq, ctx).1).unwrap_or_default()
+        let Some(change) = change else { return Vec::new() };
+        let task = change.task.clone();
+        let facts = self.change_ledger(change, delivery.seq, ctx).1;
+        if task.requester != delivery.by {
+            // It was handed on; whoever asked first has to hear of it as well.
+            let text =
+                format!("Task {} was not handled by {}: {reason}", task.task_id, task.assignee);
+            self.tell(&task.requester, &task, (Event::DeadLetter, &text), now, ctx);
+        }
+        facts
     }
 
-    /// The task of a dead letter that is sent again is asked for again.
+    /// The task of a dead letter that is sent again is asked for again; `None` when it is not to
+    /// be had that way any more.
     pub(super) fn ask_again(
         &mut self,
         delivery: &Delivery<Arc<Content>>,
         ctx: &mut Context<Self>,
-    ) -> Vec<Fact> {
-        let Body::TaskRequest(body) = &delivery.item.message.body else { return Vec::new() };
+    ) -> Option<Vec<Fact>> {
+        let Body::TaskRequest(body) = &delivery.item.message.body else { return Some(Vec::new()) };
         let now = self.shared.clock.now();
-        let ledger = self.ledger.as_ref();
-        let change = ledger.and_then(|ledger| ledger.ask_again(&body.task_id, delivery.seq, now));
-        change.map(|change| self.change_ledger(change, delivery.seq, ctx).1).unwrap_or_default()
+        let Some(ledger) = &self.ledger else { return Some(Vec::new()) };
+        if ledger.get(&body.task_id).is_none() {
+            return Some(Vec::new()); // forgotten long ago
+        }
+        let change = ledger.ask_again(&body.task_id, delivery.seq, now)?;
+        Some(self.change_ledger(change, delivery.seq, ctx).1)
     }
 
     /// Whether a message asks for a task that was called off meanwhile.
@@ -213,8 +227,14 @@ impl Handler<ListTasks> for Router {
         let all = self.ledger.iter().flat_map(|ledger| ledger.iter());
         let fits = |task: &&Task| agent.as_ref().is_none_or(|agent| task.concerns(agent));
         let mut found: Vec<&Task> = all.filter(fits).collect();
-        found.sort_by_key(|task| std::cmp::Reverse((task.changed, task.task_id)));
-        MessageResult(found.into_iter().take(limit).cloned().collect())
+        let latest = |task: &&Task| Reverse((task.changed, task.task_id));
+        if found.len() > limit {
+            // There may be a million; only those that are shown are put in order.
+            found.select_nth_unstable_by_key(limit, latest);
+            found.truncate(limit);
+        }
+        found.sort_by_key(latest);
+        MessageResult(found.into_iter().cloned().collect())
     }
 }
 

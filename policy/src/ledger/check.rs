@@ -2,12 +2,13 @@
 
 use a2a_protocol::body::{ReviewRequest, ReviewResponse, StatusUpdate, TaskRequest, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, TaskId, TaskState};
-use chrono::SubsecRound;
 
 use super::table::possible_actions;
 use super::{Change, Ledger, Proposal, Review, Step, Task, changed, clip};
 use crate::{Now, Progress};
 
+/// How many proposals of one task are remembered.
+const PROPOSED: usize = 100;
 /// How many agents that handed a task on are remembered.
 const HANDED_ON: usize = 32;
 
@@ -131,9 +132,7 @@ impl Ledger {
         let (step, known) = match self.get(&body.task_id) {
             None => {
                 let mut task = self.new_task(message, body.task_id, now)?;
-                // One that has passed already says nothing about when to give up.
-                let deadline = body.deadline.map(|at| at.to_utc().trunc_subsecs(3));
-                task.deadline = deadline.filter(|at| *at > now.utc);
+                task.set_deadline(body.deadline.map(|at| at.to_utc()), now);
                 let parent = self.proposal(message, body, now);
                 let parent = parent.map(Box::new);
                 let task = Box::new(task);
@@ -154,6 +153,9 @@ impl Ledger {
         let task = &mut change.task;
         task.assignee = to.clone();
         task.correlation_id = message.correlation_id;
+        if step == Step::AskAgain || body.deadline.is_some() {
+            task.set_deadline(body.deadline.map(|at| at.to_utc()), now);
+        }
         if step == Step::HandOn {
             task.handed_on_by.push(from.clone());
             let surplus = task.handed_on_by.len().saturating_sub(HANDED_ON);
@@ -327,13 +329,16 @@ impl Ledger {
                 task.state = TaskState::Completed; // nobody waits for an answer
             }
             let next = body.next_tasks.iter().flat_map(|tasks| tasks.iter());
-            task.proposed.extend(next.map(|next| Proposal {
+            let room = PROPOSED.saturating_sub(task.proposed.len());
+            task.proposed.extend(next.take(room).map(|next| Proposal {
                 title: next.title.as_str().to_owned(),
-                assign_to: next.assign_to.as_ref().map(|to| to.as_str().to_owned()),
+                assign_to: next.assign_to.as_ref().map(|to| clip(to)),
                 started: None,
             }));
         }
-        Ok(changed(task, Progress::Ends, now))
+        // Leaving it to somebody else decides nothing.
+        let progress = if step == Step::Escalate { Progress::Moves } else { Progress::Ends };
+        Ok(changed(task, progress, now))
     }
 }
 

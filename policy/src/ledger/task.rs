@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use a2a_protocol::{AgentId, CorrelationId, ReviewState, TaskId, TaskState};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SubsecRound, Utc};
 use serde::{Deserialize, Serialize};
 
 /// One task. As JSON it is meant for people; [`Task::to_kept`] is for the journal.
@@ -76,6 +76,12 @@ pub struct Proposal {
 }
 
 impl Task {
+    /// Sets when it must be done. A deadline that has passed says nothing about when to give up.
+    pub(super) fn set_deadline(&mut self, deadline: Option<DateTime<Utc>>, now: crate::Now) {
+        self.deadline = deadline.map(|at| at.trunc_subsecs(3)).filter(|at| *at > now.utc);
+        self.overdue = false;
+    }
+
     /// Whether `agent` has any part in it.
     #[must_use]
     pub fn concerns(&self, agent: &AgentId) -> bool {

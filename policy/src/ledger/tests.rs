@@ -317,6 +317,63 @@ fn what_was_not_durable_is_taken_back_unless_something_came_after_it() {
 }
 
 #[test]
+fn changes_that_stood_on_each_other_are_all_taken_back_in_either_order() {
+    for oldest_first in [true, false] {
+        let mut talk = Talk::new();
+        talk.request("roman", "tim").unwrap();
+        let before = talk.task().clone();
+        let mut undos = Vec::new();
+        let done = message(Kind::TaskResponse, "tim", "roman", &json!({ "action": "completed" }));
+        let review = message(Kind::ReviewRequest, "roman", "ann", &json!({ "authorAgent": "tim" }));
+        for said in [done, review] {
+            let change = talk.ledger.check(&said, None, now()).unwrap().unwrap();
+            undos.push(talk.ledger.apply(change, 9).0);
+        }
+        if !oldest_first {
+            undos.reverse();
+        }
+        undos.into_iter().for_each(|undo| talk.ledger.undo(undo));
+        assert_eq!(*talk.task(), before, "oldest first: {oldest_first}");
+        assert_eq!(talk.answer("tim", "completed"), Ok(Completed), "it can be said again");
+    }
+}
+
+#[test]
+fn a_task_asked_for_again_has_the_deadline_of_the_new_request() {
+    let mut talk = Talk::new();
+    let at = |minutes| (now().utc + TimeDelta::minutes(minutes)).to_rfc3339();
+    let id = task(TASK);
+    talk.say(&message(Kind::TaskRequest, "roman", "tim", &json!({ "deadline": at(5) }))).unwrap();
+    let later = Now { utc: now().utc + TimeDelta::minutes(6), ..now() };
+    let expired = talk.ledger.give_up(&id, 1, "too late", later).unwrap();
+    talk.ledger.apply(expired, 1);
+    let again = talk.ledger.ask_again(&id, 1, later).unwrap();
+    talk.ledger.apply(again, 1);
+    assert_eq!((talk.task().state, talk.task().deadline), (Requested, None));
+    assert!(talk.ledger.due(later).is_empty(), "what has passed is not due again");
+    talk.answer("tim", "declined").unwrap();
+    let anew = message(Kind::TaskRequest, "roman", "tim", &json!({ "deadline": at(9) }));
+    let change = talk.ledger.check(&anew, None, later).unwrap().unwrap();
+    talk.ledger.apply(change, 2);
+    assert_eq!(talk.task().deadline, Some(now().utc + TimeDelta::minutes(9)));
+}
+
+#[test]
+fn only_a_verdict_that_decides_is_an_end() {
+    let mut talk = Talk::new();
+    talk.request("roman", "tim").unwrap();
+    talk.ask_review("tim", "ann").unwrap();
+    for (verdict, progress) in [
+        ("escalated", Progress::Moves),
+        ("changes_requested", Progress::Ends),
+        ("approved", Progress::Ends),
+    ] {
+        let change = talk.ledger.check(&verdict_of("ann", verdict), None, now());
+        assert_eq!(change.unwrap().unwrap().progress, progress, "{verdict}");
+    }
+}
+
+#[test]
 fn what_it_remembers_is_bounded_and_survives_as_json() {
     let mut talk = Talk::new();
     let ids: Vec<String> =

@@ -30,6 +30,7 @@ impl Resolved {
         })?;
         let mut to = Self { known: found.known, unknown: found.unknown, senior: None };
         to.escalate(message, floor);
+        to.tell_the_requester(message, floor);
         let limit = floor.max_recipients();
         if to.known.len() > limit {
             let reason = format!(
@@ -64,6 +65,18 @@ impl Resolved {
         }
     }
 
+    /// The answer to a task that was handed on also goes to whoever asked for it first.
+    fn tell_the_requester(&mut self, message: &Envelope, floor: &impl Floor) {
+        let Body::TaskResponse(body) = &message.body else { return };
+        let task = floor.ledger().and_then(|ledger| ledger.get(&body.task_id));
+        let handed_on = task.filter(|task| !task.handed_on_by.is_empty());
+        if let Some(requester) = handed_on.and_then(|task| floor.roster().key(&task.requester))
+            && let Err(place) = self.known.binary_search(&requester)
+        {
+            self.known.insert(place, requester);
+        }
+    }
+
     pub(super) fn senior<'a>(&self, roster: &'a Roster) -> Option<&'a AgentId> {
         roster.id(self.senior?)
     }
@@ -75,7 +88,7 @@ impl Resolved {
         message: &Envelope,
         floor: &impl Floor,
     ) -> Result<(), Refusal> {
-        if self.known.is_empty() {
+        if self.known.is_empty() && self.unknown.is_empty() {
             return Ok(());
         }
         let from = sender(message, floor.roster());
@@ -85,7 +98,11 @@ impl Resolved {
             Some(Decision { rule, .. }) => rule.to_owned(),
             None => match self.leave_out(message, floor) {
                 Some(rule) => rule,
-                None => return Ok(()),
+                None => {
+                    // Whoever is not told cannot be the one to decide.
+                    self.senior = self.senior.filter(|senior| self.known.contains(senior));
+                    return Ok(());
+                }
             },
         };
         Err(Refusal::new(

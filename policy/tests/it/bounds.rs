@@ -145,7 +145,7 @@ proptest! {
                 }
             };
             match trips {
-                Some(circuit) => breaker.open(circuit),
+                Some(circuit) => drop(breaker.open(circuit)),
                 None => drop(breaker.accept(&passage, now)),
             }
             prop_assert!(breaker.circuits().count() <= max_circuits.max(1));

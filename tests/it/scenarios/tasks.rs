@@ -181,3 +181,25 @@ async fn a_handler_that_begins_anew_after_a_restart_can_accept_its_task_again() 
     assert_eq!(state(&bus, asked.task_id().unwrap()).await, TaskState::Completed);
     bus.stop().await;
 }
+
+#[tokio::test]
+async fn whoever_asked_first_hears_the_answer_to_a_task_that_was_handed_on() {
+    let folder = folder();
+    let bus = start(&folder, quick());
+    let roman = bus.connect("roman").await.unwrap();
+    let (tim, mut tim_hears) = listener(&bus, "tim").await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let mut work = roman.request_task("tim", small_task()).await.unwrap();
+    let asked = next(&mut tim_hears).await;
+    tim.accept(&asked).await.unwrap();
+    let mut on = tim.write("tony", small_task()).unwrap();
+    if let a2a_protocol::Body::TaskRequest(body) = &mut on.body {
+        body.task_id = work.task_id();
+    }
+    tim.post(on).await.unwrap();
+    let handed_on = next(&mut tony_hears).await;
+    tony.complete(&handed_on, "By Tony").await.unwrap();
+    assert_eq!(work.result_within(SOON).await.unwrap().summary(), "By Tony");
+    assert_eq!(payload(&next(&mut tim_hears).await)["action"], "completed", "tim hears it, too");
+    bus.stop().await;
+}

@@ -1,0 +1,27 @@
+//! An agent that passes on whatever it gets, and a way to wait for it.
+
+use std::time::Duration;
+
+use openclaw_a2a::{Agent, Bus, Letter};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// Long enough for a busy machine; whoever waits so long has waited in vain.
+pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// An agent that passes on whatever it gets.
+pub(crate) async fn listener(bus: &Bus, name: &str) -> (Agent, UnboundedReceiver<Letter>) {
+    let (heard, hears) = unbounded_channel();
+    let agent = bus
+        .attach(name, move |letter: Letter| {
+            let heard = heard.clone();
+            async move { heard.send(letter).map_err(|_| "the test has ended") }
+        })
+        .await
+        .unwrap();
+    (agent, hears)
+}
+
+/// The next that arrives.
+pub(crate) async fn next<T>(hears: &mut UnboundedReceiver<T>) -> T {
+    tokio::time::timeout(SOON, hears.recv()).await.expect("in time").unwrap()
+}
