@@ -123,6 +123,12 @@ pub(crate) fn read_seal(line: &[u8]) -> Option<Seal> {
     (end == END).then_some(Seal { prev: Hash::from_hex(prev)?, hash: Hash::from_hex(hash)? })
 }
 
+/// A line without its hashes.
+pub(crate) fn unsealed(line: &[u8]) -> &[u8] {
+    let end = if read_seal(line).is_some() { line.len() - SEAL } else { line.len() };
+    &line[..end]
+}
+
 /// Reads the end of a line, if its hash fits its bytes.
 pub(crate) fn check_seal(line: &[u8]) -> Option<Seal> {
     let seal = read_seal(line)?;

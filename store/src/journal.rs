@@ -89,6 +89,14 @@ pub enum OpenError {
         /// The folder that is locked.
         path: PathBuf,
     },
+    /// A later version of the program wrote it.
+    #[error(
+        "{path} was written by a newer version of this program; start that one, or delete the folder to have it rebuilt from the log"
+    )]
+    Newer {
+        /// The folder of the index.
+        path: PathBuf,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
@@ -107,6 +115,9 @@ pub struct Options {
     /// Bytes of lines kept in memory for the indexer and readers before they are read
     /// from the log instead.
     pub tail_bytes: usize,
+    /// Whether records are indexed by agent, conversation and so on. Always, but to measure
+    /// what it costs: without it every question is answered by reading everything.
+    pub indexes: bool,
     /// What the log is written with.
     pub disk: Arc<dyn Disk>,
 }
@@ -119,6 +130,7 @@ impl Options {
             state_dir: state_dir.into(),
             checkpoint_lines: 100_000,
             tail_bytes: HELD_BYTES,
+            indexes: true,
             disk: Arc::new(RealDisk),
         }
     }
@@ -158,7 +170,7 @@ impl Journal {
         let log = Log::open(dir.clone(), Arc::clone(&options.disk), newest)?;
         let shared = Arc::new(Shared::new(dir, head, index, options.tail_bytes));
         let indexer = match shared.index() {
-            Some(index) => Some(indexer::start(Arc::clone(&shared), index)?),
+            Some(index) => Some(indexer::start(Arc::clone(&shared), index, options.indexes)?),
             None => None,
         };
         let journal = Self {

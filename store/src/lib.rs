@@ -27,6 +27,12 @@ mod encode;
 mod disk;
 mod log;
 
+mod facets;
+mod filter;
+mod query;
+mod summary;
+mod text;
+
 mod batch;
 mod block;
 mod checkpoint;
@@ -49,6 +55,7 @@ pub use hash::{Hash, Head};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
 pub use line::{EventLine, Fact, Line, MessageLine, Received};
 pub use memory::MemoryJournal;
+pub use query::Query;
 pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
 pub use seen::Seen;

@@ -138,7 +138,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn last(&self) -> u64 {
+    pub fn first(&self) -> u64 {
+        self.batch.entries.first().map_or(u64::MAX, |entry| entry.seq)
+    }
+
+    pub fn last(&self) -> u64 {
         self.batch.entries.last().map_or(0, |entry| entry.seq)
     }
 
