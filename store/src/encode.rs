@@ -155,6 +155,9 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
         push_json(out, "reason", reason);
     }
     push_facts(out, &line.facts);
+    if let Some(removed) = &line.removed {
+        push_json(out, "removed", removed);
+    }
 }
 
 /// `{"seq":1,"time":"…"`: the beginning that [`crate::decode::glance`] relies on.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 const PREV: &[u8] = b",\"prev\":\"";
@@ -34,7 +35,7 @@ impl Hash {
         Self(bytes)
     }
 
-    fn from_hex(text: &[u8]) -> Option<Self> {
+    pub(crate) fn from_hex(text: &[u8]) -> Option<Self> {
         let mut bytes = [0; 32];
         let mut bad = text.len() != HEX;
         for (byte, pair) in bytes.iter_mut().zip(text.as_chunks::<2>().0) {
@@ -78,6 +79,19 @@ impl fmt::Display for Hash {
 impl fmt::Debug for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_hex(text.as_bytes()).ok_or_else(|| de::Error::custom("64 hex digits expected"))
     }
 }
 

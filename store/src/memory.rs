@@ -13,7 +13,11 @@ use crate::batch::Kind;
 use crate::encode::Encoder;
 use crate::query::Plan;
 use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
-use crate::{Commit, CommitError, Head, Line, Page, Query, Read, ReadError, StoredRecord};
+use crate::verify::{Place, See, Source, verify};
+use crate::{
+    Commit, CommitError, Head, Line, Page, Query, Read, ReadError, RemovedForm, StoredRecord,
+    Verified, VerifyError,
+};
 
 /// A journal in memory.
 #[derive(Default)]
@@ -110,6 +114,21 @@ impl Lines {
     }
 }
 
+impl Source for Lines {
+    fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError> {
+        for (line, stored) in (1..).zip(&self.all) {
+            if see(Place { file: None, line }, stored.line.get().as_bytes()).is_break() {
+                break;
+            }
+        }
+        Ok(0)
+    }
+
+    fn lost(&self, _: RemovedForm) -> bool {
+        false
+    }
+}
+
 impl Read for MemoryReader {
     fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError> {
         let lines = self.lines();
@@ -161,6 +180,10 @@ impl Read for MemoryReader {
             fits
         });
         Ok(above.take(limit.clamp(1, MAX_PAGE)).map(|stored| stored.line.clone()).collect())
+    }
+
+    fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {
+        verify(&*self.lines(), known)
     }
 
     fn head(&self) -> Head {

@@ -5,7 +5,7 @@ use std::io;
 use a2a_protocol::MessageId;
 use serde_json::value::RawValue;
 
-use crate::{Head, Query};
+use crate::{Head, Query, Verified, VerifyError};
 
 /// The most records one page holds.
 pub const MAX_PAGE: usize = 1_000;
@@ -75,6 +75,13 @@ pub trait Read: Send + Sync {
     /// # Errors
     /// When what is stored cannot be read.
     fn after(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError>;
+
+    /// Checks every hash and link of what the journal holds, and that `known` heads are in
+    /// it. Takes a second for each gigabyte or so.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, or what cannot be read.
+    fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError>;
 
     /// The last committed line.
     fn head(&self) -> Head;

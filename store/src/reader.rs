@@ -12,11 +12,12 @@ use a2a_protocol::MessageId;
 use serde_json::value::RawValue;
 
 use crate::batch::{Entry, Kind};
+use crate::evidence::{verify_open, with_noted};
 use crate::index::{Index, Opener};
 use crate::query::Plan;
 use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
 use crate::tail::{Shared, Slot};
-use crate::{Head, Page, Query, Read, ReadError, StoredRecord};
+use crate::{Head, Page, Query, Read, ReadError, StoredRecord, Verified, VerifyError};
 
 /// Reads while the journal writes.
 pub(crate) struct Reader {
@@ -302,6 +303,12 @@ impl Read for Reader {
 
     fn after(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
         self.ask(|view| view.lines_above(seq, limit.clamp(1, MAX_PAGE)))
+    }
+
+    fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {
+        let known = with_noted(&self.shared.state_dir, known)?;
+        let View { tail, index, .. } = self.view()?;
+        verify_open(&self.shared.state_dir, &index, &tail, &known)
     }
 
     fn head(&self) -> Head {
