@@ -154,6 +154,9 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
         push_json(out, "reason", reason);
     }
     push_facts(out, &line.facts);
+    if let Some(removed) = &line.removed {
+        push_json(out, "removed", removed);
+    }
 }
 
 /// Nearly every key is made of ids and words; the few that are not go the long way.

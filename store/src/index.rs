@@ -12,8 +12,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::batch::entries;
-use crate::block::{Block, Builder, Meta};
+use crate::batch::{Kind, entries_into};
+use crate::block::{Block, Builder, Meta, Stored};
+use crate::summary::{Gather, Summary};
 use crate::{ReadError, Seen};
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
@@ -27,6 +28,8 @@ const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 const CHECKPOINT: &[u8] = b"checkpoint";
+/// Number of the last line whose block was removed for its age.
+const FLOOR: &[u8] = b"floor";
 
 /// Why the index cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +38,8 @@ pub(crate) enum IndexError {
     Locked,
     #[error("damaged")]
     Damaged,
+    #[error("written by a newer version")]
+    Newer,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -55,9 +60,22 @@ pub(crate) struct Index {
     metas: sled::Tree,
     events: sled::Tree,
     control: sled::Tree,
-    /// Every block, oldest first: 8 bytes a line would be too many, 1/512 of it is nothing.
-    known: RwLock<Vec<Meta>>,
+    /// Every block, oldest first. A summary takes about 2 bytes for each of its terms,
+    /// so a million messages make some 6 MB.
+    known: RwLock<Vec<(Meta, Summary)>>,
     opened: Mutex<VecDeque<(u64, Arc<Block>)>>,
+}
+
+/// Opens one block after the other.
+pub(crate) struct Opener {
+    unpack: zstd::bulk::Decompressor<'static>,
+    pub block: Block,
+}
+
+impl Opener {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { unpack: zstd::bulk::Decompressor::new()?, block: Block::default() })
+    }
 }
 
 impl Index {
@@ -87,28 +105,97 @@ impl Index {
     }
 
     fn load(&self) -> Result<Vec<Seen>, IndexError> {
-        let mut known: Vec<Meta> = Vec::new();
+        let mut known: Vec<(Meta, Summary)> = Vec::new();
         let mut seen = Vec::new();
+        let floor = self.floor()?;
         for item in &self.metas {
             let (key, value) = item?;
             let listed = seen.len();
-            let before = known.last().map_or(0, |meta| meta.last.seq);
-            match Meta::read(&key, &value, &mut seen) {
-                Some(meta) if meta.before == before => known.push(meta),
+            let (meta, summary) = match Meta::read(&key, &value, &mut seen) {
+                Stored::Now(meta, summary) => (meta, Some(summary)),
+                Stored::Old(meta) => (meta, None),
+                Stored::Newer => return Err(IndexError::Newer),
                 // A hole: what follows it is read from the log again.
-                _ => {
-                    seen.truncate(listed);
-                    break;
-                }
+                Stored::Damaged => break,
+            };
+            if meta.last.seq <= floor {
+                // A removal that was cut short.
+                seen.truncate(listed);
+                self.forget(meta.first)?;
+                continue;
             }
+            let follows = match known.last() {
+                Some((before, _)) => meta.before == before.last.seq,
+                None => meta.before <= floor,
+            };
+            if !follows {
+                seen.truncate(listed);
+                break;
+            }
+            let summary = match summary {
+                Some(summary) => summary,
+                None => self.sum_up(&meta, &seen[listed..])?,
+            };
+            known.push((meta, summary));
         }
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         Ok(seen)
     }
 
+    /// Brings a block's metadata to the format of today.
+    fn sum_up(&self, meta: &Meta, seen: &[Seen]) -> Result<Summary, IndexError> {
+        let mut opener = Opener::new()?;
+        self.read_block(meta.first, &mut opener).map_err(|error| match error {
+            ReadError::Io(error) => IndexError::Io(error),
+            _ => IndexError::Damaged,
+        })?;
+        let block = opener.block;
+        let mut gather = Gather::default();
+        for entry in block.entries.iter().filter(|entry| entry.kind == Kind::Record) {
+            gather.add(entry.of(&block.bytes));
+        }
+        let summary = gather.finish();
+        self.metas.insert(meta.first.to_be_bytes(), meta.write(&summary, seen))?;
+        Ok(summary)
+    }
+
+    fn floor(&self) -> Result<u64, sled::Error> {
+        let value = self.control.get(FLOOR)?;
+        let floor =
+            value.and_then(|value| Some(u64::from_be_bytes(value.as_ref().try_into().ok()?)));
+        Ok(floor.unwrap_or(0))
+    }
+
+    /// Removes every block whose lines all have this number or a lower one.
+    #[expect(dead_code, reason = "retention follows")]
+    pub fn remove_up_to(&self, seq: u64) -> io::Result<()> {
+        if seq > self.floor()? {
+            // First, so that a crash in between leaves no hole but work to be finished.
+            self.control.insert(FLOOR, &seq.to_be_bytes())?;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let end = known.partition_point(|(meta, _)| meta.last.seq <= seq);
+        let gone: Vec<u64> = known.drain(..end).map(|(meta, _)| meta.first).collect();
+        drop(known);
+        for first in gone {
+            self.forget(first)?;
+        }
+        Ok(())
+    }
+
+    fn forget(&self, first: u64) -> Result<(), sled::Error> {
+        let key = first.to_be_bytes();
+        for pair in self.events.scan_prefix(key).keys() {
+            self.events.remove(pair?)?;
+        }
+        self.metas.remove(key)?;
+        self.blocks.remove(key)?;
+        Ok(())
+    }
+
     /// The last indexed line and where it ends in the log.
     pub fn last(&self) -> Option<Meta> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).last().copied()
+        self.known.read().unwrap_or_else(PoisonError::into_inner).last().map(|(meta, _)| *meta)
     }
 
     pub fn last_seq(&self) -> u64 {
@@ -118,7 +205,7 @@ impl Index {
     /// Stores the gathered lines as one block.
     pub fn write(
         &self,
-        builder: &Builder,
+        builder: &mut Builder,
         compressor: &mut zstd::bulk::Compressor<'static>,
     ) -> Result<(), io::Error> {
         let Some(meta) = builder.meta(self.last_seq()) else { return Ok(()) };
@@ -141,26 +228,35 @@ impl Index {
         value.extend_from_slice(&compressor.compress(&builder.bytes)?);
         self.events.apply_batch(pairs)?;
         self.blocks.insert(key, value)?;
-        self.metas.insert(key, meta.write(&builder.seen))?;
-        self.known.write().unwrap_or_else(PoisonError::into_inner).push(meta);
+        let summary = builder.summary();
+        self.metas.insert(key, meta.write(&summary, &builder.seen))?;
+        self.known.write().unwrap_or_else(PoisonError::into_inner).push((meta, summary));
         Ok(())
     }
 
     /// The block in whose range a line lies.
     pub fn block_of(&self, seq: u64) -> Option<Meta> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let at = known.partition_point(|meta| meta.first <= seq).checked_sub(1)?;
-        known.get(at).filter(|meta| seq <= meta.last.seq).copied()
+        let at = known.partition_point(|(meta, _)| meta.first <= seq).checked_sub(1)?;
+        known.get(at).map(|(meta, _)| *meta).filter(|meta| seq <= meta.last.seq)
     }
 
-    /// The newest block with records that begins below `seq`.
-    pub fn block_below(&self, seq: u64) -> Option<Meta> {
+    /// The newest block that begins below `seq`, has records and may be wanted.
+    pub fn block_below(&self, seq: u64, wanted: impl Fn(&Summary) -> bool) -> Option<Meta> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let end = known.partition_point(|meta| meta.first < seq);
-        known[..end].iter().rev().find(|meta| meta.records > 0).copied()
+        let end = known.partition_point(|(meta, _)| meta.first < seq);
+        let found = known[..end].iter().rev().find(|(meta, sum)| meta.records > 0 && wanted(sum));
+        found.map(|(meta, _)| *meta)
     }
 
-    /// Opens a block.
+    /// The oldest block with a line above `seq` that may be wanted.
+    pub fn block_above(&self, seq: u64, wanted: impl Fn(&Summary) -> bool) -> Option<Meta> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let start = known.partition_point(|(meta, _)| meta.last.seq <= seq);
+        known[start..].iter().find(|(_, sum)| wanted(sum)).map(|(meta, _)| *meta)
+    }
+
+    /// Opens a block and keeps it for the next reader.
     pub fn block(&self, first: u64) -> Result<Arc<Block>, ReadError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = opened.iter().position(|(key, _)| *key == first)
@@ -171,19 +267,37 @@ impl Index {
             return Ok(block);
         }
         drop(opened);
+        let mut opener = Opener::new()?;
+        self.read_block(first, &mut opener)?;
+        let block = Arc::new(opener.block);
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.truncate(OPENED - 1);
+        opened.push_front((first, Arc::clone(&block)));
+        Ok(block)
+    }
+
+    /// Opens a block into the memory of the one before; for those who read many.
+    pub fn read_block(&self, first: u64, opener: &mut Opener) -> Result<(), ReadError> {
+        let Opener { unpack, block } = opener;
+        block.bytes.clear();
+        block.entries.clear();
         let damaged = ReadError::Damaged { block: first };
-        let Some(value) = self.blocks.get(first.to_be_bytes())? else { return Err(damaged) };
+        let Some(value) = self.blocks.get(first.to_be_bytes())? else {
+            // One that was removed for its age since the reader learned of it has no lines.
+            return if first <= self.floor()? { Ok(()) } else { Err(damaged) };
+        };
         let Some((len, packed)) = value.split_first_chunk() else { return Err(damaged) };
         let len = u32::from_be_bytes(*len) as usize;
         if len > MAX_BLOCK {
             return Err(damaged);
         }
-        let Ok(bytes) = zstd::bulk::decompress(packed, len) else { return Err(damaged) };
-        let block = Arc::new(Block { entries: entries(&bytes), bytes });
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.truncate(OPENED - 1);
-        opened.push_front((first, Arc::clone(&block)));
-        Ok(block)
+        block.bytes.reserve(len);
+        let unpacked = unpack.decompress_to_buffer(packed, &mut block.bytes);
+        if unpacked.is_err() || block.bytes.len() != len {
+            return Err(damaged);
+        }
+        entries_into(&block.bytes, &mut block.entries);
+        Ok(())
     }
 
     /// The blocks that may hold events of records in the block that begins at `first`.

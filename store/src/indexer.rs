@@ -20,9 +20,11 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 pub(crate) fn start(
     shared: Arc<Shared>,
     index: Arc<Index>,
+    sums_up: bool,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let compressor = zstd::bulk::Compressor::new(1)?;
-    let indexer = Indexer { shared, index, builder: Builder::default(), compressor };
+    let builder = Builder::new(sums_up);
+    let indexer = Indexer { shared, index, builder, compressor };
     std::thread::Builder::new().name("a2a-indexer".to_owned()).spawn(move || indexer.run())
 }
 
@@ -87,6 +89,9 @@ impl Indexer {
             }
             let batch = &slot.batch;
             let bytes = slot.bytes(&self.shared.dir)?;
+            if !self.builder.takes(batch.at.day) {
+                stored += self.store_block()?;
+            }
             let mut seen = batch.seen.iter().peekable();
             for entry in &batch.entries {
                 let seen = seen.next_if(|seen| seen.seq == entry.seq).copied();
@@ -111,7 +116,7 @@ impl Indexer {
     fn store_block(&mut self) -> io::Result<usize> {
         let lines = self.builder.lines();
         if lines > 0 {
-            self.index.write(&self.builder, &mut self.compressor)?;
+            self.index.write(&mut self.builder, &mut self.compressor)?;
             self.builder.clear();
             self.shared.tail().indexed(self.index.last_seq(), lines);
         }

@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
+use chrono::{DateTime, Utc};
+
 use crate::batch::{Batch, LogPos};
+use crate::days::day_files;
 use crate::encode::{Encoder, OutOfOrder, day_of};
 use crate::hash::Head;
+use crate::heads::Heads;
 use crate::log::{self, Log};
 use crate::reader::Reader;
 use crate::recover::{Opened, recover};
@@ -89,6 +93,14 @@ pub enum OpenError {
         /// The folder that is locked.
         path: PathBuf,
     },
+    /// A later version of the program wrote it.
+    #[error(
+        "{path} was written by a newer version of this program; start that one, or delete the folder to have it rebuilt from the log"
+    )]
+    Newer {
+        /// The folder of the index.
+        path: PathBuf,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
@@ -107,6 +119,9 @@ pub struct Options {
     /// Bytes of lines kept in memory for the indexer and readers before they are read
     /// from the log instead.
     pub tail_bytes: usize,
+    /// Whether records are indexed by agent, conversation and so on. Always, but to measure
+    /// what it costs: without it every question is answered by reading everything.
+    pub indexes: bool,
     /// What the log is written with.
     pub disk: Arc<dyn Disk>,
 }
@@ -119,6 +134,7 @@ impl Options {
             state_dir: state_dir.into(),
             checkpoint_lines: 100_000,
             tail_bytes: HELD_BYTES,
+            indexes: true,
             disk: Arc::new(RealDisk),
         }
     }
@@ -136,6 +152,9 @@ pub struct Journal {
     state: State,
     checkpoint_lines: u64,
     lines_since_checkpoint: u64,
+    heads: Heads,
+    /// The time of the last line.
+    time: DateTime<Utc>,
     shared: Arc<Shared>,
     indexer: Option<JoinHandle<io::Result<()>>>,
 }
@@ -154,11 +173,12 @@ impl Journal {
         options.disk.sync_dir(&options.state_dir)?;
         let opened = recover(&dir, &data.join("a2a-journal"), &*options.disk)?;
         let Opened { index, head, end, state, recovered } = opened;
-        let newest = log::days(&dir)?.pop();
+        let newest = day_files(&dir)?.pop().map(|file| file.day);
         let log = Log::open(dir.clone(), Arc::clone(&options.disk), newest)?;
-        let shared = Arc::new(Shared::new(dir, head, index, options.tail_bytes));
+        let shared = Shared::new(options.state_dir.clone(), dir, head, index, options.tail_bytes);
+        let shared = Arc::new(shared);
         let indexer = match shared.index() {
-            Some(index) => Some(indexer::start(Arc::clone(&shared), index)?),
+            Some(index) => Some(indexer::start(Arc::clone(&shared), index, options.indexes)?),
             None => None,
         };
         let journal = Self {
@@ -169,6 +189,8 @@ impl Journal {
             state,
             checkpoint_lines: options.checkpoint_lines,
             lines_since_checkpoint: 0,
+            heads: Heads::open(&options.state_dir)?,
+            time: DateTime::UNIX_EPOCH,
             shared,
             indexer,
         };
@@ -209,6 +231,8 @@ impl Commit for Journal {
         self.head = head;
         let offset = at.offset + self.encoder.bytes.len() as u64;
         self.end = Some(LogPos { offset, ..at });
+        self.time = last.time();
+        self.heads.note(head, self.time, false);
         for line in batch {
             self.state.apply(line);
         }
@@ -230,6 +254,9 @@ impl Commit for Journal {
     fn close(&mut self) -> Result<(), CommitError> {
         if self.indexer.is_none() {
             return Ok(());
+        }
+        if self.time > DateTime::UNIX_EPOCH {
+            self.heads.note(self.head, self.time, true);
         }
         let fail = |source| CommitError::Io { doing: "finishing the index", source };
         let checkpoint = self.pack_checkpoint().map_err(fail)?;

@@ -24,8 +24,16 @@ mod seen;
 mod decode;
 mod encode;
 
+mod days;
 mod disk;
+mod lines;
 mod log;
+
+mod facets;
+mod filter;
+mod query;
+mod summary;
+mod text;
 
 mod batch;
 mod block;
@@ -39,16 +47,25 @@ mod state;
 mod recover;
 mod scan;
 
+mod evidence;
+mod heads;
+mod verdict;
+mod verify;
+
 mod journal;
 mod memory;
 mod read;
 mod reader;
 
 pub use disk::{Disk, LogFile, RealDisk};
+pub use evidence::{verify_journal, verify_log};
 pub use hash::{Hash, Head};
+pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
-pub use line::{EventLine, Fact, Line, MessageLine, Received};
+pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedForm};
 pub use memory::MemoryJournal;
+pub use query::Query;
 pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
 pub use seen::Seen;
+pub use verdict::{Fault, Tampering, Verified, VerifyError};

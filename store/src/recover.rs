@@ -169,6 +169,7 @@ fn attempt(
     let (index, mut seen) = Index::open(index_path).map_err(|error| match error {
         IndexError::Locked => OpenError::Locked { path: index_path.to_owned() },
         IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
+        IndexError::Newer => OpenError::Newer { path: index_path.to_owned() },
         IndexError::Io(source) => source.into(),
     })?;
     if let Some(meta) = index.last()
@@ -224,7 +225,7 @@ impl<'a> Heal<'a> {
             index,
             after: index.last_seq(),
             state,
-            builder: Builder::default(),
+            builder: Builder::new(true),
             compressor: zstd::bulk::Compressor::new(1)?,
             indexed: 0,
         })
@@ -235,6 +236,9 @@ impl<'a> Heal<'a> {
         let Some((seq, kind)) = glance(good.bytes).filter(|(seq, _)| *seq > self.after) else {
             return Ok(());
         };
+        if !self.builder.takes(good.end.day) {
+            self.store()?;
+        }
         let accepted = good.decoded.seen();
         seen.extend(accepted);
         self.builder.push(good.bytes, seq, kind, accepted, good.end);
@@ -243,7 +247,7 @@ impl<'a> Heal<'a> {
     }
 
     fn store(&mut self) -> io::Result<()> {
-        self.index.write(&self.builder, &mut self.compressor)?;
+        self.index.write(&mut self.builder, &mut self.compressor)?;
         self.builder.clear();
         Ok(())
     }

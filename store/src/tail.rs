@@ -14,15 +14,17 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::batch::{Batch, Entry};
 use crate::checkpoint::Packed;
+use crate::days::plain_file;
 use crate::hash::Head;
 use crate::index::Index;
-use crate::log::day_file;
 
 /// Bytes of batches held in memory before the oldest are forgotten.
 pub(crate) const HELD_BYTES: usize = 32 << 20;
 
 /// What the committing side, the indexer and readers share.
 pub(crate) struct Shared {
+    pub state_dir: PathBuf,
+    /// The folder of day files.
     pub dir: PathBuf,
     tail: Mutex<Tail>,
     pub wake: Condvar,
@@ -32,7 +34,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(dir: PathBuf, head: Head, index: Index, held_limit: usize) -> Self {
+    pub fn new(
+        state_dir: PathBuf,
+        dir: PathBuf,
+        head: Head,
+        index: Index,
+        held_limit: usize,
+    ) -> Self {
         let tail = Tail {
             head,
             slots: VecDeque::new(),
@@ -44,7 +52,7 @@ impl Shared {
             stop: None,
         };
         let index = RwLock::new(Some(Arc::new(index)));
-        Self { dir, tail: Mutex::new(tail), wake: Condvar::new(), index, held_limit }
+        Self { state_dir, dir, tail: Mutex::new(tail), wake: Condvar::new(), index, held_limit }
     }
 
     pub fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -138,7 +146,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn last(&self) -> u64 {
+    pub fn first(&self) -> u64 {
+        self.batch.entries.first().map_or(u64::MAX, |entry| entry.seq)
+    }
+
+    pub fn last(&self) -> u64 {
         self.batch.entries.last().map_or(0, |entry| entry.seq)
     }
 
@@ -161,7 +173,7 @@ impl Slot {
 
     fn read(&self, dir: &Path, start: usize, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        let file = File::open(day_file(dir, self.batch.at.day))?;
+        let file = File::open(plain_file(dir, self.batch.at.day))?;
         file.read_exact_at(&mut bytes, self.batch.at.offset + start as u64)?;
         Ok(bytes)
     }
