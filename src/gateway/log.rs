@@ -103,7 +103,10 @@ pub(super) async fn message(
 }
 
 #[get("/bus/log/head")]
-pub(super) async fn current_head(who: Who, bus: web::Data<BusSystem>) -> actix_web::Result<HttpResponse> {
+pub(super) async fn current_head(
+    who: Who,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
     let head = bus.reader().head();
     Ok(HttpResponse::Ok().json(json!({ "head": head.to_string(), "seq": head.seq })))

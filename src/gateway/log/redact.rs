@@ -162,7 +162,8 @@ mod tests {
         let line = r#"{"seq":1,"message":{"description":"stays","payload":{"descri\u0070tion":"S1","list":[{"description":{"a":"S2"}}],"result":{"summary":"S3","branch":"b"}}},"errors":[{"path":"/payload/description","code":"blank","message":"S4"}],"facts":{"task:1":{"summary":"S5","state":"done"}},"deliveries":[{"event":"delivered","facts":{"task:1":{"description":"S6"}}}],"prev":"00"}"#;
         let shown = hide.apply(line.to_owned());
         assert!(!shown.contains("\"S"), "{shown}");
-        for kept in ["stays", "\"branch\":\"b\"", "\"code\":\"blank\"", "\"state\":\"done\"", "prev"]
+        for kept in
+            ["stays", "\"branch\":\"b\"", "\"code\":\"blank\"", "\"state\":\"done\"", "prev"]
         {
             assert!(shown.contains(kept), "{kept} in {shown}");
         }

@@ -58,8 +58,13 @@ pub(in crate::gateway) async fn stream(
     let last = last.map_err(|error| unreadable(&error))?;
     let wanted = Wanted::of(&query);
     let settings_of = settings.clone();
-    let follower =
-        Follower { reader: bus.reader(), wanted, last, seen: HashMap::new(), settings: settings_of };
+    let follower = Follower {
+        reader: bus.reader(),
+        wanted,
+        last,
+        seen: HashMap::new(),
+        settings: settings_of,
+    };
     let (out, chunks) = mpsc::channel(1);
     actix_web::rt::spawn(run(follower, head, Outlet { out, stalled: settings.stalled }, place));
     let body = futures_util::stream::unfold(chunks, |mut chunks| async move {
@@ -123,7 +128,8 @@ struct Found {
 impl Follower {
     fn look(&mut self) -> Result<Found, ReadError> {
         let everything = self.wanted.is_everything();
-        let lines = self.reader.after(self.last, if everything { LINES } else { FILTERED_LINES })?;
+        let lines =
+            self.reader.after(self.last, if everything { LINES } else { FILTERED_LINES })?;
         let mut found = Found { events: Vec::new(), goes_on: !lines.is_empty(), is_over: false };
         for line in lines {
             let Ok(glance) = serde_json::from_str::<Glance>(line.get()) else { continue };

@@ -106,7 +106,8 @@ impl Wanted {
             _ if self.is_everything() => true,
             Some(of) => !self.is_over(event.time) && record_is_wanted(of),
             None => {
-                let about_agent = |agent: &AgentId| event.agent_id.as_deref() == Some(agent.as_str());
+                let about_agent =
+                    |agent: &AgentId| event.agent_id.as_deref() == Some(agent.as_str());
                 self.asks_for_no_record() && self.agent.as_ref().is_none_or(about_agent) && when()
             }
         }
@@ -224,8 +225,9 @@ mod tests {
         assert!(tim.wants_event(&of, |seq| seq == 7) && !tim.wants_event(&of, |_| false));
         let late = wanted(&[("agent", "tim"), ("until", "2026-02-21T18:30:00Z")]);
         assert!(!late.wants_event(&of, |_| true));
-        let joined =
-            event(r#"{"seq":9,"time":"2026-02-21T18:30:00.000Z","event":"joined","agentId":"tim"}"#);
+        let joined = event(
+            r#"{"seq":9,"time":"2026-02-21T18:30:00.000Z","event":"joined","agentId":"tim"}"#,
+        );
         assert!(tim.wants_event(&joined, |_| false));
         assert!(wanted(&[]).wants_event(&joined, |_| false));
         assert!(!wanted(&[("agent", "ann")]).wants_event(&joined, |_| true));
