@@ -62,13 +62,14 @@ pub fn routes(
         .default_service(web::to(problem::no_such_place));
 }
 
-/// Has the system close a connection whose other end takes nothing for so long; a reader that
-/// stands still must not keep what it was sent for ever.
+/// Has the system close a connection whose other end takes nothing for twice as long as it
+/// may: a reader that stands still must not keep what it was sent for ever. Twice, so that
+/// whoever writes to it can say so first.
 pub fn close_when_stalled(connection: &dyn Any, stalled: Duration) {
     if let Some(connection) = connection.downcast_ref::<TcpStream>() {
         // Where the system cannot do that, such a connection costs its buffers and no more.
         #[cfg(target_os = "linux")]
-        let _ = socket2::SockRef::from(connection).set_tcp_user_timeout(Some(stalled));
+        let _ = socket2::SockRef::from(connection).set_tcp_user_timeout(Some(2 * stalled));
         #[cfg(not(target_os = "linux"))]
         let _ = (connection, stalled);
     }

@@ -28,9 +28,7 @@ use source::Place;
 
 /// See who said what to whom, follow it, and prove that nobody changed it
 #[derive(clap::Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   openclaw-a2a log                                   the newest 50 messages, newest first
   openclaw-a2a log --agent tim --since 2h            what tim sent or got in the last two hours
@@ -44,8 +42,7 @@ Examples:
 Times are UTC: a timestamp, a day (2026-02-21, today, yesterday), or how long ago (90s, 15m, 2h, 3d).
 A running server is asked (see a2a.addr in the state folder); without one the journal is read.
 
-Exit codes: 0 success, 1 the log was tampered with (verify) or has no such message, 2 it could not be read."
-)]
+Exit codes: 0 success, 1 the log was tampered with (verify) or has no such message, 2 it could not be read.")]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -147,10 +144,28 @@ impl Filter {
     }
 }
 
+impl Args {
+    /// Filters in front of a sub-command would be passed over in silence. (clap's own check
+    /// also refuses the options of every command there.)
+    fn must_fit(&self) -> anyhow::Result<()> {
+        let Filter { agent, kind, since, until, correlation, task, outcome, text } = &self.filter;
+        let filters = [agent, kind, since, until, correlation, task, outcome, text];
+        let is_filtered =
+            self.follow || self.limit.is_some() || filters.iter().any(|f| f.is_some());
+        if self.verb.is_some() && is_filtered {
+            anyhow::bail!(
+                "filters, --limit and --follow are for `log` itself; leave them out here"
+            );
+        }
+        Ok(())
+    }
+}
+
 /// Where everything is written to.
 type Out = BufWriter<AutoStream<Stdout>>;
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    args.must_fit()?;
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use a2a_protocol::MessageId;
 use a2a_store::{Head, Query};
@@ -13,12 +13,12 @@ use openclaw_a2a::gateway::Redaction;
 use openclaw_a2a::gateway::log::{Glance, Wanted};
 use serde::Deserialize;
 
-use super::source::{Page, Source};
+use super::source::{Page, Place, Source};
 
 /// The day files of a state folder.
-pub(super) struct Files {
+pub(super) struct Files<'a> {
     folder: PathBuf,
-    redaction: Redaction,
+    redaction: &'a Redaction,
 }
 
 /// A record, and its events so far.
@@ -31,9 +31,9 @@ struct Sealed {
     hash: Option<String>,
 }
 
-impl Files {
-    pub(super) fn new(state: &Path, redaction: Redaction) -> Self {
-        Self { folder: state.join("a2a-log"), redaction }
+impl<'a> Files<'a> {
+    pub(super) fn new(place: &'a Place) -> Self {
+        Self { folder: place.state.path().join("a2a-log"), redaction: &place.redaction }
     }
 
     /// The day files, oldest first; of a day that is there in both forms, the plain one.
@@ -106,7 +106,7 @@ impl Files {
     }
 }
 
-impl Source for Files {
+impl Source for Files<'_> {
     fn page(&mut self, query: &Query) -> anyhow::Result<Page> {
         let (wanted, before) = (Wanted::of(query), query.before.unwrap_or(u64::MAX));
         let wants = |line: &str, glance: &Glance| glance.seq < before && wanted.wants_record(line);

@@ -3,7 +3,6 @@
 //! It outlives the server: when that stops, it waits for the next one and goes on where it was.
 
 use std::io::Write;
-use std::time::Duration;
 
 use a2a_store::Query;
 use anyhow::bail;
@@ -11,14 +10,9 @@ use chrono::Utc;
 
 use super::list::{each, write_line};
 use super::server::Server;
-use super::source::{Found, Place, Source, note};
+use super::source::{Found, LOOK, Place, STARTING, Source, note};
 use super::{Out, journal::OwnJournal};
 use crate::cli::{Answer, Format};
-
-/// How often to look for a server.
-const LOOK: Duration = Duration::from_millis(100);
-/// How often to look when a server is there that does not say where; it may be starting.
-const STARTING: u32 = 100;
 
 pub(super) fn run(
     place: &Place,
@@ -32,8 +26,7 @@ pub(super) fn run(
         Some(server) => history(server, query, limit, format, out)?,
         None => {
             place.must_exist()?;
-            let mut journal = OwnJournal::new(place.state.path(), place.redaction.clone());
-            history(&mut journal, query, limit, format, out)?
+            history(&mut OwnJournal::new(place), query, limit, format, out)?
         }
     };
     if server.is_none() {

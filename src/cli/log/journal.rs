@@ -2,29 +2,30 @@
 //!
 //! Only one process can have it open, and a server must be able to start at any time, also
 //! while somebody reads our output page by page: so the journal is let go as soon as it was
-//! not asked for a moment, and opened again when it is.
+//! not asked for a moment, and opened again when it is. If a server was quicker, it is asked.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use a2a_protocol::MessageId;
-use a2a_store::{Commit, Head, Journal, Options, Query, Read, ReadError, RecoveryReport};
+use a2a_store::{
+    Commit, Head, Journal, Options, Query, Read, ReadError, RecoveryReport, StoredRecord,
+};
 use anyhow::Context;
-use openclaw_a2a::gateway::Redaction;
 use openclaw_a2a::gateway::log::with_deliveries;
 
-use super::source::{Page, Source, note};
+use super::source::{Page, Place, Source, note};
 
 /// How long the journal is kept open after the last question. Less than a server that starts
 /// waits for it.
 const KEPT: Duration = Duration::from_millis(300);
 
 /// The journal of a state folder.
-pub(super) struct OwnJournal {
-    folder: PathBuf,
-    redaction: Redaction,
+pub(super) struct OwnJournal<'a> {
+    place: &'a Place,
     open: Arc<Mutex<Option<Open>>>,
+    /// Who is asked since somebody else has the journal open.
+    instead: Option<Box<dyn Source + 'a>>,
 }
 
 struct Open {
@@ -32,16 +33,33 @@ struct Open {
     asked: Instant,
 }
 
-impl OwnJournal {
-    pub(super) fn new(folder: &Path, redaction: Redaction) -> Self {
-        Self { folder: folder.to_owned(), redaction, open: Arc::default() }
+impl<'a> OwnJournal<'a> {
+    pub(super) fn new(place: &'a Place) -> Self {
+        Self { place, open: Arc::default(), instead: None }
     }
 
-    fn ask<T>(&self, question: impl Fn(&dyn Read) -> Result<T, ReadError>) -> anyhow::Result<T> {
+    /// Asks the journal; `None` when somebody else has it open by now, who is to be asked.
+    fn ask<T>(
+        &mut self,
+        question: impl Fn(&dyn Read) -> Result<T, ReadError>,
+    ) -> anyhow::Result<Option<T>> {
+        if self.instead.is_some() {
+            return Ok(None);
+        }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.is_none() {
-            let (journal, recovered) = Journal::open(&Options::new(&self.folder))
-                .with_context(|| format!("cannot open the journal in {}", self.folder.display()))?;
+            let folder = self.place.state.path();
+            let (journal, recovered) = match Journal::open(&Options::new(folder)) {
+                Ok(opened) => opened,
+                Err(_) if self.place.is_locked()? => {
+                    self.instead = Some(self.place.others()?);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    let doing = format!("cannot open the journal in {}", folder.display());
+                    return Err(error).context(doing);
+                }
+            };
             say_what_is_wrong(&recovered.report);
             *open = Some(Open { journal, asked: Instant::now() });
             let_go_when_idle(Arc::clone(&self.open));
@@ -49,7 +67,17 @@ impl OwnJournal {
         let Some(open) = open.as_mut() else { anyhow::bail!("the journal was let go") };
         let answer = question(open.journal.reader().as_ref());
         open.asked = Instant::now();
-        Ok(answer?)
+        Ok(Some(answer?))
+    }
+
+    fn instead(&mut self) -> anyhow::Result<&mut (dyn Source + 'a)> {
+        let instead = self.instead.as_deref_mut();
+        instead.context("somebody else has the journal open and does not answer")
+    }
+
+    fn shown(&self, records: &[StoredRecord]) -> Vec<String> {
+        let redaction = &self.place.redaction;
+        records.iter().map(|record| redaction.apply(with_deliveries(record))).collect()
     }
 }
 
@@ -73,24 +101,30 @@ fn let_go_when_idle(shared: Arc<Mutex<Option<Open>>>) {
     });
 }
 
-impl Source for OwnJournal {
+impl Source for OwnJournal<'_> {
     fn page(&mut self, query: &Query) -> anyhow::Result<Page> {
-        let page = self.ask(|reader| reader.query(query))?;
-        let shown = page.records.iter().map(|record| self.redaction.apply(with_deliveries(record)));
-        Ok(Page { records: shown.collect(), next: page.next })
+        match self.ask(|reader| reader.query(query))? {
+            Some(page) => Ok(Page { records: self.shown(&page.records), next: page.next }),
+            None => self.instead()?.page(query),
+        }
     }
 
     fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>> {
-        let found = self.ask(|reader| reader.find(&id))?;
-        Ok(found.iter().map(|record| self.redaction.apply(with_deliveries(record))).collect())
+        match self.ask(|reader| reader.find(&id))? {
+            Some(found) => Ok(self.shown(&found)),
+            None => self.instead()?.message(id),
+        }
     }
 
     fn head(&mut self) -> anyhow::Result<Head> {
-        self.ask(|reader| Ok(reader.head()))
+        match self.ask(|reader| Ok(reader.head()))? {
+            Some(head) => Ok(head),
+            None => self.instead()?.head(),
+        }
     }
 }
 
-impl Drop for OwnJournal {
+impl Drop for OwnJournal<'_> {
     fn drop(&mut self) {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

@@ -2,6 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use a2a_protocol::MessageId;
 use a2a_store::{Head, Query};
@@ -12,6 +13,11 @@ use openclaw_a2a::gateway::Redaction;
 use super::files::Files;
 use super::journal::OwnJournal;
 use super::server::Server;
+
+/// How often to look for a server.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+/// How often to look when a server is there that does not say where; it may be starting.
+pub(super) const STARTING: u32 = 50;
 
 /// Records as JSON texts, each with its `deliveries`.
 pub(super) struct Page {
@@ -94,7 +100,7 @@ impl Place {
     }
 
     /// Whether a process has the journal open.
-    fn is_locked(&self) -> anyhow::Result<bool> {
+    pub(super) fn is_locked(&self) -> anyhow::Result<bool> {
         let file = match File::open(self.state.path().join("data/a2a-journal/db")) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -119,18 +125,31 @@ impl Place {
     }
 
     /// Whoever can answer.
-    pub(super) fn source(&self) -> anyhow::Result<Box<dyn Source>> {
+    pub(super) fn source(&self) -> anyhow::Result<Box<dyn Source + '_>> {
         Ok(match self.find()? {
             Found::Server(server) => Box::new(server),
             Found::Nobody => {
                 self.must_exist()?;
-                Box::new(OwnJournal::new(self.state.path(), self.redaction.clone()))
+                Box::new(OwnJournal::new(self))
             }
             Found::Silent => {
                 self.must_exist()?;
-                Box::new(Files::new(self.state.path(), self.redaction.clone()))
+                Box::new(Files::new(self))
             }
         })
+    }
+
+    /// Whoever can answer when the journal is not ours to open: a server that starts says where
+    /// it is a moment after it has opened the journal.
+    pub(super) fn others(&self) -> anyhow::Result<Box<dyn Source + '_>> {
+        for _ in 0..STARTING {
+            if let (Found::Server(server), _) = self.look()? {
+                return Ok(Box::new(server));
+            }
+            std::thread::sleep(LOOK);
+        }
+        note("another process has the journal open; reading the files of the log");
+        Ok(Box::new(Files::new(self)))
     }
 }
 

@@ -215,13 +215,14 @@ async fn run(
                 break;
             }
         }
+        if follower.wanted.is_over(Utc::now()) {
+            return;
+        }
         tokio::select! {
             changed = head.changed() => if changed.is_err() { return },
             () = outlet.out.closed() => return,
             () = tokio::time::sleep(KEEP_ALIVE) => {
-                if follower.wanted.is_over(Utc::now())
-                    || !outlet.give(format!("id: {}\n\n", follower.last)).await
-                {
+                if !outlet.give(format!("id: {}\n\n", follower.last)).await {
                     return;
                 }
             }
