@@ -28,6 +28,7 @@ mod days;
 mod disk;
 mod lines;
 mod log;
+mod pack;
 
 mod facets;
 mod filter;
@@ -52,6 +53,10 @@ mod heads;
 mod verdict;
 mod verify;
 
+mod keeper;
+mod rebuild;
+mod retention;
+
 mod journal;
 mod memory;
 mod read;
@@ -66,6 +71,8 @@ pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedFor
 pub use memory::MemoryJournal;
 pub use query::Query;
 pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
+pub use rebuild::rebuild_log;
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
+pub use retention::{Retained, Retention};
 pub use seen::Seen;
 pub use verdict::{Fault, Tampering, Verified, VerifyError};
