@@ -165,7 +165,8 @@ impl Index {
         Ok(summary)
     }
 
-    fn floor(&self) -> Result<u64, sled::Error> {
+    /// Number of the last line that was removed for its age; 0 when none was.
+    pub fn floor(&self) -> Result<u64, sled::Error> {
         let value = self.control.get(FLOOR)?;
         let floor =
             value.and_then(|value| Some(u64::from_be_bytes(value.as_ref().try_into().ok()?)));

@@ -194,6 +194,7 @@ impl Journal {
             recovered.seen.retain(|seen| seen.seq > mark.seq);
         }
         let log = Log::open(dir.clone(), Arc::clone(&options.disk))?;
+        let heads = Heads::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
         let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
         shared.tail().stored = stored;
@@ -211,7 +212,7 @@ impl Journal {
             state,
             checkpoint_lines: options.checkpoint_lines,
             lines_since_checkpoint: 0,
-            heads: Heads::open(state_dir)?,
+            heads,
             retention: options.retention,
             keeper: Some((Arc::clone(&keeper), keeper.start()?)),
             time: DateTime::UNIX_EPOCH,

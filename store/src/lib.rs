@@ -8,6 +8,9 @@
 //!
 //! open:  checkpoint ─▶ scan (the log from there on) ─▶ state, index healed ─▶ Recovered
 //! read:  tail, then index ─▶ StoredRecord with its events
+//! ask:   query ─▶ summary (which blocks may answer) ─▶ facets, text (which records do)
+//! prove: evidence (day files, or blocks) ─▶ verify (the chain, heads noted outside it)
+//! keep:  retention (what is old) ─▶ a line that says so ─▶ keeper (removes it, packs days)
 //! ```
 //!
 //! The log files are the truth. They are JSON Lines whose hashes form a chain,
