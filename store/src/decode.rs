@@ -91,9 +91,9 @@ impl Decoded<'_> {
     }
 
     /// What the line says was removed, if this version can read it.
-    pub fn removed(&self) -> Option<Removed> {
-        (self.event()? == Event::Removed).then_some(())?;
-        serde_json::from_str(self.removed?.get()).ok()
+    pub fn removed(&self) -> Vec<Removed> {
+        let list = self.removed.filter(|_| self.event() == Some(Event::Removed));
+        list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default()
     }
 
     pub fn seen(&self) -> Option<Seen> {

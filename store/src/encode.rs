@@ -154,8 +154,8 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
         push_json(out, "reason", reason);
     }
     push_facts(out, &line.facts);
-    if let Some(removed) = &line.removed {
-        push_json(out, "removed", removed);
+    if !line.removed.is_empty() {
+        push_json(out, "removed", &line.removed);
     }
 }
 

@@ -4,7 +4,7 @@
 //! happens last; whatever else a crash leaves behind is overwritten when the log is
 //! read again.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +12,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use chrono::NaiveDate;
+
 use crate::batch::{Kind, entries_into};
 use crate::block::{Block, Builder, Meta, Stored};
+use crate::retention::Day;
 use crate::summary::{Gather, Summary};
 use crate::{ReadError, Seen};
 
@@ -154,12 +157,16 @@ impl Index {
         for entry in block.entries.iter().filter(|entry| entry.kind == Kind::Record) {
             gather.add(entry.of(&block.bytes));
         }
-        let summary = gather.finish();
+        let mut summary = gather.finish();
+        summary.size = block.bytes.len() as u32;
+        let value = self.blocks.get(meta.first.to_be_bytes())?;
+        summary.stored = value.map_or(0, |value| value.len() as u32);
         self.metas.insert(meta.first.to_be_bytes(), meta.write(&summary, seen))?;
         Ok(summary)
     }
 
-    fn floor(&self) -> Result<u64, sled::Error> {
+    /// Number of the last line that was removed for its age; 0 when none was.
+    pub fn floor(&self) -> Result<u64, sled::Error> {
         let value = self.control.get(FLOOR)?;
         let floor =
             value.and_then(|value| Some(u64::from_be_bytes(value.as_ref().try_into().ok()?)));
@@ -167,7 +174,6 @@ impl Index {
     }
 
     /// Removes every block whose lines all have this number or a lower one.
-    #[expect(dead_code, reason = "retention follows")]
     pub fn remove_up_to(&self, seq: u64) -> io::Result<()> {
         if seq > self.floor()? {
             // First, so that a crash in between leaves no hole but work to be finished.
@@ -179,6 +185,38 @@ impl Index {
         drop(known);
         for first in gone {
             self.forget(first)?;
+        }
+        Ok(())
+    }
+
+    /// What sled holds of each day.
+    pub fn days(&self) -> BTreeMap<NaiveDate, Day> {
+        let mut days = BTreeMap::new();
+        for (meta, sum) in self.known.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let day = days.entry(meta.end.day).or_insert(Day {
+                first: meta.first,
+                last: meta.last,
+                lines: 0,
+                stored: 0,
+                straddles: u64::from(sum.size) > meta.end.offset,
+                file: None,
+            });
+            day.last = meta.last;
+            day.lines += u64::from(meta.lines);
+            day.stored += u64::from(sum.stored);
+        }
+        days
+    }
+
+    /// Makes what sled holds durable: its own flush stops short of the disk.
+    pub fn sync(&self, state_dir: &Path) -> io::Result<()> {
+        self.db.flush()?;
+        let folder = state_dir.join("data/a2a-journal");
+        for path in [folder.join("db"), folder.join("blobs"), folder] {
+            match File::open(path).and_then(|file| file.sync_all()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -226,9 +264,10 @@ impl Index {
             Vec::with_capacity(zstd::zstd_safe::compress_bound(builder.bytes.len()) + 4);
         value.extend_from_slice(&(builder.bytes.len() as u32).to_be_bytes());
         value.extend_from_slice(&compressor.compress(&builder.bytes)?);
+        let mut summary = builder.summary();
+        (summary.size, summary.stored) = (builder.bytes.len() as u32, value.len() as u32);
         self.events.apply_batch(pairs)?;
         self.blocks.insert(key, value)?;
-        let summary = builder.summary();
         self.metas.insert(key, meta.write(&summary, &builder.seen))?;
         self.known.write().unwrap_or_else(PoisonError::into_inner).push((meta, summary));
         Ok(())

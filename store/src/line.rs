@@ -84,8 +84,8 @@ pub struct EventLine {
     pub reason: Option<String>,
     /// What it changed that must be known after a restart.
     pub facts: Vec<Fact>,
-    /// What the journal removed; it alone fills this in.
-    pub removed: Option<Removed>,
+    /// What the journal removed; it alone fills this in. See [`crate::Commit::commit`].
+    pub removed: Vec<Removed>,
 }
 
 /// Which copy of some lines is gone.
@@ -116,6 +116,10 @@ pub struct Removed {
     pub lines: u64,
     /// Hash of the last line: the `prev` of the first that is left.
     pub hash: Hash,
+    /// The agents that had joined in these lines, so that the log still says so. What else
+    /// must be known stands in the line's facts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentId>,
 }
 
 impl EventLine {
@@ -133,7 +137,7 @@ impl EventLine {
             count: None,
             reason: None,
             facts: Vec::new(),
-            removed: None,
+            removed: Vec::new(),
         }
     }
 }
@@ -155,6 +159,12 @@ impl Line {
             Self::Message(line) => line.seq,
             Self::Event(line) => line.seq,
         }
+    }
+
+    /// Whether it only offers a place to say what is removed.
+    pub(crate) fn is_offer(&self) -> bool {
+        let Self::Event(line) = self else { return false };
+        line.event == Event::Removed && line.of.is_none() && line.removed.is_empty()
     }
 
     /// When it was written or happened.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use chrono::NaiveDate;
 
 use crate::batch::LogPos;
-use crate::days::plain_file;
+use crate::days::{DayFile, day_files, plain_file};
+use crate::pack::unpack;
 use crate::{CommitError, Disk, LogFile};
 
 /// Name of the folder of day files in the state folder.
@@ -33,9 +34,13 @@ struct Current {
 
 impl Log {
     /// Goes on writing at the end of the newest day's file, which recovery has left whole.
-    pub fn open(dir: PathBuf, disk: Arc<dyn Disk>, newest: Option<NaiveDate>) -> io::Result<Self> {
+    pub fn open(dir: PathBuf, disk: Arc<dyn Disk>) -> io::Result<Self> {
+        let newest = day_files(&dir)?.pop();
         let mut log = Self { dir, disk, current: None, poisoned: false };
-        if let Some(day) = newest {
+        if let Some(DayFile { day, is_packed, .. }) = newest {
+            if is_packed {
+                unpack(&log.dir, day, &*log.disk)?;
+            }
             let file = log.disk.open(&plain_file(&log.dir, day))?;
             let len = file.size()?;
             log.current = Some(Current { day, file, len });

@@ -60,6 +60,11 @@ impl Commit for MemoryJournal {
         if self.closed {
             return Err(CommitError::Closed);
         }
+        if batch.iter().any(Line::is_offer) {
+            // Nothing is ever removed here.
+            let rest: Vec<Line> = batch.iter().filter(|line| !line.is_offer()).cloned().collect();
+            return self.commit(&rest);
+        }
         let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
         let head = self.encoder.encode(lines.head, batch)?;
         for entry in &self.encoder.entries {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2a_protocol::{AgentId, MessageId};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::batch::LogPos;
 use crate::block::Builder;
@@ -140,6 +140,8 @@ pub(crate) struct Opened {
     pub head: Head,
     /// Where the last line ends; `None` when there is none.
     pub end: Option<LogPos>,
+    /// Number and day of the line the stored checkpoint was made at.
+    pub stored: Option<(u64, NaiveDate)>,
     pub state: State,
     pub recovered: Recovered,
 }
@@ -181,6 +183,7 @@ fn attempt(
     let checkpoint = checkpoint.and_then(|value| checkpoint::unpack(&value)).filter(|checkpoint| {
         checkpoint.head.seq <= index.last_seq() && ends_with(dir, checkpoint.head, checkpoint.at)
     });
+    let mut stored = checkpoint.as_ref().map(|stored| (stored.head.seq, stored.at.day));
     let (start, state) = match checkpoint {
         Some(Checkpoint { head, at, state }) => (Some((head, at)), state),
         None => (None, State::default()),
@@ -204,9 +207,10 @@ fn attempt(
     {
         // The next start shall not pay for this again.
         index.set_checkpoint(checkpoint::pack(head, at, &state)?.value()?)?;
+        stored = Some((head.seq, at.day));
     }
     let end = scanned.head.map(|(_, end)| end);
-    Ok(Opened { index, head, end, state, recovered })
+    Ok(Opened { index, head, end, stored, state, recovered })
 }
 
 /// Folds lines, and gives the index those it lacks.
@@ -296,8 +300,8 @@ fn remember(
 ) -> Result<Recovered, ReadError> {
     let mut recovered = Recovered {
         next_seq: head.seq + 1,
-        agents: state.agents.iter().cloned().collect(),
-        facts: state.facts.iter().map(|(k, v)| (Arc::clone(k), Arc::clone(v))).collect(),
+        agents: state.agents.keys().cloned().collect(),
+        facts: state.facts.iter().map(|(key, known)| (key.clone(), known.value.clone())).collect(),
         seen,
         report,
         ..Recovered::default()

@@ -14,6 +14,9 @@ pub(crate) struct Summary {
     pub kinds: u32,
     /// A bit for each outcome.
     pub outcomes: u32,
+    /// Bytes of the block's lines, and of the block in sled.
+    pub size: u32,
+    pub stored: u32,
     pub terms: Filter,
 }
 
@@ -75,7 +78,8 @@ impl Gather {
 
     pub fn finish(&mut self) -> Summary {
         let Self { times, kinds, outcomes, terms } = self;
-        Summary { times: *times, kinds: *kinds, outcomes: *outcomes, terms: Filter::of(terms) }
+        let (times, kinds, outcomes) = (*times, *kinds, *outcomes);
+        Summary { times, kinds, outcomes, size: 0, stored: 0, terms: Filter::of(terms) }
     }
 }
 
@@ -83,7 +87,8 @@ impl Summary {
     /// The summary that rules nothing out.
     pub fn all() -> Self {
         let (kinds, outcomes) = (u32::MAX, u32::MAX);
-        Self { times: (i64::MIN, i64::MAX), kinds, outcomes, terms: Filter::all() }
+        let times = (i64::MIN, i64::MAX);
+        Self { times, kinds, outcomes, size: 0, stored: 0, terms: Filter::all() }
     }
 
     pub fn push(&self, out: &mut Vec<u8>) {
@@ -91,6 +96,8 @@ impl Summary {
         out.extend_from_slice(&self.times.1.to_be_bytes());
         out.extend_from_slice(&self.kinds.to_be_bytes());
         out.extend_from_slice(&self.outcomes.to_be_bytes());
+        out.extend_from_slice(&self.size.to_be_bytes());
+        out.extend_from_slice(&self.stored.to_be_bytes());
         self.terms.push(out);
     }
 
@@ -100,11 +107,15 @@ impl Summary {
         let (to, rest) = rest.split_first_chunk()?;
         let (kinds, rest) = rest.split_first_chunk()?;
         let (outcomes, rest) = rest.split_first_chunk()?;
+        let (size, rest) = rest.split_first_chunk()?;
+        let (stored, rest) = rest.split_first_chunk()?;
         let (terms, rest) = Filter::read(rest)?;
         let summary = Self {
             times: (i64::from_be_bytes(*from), i64::from_be_bytes(*to)),
             kinds: u32::from_be_bytes(*kinds),
             outcomes: u32::from_be_bytes(*outcomes),
+            size: u32::from_be_bytes(*size),
+            stored: u32::from_be_bytes(*stored),
             terms,
         };
         Some((summary, rest))

@@ -12,6 +12,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
+use chrono::NaiveDate;
+
 use crate::batch::{Batch, Entry};
 use crate::checkpoint::Packed;
 use crate::days::plain_file;
@@ -28,6 +30,8 @@ pub(crate) struct Shared {
     pub dir: PathBuf,
     tail: Mutex<Tail>,
     pub wake: Condvar,
+    /// Notified when a checkpoint is stored.
+    pub settled: Condvar,
     /// Empty once the journal is closed, so that a reader left over keeps no lock on sled.
     pub index: RwLock<Option<Arc<Index>>>,
     held_limit: usize,
@@ -49,10 +53,19 @@ impl Shared {
             held: 0,
             forgotten: 0,
             checkpoint: None,
+            stored: None,
             stop: None,
         };
         let index = RwLock::new(Some(Arc::new(index)));
-        Self { state_dir, dir, tail: Mutex::new(tail), wake: Condvar::new(), index, held_limit }
+        Self {
+            state_dir,
+            dir,
+            tail: Mutex::new(tail),
+            wake: Condvar::new(),
+            settled: Condvar::new(),
+            index,
+            held_limit,
+        }
     }
 
     pub fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -98,6 +111,8 @@ pub(crate) struct Tail {
     /// How many slots at the front have forgotten their bytes.
     forgotten: usize,
     pub checkpoint: Option<Packed>,
+    /// Number and day of the line whose checkpoint was stored last.
+    pub stored: Option<(u64, NaiveDate)>,
     pub stop: Option<Stop>,
 }
 

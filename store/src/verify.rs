@@ -202,7 +202,7 @@ impl Chain {
 fn is_explained(source: &dyn Source, start: &Suspect) -> Result<bool, VerifyError> {
     let mut explained = false;
     source.each(&mut |_, bytes| {
-        explained = removed_by(bytes).is_some_and(|removed| removed.explains(start, source));
+        explained = removed_by(bytes).iter().any(|removed| removed.explains(start, source));
         if explained { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     Ok(explained)
@@ -218,12 +218,14 @@ impl Removed {
 }
 
 /// What a line says was removed, if it is about that.
-fn removed_by(bytes: &[u8]) -> Option<Removed> {
-    let (_, kind) = glance(bytes)?;
+fn removed_by(bytes: &[u8]) -> Vec<Removed> {
+    let is_event = glance(bytes).is_some_and(|(_, kind)| kind == Kind::Event);
     // The word stands near the front; most events are passed over without being read.
-    let front = bytes.get(..100)?;
-    (kind == Kind::Event && memchr::memmem::find(front, b"\"event\":\"removed\"").is_some())
-        .then(|| decode(bytes)?.removed())?
+    let front = &bytes[..bytes.len().min(100)];
+    if !is_event || memchr::memmem::find(front, b"\"event\":\"removed\"").is_none() {
+        return Vec::new();
+    }
+    decode(bytes).map(|line| line.removed()).unwrap_or_default()
 }
 
 /// The neighbours of a suspect, wherever they are.

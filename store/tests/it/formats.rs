@@ -37,8 +37,8 @@ fn of_ann(journal: &Journal) -> Vec<u64> {
 fn metadata_without_a_summary_is_brought_up_to_date() {
     let dir = closed_journal();
     rewrite(dir.path(), |value| {
-        let words = u32::from_be_bytes(value[93..97].try_into().unwrap()) as usize;
-        [&value[1..69], &value[97 + words * 8..]].concat()
+        let words = u32::from_be_bytes(value[101..105].try_into().unwrap()) as usize;
+        [&value[1..69], &value[105 + words * 8..]].concat()
     });
     // Not even the log is needed for it.
     let expected: Vec<u64> = (1..=10).rev().map(|n| n * 100).collect();

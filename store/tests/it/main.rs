@@ -19,6 +19,8 @@ mod model;
 mod query;
 /// What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
 mod reopen;
+/// Old days are packed, removed and written down, whatever happens in between.
+mod retention;
 /// Every way to tamper with the log is noticed and named.
 mod tampering;
 /// A write cut at every byte, damage in the middle, files that are not ours.
