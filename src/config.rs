@@ -13,6 +13,7 @@ use std::time::Duration;
 use a2a_actors::BusSettings;
 use a2a_policy::{Profile, RateSettings, RetryPolicy};
 use a2a_protocol::AgentId;
+use a2a_store::Retention;
 use serde::Deserialize;
 
 use crate::gateway::{LogSettings, Redaction, Tokens};
@@ -188,6 +189,12 @@ impl Config {
     pub fn log(&self) -> Result<LogSettings, String> {
         let stalled = self.http.stalled_seconds.map(|s| Duration::from_secs(s.get().into()));
         Ok(LogSettings::new(self.audit.redaction()?, stalled))
+    }
+
+    /// How long the log is kept.
+    #[must_use]
+    pub fn retention(&self) -> Retention {
+        self.audit.retention()
     }
 
     /// What is hidden from those who read the log.

@@ -21,7 +21,7 @@ use crate::router::{
     TripCircuit, WriteCounted,
 };
 use crate::session::{Pull, Settle, Settlement};
-use crate::shared::Shared;
+use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
 use crate::{
     AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, Letter, Parcel, RegisterError,
@@ -393,8 +393,10 @@ fn wire(
 }
 
 async fn run_until_stopped(wiring: Wiring, mut requests: tokio::sync::mpsc::Receiver<StopRequest>) {
+    let offers = actix::spawn(offer_every_day(Rc::clone(&wiring.shared)));
     // Without a request everyone who could send one is gone; then stop all the same.
     let request = requests.recv().await;
+    offers.abort();
     let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
     let interrupted = stop_in_order(&wiring, deadline).await;
     if let Some(request) = request {

@@ -44,7 +44,11 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let listener = listen(address, &tokens)?;
     create_folder(state.path())?;
     let settings = config.settings().map_err(anyhow::Error::msg)?;
-    let bus = Bus::builder().state_dir(state.path()).settings(settings).start()?;
+    let bus = Bus::builder()
+        .state_dir(state.path())
+        .retention(config.retention())
+        .settings(settings)
+        .start()?;
     actix_web::rt::System::new().block_on(serve(listener, bus, &state, tokens, log))?;
     Ok(Answer::Yes)
 }

@@ -49,7 +49,8 @@ fn every_change_is_found_with_its_line_with_and_without_a_server() {
     let (day, head) = written(folder.path());
     let whole = lines(&day);
     assert_eq!(log(folder.path(), &["verify", "--head", &head]).code, Some(0));
-    let cases: [(&str, u64, fn(&mut Vec<String>)); 5] = [
+    type Change = fn(&mut Vec<String>);
+    let cases: [(&str, u64, Change); 5] = [
         ("was changed", 3, |lines| lines[2] = lines[2].replace("number", "nomber")),
         ("lines were removed", 3, |lines| drop(lines.remove(2))),
         ("was inserted", 4, |lines| lines.insert(3, lines[1].clone())),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use a2a_protocol::MessageId;
 use a2a_store::{
-    Commit, Head, Journal, Options, Query, Read, ReadError, RecoveryReport, StoredRecord,
+    Commit, Head, Journal, Options, Query, Read, ReadError, RecoveryReport, Retention, StoredRecord,
 };
 use anyhow::Context;
 use openclaw_a2a::gateway::log::with_deliveries;
@@ -49,7 +49,10 @@ impl<'a> OwnJournal<'a> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.is_none() {
             let folder = self.place.state.path();
-            let (journal, recovered) = match Journal::open(&Options::new(folder)) {
+            // Nothing is packed or removed: that is for the server to do.
+            let retention = Retention { pack: false, ..Retention::default() };
+            let options = Options { retention, ..Options::new(folder) };
+            let (journal, recovered) = match Journal::open(&options) {
                 Ok(opened) => opened,
                 Err(_) if self.place.is_locked()? => {
                     self.instead = Some(self.place.others()?);
