@@ -29,6 +29,8 @@ use super::problem::refuse;
 
 /// How many may follow the log at once.
 const MAX_STREAMS: usize = 64;
+/// How many questions are answered at once; further ones wait for their turn.
+const MAX_SEARCHES: usize = 2;
 /// How long a reader may take nothing before its connection is closed.
 const STALLED: Duration = Duration::from_secs(30);
 
@@ -38,6 +40,8 @@ pub struct LogSettings {
     redaction: Redaction,
     stalled: Duration,
     streams: Arc<Semaphore>,
+    /// Searching takes a core while it lasts; the bus needs the others.
+    searching: Semaphore,
     /// Verifying reads everything; one at a time is enough.
     verifying: Semaphore,
 }
@@ -50,6 +54,7 @@ impl LogSettings {
             redaction,
             stalled: stalled.unwrap_or(STALLED),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            searching: Semaphore::new(MAX_SEARCHES),
             verifying: Semaphore::new(1),
         }
     }
@@ -74,6 +79,7 @@ pub(super) async fn page(
     who.must_be_a_person()?;
     let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let query = read_query(pairs, Utc::now(), true).map_err(|bad| bad_parameter(&bad))?;
+    let _turn = settings.searching.acquire().await;
     let reader = bus.reader();
     let page = read(web::block(move || reader.query(&query)).await)?;
     let next = page.next.map(|next| next.to_string()).unwrap_or_default();
@@ -93,6 +99,7 @@ pub(super) async fn message(
         let detail = format!("The message's id in the path is {error}.");
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &detail)
     })?;
+    let _turn = settings.searching.acquire().await;
     let reader = bus.reader();
     let found = read(web::block(move || reader.find(&id)).await)?;
     if found.is_empty() {

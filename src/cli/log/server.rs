@@ -68,7 +68,8 @@ impl Server {
             .build();
         let authorization = token.map(|token| format!("Bearer {token}"));
         let server = Self { url: url.to_owned(), authorization, agent: config.into() };
-        let health = server.agent.get(format!("{url}/healthz")).call()?;
+        let health = server.agent.get(format!("{url}/healthz"));
+        let health = health.config().timeout_global(Some(CONNECT)).build().call()?;
         if health.status() != 200 {
             bail!("it is no server of ours");
         }

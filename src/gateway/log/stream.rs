@@ -207,7 +207,14 @@ async fn run(
             });
             let Ok((back, found)) = looked.await else { return };
             follower = back;
-            let Ok(found) = found else { return };
+            let found = match found {
+                Ok(found) => found,
+                Err(ReadError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(%error, "the log could not be read for one who follows it");
+                    return;
+                }
+            };
             if !found.events.is_empty() && !outlet.give(found.events).await || found.is_over {
                 return;
             }
