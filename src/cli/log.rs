@@ -14,7 +14,7 @@ mod source;
 mod thread;
 mod verify;
 
-use std::io::{BufWriter, Stdout};
+use std::io::{BufWriter, Write};
 
 use a2a_protocol::CorrelationId;
 use a2a_store::{Head, Query};
@@ -162,7 +162,7 @@ impl Args {
 }
 
 /// Where everything is written to.
-type Out = BufWriter<AutoStream<Stdout>>;
+type Out = dyn Write;
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     args.must_fit()?;

@@ -2,8 +2,6 @@
 //!
 //! It outlives the server: when that stops, it waits for the next one and goes on where it was.
 
-use std::io::Write;
-
 use a2a_store::Query;
 use anyhow::bail;
 use chrono::Utc;

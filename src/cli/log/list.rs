@@ -1,7 +1,5 @@
 //! `openclaw-a2a log`: records that are wanted, newest first, as they are found.
 
-use std::io::Write;
-
 use a2a_store::{MAX_PAGE, Query};
 use anstyle::Style;
 

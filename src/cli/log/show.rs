@@ -1,7 +1,5 @@
 //! `openclaw-a2a log show`: one message and every step of its delivery, timed.
 
-use std::io::Write;
-
 use a2a_protocol::MessageId;
 use a2a_store::Query;
 use anstyle::Style;

@@ -1,7 +1,5 @@
 //! `openclaw-a2a log thread`: one conversation as a sequence, a lane for each participant.
 
-use std::io::Write;
-
 use a2a_protocol::CorrelationId;
 use a2a_store::Query;
 use anstyle::Style;
@@ -194,4 +192,56 @@ fn idle(lanes: usize) -> String {
     let one: String = format!("{:^1$}", "│", WIDTH + usize::from(WIDTH.is_multiple_of(2)));
     let lane: String = one.chars().take(WIDTH).collect();
     lane.repeat(lanes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(seq: u64, time: &str, from: &str, to: &str, outcome: &str) -> Record {
+        let line = serde_json::json!({
+            "seq": seq, "time": time, "outcome": outcome, "by": from, "reason": "no",
+            "message": {
+                "type": "status_update", "from": {"agentId": from}, "to": {"agentId": to},
+                "payload": {"status": "in_progress", "progress": "x"}
+            }
+        });
+        serde_json::from_value(line).unwrap()
+    }
+
+    #[test]
+    fn arrows_gaps_days_and_more_participants_than_lanes() {
+        let mut records = vec![
+            record(1, "2026-02-21T23:40:00.000Z", "roman", "tim", "queued"),
+            record(2, "2026-02-21T23:40:02.150Z", "tim", "roman", "forbidden"),
+            record(3, "2026-02-21T23:54:05.000Z", "ann", "roman", "delivered"),
+            record(4, "2026-02-22T00:00:00.000Z", "tim", "tim", "delivered"),
+        ];
+        for n in 5..12 {
+            records.push(record(
+                n,
+                "2026-02-22T00:00:01.000Z",
+                "roman",
+                &format!("a{n}"),
+                "queued",
+            ));
+        }
+        let id = "0192a4c8-7e1a-7b3c-9d4e-000000000001".parse().unwrap();
+        let mut out = Vec::new();
+        draw(id, &records, &mut out).unwrap();
+        let drawn = anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string();
+        for part in [
+            "10 participants, 11 messages, 1 of them not accepted; 20 min 1 s from 2026-02-21 23:40",
+            "●───status_update───▶",
+            "+2.1 s",
+            "✗╌╌╌status_update╌╌╌●",
+            "⋮ 14 min 2 s",
+            "◀───────────────────────status_update───●",
+            "2026-02-22",
+            "roman → a11: in_progress: x",
+            "forbidden — no",
+        ] {
+            assert!(drawn.contains(part), "{part:?} in\n{drawn}");
+        }
+    }
 }

@@ -3,8 +3,6 @@
 //! The files and the index each hold every line, so both are checked: the files here, the
 //! index by whoever has it open.
 
-use std::io::Write;
-
 use a2a_store::{Head, Verified, VerifyError, verify_journal, verify_log};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
