@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -71,6 +71,21 @@ fn read(path: &Path) -> io::Result<Vec<(Head, DateTime<Utc>)>> {
     Ok(heads.collect())
 }
 
+/// Whether a crash left the last line unfinished: nothing may be written behind it.
+fn ends_torn(path: &Path) -> io::Result<bool> {
+    let mut file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        file => file?,
+    };
+    if file.metadata()?.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
 /// Notes heads as the log grows.
 pub(crate) struct Heads {
     path: PathBuf,
@@ -81,8 +96,8 @@ impl Heads {
     pub fn open(state_dir: &Path) -> io::Result<Self> {
         let path = state_dir.join(FILE);
         let mut heads = Self { known: read(&path)?.into(), path };
-        // Also when nothing is too long: this ends a line that a crash left unfinished.
-        if !heads.known.is_empty() {
+        let is_torn = ends_torn(&heads.path)?;
+        if is_torn || heads.known.len() > MOST {
             heads.thin_out();
             heads.rewrite()?;
         }

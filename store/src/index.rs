@@ -4,6 +4,8 @@
 //! happens last; whatever else a crash leaves behind is overwritten when the log is
 //! read again.
 
+mod load;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io;
@@ -14,10 +16,10 @@ use std::time::Duration;
 
 use chrono::NaiveDate;
 
-use crate::batch::{Kind, entries_into};
-use crate::block::{Block, Builder, Meta, Stored};
+use crate::batch::entries_into;
+use crate::block::{Block, Builder, Meta};
 use crate::retention::Day;
-use crate::summary::{Gather, Summary};
+use crate::summary::Summary;
 use crate::{ReadError, Seen};
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
@@ -105,64 +107,6 @@ impl Index {
         };
         let seen = index.load()?;
         Ok((index, seen))
-    }
-
-    fn load(&self) -> Result<Vec<Seen>, IndexError> {
-        let mut known: Vec<(Meta, Summary)> = Vec::new();
-        let mut seen = Vec::new();
-        let floor = self.floor()?;
-        for item in &self.metas {
-            let (key, value) = item?;
-            let listed = seen.len();
-            let (meta, summary) = match Meta::read(&key, &value, &mut seen) {
-                Stored::Now(meta, summary) => (meta, Some(summary)),
-                Stored::Old(meta) => (meta, None),
-                Stored::Newer => return Err(IndexError::Newer),
-                // A hole: what follows it is read from the log again.
-                Stored::Damaged => break,
-            };
-            if meta.last.seq <= floor {
-                // A removal that was cut short.
-                seen.truncate(listed);
-                self.forget(meta.first)?;
-                continue;
-            }
-            let follows = match known.last() {
-                Some((before, _)) => meta.before == before.last.seq,
-                None => meta.before <= floor,
-            };
-            if !follows {
-                seen.truncate(listed);
-                break;
-            }
-            let summary = match summary {
-                Some(summary) => summary,
-                None => self.sum_up(&meta, &seen[listed..])?,
-            };
-            known.push((meta, summary));
-        }
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
-        Ok(seen)
-    }
-
-    /// Brings a block's metadata to the format of today.
-    fn sum_up(&self, meta: &Meta, seen: &[Seen]) -> Result<Summary, IndexError> {
-        let mut opener = Opener::new()?;
-        self.read_block(meta.first, &mut opener).map_err(|error| match error {
-            ReadError::Io(error) => IndexError::Io(error),
-            _ => IndexError::Damaged,
-        })?;
-        let block = opener.block;
-        let mut gather = Gather::default();
-        for entry in block.entries.iter().filter(|entry| entry.kind == Kind::Record) {
-            gather.add(entry.of(&block.bytes));
-        }
-        let mut summary = gather.finish();
-        summary.size = block.bytes.len() as u32;
-        let value = self.blocks.get(meta.first.to_be_bytes())?;
-        summary.stored = value.map_or(0, |value| value.len() as u32);
-        self.metas.insert(meta.first.to_be_bytes(), meta.write(&summary, seen))?;
-        Ok(summary)
     }
 
     /// Number of the last line that was removed for its age; 0 when none was.

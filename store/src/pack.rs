@@ -12,7 +12,7 @@ use chrono::NaiveDate;
 use crate::days::{DayFile, packed_file, plain_file};
 use crate::{Disk, LogFile};
 
-/// Halves what level 1 leaves, at a speed no log is written at.
+/// A day is packed once and kept long, so this is worth more time than sled's level 1.
 const LEVEL: i32 = 6;
 const CHUNK: usize = 1 << 20;
 
