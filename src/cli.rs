@@ -1,6 +1,7 @@
 //! The command line: what each verb is called, one file per verb for what it does.
 
 mod completions;
+mod log;
 mod schema;
 mod serve;
 mod stdout;
@@ -27,7 +28,7 @@ struct Cli {
 /// Options of every verb.
 #[derive(clap::Args)]
 struct Global {
-    /// Write for people (text) or for programs (json)
+    /// Write for people (text, also called table) or for programs (json, jsonl)
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     format: Format,
 
@@ -38,11 +39,17 @@ struct Global {
     /// The configuration file [default: a2a.toml in the state folder]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+
+    /// What to show a server that asks for a token [default: $OPENCLAW_TOKEN, which other
+    /// users of the machine do not see]
+    #[arg(long, global = true, value_name = "TOKEN")]
+    token: Option<String>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   openclaw-a2a serve                        start the bus
+  openclaw-a2a log --since 2h --follow      see who says what to whom
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
@@ -52,14 +59,18 @@ Exit codes: 0 success, 1 the answer is no (an invalid message), 2 the command co
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people
+    #[value(alias = "table")]
     Text,
-    /// For programs: one JSON object a line
+    /// For programs: one JSON object a line (log: one document)
     Json,
+    /// For programs: one JSON object a line
+    Jsonl,
 }
 
 #[derive(Subcommand)]
 enum Verb {
     Serve(serve::Args),
+    Log(log::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -81,6 +92,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let answer = match cli.verb {
         Verb::Serve(args) => serve::run(&args, &cli.global),
+        Verb::Log(args) => log::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),
         Verb::Completions(args) => completions::run(&args),

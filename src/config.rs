@@ -1,6 +1,7 @@
 //! The configuration file, and where everything lies.
 
 mod access;
+mod audit;
 mod auth;
 mod safeguards;
 
@@ -12,9 +13,10 @@ use std::time::Duration;
 use a2a_actors::BusSettings;
 use a2a_policy::{Profile, RateSettings, RetryPolicy};
 use a2a_protocol::AgentId;
+use a2a_store::Retention;
 use serde::Deserialize;
 
-use crate::gateway::Tokens;
+use crate::gateway::{LogSettings, Redaction, Tokens};
 
 use safeguards::{BreakerValues, LedgerValues};
 
@@ -91,6 +93,7 @@ pub struct Config {
     limits: Limits,
     delivery: Delivery,
     http: Http,
+    audit: audit::AuditValues,
     auth: auth::AuthValues,
 }
 
@@ -141,6 +144,8 @@ struct Delivery {
 #[serde(deny_unknown_fields, default)]
 struct Http {
     listen: Option<String>,
+    /// Of a connection whose other end takes nothing.
+    stalled_seconds: Option<NonZeroU32>,
 }
 
 impl Config {
@@ -158,7 +163,7 @@ impl Config {
         };
         let parsed: Self = toml::from_str(&text)
             .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
-        let checked = parsed.settings().and_then(|_| parsed.tokens());
+        let checked = parsed.settings().and_then(|_| parsed.tokens()).and_then(|_| parsed.log());
         checked.map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
         Ok(parsed)
     }
@@ -175,6 +180,29 @@ impl Config {
     /// A sentence about the entry that makes no sense.
     pub fn tokens(&self) -> Result<Tokens, String> {
         self.auth.tokens()
+    }
+
+    /// How the log is shown.
+    ///
+    /// # Errors
+    /// A sentence about the entry that makes no sense.
+    pub fn log(&self) -> Result<LogSettings, String> {
+        let stalled = self.http.stalled_seconds.map(|s| Duration::from_secs(s.get().into()));
+        Ok(LogSettings::new(self.audit.redaction()?, stalled))
+    }
+
+    /// How long the log is kept.
+    #[must_use]
+    pub fn retention(&self) -> Retention {
+        self.audit.retention()
+    }
+
+    /// What is hidden from those who read the log.
+    ///
+    /// # Errors
+    /// A sentence about the entry that makes no sense.
+    pub fn redaction(&self) -> Result<Redaction, String> {
+        self.audit.redaction()
     }
 
     /// What it means for the bus.

@@ -6,22 +6,33 @@ mod circuits;
 mod dead_letters;
 mod health;
 mod inbox;
-mod log;
+pub mod log;
 mod messages;
 mod problem;
 mod tasks;
 
+use std::any::Any;
+use std::time::Duration;
+
 use a2a_actors::BusSystem;
 use a2a_protocol::limits::MESSAGE_BYTES;
+use actix_web::rt::net::TcpStream;
 use actix_web::web::{self, JsonConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
 pub use auth::{Principal, Tokens};
+pub use log::{LogSettings, Redaction};
 
 /// Adds the routes of the bus; with tokens, nobody gets in without one.
-pub fn routes(config: &mut ServiceConfig, bus: BusSystem, tokens: web::Data<Tokens>) {
+pub fn routes(
+    config: &mut ServiceConfig,
+    bus: BusSystem,
+    tokens: web::Data<Tokens>,
+    log: web::Data<LogSettings>,
+) {
     config
         .app_data(web::Data::new(bus))
         .app_data(tokens)
+        .app_data(log)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
@@ -42,7 +53,24 @@ pub fn routes(config: &mut ServiceConfig, bus: BusSystem, tokens: web::Data<Toke
         .service(inbox::acknowledge)
         .service(inbox::reject)
         .service(log::page)
+        .service(log::current_head)
+        .service(log::verify)
+        .service(log::stream::stream)
+        .service(log::message)
         .service(health::live)
         .service(health::ready)
         .default_service(web::to(problem::no_such_place));
+}
+
+/// Has the system close a connection whose other end takes nothing for twice as long as it
+/// may: a reader that stands still must not keep what it was sent for ever. Twice, so that
+/// whoever writes to it can say so first.
+pub fn close_when_stalled(connection: &dyn Any, stalled: Duration) {
+    if let Some(connection) = connection.downcast_ref::<TcpStream>() {
+        // Where the system cannot do that, such a connection costs its buffers and no more.
+        #[cfg(target_os = "linux")]
+        let _ = socket2::SockRef::from(connection).set_tcp_user_timeout(Some(2 * stalled));
+        #[cfg(not(target_os = "linux"))]
+        let _ = (connection, stalled);
+    }
 }

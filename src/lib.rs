@@ -45,6 +45,7 @@ pub use a2a_policy::{
     AccessRules, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation, LedgerRefusal,
     LedgerSettings, Profile, RateSettings, RetryPolicy, Rule, Selector, Task, TripReason,
 };
+pub use a2a_store::Retention;
 pub use sdk::{
     Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder, Draft,
     Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError, Operator,

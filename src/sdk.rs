@@ -18,7 +18,9 @@ use a2a_actors::{
     AgentView, BusSettings, BusSystem, BusThread, DeadLetterView, StartError, Stopped,
 };
 use a2a_protocol::{AgentId, BadAgentId};
-use a2a_store::{Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport};
+use a2a_store::{
+    Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport, Retention,
+};
 
 pub use agent::Agent;
 pub use draft::{
@@ -82,6 +84,7 @@ pub enum AttachError {
 pub struct BusBuilder {
     settings: BusSettings,
     state_dir: Option<PathBuf>,
+    retention: Retention,
     in_memory: bool,
 }
 
@@ -103,6 +106,14 @@ impl BusBuilder {
         self
     }
 
+    /// How long the log is kept; all of it otherwise. What is too old is removed at the start
+    /// and when a day has ended.
+    #[must_use]
+    pub fn retention(mut self, retention: Retention) -> Self {
+        self.retention = retention;
+        self
+    }
+
     /// Limits, deadlines and everything else that can be set.
     #[must_use]
     pub fn settings(mut self, settings: BusSettings) -> Self {
@@ -119,7 +130,9 @@ impl BusBuilder {
             (Box::new(MemoryJournal::new()), Recovered { next_seq: 1, ..Recovered::default() })
         } else {
             let folder = self.state_dir.unwrap_or_else(|| ".openclaw".into());
-            let (journal, recovered) = Journal::open(&Options::new(folder))?;
+            let now = Some(chrono::Utc::now());
+            let options = Options { retention: self.retention, now, ..Options::new(folder) };
+            let (journal, recovered) = Journal::open(&options)?;
             (Box::new(journal), recovered)
         };
         let report = Arc::new(recovered.report.clone());

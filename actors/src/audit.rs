@@ -17,7 +17,7 @@ use a2a_policy::Undo;
 use a2a_protocol::{MessageId, Outcome, Receipt, RecipientOutcome};
 use a2a_store::{Commit, Read};
 use actix::prelude::*;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::Stats;
 use crate::desk::{DeskNo, Desks};
@@ -72,6 +72,8 @@ pub(crate) struct Audit {
     gauge: Rc<Gauge>,
     stats: Arc<Stats>,
     desks: Rc<Desks>,
+    /// Tells whoever follows the log that it has grown, up to which line.
+    head: watch::Sender<u64>,
 }
 
 impl Audit {
@@ -81,6 +83,7 @@ impl Audit {
         batch_limit: usize,
         stats: Arc<Stats>,
         desks: Rc<Desks>,
+        head: watch::Sender<u64>,
     ) -> (Self, Rc<Gauge>) {
         let gauge = Rc::new(Gauge { waiting: Cell::new(0), health: Cell::new(Health::Writing) });
         let audit = Self {
@@ -92,6 +95,7 @@ impl Audit {
             gauge: Rc::clone(&gauge),
             stats,
             desks,
+            head,
         };
         (audit, gauge)
     }
@@ -253,6 +257,9 @@ impl Handler<Written> for Audit {
     fn handle(&mut self, Written { lines, thens }: Written, _: &mut Self::Context) {
         self.stats.commits.add(1);
         self.stats.lines.add(lines);
+        // Before the receipts: who follows the log sees a message no later than its sender
+        // knows of it.
+        self.head.send_replace(self.reader.head().seq);
         self.count_down(&thens);
         thens.into_iter().for_each(|then| self.done(then));
     }

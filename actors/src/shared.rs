@@ -4,16 +4,20 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use a2a_protocol::Event;
-use a2a_store::{EventLine, Read};
+use a2a_store::{EventLine, Line, Read};
 use tokio::sync::Notify;
 
-use crate::audit::Gauge;
+use crate::audit::{Gauge, Then};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::writer::{Append, Job};
 use crate::{BusSettings, Stats};
+
+/// How often to look whether a day has ended.
+const LOOK_FOR_A_NEW_DAY: Duration = Duration::from_secs(15 * 60);
 
 /// What router, sessions and audit share on their one thread.
 pub(crate) struct Shared {
@@ -58,6 +62,21 @@ impl Shared {
             tracing::error!("a line came too late to be written");
         } else if awaited {
             self.gauge.waiting.set(self.gauge.waiting.get() + 1);
+        }
+    }
+}
+
+/// Offers the journal a line, day after day, to say what it removes for its age; what it has
+/// nothing to say about is not written.
+pub(crate) async fn offer_every_day(shared: Rc<Shared>) {
+    let mut day = shared.clock.now().utc.date_naive();
+    loop {
+        tokio::time::sleep(LOOK_FOR_A_NEW_DAY).await;
+        let today = shared.clock.now().utc.date_naive();
+        if today != day && !shared.stopping.get() {
+            day = today;
+            let line = Line::Event(shared.event(Event::Removed));
+            shared.append(Append { line, then: Then::Nothing });
         }
     }
 }

@@ -10,7 +10,7 @@ use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, MessageId, Outcome, Receipt, TaskId};
 use a2a_store::{Commit, Read, Recovered};
 use actix::prelude::*;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
@@ -21,7 +21,7 @@ use crate::router::{
     TripCircuit, WriteCounted,
 };
 use crate::session::{Pull, Settle, Settlement};
-use crate::shared::Shared;
+use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
 use crate::{
     AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, Letter, Parcel, RegisterError,
@@ -71,6 +71,7 @@ pub struct BusSystem {
     router: Addr<Router>,
     reader: Arc<dyn Read>,
     stats: Arc<Stats>,
+    head: watch::Receiver<u64>,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
 }
 
@@ -110,6 +111,7 @@ impl BusSystem {
         let reader = journal.reader();
         let stats = Arc::new(Stats::default());
         let counters = Arc::clone(&stats);
+        let (head_sender, head) = watch::channel(reader.head().seq);
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, stop_requests) = tokio::sync::mpsc::channel(1);
         let agents = handlers.handle().clone();
@@ -117,7 +119,7 @@ impl BusSystem {
             .name("a2a-bus".into())
             .spawn(move || {
                 System::new().block_on(async move {
-                    let wiring = wire(settings, journal, recovered, agents, counters);
+                    let wiring = wire(settings, journal, recovered, agents, counters, head_sender);
                     // Whoever gets the handle finds everything restored.
                     let _ = wiring.router.send(ListAgents).await;
                     let _ = ready.send(wiring.router.clone());
@@ -128,7 +130,7 @@ impl BusSystem {
             })
             .map_err(StartError::Thread)?;
         let router = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        Ok((Self { router, reader, stats, stop }, BusThread(thread)))
+        Ok((Self { router, reader, stats, head, stop }, BusThread(thread)))
     }
 
     /// Hands a message in and waits for its receipt.
@@ -330,6 +332,13 @@ impl BusSystem {
         Arc::clone(&self.reader)
     }
 
+    /// The number of the last line of the journal, again and again as it grows. Whoever looks
+    /// seldom misses numbers, never the last one. Ends when the bus has stopped.
+    #[must_use]
+    pub fn head_changes(&self) -> watch::Receiver<u64> {
+        self.head.clone()
+    }
+
     /// Stops the bus: no new work, handlers may finish until `deadline`, everything is written.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let (reply, stopped) = oneshot::channel();
@@ -352,12 +361,19 @@ fn wire(
     recovered: Recovered,
     handlers: tokio::runtime::Handle,
     stats: Arc<Stats>,
+    head: watch::Sender<u64>,
 ) -> Wiring {
     let desks = Rc::new(Desks::default());
     let (jobs, queue) = std::sync::mpsc::channel();
     let reader = journal.reader();
-    let (audit, gauge) =
-        Audit::new(journal, queue, settings.batch_limit, Arc::clone(&stats), Rc::clone(&desks));
+    let (audit, gauge) = Audit::new(
+        journal,
+        queue,
+        settings.batch_limit,
+        Arc::clone(&stats),
+        Rc::clone(&desks),
+        head,
+    );
     let shared = Rc::new(Shared {
         clock: Clock::start(),
         settings,
@@ -379,8 +395,10 @@ fn wire(
 }
 
 async fn run_until_stopped(wiring: Wiring, mut requests: tokio::sync::mpsc::Receiver<StopRequest>) {
+    let offers = actix::spawn(offer_every_day(Rc::clone(&wiring.shared)));
     // Without a request everyone who could send one is gone; then stop all the same.
     let request = requests.recv().await;
+    offers.abort();
     let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
     let interrupted = stop_in_order(&wiring, deadline).await;
     if let Some(request) = request {

@@ -10,7 +10,7 @@ use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
 use openclaw_a2a::Bus;
 use openclaw_a2a::config::{Config, StateDir};
-use openclaw_a2a::gateway::{self, Tokens};
+use openclaw_a2a::gateway::{self, LogSettings, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -39,12 +39,17 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
     let tokens = config.tokens().map_err(anyhow::Error::msg)?;
+    let log = config.log().map_err(anyhow::Error::msg)?;
     let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
     let listener = listen(address, &tokens)?;
     create_folder(state.path())?;
     let settings = config.settings().map_err(anyhow::Error::msg)?;
-    let bus = Bus::builder().state_dir(state.path()).settings(settings).start()?;
-    actix_web::rt::System::new().block_on(serve(listener, bus, &state, tokens))?;
+    let bus = Bus::builder()
+        .state_dir(state.path())
+        .retention(config.retention())
+        .settings(settings)
+        .start()?;
+    actix_web::rt::System::new().block_on(serve(listener, bus, &state, tokens, log))?;
     Ok(Answer::Yes)
 }
 
@@ -81,14 +86,17 @@ async fn serve(
     bus: Bus,
     state: &StateDir,
     tokens: Tokens,
+    log: LogSettings,
 ) -> anyhow::Result<()> {
     let url = format!("http://{}", listener.local_addr()?);
     let system = bus.system().clone();
-    let tokens = Data::new(tokens);
+    let (tokens, log) = (Data::new(tokens), Data::new(log));
+    let stalled = log.stalled();
     let server = HttpServer::new(move || {
-        let (system, tokens) = (system.clone(), tokens.clone());
-        App::new().configure(move |config| gateway::routes(config, system, tokens))
+        let (system, tokens, log) = (system.clone(), tokens.clone(), log.clone());
+        App::new().configure(move |config| gateway::routes(config, system, tokens, log))
     })
+    .on_connect(move |connection, _| gateway::close_when_stalled(connection, stalled))
     .listen(listener)?
     .disable_signals()
     .shutdown_timeout(STOP_DEADLINE.as_secs())

@@ -8,9 +8,36 @@ pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(closed))
 }
 
-/// Text of unknown origin, with nothing in it that a terminal would act on.
+/// Text of unknown origin, with nothing in it that a terminal would act on and nothing that
+/// cannot be seen.
 pub(crate) fn harmless(text: &str) -> String {
-    let show =
-        |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
-    text.chars().map(show).collect()
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || is_unseen(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// What changes the direction or the lines of a text, or hides in it, without being seen.
+fn is_unseen(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_acts_on_is_shown_instead() {
+        assert_eq!(harmless("a\u{1b}[31m\nb\u{9b}c"), r"a\u{1b}[31m\nb\u{9b}c");
+        assert_eq!(harmless("\u{202e}nimda\u{2066}\u{200b}"), r"\u{202e}nimda\u{2066}\u{200b}");
+        assert_eq!(harmless("Häuser 👩\u{200d}🚀 <b>x</b>"), "Häuser 👩\u{200d}🚀 <b>x</b>");
+    }
 }

@@ -146,7 +146,7 @@ fn write_verdict(
 ) -> anyhow::Result<()> {
     let errors = report.map(Report::violations).unwrap_or_default();
     let more = report.map_or(0, Report::more);
-    if format == Format::Json {
+    if format != Format::Text {
         serde_json::to_writer(
             &mut *out,
             &Verdict { file, line, valid: report.is_none(), errors, more },

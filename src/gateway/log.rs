@@ -1,61 +1,202 @@
-//! `GET /bus/log`: the record, newest first, page by page.
+//! `/bus/log`: the record, newest first, page by page; one message; whether it is whole.
+
+mod moment;
+mod query;
+mod redact;
+pub(super) mod stream;
+mod wanted;
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use a2a_actors::BusSystem;
-use a2a_store::StoredRecord;
+use a2a_protocol::MessageId;
+use a2a_store::{Head, ReadError, StoredRecord, VerifyError};
+use actix_web::error::BlockingError;
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, web};
-use serde::Deserialize;
+use chrono::Utc;
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+pub use moment::{BadMoment, moment};
+pub use query::{BadParameter, read_query, write_query};
+pub use redact::Redaction;
+pub use wanted::{Glance, Wanted};
 
 use super::auth::Who;
 use super::problem::refuse;
 
-const MOST: usize = 1_000;
+/// How many may follow the log at once.
+const MAX_STREAMS: usize = 64;
+/// How many questions are answered at once; further ones wait for their turn.
+const MAX_SEARCHES: usize = 2;
+/// How long a reader may take nothing before its connection is closed.
+const STALLED: Duration = Duration::from_secs(30);
 
-#[derive(Deserialize)]
-struct Query {
-    limit: Option<usize>,
-    cursor: Option<String>,
+/// How the log is shown.
+#[derive(Debug)]
+pub struct LogSettings {
+    redaction: Redaction,
+    stalled: Duration,
+    streams: Arc<Semaphore>,
+    /// Searching takes a core while it lasts; the bus needs the others.
+    searching: Semaphore,
+    /// Verifying reads everything; one at a time is enough.
+    verifying: Semaphore,
 }
+
+impl LogSettings {
+    /// Shows everything but what is to be redacted.
+    #[must_use]
+    pub fn new(redaction: Redaction, stalled: Option<Duration>) -> Self {
+        Self {
+            redaction,
+            stalled: stalled.unwrap_or(STALLED),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            searching: Semaphore::new(MAX_SEARCHES),
+            verifying: Semaphore::new(1),
+        }
+    }
+
+    /// How long a reader may take nothing before its connection is closed.
+    #[must_use]
+    pub fn stalled(&self) -> Duration {
+        self.stalled
+    }
+}
+
+/// The query as it stands, so that what is wrong can be named.
+type Parameters = web::Query<Vec<(String, String)>>;
 
 #[get("/bus/log")]
 pub(super) async fn page(
     who: Who,
-    query: web::Query<Query>,
+    parameters: Parameters,
+    bus: web::Data<BusSystem>,
+    settings: web::Data<LogSettings>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let query = read_query(pairs, Utc::now(), true).map_err(|bad| bad_parameter(&bad))?;
+    let _turn = settings.searching.acquire().await;
+    let reader = bus.reader();
+    let page = read(web::block(move || reader.query(&query)).await)?;
+    let next = page.next.map(|next| next.to_string()).unwrap_or_default();
+    Ok(records(&page.records, &settings.redaction, &format!(",\"nextCursor\":\"{next}\"")))
+}
+
+#[get("/bus/log/{message}")]
+pub(super) async fn message(
+    who: Who,
+    id: web::Path<String>,
+    bus: web::Data<BusSystem>,
+    settings: web::Data<LogSettings>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let id = id.parse::<MessageId>();
+    let id = id.map_err(|error| {
+        let detail = format!("The message's id in the path is {error}.");
+        refuse(StatusCode::BAD_REQUEST, "bad_uuid", &detail)
+    })?;
+    let _turn = settings.searching.acquire().await;
+    let reader = bus.reader();
+    let found = read(web::block(move || reader.find(&id)).await)?;
+    if found.is_empty() {
+        let detail = format!("The log has no message {id}.");
+        return Err(refuse(StatusCode::NOT_FOUND, "not_found", &detail));
+    }
+    Ok(records(&found, &settings.redaction, ""))
+}
+
+#[get("/bus/log/head")]
+pub(super) async fn current_head(
+    who: Who,
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
-    let cursor = query.cursor.as_deref().filter(|cursor| !cursor.is_empty());
-    let before = match cursor.map(str::parse::<u64>) {
-        None => None,
-        Some(Ok(before)) => Some(before),
-        Some(Err(_)) => {
-            let detail = "`cursor` must be the `nextCursor` of an earlier page.";
-            return Err(refuse(StatusCode::BAD_REQUEST, "bad_request", detail));
-        }
+    let head = bus.reader().head();
+    Ok(HttpResponse::Ok().json(json!({ "head": head.to_string(), "seq": head.seq })))
+}
+
+#[get("/bus/log/verify")]
+pub(super) async fn verify(
+    who: Who,
+    parameters: Parameters,
+    bus: web::Data<BusSystem>,
+    settings: web::Data<LogSettings>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let mut known = Vec::new();
+    for (name, value) in parameters.iter() {
+        let problem = match name.as_str() {
+            "head" => match value.parse::<Head>() {
+                Ok(head) => {
+                    known.push(head);
+                    continue;
+                }
+                Err(error) => error.to_string(),
+            },
+            _ => "is not known here; known is head".to_owned(),
+        };
+        return Err(bad_parameter(&BadParameter { name: name.clone(), problem }));
+    }
+    let Ok(_turn) = settings.verifying.try_acquire() else {
+        let detail = "The journal is being verified already. Try again when that is done.";
+        return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail));
     };
-    let limit = query.limit.unwrap_or(50).clamp(1, MOST);
     let reader = bus.reader();
-    let page = web::block(move || reader.page(before, limit)).await;
-    match page {
-        Ok(Ok(page)) => {
-            let records: Vec<_> = page.records.iter().map(with_deliveries).collect();
-            let next = page.next.map(|next| next.to_string()).unwrap_or_default();
-            let body = format!("{{\"records\":[{}],\"nextCursor\":\"{next}\"}}", records.join(","));
-            Ok(HttpResponse::Ok().content_type("application/json").body(body))
-        }
+    match web::block(move || reader.verify(&known)).await {
+        Ok(Ok(whole)) => Ok(HttpResponse::Ok().json(json!({
+            "ok": true,
+            "records": whole.records,
+            "lines": whole.lines,
+            "from": whole.from,
+            "head": whole.head.to_string(),
+        }))),
+        Ok(Err(VerifyError::Fault(fault))) => Ok(HttpResponse::Ok().json(json!({
+            "ok": false,
+            "line": fault.line,
+            "seq": fault.seq,
+            "problem": fault.to_string(),
+        }))),
         Ok(Err(error)) => {
-            tracing::error!(%error, "the log could not be read");
-            let detail = "The log could not be read.";
-            Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail))
+            tracing::error!(%error, "the journal could not be verified");
+            let detail = format!("The journal could not be verified: {error}.");
+            Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", &detail))
         }
-        Err(_) => {
-            Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "The bus is stopping."))
-        }
+        Err(_) => Err(unreadable(&ReadError::Closed)),
     }
 }
 
+fn read<T>(answer: Result<Result<T, ReadError>, BlockingError>) -> actix_web::Result<T> {
+    answer.unwrap_or(Err(ReadError::Closed)).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &ReadError) -> actix_web::Error {
+    if matches!(error, ReadError::Closed) {
+        let detail = "The bus is stopping.";
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+    }
+    tracing::error!(%error, "the log could not be read");
+    let detail = "The log could not be read; the program's own log says why.";
+    refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)
+}
+
+fn bad_parameter(bad: &BadParameter) -> actix_web::Error {
+    refuse(StatusCode::BAD_REQUEST, "bad_request", &format!("{bad}."))
+}
+
+fn records(records: &[StoredRecord], redaction: &Redaction, more: &str) -> HttpResponse {
+    let shown: Vec<_> =
+        records.iter().map(|record| redaction.apply(with_deliveries(record))).collect();
+    let body = format!("{{\"records\":[{}]{more}}}", shown.join(","));
+    HttpResponse::Ok().content_type("application/json").body(body)
+}
+
 /// The record's own line with the events so far; the line is passed on as it stands in the log.
-fn with_deliveries(record: &StoredRecord) -> String {
+#[must_use]
+pub fn with_deliveries(record: &StoredRecord) -> String {
     let line = record.line.get().trim_end();
     let open = line.strip_suffix('}').unwrap_or(line);
     let deliveries: Vec<_> = record.deliveries.iter().map(|event| event.get()).collect();

@@ -37,17 +37,16 @@ impl Entry {
     }
 }
 
-/// Finds the lines in `bytes`. What is no line of ours is passed over.
-pub(crate) fn entries(bytes: &[u8]) -> Vec<Entry> {
+/// Lists the lines in `bytes`. What is no line of ours is passed over.
+pub(crate) fn entries_into(bytes: &[u8], found: &mut Vec<Entry>) {
+    found.clear();
     let mut start = 0;
-    let mut found = Vec::new();
     for newline in memchr::memchr_iter(b'\n', bytes) {
         if let Some((seq, kind)) = glance(&bytes[start..newline]) {
             found.push(Entry { seq, kind, start, end: newline + 1 });
         }
         start = newline + 1;
     }
-    found
 }
 
 /// A committed batch: everything about it but its bytes.

@@ -1,7 +1,8 @@
 //! Blocks: up to 512 lines that sled holds as one value, and the metadata beside each.
 //!
 //! sled costs about the same for every key, whatever its size, so lines are paid for
-//! by the block.
+//! by the block. The metadata says enough about a block's records to leave it closed
+//! when none of them is wanted.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +11,14 @@ use chrono::{Datelike, NaiveDate};
 use crate::Seen;
 use crate::batch::{Entry, Kind, LogPos};
 use crate::hash::{Hash, Head, read_seal};
+use crate::summary::{Gather, Summary};
 
 /// Lines in a full block.
 pub(crate) const LINES: usize = 512;
 /// A block is also full at this size, so that large messages do not make huge values.
 const BYTES: usize = 256 << 10;
+/// The first byte of metadata. Before it had one it began with a zero.
+const FORMAT: u8 = 2;
 
 /// Lines gathered for one block.
 #[derive(Debug, Default)]
@@ -23,6 +27,9 @@ pub(crate) struct Builder {
     pub seen: Vec<Seen>,
     /// The records that events in this block belong to.
     pub of: BTreeSet<u64>,
+    /// Whether records are summed up, as they always are but to measure what that costs.
+    sums_up: bool,
+    gather: Gather,
     first: u64,
     last: u64,
     lines: u32,
@@ -31,6 +38,10 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
+    pub fn new(sums_up: bool) -> Self {
+        Self { sums_up, ..Self::default() }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.lines == 0
     }
@@ -47,9 +58,16 @@ impl Builder {
         self.bytes.clear();
         self.seen.clear();
         self.of.clear();
+        self.gather.clear();
         self.lines = 0;
         self.records = 0;
         self.end = None;
+    }
+
+    /// Whether a line of this day may join. A day is removed as a whole, so no block
+    /// holds lines of two.
+    pub fn takes(&self, day: NaiveDate) -> bool {
+        self.end.is_none_or(|end| end.day == day)
     }
 
     /// Adds a line (with its newline) that ends at `end` in the log.
@@ -60,13 +78,23 @@ impl Builder {
         self.bytes.extend_from_slice(line);
         self.seen.extend(seen);
         match kind {
-            Kind::Record => self.records += 1,
+            Kind::Record => {
+                self.records += 1;
+                if self.sums_up {
+                    self.gather.add(line);
+                }
+            }
             Kind::EventOf(of) => drop(self.of.insert(of)),
             Kind::Event => {}
         }
         self.last = seq;
         self.lines += 1;
         self.end = Some(end);
+    }
+
+    /// What the gathered records have in common.
+    pub fn summary(&mut self) -> Summary {
+        if self.sums_up { self.gather.finish() } else { Summary::all() }
     }
 
     /// The metadata of what was gathered; `None` when that is nothing.
@@ -93,9 +121,21 @@ pub(crate) struct Meta {
     pub end: LogPos,
 }
 
+/// Metadata as it was found in sled.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Now(Meta, Summary),
+    /// Of the format without a summary, which can be made from the block.
+    Old(Meta),
+    /// Of a format that a later version of this program writes.
+    Newer,
+    Damaged,
+}
+
 impl Meta {
-    pub fn write(&self, seen: &[Seen]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(72 + seen.len() * Seen::SIZE);
+    pub fn write(&self, summary: &Summary, seen: &[Seen]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024 + seen.len() * Seen::SIZE);
+        out.push(FORMAT);
         out.extend_from_slice(&self.before.to_be_bytes());
         out.extend_from_slice(&self.last.seq.to_be_bytes());
         out.extend_from_slice(self.last.hash.as_bytes());
@@ -103,15 +143,45 @@ impl Meta {
         out.extend_from_slice(&self.records.to_be_bytes());
         out.extend_from_slice(&self.end.day.num_days_from_ce().to_be_bytes());
         out.extend_from_slice(&self.end.offset.to_be_bytes());
+        summary.push(&mut out);
         for entry in seen {
             entry.push(&mut out);
         }
         out
     }
 
-    /// Reads metadata and adds the accepted messages to `seen`.
-    pub fn read(key: &[u8], value: &[u8], seen: &mut Vec<Seen>) -> Option<Self> {
-        let mut rest = value;
+    /// Reads metadata and adds the accepted messages to `seen`, unless it is damaged.
+    pub fn read(key: &[u8], value: &[u8], seen: &mut Vec<Seen>) -> Stored {
+        let (is_old, rest) = match value.split_first() {
+            Some((0, _)) => (true, value),
+            Some((&FORMAT, rest)) => (false, rest),
+            Some((newer, _)) if *newer > FORMAT => return Stored::Newer,
+            _ => return Stored::Damaged,
+        };
+        let known = seen.len();
+        let read = Self::read_fields(key, rest).and_then(|(meta, rest)| {
+            let (summary, rest) = if is_old {
+                (None, rest)
+            } else {
+                Summary::read(rest).map(|(summary, rest)| (Some(summary), rest))?
+            };
+            let (entries, rest) = rest.as_chunks();
+            for entry in entries {
+                seen.push(Seen::read(entry)?);
+            }
+            rest.is_empty().then_some((meta, summary))
+        });
+        match read {
+            Some((meta, Some(summary))) => Stored::Now(meta, summary),
+            Some((meta, None)) => Stored::Old(meta),
+            None => {
+                seen.truncate(known);
+                Stored::Damaged
+            }
+        }
+    }
+
+    fn read_fields<'a>(key: &[u8], mut rest: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let meta = Self {
             first: u64::from_be_bytes(key.try_into().ok()?),
             before: u64::from_be_bytes(take(&mut rest)?),
@@ -126,11 +196,7 @@ impl Meta {
                 offset: u64::from_be_bytes(take(&mut rest)?),
             },
         };
-        let (entries, rest) = rest.as_chunks();
-        for entry in entries {
-            seen.push(Seen::read(entry)?);
-        }
-        rest.is_empty().then_some(meta)
+        Some((meta, rest))
     }
 }
 
@@ -141,7 +207,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
 }
 
 /// An opened block: its lines, and where each lies.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Block {
     pub bytes: Vec<u8>,
     pub entries: Vec<Entry>,
@@ -173,13 +239,25 @@ mod tests {
             records: 40,
             end: LogPos { day: NaiveDate::from_ymd_opt(2026, 2, 21).unwrap(), offset: 9_000 },
         };
-        let value = meta.write(&[seen]);
+        let key = 512_u64.to_be_bytes();
+        let mut gather = Gather::default();
+        gather.add(br#"{"seq":512,"time":"2026-02-21T18:30:00.007Z","outcome":"queued","by":"x"}"#);
+        let summary = gather.finish();
+        let value = meta.write(&summary, &[seen]);
         let mut found = Vec::new();
-        assert_eq!(Meta::read(&512_u64.to_be_bytes(), &value, &mut found), Some(meta));
+        assert_eq!(Meta::read(&key, &value, &mut found), Stored::Now(meta, summary));
         assert_eq!(found, [seen]);
         for cut in 1..Seen::SIZE {
             let value = &value[..value.len() - cut];
-            assert_eq!(Meta::read(&512_u64.to_be_bytes(), value, &mut Vec::new()), None, "{cut}");
+            assert_eq!(Meta::read(&key, value, &mut Vec::new()), Stored::Damaged, "{cut}");
         }
+        assert_eq!(Meta::read(&key, &[], &mut Vec::new()), Stored::Damaged);
+        assert_eq!(Meta::read(&key, &[FORMAT + 1, 1], &mut Vec::new()), Stored::Newer);
+
+        // The older format: no first byte, no summary.
+        let old = [&value[1..69], &value[value.len() - Seen::SIZE..]].concat();
+        let mut found = Vec::new();
+        assert_eq!(Meta::read(&key, &old, &mut found), Stored::Old(meta));
+        assert_eq!(found, [seen]);
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Checkpoint {
 #[derive(Debug)]
 pub(crate) struct Packed {
     pub seq: u64,
+    /// The day of the line.
+    pub day: NaiveDate,
     json: Vec<u8>,
 }
 
@@ -49,7 +51,7 @@ pub(crate) fn pack(head: Head, at: LogPos, state: &State) -> std::io::Result<Pac
         offset: at.offset,
         state: Cow::Borrowed(state),
     };
-    Ok(Packed { seq: head.seq, json: serde_json::to_vec(&stored)? })
+    Ok(Packed { seq: head.seq, day: at.day, json: serde_json::to_vec(&stored)? })
 }
 
 /// Reads a checkpoint; one that cannot be read is none, and the log is read instead.

@@ -9,8 +9,8 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::Seen;
 use crate::batch::Kind;
+use crate::{Removed, Seen};
 
 /// Number and kind of a line, from its first bytes alone.
 pub(crate) fn glance(line: &[u8]) -> Option<(u64, Kind)> {
@@ -62,6 +62,8 @@ pub(crate) struct Decoded<'a> {
     pub reason: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub facts: Option<&'a RawValue>,
+    #[serde(borrow)]
+    removed: Option<&'a RawValue>,
 }
 
 impl Decoded<'_> {
@@ -86,6 +88,12 @@ impl Decoded<'_> {
     /// What the line says must be known after a restart.
     pub fn facts(&self) -> BTreeMap<String, Option<&RawValue>> {
         self.facts.and_then(|facts| serde_json::from_str(facts.get()).ok()).unwrap_or_default()
+    }
+
+    /// What the line says was removed, if this version can read it.
+    pub fn removed(&self) -> Vec<Removed> {
+        let list = self.removed.filter(|_| self.event() == Some(Event::Removed));
+        list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default()
     }
 
     pub fn seen(&self) -> Option<Seen> {

@@ -26,6 +26,22 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// What the file system says.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+
+    /// Gives a file another name, replacing what had it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
 }
 
 /// One open log file.

@@ -154,6 +154,9 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
         push_json(out, "reason", reason);
     }
     push_facts(out, &line.facts);
+    if !line.removed.is_empty() {
+        push_json(out, "removed", &line.removed);
+    }
 }
 
 /// Nearly every key is made of ids and words; the few that are not go the long way.

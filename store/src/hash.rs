@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
 const PREV: &[u8] = b",\"prev\":\"";
@@ -34,7 +35,7 @@ impl Hash {
         Self(bytes)
     }
 
-    fn from_hex(text: &[u8]) -> Option<Self> {
+    pub(crate) fn from_hex(text: &[u8]) -> Option<Self> {
         let mut bytes = [0; 32];
         let mut bad = text.len() != HEX;
         for (byte, pair) in bytes.iter_mut().zip(text.as_chunks::<2>().0) {
@@ -81,6 +82,19 @@ impl fmt::Debug for Hash {
     }
 }
 
+impl Serialize for Hash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Hash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_hex(text.as_bytes()).ok_or_else(|| de::Error::custom("64 hex digits expected"))
+    }
+}
+
 /// The last committed line: its number and its hash. The next line chains to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
@@ -121,6 +135,12 @@ pub(crate) fn read_seal(line: &[u8]) -> Option<Seal> {
     let (prev, end) = end.strip_prefix(PREV)?.split_at(HEX);
     let (hash, end) = end.strip_prefix(HASH)?.split_at(HEX);
     (end == END).then_some(Seal { prev: Hash::from_hex(prev)?, hash: Hash::from_hex(hash)? })
+}
+
+/// A line without its hashes.
+pub(crate) fn unsealed(line: &[u8]) -> &[u8] {
+    let end = if read_seal(line).is_some() { line.len() - SEAL } else { line.len() };
+    &line[..end]
 }
 
 /// Reads the end of a line, if its hash fits its bytes.

@@ -4,7 +4,9 @@
 //! happens last; whatever else a crash leaves behind is overwritten when the log is
 //! read again.
 
-use std::collections::VecDeque;
+mod load;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +14,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use crate::batch::entries;
+use chrono::NaiveDate;
+
+use crate::batch::entries_into;
 use crate::block::{Block, Builder, Meta};
+use crate::retention::Day;
+use crate::summary::Summary;
 use crate::{ReadError, Seen};
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
@@ -27,6 +33,8 @@ const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 const CHECKPOINT: &[u8] = b"checkpoint";
+/// Number of the last line whose block was removed for its age.
+const FLOOR: &[u8] = b"floor";
 
 /// Why the index cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +43,8 @@ pub(crate) enum IndexError {
     Locked,
     #[error("damaged")]
     Damaged,
+    #[error("written by a newer version")]
+    Newer,
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -55,9 +65,22 @@ pub(crate) struct Index {
     metas: sled::Tree,
     events: sled::Tree,
     control: sled::Tree,
-    /// Every block, oldest first: 8 bytes a line would be too many, 1/512 of it is nothing.
-    known: RwLock<Vec<Meta>>,
+    /// Every block, oldest first. A summary takes about 2 bytes for each of its terms,
+    /// so a million messages make some 6 MB.
+    known: RwLock<Vec<(Meta, Summary)>>,
     opened: Mutex<VecDeque<(u64, Arc<Block>)>>,
+}
+
+/// Opens one block after the other.
+pub(crate) struct Opener {
+    unpack: zstd::bulk::Decompressor<'static>,
+    pub block: Block,
+}
+
+impl Opener {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { unpack: zstd::bulk::Decompressor::new()?, block: Block::default() })
+    }
 }
 
 impl Index {
@@ -86,29 +109,75 @@ impl Index {
         Ok((index, seen))
     }
 
-    fn load(&self) -> Result<Vec<Seen>, IndexError> {
-        let mut known: Vec<Meta> = Vec::new();
-        let mut seen = Vec::new();
-        for item in &self.metas {
-            let (key, value) = item?;
-            let listed = seen.len();
-            let before = known.last().map_or(0, |meta| meta.last.seq);
-            match Meta::read(&key, &value, &mut seen) {
-                Some(meta) if meta.before == before => known.push(meta),
-                // A hole: what follows it is read from the log again.
-                _ => {
-                    seen.truncate(listed);
-                    break;
-                }
+    /// Number of the last line that was removed for its age; 0 when none was.
+    pub fn floor(&self) -> Result<u64, sled::Error> {
+        let value = self.control.get(FLOOR)?;
+        let floor =
+            value.and_then(|value| Some(u64::from_be_bytes(value.as_ref().try_into().ok()?)));
+        Ok(floor.unwrap_or(0))
+    }
+
+    /// Removes every block whose lines all have this number or a lower one.
+    pub fn remove_up_to(&self, seq: u64) -> io::Result<()> {
+        if seq > self.floor()? {
+            // First, so that a crash in between leaves no hole but work to be finished.
+            self.control.insert(FLOOR, &seq.to_be_bytes())?;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let end = known.partition_point(|(meta, _)| meta.last.seq <= seq);
+        let gone: Vec<u64> = known.drain(..end).map(|(meta, _)| meta.first).collect();
+        drop(known);
+        for first in gone {
+            self.forget(first)?;
+        }
+        Ok(())
+    }
+
+    /// What sled holds of each day.
+    pub fn days(&self) -> BTreeMap<NaiveDate, Day> {
+        let mut days = BTreeMap::new();
+        for (meta, sum) in self.known.read().unwrap_or_else(PoisonError::into_inner).iter() {
+            let day = days.entry(meta.end.day).or_insert(Day {
+                first: meta.first,
+                last: meta.last,
+                lines: 0,
+                stored: 0,
+                straddles: u64::from(sum.size) > meta.end.offset,
+                file: None,
+            });
+            day.last = meta.last;
+            day.lines += u64::from(meta.lines);
+            day.stored += u64::from(sum.stored);
+        }
+        days
+    }
+
+    /// Makes what sled holds durable: its own flush stops short of the disk.
+    pub fn sync(&self, state_dir: &Path) -> io::Result<()> {
+        self.db.flush()?;
+        let folder = state_dir.join("data/a2a-journal");
+        for path in [folder.join("db"), folder.join("blobs"), folder] {
+            match File::open(path).and_then(|file| file.sync_all()) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
             }
         }
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
-        Ok(seen)
+        Ok(())
+    }
+
+    fn forget(&self, first: u64) -> Result<(), sled::Error> {
+        let key = first.to_be_bytes();
+        for pair in self.events.scan_prefix(key).keys() {
+            self.events.remove(pair?)?;
+        }
+        self.metas.remove(key)?;
+        self.blocks.remove(key)?;
+        Ok(())
     }
 
     /// The last indexed line and where it ends in the log.
     pub fn last(&self) -> Option<Meta> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).last().copied()
+        self.known.read().unwrap_or_else(PoisonError::into_inner).last().map(|(meta, _)| *meta)
     }
 
     pub fn last_seq(&self) -> u64 {
@@ -118,7 +187,7 @@ impl Index {
     /// Stores the gathered lines as one block.
     pub fn write(
         &self,
-        builder: &Builder,
+        builder: &mut Builder,
         compressor: &mut zstd::bulk::Compressor<'static>,
     ) -> Result<(), io::Error> {
         let Some(meta) = builder.meta(self.last_seq()) else { return Ok(()) };
@@ -139,28 +208,38 @@ impl Index {
             Vec::with_capacity(zstd::zstd_safe::compress_bound(builder.bytes.len()) + 4);
         value.extend_from_slice(&(builder.bytes.len() as u32).to_be_bytes());
         value.extend_from_slice(&compressor.compress(&builder.bytes)?);
+        let mut summary = builder.summary();
+        (summary.size, summary.stored) = (builder.bytes.len() as u32, value.len() as u32);
         self.events.apply_batch(pairs)?;
         self.blocks.insert(key, value)?;
-        self.metas.insert(key, meta.write(&builder.seen))?;
-        self.known.write().unwrap_or_else(PoisonError::into_inner).push(meta);
+        self.metas.insert(key, meta.write(&summary, &builder.seen))?;
+        self.known.write().unwrap_or_else(PoisonError::into_inner).push((meta, summary));
         Ok(())
     }
 
     /// The block in whose range a line lies.
     pub fn block_of(&self, seq: u64) -> Option<Meta> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let at = known.partition_point(|meta| meta.first <= seq).checked_sub(1)?;
-        known.get(at).filter(|meta| seq <= meta.last.seq).copied()
+        let at = known.partition_point(|(meta, _)| meta.first <= seq).checked_sub(1)?;
+        known.get(at).map(|(meta, _)| *meta).filter(|meta| seq <= meta.last.seq)
     }
 
-    /// The newest block with records that begins below `seq`.
-    pub fn block_below(&self, seq: u64) -> Option<Meta> {
+    /// The newest block that begins below `seq`, has records and may be wanted.
+    pub fn block_below(&self, seq: u64, wanted: impl Fn(&Summary) -> bool) -> Option<Meta> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let end = known.partition_point(|meta| meta.first < seq);
-        known[..end].iter().rev().find(|meta| meta.records > 0).copied()
+        let end = known.partition_point(|(meta, _)| meta.first < seq);
+        let found = known[..end].iter().rev().find(|(meta, sum)| meta.records > 0 && wanted(sum));
+        found.map(|(meta, _)| *meta)
     }
 
-    /// Opens a block.
+    /// The oldest block with a line above `seq` that may be wanted.
+    pub fn block_above(&self, seq: u64, wanted: impl Fn(&Summary) -> bool) -> Option<Meta> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let start = known.partition_point(|(meta, _)| meta.last.seq <= seq);
+        known[start..].iter().find(|(_, sum)| wanted(sum)).map(|(meta, _)| *meta)
+    }
+
+    /// Opens a block and keeps it for the next reader.
     pub fn block(&self, first: u64) -> Result<Arc<Block>, ReadError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = opened.iter().position(|(key, _)| *key == first)
@@ -171,19 +250,37 @@ impl Index {
             return Ok(block);
         }
         drop(opened);
+        let mut opener = Opener::new()?;
+        self.read_block(first, &mut opener)?;
+        let block = Arc::new(opener.block);
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.truncate(OPENED - 1);
+        opened.push_front((first, Arc::clone(&block)));
+        Ok(block)
+    }
+
+    /// Opens a block into the memory of the one before; for those who read many.
+    pub fn read_block(&self, first: u64, opener: &mut Opener) -> Result<(), ReadError> {
+        let Opener { unpack, block } = opener;
+        block.bytes.clear();
+        block.entries.clear();
         let damaged = ReadError::Damaged { block: first };
-        let Some(value) = self.blocks.get(first.to_be_bytes())? else { return Err(damaged) };
+        let Some(value) = self.blocks.get(first.to_be_bytes())? else {
+            // One that was removed for its age since the reader learned of it has no lines.
+            return if first <= self.floor()? { Ok(()) } else { Err(damaged) };
+        };
         let Some((len, packed)) = value.split_first_chunk() else { return Err(damaged) };
         let len = u32::from_be_bytes(*len) as usize;
         if len > MAX_BLOCK {
             return Err(damaged);
         }
-        let Ok(bytes) = zstd::bulk::decompress(packed, len) else { return Err(damaged) };
-        let block = Arc::new(Block { entries: entries(&bytes), bytes });
-        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.truncate(OPENED - 1);
-        opened.push_front((first, Arc::clone(&block)));
-        Ok(block)
+        block.bytes.reserve(len);
+        let unpacked = unpack.decompress_to_buffer(packed, &mut block.bytes);
+        if unpacked.is_err() || block.bytes.len() != len {
+            return Err(damaged);
+        }
+        entries_into(&block.bytes, &mut block.entries);
+        Ok(())
     }
 
     /// The blocks that may hold events of records in the block that begins at `first`.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::batch::LogPos;
 use crate::block::{Builder, LINES};
 use crate::index::Index;
+use crate::keeper::Keeper;
 use crate::tail::{Shared, Slot, Stop};
 
 /// How long it waits after sled has failed.
@@ -20,15 +21,19 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 pub(crate) fn start(
     shared: Arc<Shared>,
     index: Arc<Index>,
+    keeper: Arc<Keeper>,
+    sums_up: bool,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let compressor = zstd::bulk::Compressor::new(1)?;
-    let indexer = Indexer { shared, index, builder: Builder::default(), compressor };
+    let builder = Builder::new(sums_up);
+    let indexer = Indexer { shared, index, keeper, builder, compressor };
     std::thread::Builder::new().name("a2a-indexer".to_owned()).spawn(move || indexer.run())
 }
 
 struct Indexer {
     shared: Arc<Shared>,
     index: Arc<Index>,
+    keeper: Arc<Keeper>,
     builder: Builder,
     compressor: zstd::bulk::Compressor<'static>,
 }
@@ -87,6 +92,9 @@ impl Indexer {
             }
             let batch = &slot.batch;
             let bytes = slot.bytes(&self.shared.dir)?;
+            if !self.builder.takes(batch.at.day) {
+                stored += self.store_block()?;
+            }
             let mut seen = batch.seen.iter().peekable();
             for entry in &batch.entries {
                 let seen = seen.next_if(|seen| seen.seq == entry.seq).copied();
@@ -111,7 +119,7 @@ impl Indexer {
     fn store_block(&mut self) -> io::Result<usize> {
         let lines = self.builder.lines();
         if lines > 0 {
-            self.index.write(&self.builder, &mut self.compressor)?;
+            self.index.write(&mut self.builder, &mut self.compressor)?;
             self.builder.clear();
             self.shared.tail().indexed(self.index.last_seq(), lines);
         }
@@ -124,6 +132,14 @@ impl Indexer {
         let indexed = tail.indexed;
         let due = tail.checkpoint.take_if(|checkpoint| checkpoint.seq <= indexed);
         drop(tail);
-        due.map_or(Ok(()), |checkpoint| self.index.set_checkpoint(checkpoint.value()?))
+        let Some(checkpoint) = due else { return Ok(()) };
+        self.index.set_checkpoint(checkpoint.value()?)?;
+        let before = self.shared.tail().stored.replace((checkpoint.seq, checkpoint.day));
+        self.shared.settled.notify_all();
+        if before.is_none_or(|(_, day)| day < checkpoint.day) {
+            // A day has closed.
+            self.keeper.look();
+        }
+        Ok(())
     }
 }

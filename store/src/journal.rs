@@ -1,23 +1,34 @@
 //! The journal on disk: commit a batch, keep the state, hand the rest to the indexer.
 
+mod removal;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 
+use chrono::{DateTime, Utc};
+
 use crate::batch::{Batch, LogPos};
 use crate::encode::{Encoder, OutOfOrder, day_of};
 use crate::hash::Head;
+use crate::heads::Heads;
+use crate::keeper::Keeper;
 use crate::log::{self, Log};
 use crate::reader::Reader;
 use crate::recover::{Opened, recover};
 use crate::state::State;
 use crate::tail::{HELD_BYTES, Shared, Stop};
-use crate::{Disk, Line, Read, ReadError, RealDisk, Recovered, checkpoint, indexer};
+use crate::{Disk, Line, Read, ReadError, RealDisk, Recovered, Retention, checkpoint, indexer};
 
 /// What the bus needs of a journal.
 pub trait Commit: Send {
     /// Makes a batch durable, as a whole or not at all.
+    ///
+    /// A line with [`a2a_protocol::Event::Removed`] and nothing else to say is an offer: here
+    /// the journal may say what it removes because it is too old or too much. Whoever numbers
+    /// the lines makes one when a day has passed. If there is nothing to remove, the line is
+    /// left out and its number stays unused.
     ///
     /// # Errors
     /// When it is not durable; see [`CommitError`] for what to do.
@@ -89,6 +100,14 @@ pub enum OpenError {
         /// The folder that is locked.
         path: PathBuf,
     },
+    /// A later version of the program wrote it.
+    #[error(
+        "{path} was written by a newer version of this program; start that one, or delete the folder to have it rebuilt from the log"
+    )]
+    Newer {
+        /// The folder of the index.
+        path: PathBuf,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
@@ -107,6 +126,14 @@ pub struct Options {
     /// Bytes of lines kept in memory for the indexer and readers before they are read
     /// from the log instead.
     pub tail_bytes: usize,
+    /// Whether records are indexed by agent, conversation and so on. Always, but to measure
+    /// what it costs: without it every question is answered by reading everything.
+    pub indexes: bool,
+    /// What is kept, and for how long.
+    pub retention: Retention,
+    /// The time. With it, what is too old is removed at opening; without it, only when a line
+    /// offers to say so.
+    pub now: Option<DateTime<Utc>>,
     /// What the log is written with.
     pub disk: Arc<dyn Disk>,
 }
@@ -119,6 +146,9 @@ impl Options {
             state_dir: state_dir.into(),
             checkpoint_lines: 100_000,
             tail_bytes: HELD_BYTES,
+            indexes: true,
+            retention: Retention::default(),
+            now: None,
             disk: Arc::new(RealDisk),
         }
     }
@@ -136,6 +166,11 @@ pub struct Journal {
     state: State,
     checkpoint_lines: u64,
     lines_since_checkpoint: u64,
+    heads: Heads,
+    retention: Retention,
+    keeper: Option<(Arc<Keeper>, JoinHandle<()>)>,
+    /// The time of the last line.
+    time: DateTime<Utc>,
     shared: Arc<Shared>,
     indexer: Option<JoinHandle<io::Result<()>>>,
 }
@@ -153,15 +188,23 @@ impl Journal {
         }
         options.disk.sync_dir(&options.state_dir)?;
         let opened = recover(&dir, &data.join("a2a-journal"), &*options.disk)?;
-        let Opened { index, head, end, state, recovered } = opened;
-        let newest = log::days(&dir)?.pop();
-        let log = Log::open(dir.clone(), Arc::clone(&options.disk), newest)?;
-        let shared = Arc::new(Shared::new(dir, head, index, options.tail_bytes));
-        let indexer = match shared.index() {
-            Some(index) => Some(indexer::start(Arc::clone(&shared), index)?),
-            None => None,
-        };
-        let journal = Self {
+        let Opened { index, head, end, stored, state, mut recovered } = opened;
+        if let Some(mark) = &state.marks.records {
+            // An id is known as long as its record is kept.
+            recovered.seen.retain(|seen| seen.seq > mark.seq);
+        }
+        let log = Log::open(dir.clone(), Arc::clone(&options.disk))?;
+        let heads = Heads::open(&options.state_dir)?;
+        let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
+        let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
+        shared.tail().stored = stored;
+        let shared = Arc::new(shared);
+        let index = shared.index().ok_or(ReadError::Closed)?;
+        let keeper = Keeper::new(state_dir.clone(), Arc::clone(&index), disk, options.retention);
+        let keeper = Arc::new(keeper);
+        let indexer =
+            indexer::start(Arc::clone(&shared), index, Arc::clone(&keeper), options.indexes)?;
+        let mut journal = Self {
             log,
             encoder: Encoder::default(),
             head,
@@ -169,9 +212,14 @@ impl Journal {
             state,
             checkpoint_lines: options.checkpoint_lines,
             lines_since_checkpoint: 0,
+            heads,
+            retention: options.retention,
+            keeper: Some((Arc::clone(&keeper), keeper.start()?)),
+            time: DateTime::UNIX_EPOCH,
             shared,
-            indexer,
+            indexer: Some(indexer),
         };
+        journal.after_opening(options.now, &mut recovered);
         Ok((journal, recovered))
     }
 
@@ -186,8 +234,14 @@ impl Journal {
         checkpoint::pack(self.head, at, &self.state).map(Some)
     }
 
-    /// Ends the indexer and lets go of sled.
+    /// Ends both threads and lets go of sled.
     fn stop(&mut self, how: Stop) -> Option<io::Result<()>> {
+        if let Some((keeper, thread)) = self.keeper.take() {
+            keeper.stop();
+            if thread.join().is_err() {
+                tracing::error!("the keeper panicked");
+            }
+        }
         let indexer = self.indexer.take()?;
         self.shared.tail().stop = Some(how);
         self.shared.wake.notify_one();
@@ -195,26 +249,26 @@ impl Journal {
         self.shared.index.write().unwrap_or_else(PoisonError::into_inner).take();
         Some(ended.unwrap_or_else(|_| Err(io::Error::other("the indexer panicked"))))
     }
-}
 
-impl Commit for Journal {
-    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
-        if self.indexer.is_none() {
-            return Err(CommitError::Closed);
-        }
+    /// Makes a batch durable and hands it on.
+    fn write(&mut self, batch: &[Line]) -> Result<(), CommitError> {
         // The last line's day: a batch is never split, and no file ends before a line in it.
         let Some(last) = batch.last() else { return Ok(()) };
         let head = self.encoder.encode(self.head, batch)?;
         let at = self.log.append(day_of(last.time()), &self.encoder.bytes)?;
         self.head = head;
         let offset = at.offset + self.encoder.bytes.len() as u64;
-        self.end = Some(LogPos { offset, ..at });
+        let before = self.end.replace(LogPos { offset, ..at });
+        self.time = last.time();
+        self.heads.note(head, self.time, false);
         for line in batch {
             self.state.apply(line);
         }
         self.lines_since_checkpoint += batch.len() as u64;
         let mut checkpoint = None;
-        if self.checkpoint_is_due() {
+        // A closed day is packed, which needs it to be in sled and behind a checkpoint.
+        let day_closed = before.is_some_and(|before| before.day < at.day);
+        if day_closed || self.checkpoint_is_due() {
             // The batch is durable whatever happens here.
             checkpoint = self.pack_checkpoint().unwrap_or_else(|error| {
                 tracing::error!(%error, "a checkpoint could not be made");
@@ -226,10 +280,25 @@ impl Commit for Journal {
         self.shared.push(batch, &self.encoder.bytes, head, checkpoint);
         Ok(())
     }
+}
+
+impl Commit for Journal {
+    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+        if self.indexer.is_none() {
+            return Err(CommitError::Closed);
+        }
+        if batch.iter().any(Line::is_offer) {
+            return self.commit_with_offers(batch);
+        }
+        self.write(batch)
+    }
 
     fn close(&mut self) -> Result<(), CommitError> {
         if self.indexer.is_none() {
             return Ok(());
+        }
+        if self.time > DateTime::UNIX_EPOCH {
+            self.heads.note(self.head, self.time, true);
         }
         let fail = |source| CommitError::Io { doing: "finishing the index", source };
         let checkpoint = self.pack_checkpoint().map_err(fail)?;

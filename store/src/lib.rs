@@ -8,6 +8,9 @@
 //!
 //! open:  checkpoint ─▶ scan (the log from there on) ─▶ state, index healed ─▶ Recovered
 //! read:  tail, then index ─▶ StoredRecord with its events
+//! ask:   query ─▶ summary (which blocks may answer) ─▶ facets, text (which records do)
+//! prove: evidence (day files, or blocks) ─▶ verify (the chain, heads noted outside it)
+//! keep:  retention (what is old) ─▶ a line that says so ─▶ keeper (removes it, packs days)
 //! ```
 //!
 //! The log files are the truth. They are JSON Lines whose hashes form a chain,
@@ -24,8 +27,17 @@ mod seen;
 mod decode;
 mod encode;
 
+mod days;
 mod disk;
+mod lines;
 mod log;
+mod pack;
+
+mod facets;
+mod filter;
+mod query;
+mod summary;
+mod text;
 
 mod batch;
 mod block;
@@ -39,16 +51,31 @@ mod state;
 mod recover;
 mod scan;
 
+mod evidence;
+mod heads;
+mod verdict;
+mod verify;
+
+mod keeper;
+mod rebuild;
+mod retention;
+
 mod journal;
 mod memory;
 mod read;
 mod reader;
 
 pub use disk::{Disk, LogFile, RealDisk};
+pub use evidence::{verify_journal, verify_log};
 pub use hash::{Hash, Head};
+pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
-pub use line::{EventLine, Fact, Line, MessageLine, Received};
+pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedForm};
 pub use memory::MemoryJournal;
+pub use query::Query;
 pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
+pub use rebuild::rebuild_log;
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
+pub use retention::{Retained, Retention};
 pub use seen::Seen;
+pub use verdict::{Fault, Tampering, Verified, VerifyError};

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome, Violation};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::Hash;
 
 /// The bytes somebody sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +84,42 @@ pub struct EventLine {
     pub reason: Option<String>,
     /// What it changed that must be known after a restart.
     pub facts: Vec<Fact>,
+    /// What the journal removed; it alone fills this in. See [`crate::Commit::commit`].
+    pub removed: Vec<Removed>,
+}
+
+/// Which copy of some lines is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RemovedForm {
+    /// Both: the records are no longer there.
+    Records,
+    /// The day files; sled has the lines.
+    Files,
+}
+
+/// What was removed from the journal because it was old, or too much.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Removed {
+    /// Which copy is gone.
+    pub what: RemovedForm,
+    /// The first day of it.
+    pub from_day: NaiveDate,
+    /// The last day of it.
+    pub to_day: NaiveDate,
+    /// Number of the first line.
+    pub first: u64,
+    /// Number of the last line.
+    pub last: u64,
+    /// How many lines there were.
+    pub lines: u64,
+    /// Hash of the last line: the `prev` of the first that is left.
+    pub hash: Hash,
+    /// The agents that had joined in these lines, so that the log still says so. What else
+    /// must be known stands in the line's facts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentId>,
 }
 
 impl EventLine {
@@ -98,6 +137,7 @@ impl EventLine {
             count: None,
             reason: None,
             facts: Vec::new(),
+            removed: Vec::new(),
         }
     }
 }
@@ -119,6 +159,12 @@ impl Line {
             Self::Message(line) => line.seq,
             Self::Event(line) => line.seq,
         }
+    }
+
+    /// Whether it only offers a place to say what is removed.
+    pub(crate) fn is_offer(&self) -> bool {
+        let Self::Event(line) = self else { return false };
+        line.event == Event::Removed && line.of.is_none() && line.removed.is_empty()
     }
 
     /// When it was written or happened.

@@ -1,39 +1,21 @@
-//! The day files: which there are, and how a batch gets to the end of the newest.
+//! The writing end of the day files: how a batch gets to the end of the newest.
 //!
 //! Knows nothing of lines. A batch is on the disk as a whole when `append` returns
 //! `Ok`; after any error it counts for nothing.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use chrono::NaiveDate;
 
 use crate::batch::LogPos;
+use crate::days::{DayFile, day_files, plain_file};
+use crate::pack::unpack;
 use crate::{CommitError, Disk, LogFile};
 
 /// Name of the folder of day files in the state folder.
 pub(crate) const FOLDER: &str = "a2a-log";
-
-/// The file of a day.
-pub(crate) fn day_file(dir: &Path, day: NaiveDate) -> PathBuf {
-    dir.join(format!("{}.jsonl", day.format("%Y-%m-%d")))
-}
-
-/// The days that have a file, oldest first. Other files are none of our business.
-pub(crate) fn days(dir: &Path) -> io::Result<Vec<NaiveDate>> {
-    let mut days = Vec::new();
-    for entry in fs::read_dir(dir)? {
-        let name = entry?.file_name();
-        let day = name.to_str().and_then(|name| name.strip_suffix(".jsonl"));
-        let day = day.and_then(|day| NaiveDate::parse_from_str(day, "%Y-%m-%d").ok());
-        // chrono also reads `2026-2-1`; only the name we would write is ours.
-        days.extend(day.filter(|&day| day_file(dir, day).file_name() == Some(&name)));
-    }
-    days.sort_unstable();
-    Ok(days)
-}
 
 /// The writing end of the log.
 pub(crate) struct Log {
@@ -52,10 +34,14 @@ struct Current {
 
 impl Log {
     /// Goes on writing at the end of the newest day's file, which recovery has left whole.
-    pub fn open(dir: PathBuf, disk: Arc<dyn Disk>, newest: Option<NaiveDate>) -> io::Result<Self> {
+    pub fn open(dir: PathBuf, disk: Arc<dyn Disk>) -> io::Result<Self> {
+        let newest = day_files(&dir)?.pop();
         let mut log = Self { dir, disk, current: None, poisoned: false };
-        if let Some(day) = newest {
-            let file = log.disk.open(&day_file(&log.dir, day))?;
+        if let Some(DayFile { day, is_packed, .. }) = newest {
+            if is_packed {
+                unpack(&log.dir, day, &*log.disk)?;
+            }
+            let file = log.disk.open(&plain_file(&log.dir, day))?;
             let len = file.size()?;
             log.current = Some(Current { day, file, len });
         }
@@ -99,7 +85,7 @@ impl Log {
     fn turn_to(&mut self, day: NaiveDate) -> Result<(), CommitError> {
         let file = self
             .disk
-            .open(&day_file(&self.dir, day))
+            .open(&plain_file(&self.dir, day))
             .map_err(|error| CommitError::from_io("opening the day's log file", error))?;
         let len = file
             .size()

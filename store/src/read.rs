@@ -2,12 +2,18 @@
 
 use std::io;
 
+use a2a_protocol::MessageId;
 use serde_json::value::RawValue;
 
-use crate::Head;
+use crate::{Head, Query, Verified, VerifyError};
 
 /// The most records one page holds.
 pub const MAX_PAGE: usize = 1_000;
+
+/// Bytes of lines one question may look at before it answers with what it has.
+pub(crate) const SCAN_BYTES: usize = 64 << 20;
+/// What one answer may hold of lines, give or take one.
+pub(crate) const PAGE_BYTES: usize = 8 << 20;
 
 /// A message's record with the events that followed.
 #[derive(Debug, Clone)]
@@ -26,6 +32,9 @@ pub struct Page {
     /// The records.
     pub records: Vec<StoredRecord>,
     /// What to pass as `before` for the next page; `None` when there is none.
+    ///
+    /// A page with a `next` may be short, or empty: a question that has to look at much
+    /// answers in between, so that no reader waits long and none keeps a thread for long.
     pub next: Option<u64>,
 }
 
@@ -38,11 +47,41 @@ pub trait Read: Send + Sync {
     /// When what is stored cannot be read.
     fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError>;
 
-    /// Up to `limit` (at most [`MAX_PAGE`]) message records below `before`, newest first.
+    /// Up to `query.limit` (at most [`MAX_PAGE`]) message records that are wanted, newest
+    /// first. One call looks at 64 MiB of lines at most; see [`Page::next`].
     ///
     /// # Errors
     /// When what is stored cannot be read.
-    fn page(&self, before: Option<u64>, limit: usize) -> Result<Page, ReadError>;
+    fn query(&self, query: &Query) -> Result<Page, ReadError>;
+
+    /// Up to `limit` message records below `before`, newest first.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn page(&self, before: Option<u64>, limit: usize) -> Result<Page, ReadError> {
+        self.query(&Query { before, limit, ..Query::default() })
+    }
+
+    /// Every record of this message, oldest first: the first attempt to send it and the
+    /// repeats. At most [`MAX_PAGE`], and no more than one look at 64 MiB of lines finds.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn find(&self, id: &MessageId) -> Result<Vec<StoredRecord>, ReadError>;
+
+    /// Up to `limit` (at most [`MAX_PAGE`]) lines above `seq`, records and events, oldest
+    /// first; fewer when they are large. For following the log.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn after(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError>;
+
+    /// Checks every hash and link of what the journal holds, and that `known` heads are in
+    /// it. Takes a second for each gigabyte or so.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, or what cannot be read.
+    fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError>;
 
     /// The last committed line.
     fn head(&self) -> Head;

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2a_protocol::{AgentId, MessageId};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::batch::LogPos;
 use crate::block::Builder;
@@ -140,6 +140,8 @@ pub(crate) struct Opened {
     pub head: Head,
     /// Where the last line ends; `None` when there is none.
     pub end: Option<LogPos>,
+    /// Number and day of the line the stored checkpoint was made at.
+    pub stored: Option<(u64, NaiveDate)>,
     pub state: State,
     pub recovered: Recovered,
 }
@@ -169,6 +171,7 @@ fn attempt(
     let (index, mut seen) = Index::open(index_path).map_err(|error| match error {
         IndexError::Locked => OpenError::Locked { path: index_path.to_owned() },
         IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
+        IndexError::Newer => OpenError::Newer { path: index_path.to_owned() },
         IndexError::Io(source) => source.into(),
     })?;
     if let Some(meta) = index.last()
@@ -180,6 +183,7 @@ fn attempt(
     let checkpoint = checkpoint.and_then(|value| checkpoint::unpack(&value)).filter(|checkpoint| {
         checkpoint.head.seq <= index.last_seq() && ends_with(dir, checkpoint.head, checkpoint.at)
     });
+    let mut stored = checkpoint.as_ref().map(|stored| (stored.head.seq, stored.at.day));
     let (start, state) = match checkpoint {
         Some(Checkpoint { head, at, state }) => (Some((head, at)), state),
         None => (None, State::default()),
@@ -203,9 +207,10 @@ fn attempt(
     {
         // The next start shall not pay for this again.
         index.set_checkpoint(checkpoint::pack(head, at, &state)?.value()?)?;
+        stored = Some((head.seq, at.day));
     }
     let end = scanned.head.map(|(_, end)| end);
-    Ok(Opened { index, head, end, state, recovered })
+    Ok(Opened { index, head, end, stored, state, recovered })
 }
 
 /// Folds lines, and gives the index those it lacks.
@@ -224,7 +229,7 @@ impl<'a> Heal<'a> {
             index,
             after: index.last_seq(),
             state,
-            builder: Builder::default(),
+            builder: Builder::new(true),
             compressor: zstd::bulk::Compressor::new(1)?,
             indexed: 0,
         })
@@ -235,6 +240,9 @@ impl<'a> Heal<'a> {
         let Some((seq, kind)) = glance(good.bytes).filter(|(seq, _)| *seq > self.after) else {
             return Ok(());
         };
+        if !self.builder.takes(good.end.day) {
+            self.store()?;
+        }
         let accepted = good.decoded.seen();
         seen.extend(accepted);
         self.builder.push(good.bytes, seq, kind, accepted, good.end);
@@ -243,7 +251,7 @@ impl<'a> Heal<'a> {
     }
 
     fn store(&mut self) -> io::Result<()> {
-        self.index.write(&self.builder, &mut self.compressor)?;
+        self.index.write(&mut self.builder, &mut self.compressor)?;
         self.builder.clear();
         Ok(())
     }
@@ -292,8 +300,8 @@ fn remember(
 ) -> Result<Recovered, ReadError> {
     let mut recovered = Recovered {
         next_seq: head.seq + 1,
-        agents: state.agents.iter().cloned().collect(),
-        facts: state.facts.iter().map(|(k, v)| (Arc::clone(k), Arc::clone(v))).collect(),
+        agents: state.agents.keys().cloned().collect(),
+        facts: state.facts.iter().map(|(key, known)| (key.clone(), known.value.clone())).collect(),
         seen,
         report,
         ..Recovered::default()

@@ -3,17 +3,14 @@
 //! Decides what is a good line, what is torn and what is damaged; what to do with
 //! good lines is the caller's business.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use crate::batch::LogPos;
+use crate::days::{DayFile, day_file, day_files};
 use crate::decode::{Decoded, decode};
 use crate::hash::{Hash, Head, check_seal, read_seal};
-use crate::log::{day_file, days};
 
-const BUFFER: usize = 1 << 20;
 /// Longer lines are read in pieces, none of which is a good line: a damaged file
 /// without newlines must not exhaust memory.
 const MAX_LINE: u64 = 64 << 20;
@@ -59,16 +56,13 @@ pub(crate) fn scan<E: From<io::Error>>(
 ) -> Result<Scanned, E> {
     let mut scan = Scan { expected: start.map(|(head, _)| head.hash), found: Scanned::default() };
     scan.found.head = start;
-    for day in days(dir)? {
+    for file in day_files(dir)? {
         let from = match start {
-            Some((_, at)) if day < at.day => continue,
-            Some((_, at)) if day == at.day => at.offset,
+            Some((_, at)) if file.day < at.day => continue,
+            Some((_, at)) if file.day == at.day => at.offset,
             _ => 0,
         };
-        let path = day_file(dir, day);
-        if fs::metadata(&path)?.len() > from {
-            scan.file(&path, LogPos { day, offset: from }, &mut good)?;
-        }
+        scan.file(&file, from, &mut good)?;
     }
     if let Some(torn) = &scan.found.torn {
         scan.found.unreadable -= torn.pieces;
@@ -85,20 +79,30 @@ struct Scan {
 impl Scan {
     fn file<E: From<io::Error>>(
         &mut self,
-        path: &Path,
-        from: LogPos,
+        file: &DayFile,
+        from: u64,
         good: &mut impl FnMut(&Good<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::Start(from.offset))?;
-        let mut reader = BufReader::with_capacity(BUFFER, file);
+        let path = &file.path;
+        let mut reader = file.read_from(from)?;
         let mut line = Vec::new();
-        let mut at = from;
+        let mut at = LogPos { day: file.day, offset: from };
         // A newer file with anything in it means that what came before was no torn end.
-        self.found.torn = None;
+        if reader.fill_buf().is_ok_and(|bytes| !bytes.is_empty()) {
+            self.found.torn = None;
+        }
         loop {
             line.clear();
-            let read = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line)? as u64;
+            let read = match (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line) {
+                // What sled has of a packed day is still there; the bus must not stay down.
+                Err(error) if file.is_packed => {
+                    tracing::error!(%error, file = %path.display(), "cannot be unpacked");
+                    self.found.unreadable += 1;
+                    self.expected = None;
+                    return Ok(());
+                }
+                read => read? as u64,
+            };
             if read == 0 {
                 return Ok(());
             }
@@ -110,6 +114,10 @@ impl Scan {
                 tracing::error!(file = %path.display(), offset = start, "a line of the log cannot be read");
                 self.found.unreadable += 1;
                 self.expected = None;
+                if file.is_packed {
+                    // A day is packed only when it is closed, so this is no unfinished write.
+                    continue;
+                }
                 let torn = self.found.torn.get_or_insert_with(|| Torn {
                     path: path.to_owned(),
                     from: start,
@@ -153,7 +161,7 @@ pub(crate) fn ends_with(dir: &Path, head: Head, at: LogPos) -> bool {
     // Longer than the sealed end of any line.
     let mut end = [0; 160];
     let Some(from) = at.offset.checked_sub(end.len() as u64) else { return false };
-    let read = File::open(day_file(dir, at.day)).and_then(|f| f.read_exact_at(&mut end, from));
+    let read = day_file(dir, at.day).and_then(|file| file.read_exact_at(&mut end, from));
     let line = end.strip_suffix(b"\n");
     read.is_ok() && line.and_then(read_seal).is_some_and(|seal| seal.hash == head.hash)
 }

@@ -4,13 +4,15 @@
 //! both come to the same state. A line that fits nothing changes nothing, so a log
 //! with a damaged line still folds.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use a2a_protocol::{AgentId, Event, MessageId, RecipientOutcome};
+use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
 
 use crate::decode::Decoded;
+use crate::line::{Removed, RemovedForm};
 use crate::{EventLine, Fact, Line, MessageLine};
 
 /// Deliveries not yet acknowledged, the agents that joined, and the facts the bus noted.
@@ -18,10 +20,35 @@ use crate::{EventLine, Fact, Line, MessageLine};
 pub(crate) struct State {
     /// By number of the record; a message leaves when its last copy does.
     pub held: BTreeMap<u64, Held>,
-    pub agents: BTreeSet<AgentId>,
-    /// The latest value of every key, as JSON text.
-    #[serde(default)]
-    pub facts: HashMap<Arc<str>, Arc<str>>,
+    /// With the number of the line that said so.
+    pub agents: BTreeMap<AgentId, u64>,
+    /// The latest value of every key.
+    pub facts: HashMap<Arc<str>, Known>,
+    /// What was removed for its age.
+    pub marks: Marks,
+}
+
+/// A fact, and the number of the line that noted it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Known {
+    pub seq: u64,
+    /// JSON text.
+    pub value: Arc<str>,
+}
+
+/// How far removals went.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Marks {
+    pub records: Option<Mark>,
+    /// Of day files that sled has.
+    pub files: Option<Mark>,
+}
+
+/// The last line that is gone, and its day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    pub seq: u64,
+    pub day: NaiveDate,
 }
 
 /// A message of which at least one copy is pending or a dead letter.
@@ -52,12 +79,14 @@ impl State {
         match line {
             Line::Message(line) => {
                 self.apply_message(line);
-                self.apply_facts(&line.facts);
+                self.apply_facts(line.seq, &line.facts);
             }
             Line::Event(line) => {
-                self.apply_facts(&line.facts);
-                let EventLine { event, of, attempt, reason, .. } = line;
-                self.event(*event, *of, line.agent_id.as_ref(), *attempt, reason.as_deref());
+                self.apply_facts(line.seq, &line.facts);
+                self.removed(line.seq, &line.removed);
+                let EventLine { seq, event, of, attempt, reason, .. } = line;
+                let (agent_id, reason) = (line.agent_id.as_ref(), reason.as_deref());
+                self.event(*seq, *event, *of, agent_id, *attempt, reason);
             }
         }
     }
@@ -70,25 +99,52 @@ impl State {
         }
     }
 
-    fn apply_facts(&mut self, facts: &[Fact]) {
+    fn apply_facts(&mut self, seq: u64, facts: &[Fact]) {
         for Fact { key, value } in facts {
-            self.fact(key, value.clone());
+            self.fact(seq, key, value.clone());
         }
     }
 
-    fn fact(&mut self, key: &Arc<str>, value: Option<Arc<str>>) {
+    fn fact(&mut self, seq: u64, key: &Arc<str>, value: Option<Arc<str>>) {
         match value {
             None => drop(self.facts.remove(key)),
-            Some(value) => drop(self.facts.insert(Arc::clone(key), value)),
+            Some(value) => drop(self.facts.insert(Arc::clone(key), Known { seq, value })),
         }
+    }
+
+    fn removed(&mut self, seq: u64, removed: &[Removed]) {
+        for removed in removed {
+            let mark = Some(Mark { seq: removed.last, day: removed.to_day });
+            match removed.what {
+                RemovedForm::Records => self.marks.records = mark,
+                RemovedForm::Files => self.marks.files = mark,
+            }
+            for agent_id in &removed.agents {
+                self.agents.insert(agent_id.clone(), seq);
+            }
+        }
+    }
+
+    /// The agents and facts that would be forgotten with the lines up to `last`: the log
+    /// must say them again, or an index built anew would not know them.
+    pub fn noted_up_to(&self, last: u64) -> (Vec<AgentId>, Vec<Fact>) {
+        let agents = self.agents.iter().filter(|(_, seq)| **seq <= last);
+        let facts = self.facts.iter().filter(|(_, known)| known.seq <= last);
+        let mut facts: Vec<Fact> = facts
+            .map(|(key, known)| Fact { key: key.clone(), value: Some(known.value.clone()) })
+            .collect();
+        facts.sort_unstable_by(|one, other| one.key.cmp(&other.key));
+        (agents.map(|(agent, _)| agent.clone()).collect(), facts)
     }
 
     pub fn apply_decoded(&mut self, line: &Decoded<'_>) {
         for (key, value) in line.facts() {
-            self.fact(&key.into(), value.map(|value| value.get().into()));
+            self.fact(line.seq, &key.into(), value.map(|value| value.get().into()));
         }
+        self.removed(line.seq, &line.removed());
         if let Some(event) = line.event() {
             self.event(
+                line.seq,
                 event,
                 line.of,
                 line.agent_id.as_ref(),
@@ -122,6 +178,7 @@ impl State {
 
     fn event(
         &mut self,
+        seq: u64,
         event: Event,
         of: Option<u64>,
         agent_id: Option<&AgentId>,
@@ -130,8 +187,9 @@ impl State {
     ) {
         let Some(agent_id) = agent_id else { return };
         if event == Event::Joined {
-            if !self.agents.contains(agent_id) {
-                self.agents.insert(agent_id.clone());
+            match self.agents.get_mut(agent_id) {
+                Some(known) => *known = seq,
+                None => drop(self.agents.insert(agent_id.clone(), seq)),
             }
             return;
         }
@@ -187,7 +245,7 @@ mod tests {
     fn after(events: &[(Event, &str, Option<u32>)]) -> Vec<String> {
         let mut state = with_copies();
         for (event, name, attempt) in events {
-            state.event(*event, Some(1), Some(&agent(name)), *attempt, Some("why"));
+            state.event(2, *event, Some(1), Some(&agent(name)), *attempt, Some("why"));
         }
         let copies = state.held.get(&1).map(|held| held.copies.as_slice()).unwrap_or_default();
         copies
@@ -239,12 +297,12 @@ mod tests {
     fn agents_join_once_and_events_without_a_place_are_ignored() {
         let mut state = with_copies();
         let before = state.clone();
-        state.event(Event::Acknowledged, None, Some(&agent("tim")), None, None);
-        state.event(Event::Acknowledged, Some(1), None, None, None);
-        state.event(Event::Acknowledged, Some(2), Some(&agent("tim")), None, None);
+        state.event(2, Event::Acknowledged, None, Some(&agent("tim")), None, None);
+        state.event(2, Event::Acknowledged, Some(1), None, None, None);
+        state.event(2, Event::Acknowledged, Some(2), Some(&agent("tim")), None, None);
         assert_eq!(state, before);
-        state.event(Event::Joined, None, Some(&agent("tim")), None, None);
-        state.event(Event::Joined, None, Some(&agent("tim")), None, None);
+        state.event(2, Event::Joined, None, Some(&agent("tim")), None, None);
+        state.event(2, Event::Joined, None, Some(&agent("tim")), None, None);
         assert_eq!(state.agents.len(), 1);
     }
 }

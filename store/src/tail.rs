@@ -12,27 +12,39 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
+use chrono::NaiveDate;
+
 use crate::batch::{Batch, Entry};
 use crate::checkpoint::Packed;
+use crate::days::plain_file;
 use crate::hash::Head;
 use crate::index::Index;
-use crate::log::day_file;
 
 /// Bytes of batches held in memory before the oldest are forgotten.
 pub(crate) const HELD_BYTES: usize = 32 << 20;
 
 /// What the committing side, the indexer and readers share.
 pub(crate) struct Shared {
+    pub state_dir: PathBuf,
+    /// The folder of day files.
     pub dir: PathBuf,
     tail: Mutex<Tail>,
     pub wake: Condvar,
+    /// Notified when a checkpoint is stored.
+    pub settled: Condvar,
     /// Empty once the journal is closed, so that a reader left over keeps no lock on sled.
     pub index: RwLock<Option<Arc<Index>>>,
     held_limit: usize,
 }
 
 impl Shared {
-    pub fn new(dir: PathBuf, head: Head, index: Index, held_limit: usize) -> Self {
+    pub fn new(
+        state_dir: PathBuf,
+        dir: PathBuf,
+        head: Head,
+        index: Index,
+        held_limit: usize,
+    ) -> Self {
         let tail = Tail {
             head,
             slots: VecDeque::new(),
@@ -41,10 +53,19 @@ impl Shared {
             held: 0,
             forgotten: 0,
             checkpoint: None,
+            stored: None,
             stop: None,
         };
         let index = RwLock::new(Some(Arc::new(index)));
-        Self { dir, tail: Mutex::new(tail), wake: Condvar::new(), index, held_limit }
+        Self {
+            state_dir,
+            dir,
+            tail: Mutex::new(tail),
+            wake: Condvar::new(),
+            settled: Condvar::new(),
+            index,
+            held_limit,
+        }
     }
 
     pub fn tail(&self) -> MutexGuard<'_, Tail> {
@@ -90,6 +111,8 @@ pub(crate) struct Tail {
     /// How many slots at the front have forgotten their bytes.
     forgotten: usize,
     pub checkpoint: Option<Packed>,
+    /// Number and day of the line whose checkpoint was stored last.
+    pub stored: Option<(u64, NaiveDate)>,
     pub stop: Option<Stop>,
 }
 
@@ -138,7 +161,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn last(&self) -> u64 {
+    pub fn first(&self) -> u64 {
+        self.batch.entries.first().map_or(u64::MAX, |entry| entry.seq)
+    }
+
+    pub fn last(&self) -> u64 {
         self.batch.entries.last().map_or(0, |entry| entry.seq)
     }
 
@@ -161,7 +188,7 @@ impl Slot {
 
     fn read(&self, dir: &Path, start: usize, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        let file = File::open(day_file(dir, self.batch.at.day))?;
+        let file = File::open(plain_file(dir, self.batch.at.day))?;
         file.read_exact_at(&mut bytes, self.batch.at.offset + start as u64)?;
         Ok(bytes)
     }

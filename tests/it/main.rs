@@ -17,6 +17,16 @@ mod disk_faults;
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
 mod http;
+/// `openclaw-a2a log` with a server and without one: what people see, and proving it.
+mod log_command;
+/// `openclaw-a2a log --follow`: across servers, from nothing, until the reader leaves.
+mod log_follow;
+/// `/bus/log`: filters, one message, redaction, tokens.
+mod log_http;
+/// `/bus/log/stream`: from where to where, filters, slow readers.
+mod log_stream;
+/// What happens to the log behind the server's back, found by `log verify`.
+mod log_tampering;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
 /// What people see and stop over HTTP, and tokens.

@@ -3,18 +3,26 @@
 
 /// Both journals answer alike: pages, lookups, events, order, closing.
 mod conformance;
-/// A failing disk: every step, and what the journal does next.
 /// What the bus notes to know after a restart.
 mod facts;
+/// A failing disk: every step, and what the journal does next.
 mod faults;
 /// No text can forge a line.
 mod forging;
+/// Indexes that other versions of the program wrote.
+mod formats;
 /// The exact bytes of a record and an event, hashed here by other means.
 mod golden;
 /// Random commits, faults and restarts against a simple model.
 mod model;
+/// Every filter, against a plain look at each line.
+mod query;
 /// What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
 mod reopen;
+/// Old days are packed, removed and written down, whatever happens in between.
+mod retention;
+/// Every way to tamper with the log is noticed and named.
+mod tampering;
 /// A write cut at every byte, damage in the middle, files that are not ours.
 mod torn;
 

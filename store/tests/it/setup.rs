@@ -7,6 +7,7 @@ use std::sync::Arc;
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
 use a2a_store::{
     Commit, EventLine, Journal, Line, MessageLine, Options, Page, Read, Received, Recovered,
+    Retention,
 };
 use chrono::{DateTime, Utc};
 use sha2::{Digest, Sha256};
@@ -89,7 +90,7 @@ pub struct Bench {
 
 pub fn fresh() -> Bench {
     let dir = tempfile::tempdir().unwrap();
-    let (journal, recovered) = Journal::open(&Options::new(dir.path())).unwrap();
+    let (journal, recovered) = open(dir.path());
     Bench { dir, journal, recovered }
 }
 
@@ -102,8 +103,10 @@ impl Bench {
     }
 }
 
+/// Opens a journal that leaves closed days as they are, for those who look at them.
 pub fn open(dir: &Path) -> (Journal, Recovered) {
-    Journal::open(&Options::new(dir)).unwrap()
+    let retention = Retention { pack: false, ..Retention::default() };
+    Journal::open(&Options { retention, ..Options::new(dir) }).unwrap()
 }
 
 /// sled's file may grow while it is copied; so it may when a machine dies.

@@ -1,0 +1,139 @@
+//! The files of the log alone: for when somebody else has the journal open and does not
+//! answer. Every question reads all of them, which is slow but touches nothing.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+use a2a_protocol::MessageId;
+use a2a_store::{Head, Query};
+use anyhow::Context;
+use openclaw_a2a::gateway::Redaction;
+use openclaw_a2a::gateway::log::{Glance, Wanted};
+use serde::Deserialize;
+
+use super::source::{Page, Place, Source};
+
+/// The day files of a state folder.
+pub(super) struct Files<'a> {
+    folder: PathBuf,
+    redaction: &'a Redaction,
+}
+
+/// A record, and its events so far.
+type Gathered = BTreeMap<u64, (String, Vec<String>)>;
+
+#[derive(Deserialize)]
+struct Sealed {
+    #[serde(rename = "messageId")]
+    message_id: Option<String>,
+    hash: Option<String>,
+}
+
+impl<'a> Files<'a> {
+    pub(super) fn new(place: &'a Place) -> Self {
+        Self { folder: place.state.path().join("a2a-log"), redaction: &place.redaction }
+    }
+
+    /// The day files, oldest first; of a day that is there in both forms, the plain one.
+    fn days(&self) -> anyhow::Result<Vec<PathBuf>> {
+        let mut days = BTreeMap::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let path = entry?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let packed = name.strip_suffix(".jsonl.zst");
+            if let Some(day) = packed.or(name.strip_suffix(".jsonl"))
+                && day.len() == 10
+                && (packed.is_none() || !days.contains_key(day))
+            {
+                days.insert(day.to_owned(), path.clone());
+            }
+        }
+        Ok(days.into_values().collect())
+    }
+
+    /// Shows every line; one that is not finished yet is passed over.
+    fn each(&self, mut see: impl FnMut(&str, &Glance)) -> anyhow::Result<()> {
+        for path in self.days()? {
+            let fail = || format!("cannot read {}", path.display());
+            let file = File::open(&path).with_context(fail)?;
+            let mut reader: Box<dyn BufRead> =
+                if path.extension().is_some_and(|extension| extension == "zst") {
+                    Box::new(BufReader::new(zstd::Decoder::new(file).with_context(fail)?))
+                } else {
+                    Box::new(BufReader::with_capacity(1 << 20, file))
+                };
+            let mut line = Vec::new();
+            while reader.read_until(b'\n', &mut line).with_context(fail)? > 0 {
+                let text = std::str::from_utf8(&line).unwrap_or_default().trim_end();
+                if let Ok(glance) = serde_json::from_str(text) {
+                    see(text, &glance);
+                }
+                line.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest `limit` records that are wanted, with their events, and whether there are
+    /// more.
+    fn gather(
+        &self,
+        limit: usize,
+        wants: impl Fn(&str, &Glance) -> bool,
+    ) -> anyhow::Result<(Gathered, bool)> {
+        let (mut found, mut more) = (Gathered::new(), false);
+        self.each(|line, glance| {
+            if let Some(of) = glance.of {
+                if let Some((_, events)) = found.get_mut(&of) {
+                    events.push(line.to_owned());
+                }
+            } else if glance.event.is_none() && wants(line, glance) {
+                found.insert(glance.seq, (line.to_owned(), Vec::new()));
+                if found.len() > limit {
+                    found.pop_first();
+                    more = true;
+                }
+            }
+        })?;
+        Ok((found, more))
+    }
+
+    fn shown(&self, (line, events): (String, Vec<String>)) -> String {
+        let open = line.strip_suffix('}').unwrap_or(&line);
+        self.redaction.apply(format!("{open},\"deliveries\":[{}]}}", events.join(",")))
+    }
+}
+
+impl Source for Files<'_> {
+    fn page(&mut self, query: &Query) -> anyhow::Result<Page> {
+        let (wanted, before) = (Wanted::of(query), query.before.unwrap_or(u64::MAX));
+        let wants = |line: &str, glance: &Glance| glance.seq < before && wanted.wants_record(line);
+        let (found, more) = self.gather(query.limit, wants)?;
+        let next = found.keys().next().copied().filter(|_| more);
+        let records = found.into_values().rev().map(|record| self.shown(record)).collect();
+        Ok(Page { records, next })
+    }
+
+    fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>> {
+        let id = id.to_string();
+        let wants = |line: &str, _: &Glance| {
+            line.contains(&id)
+                && serde_json::from_str::<Sealed>(line)
+                    .is_ok_and(|record| record.message_id.as_deref() == Some(&id))
+        };
+        let (found, _) = self.gather(a2a_store::MAX_PAGE, wants)?;
+        Ok(found.into_values().map(|record| self.shown(record)).collect())
+    }
+
+    fn head(&mut self) -> anyhow::Result<Head> {
+        let mut head = Head::START;
+        self.each(|line, glance| {
+            let hash = serde_json::from_str::<Sealed>(line).ok().and_then(|sealed| sealed.hash);
+            let read = hash.and_then(|hash| format!("{}:{hash}", glance.seq).parse().ok());
+            head = read.unwrap_or(head);
+        })?;
+        Ok(head)
+    }
+}

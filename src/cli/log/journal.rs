@@ -1,0 +1,134 @@
+//! The journal itself, when no server has it open.
+//!
+//! Only one process can have it open, and a server must be able to start at any time, also
+//! while somebody reads our output page by page: so the journal is let go as soon as it was
+//! not asked for a moment, and opened again when it is. If a server was quicker, it is asked.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use a2a_protocol::MessageId;
+use a2a_store::{
+    Commit, Head, Journal, Options, Query, Read, ReadError, RecoveryReport, Retention, StoredRecord,
+};
+use anyhow::Context;
+use openclaw_a2a::gateway::log::with_deliveries;
+
+use super::source::{Page, Place, Source, note};
+
+/// How long the journal is kept open after the last question. Less than a server that starts
+/// waits for it.
+const KEPT: Duration = Duration::from_millis(300);
+
+/// The journal of a state folder.
+pub(super) struct OwnJournal<'a> {
+    place: &'a Place,
+    open: Arc<Mutex<Option<Open>>>,
+    /// Who is asked since somebody else has the journal open.
+    instead: Option<Box<dyn Source + 'a>>,
+}
+
+struct Open {
+    journal: Journal,
+    asked: Instant,
+}
+
+impl<'a> OwnJournal<'a> {
+    pub(super) fn new(place: &'a Place) -> Self {
+        Self { place, open: Arc::default(), instead: None }
+    }
+
+    /// Asks the journal; `None` when somebody else has it open by now, who is to be asked.
+    fn ask<T>(
+        &mut self,
+        question: impl Fn(&dyn Read) -> Result<T, ReadError>,
+    ) -> anyhow::Result<Option<T>> {
+        if self.instead.is_some() {
+            return Ok(None);
+        }
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.is_none() {
+            let folder = self.place.state.path();
+            // Nothing is packed or removed: that is for the server to do.
+            let retention = Retention { pack: false, ..Retention::default() };
+            let options = Options { retention, ..Options::new(folder) };
+            let (journal, recovered) = match Journal::open(&options) {
+                Ok(opened) => opened,
+                Err(_) if self.place.is_locked()? => {
+                    self.instead = Some(self.place.others()?);
+                    return Ok(None);
+                }
+                Err(error) => {
+                    let doing = format!("cannot open the journal in {}", folder.display());
+                    return Err(error).context(doing);
+                }
+            };
+            say_what_is_wrong(&recovered.report);
+            *open = Some(Open { journal, asked: Instant::now() });
+            let_go_when_idle(Arc::clone(&self.open));
+        }
+        let Some(open) = open.as_mut() else { anyhow::bail!("the journal was let go") };
+        let answer = question(open.journal.reader().as_ref());
+        open.asked = Instant::now();
+        Ok(Some(answer?))
+    }
+
+    fn instead(&mut self) -> anyhow::Result<&mut (dyn Source + 'a)> {
+        let instead = self.instead.as_deref_mut();
+        instead.context("somebody else has the journal open and does not answer")
+    }
+
+    fn shown(&self, records: &[StoredRecord]) -> Vec<String> {
+        let redaction = &self.place.redaction;
+        records.iter().map(|record| redaction.apply(with_deliveries(record))).collect()
+    }
+}
+
+/// A person who looks into the log wants to know that something is wrong with it.
+fn say_what_is_wrong(report: &RecoveryReport) {
+    if report.torn_bytes + report.unreadable_lines + report.broken_links > 0 {
+        note(&format!("{report}; `openclaw-a2a log verify` says more"));
+    }
+}
+
+fn let_go_when_idle(shared: Arc<Mutex<Option<Open>>>) {
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(KEPT / 3);
+            let mut open = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if open.as_ref().is_none_or(|open| open.asked.elapsed() >= KEPT) {
+                *open = None;
+                return;
+            }
+        }
+    });
+}
+
+impl Source for OwnJournal<'_> {
+    fn page(&mut self, query: &Query) -> anyhow::Result<Page> {
+        match self.ask(|reader| reader.query(query))? {
+            Some(page) => Ok(Page { records: self.shown(&page.records), next: page.next }),
+            None => self.instead()?.page(query),
+        }
+    }
+
+    fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>> {
+        match self.ask(|reader| reader.find(&id))? {
+            Some(found) => Ok(self.shown(&found)),
+            None => self.instead()?.message(id),
+        }
+    }
+
+    fn head(&mut self) -> anyhow::Result<Head> {
+        match self.ask(|reader| Ok(reader.head()))? {
+            Some(head) => Ok(head),
+            None => self.instead()?.head(),
+        }
+    }
+}
+
+impl Drop for OwnJournal<'_> {
+    fn drop(&mut self) {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}

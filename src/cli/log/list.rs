@@ -1,0 +1,113 @@
+//! `openclaw-a2a log`: records that are wanted, newest first, as they are found.
+
+use a2a_store::{MAX_PAGE, Query};
+use anstyle::Style;
+
+use super::record::{Event, Record, moment, style_of};
+use super::source::{Source, note};
+use super::{Out, is_for_programs};
+use crate::cli::{Answer, Format};
+
+pub(super) fn run(
+    source: &mut dyn Source,
+    query: &Query,
+    limit: u64,
+    format: Format,
+    out: &mut Out,
+) -> anyhow::Result<Answer> {
+    let mut shown = 0;
+    if format == Format::Json {
+        out.write_all(b"{\"records\":[")?;
+    }
+    each(source, query, limit, |record| {
+        if format == Format::Json {
+            out.write_all(if shown == 0 { b"\n" } else { b",\n" })?;
+            out.write_all(record.as_bytes())?;
+        } else {
+            write_line(&record, format, out)?;
+        }
+        shown += 1;
+        Ok(())
+    })?;
+    if format == Format::Json {
+        out.write_all(b"\n]}\n")?;
+    } else if shown == 0 && !is_for_programs(format) {
+        note("nothing in the log is like that");
+    }
+    out.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// Shows up to `limit` records, all of them for 0, page by page.
+pub(super) fn each(
+    source: &mut dyn Source,
+    query: &Query,
+    limit: u64,
+    mut show: impl FnMut(String) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut query = query.clone();
+    let mut left = if limit == 0 { u64::MAX } else { limit };
+    loop {
+        query.limit = usize::try_from(left).unwrap_or(MAX_PAGE).min(MAX_PAGE);
+        let page = source.page(&query)?;
+        for record in page.records {
+            show(record)?;
+            left -= 1;
+        }
+        query.before = page.next;
+        if query.before.is_none() || left == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// One line for a record or an event.
+pub(super) fn write_line(line: &str, format: Format, out: &mut Out) -> anyhow::Result<()> {
+    if is_for_programs(format) {
+        writeln!(out, "{line}")?;
+    } else if let Ok(record) = serde_json::from_str::<Record>(line) {
+        write_record(&record, out)?;
+    } else if let Ok(event) = serde_json::from_str::<Event>(line) {
+        write_event(&event, out)?;
+    } else {
+        writeln!(out, "a line that cannot be shown; --format jsonl has it as it is")?;
+    }
+    Ok(())
+}
+
+fn write_record(record: &Record, out: &mut Out) -> anyhow::Result<()> {
+    let message = record.message();
+    let style = style_of(&record.outcome);
+    let who = format!("{} → {}", record.sender(&message), record.receiver(&message));
+    write!(
+        out,
+        "{:>6}  {}  {style}{:<12}{style:#}  {who:<20}  {:<15}  {}",
+        record.seq,
+        moment(record.time),
+        super::record::short(&record.outcome, 32),
+        record.kind(&message),
+        record.gist(&message),
+    )?;
+    if let Some(progress) = record.progress() {
+        let dim = Style::new().dimmed();
+        write!(out, "  {dim}[{progress}]{dim:#}")?;
+    }
+    if let Some(why) = record.why() {
+        write!(out, "  {style}— {why}{style:#}")?;
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+fn write_event(event: &Event, out: &mut Out) -> anyhow::Result<()> {
+    let style = style_of(&event.event);
+    let word = super::record::short(&event.event, 32);
+    writeln!(
+        out,
+        "{:>6}  {}  {style}{word:<12}{style:#}  {}",
+        event.seq,
+        moment(event.time),
+        event.sentence()
+    )?;
+    Ok(())
+}

@@ -1,0 +1,278 @@
+//! A line of the log as people see it. Whatever it holds came from somebody else: every text
+//! leaves here harmless and on one line.
+
+use std::collections::BTreeMap;
+
+use anstyle::{AnsiColor, Style};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::cli::stdout::harmless;
+
+/// One attempt to send a message.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Record {
+    pub(super) seq: u64,
+    pub(super) time: DateTime<Utc>,
+    pub(super) outcome: String,
+    pub(super) message_id: Option<String>,
+    by: Option<String>,
+    via: Option<String>,
+    message: Option<Box<RawValue>>,
+    raw: Option<String>,
+    #[serde(default)]
+    pub(super) recipients: Vec<Recipient>,
+    reason: Option<String>,
+    #[serde(default)]
+    errors: Vec<Violation>,
+    #[serde(default)]
+    facts: BTreeMap<String, Value>,
+    pub(super) prev: Option<String>,
+    pub(super) hash: Option<String>,
+    #[serde(default)]
+    pub(super) deliveries: Vec<Event>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Recipient {
+    agent_id: String,
+    outcome: String,
+}
+
+#[derive(Deserialize)]
+struct Violation {
+    path: Option<String>,
+    message: Option<String>,
+}
+
+/// What happened to a message, or to the bus, later.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Event {
+    pub(super) seq: u64,
+    pub(super) time: DateTime<Utc>,
+    pub(super) event: String,
+    pub(super) of: Option<u64>,
+    agent_id: Option<String>,
+    attempt: Option<u32>,
+    count: Option<u64>,
+    reason: Option<String>,
+}
+
+/// A text that fits a line.
+pub(super) fn short(text: &str, most: usize) -> String {
+    // Far more than is shown, so that a long text costs little.
+    let mut shown = harmless(&text.chars().take(most + 1).collect::<String>());
+    if let Some((end, _)) = shown.char_indices().nth(most) {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    shown
+}
+
+/// A time of day, with its day.
+pub(super) fn moment(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%d %H:%M:%S%.3f").to_string()
+}
+
+/// How long something took, in the two largest units.
+pub(super) fn span(span: TimeDelta) -> String {
+    let ms = span.num_milliseconds();
+    let seconds = ms / 1_000;
+    match seconds {
+        _ if ms < 1_000 => format!("{ms} ms"),
+        0..60 => format!("{seconds}.{} s", ms % 1_000 / 100),
+        60..3_600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        3_600..86_400 => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
+    }
+}
+
+/// Green for what was accepted, yellow for what may be tried again, red for what was refused.
+pub(super) fn style_of(word: &str) -> Style {
+    let colour = match word {
+        "delivered" | "acknowledged" => AnsiColor::Green,
+        "queued" | "returned" => AnsiColor::Cyan,
+        "duplicate" => AnsiColor::Blue,
+        "rate_limited" | "queue_full" | "unavailable" | "attempt_failed" | "overdue" => {
+            AnsiColor::Yellow
+        }
+        "joined" | "closed" | "removed" | "suppressed" => return Style::new().dimmed(),
+        _ => AnsiColor::Red,
+    };
+    Style::new().fg_color(Some(colour.into()))
+}
+
+impl Record {
+    /// What the message says; nothing when it cannot be read.
+    pub(super) fn message(&self) -> Value {
+        let message = self.message.as_ref();
+        message.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn is_accepted(&self) -> bool {
+        matches!(self.outcome.as_str(), "delivered" | "queued")
+    }
+
+    /// Who sent it, as far as that is proven; then in whose name.
+    pub(super) fn sender(&self, message: &Value) -> String {
+        let claimed = message["from"]["agentId"].as_str();
+        let mut sender = match (self.by.as_deref(), claimed) {
+            (Some(by), Some(claimed)) if by != claimed => {
+                format!("{} as {}", short(by, 64), short(claimed, 64))
+            }
+            (by, claimed) => short(by.or(claimed).unwrap_or("?"), 64),
+        };
+        if let Some(via) = &self.via {
+            sender = format!("{sender} ({})", short(via, 80));
+        }
+        sender
+    }
+
+    /// Whom it went to, or should have.
+    pub(super) fn receivers(&self, message: &Value) -> Vec<String> {
+        if self.recipients.is_empty() {
+            let to = message["to"]["agentId"].as_str();
+            return to.map(|to| short(to, 64)).into_iter().collect();
+        }
+        self.recipients.iter().map(|recipient| short(&recipient.agent_id, 64)).collect()
+    }
+
+    /// `tim`, `tim, ann`, or `tim and 7 more`.
+    pub(super) fn receiver(&self, message: &Value) -> String {
+        match self.receivers(message).as_slice() {
+            [] => message["payload"]["scope"].as_str().map_or("?".into(), |scope| short(scope, 64)),
+            [one] => one.clone(),
+            [one, two] => format!("{one}, {two}"),
+            [one, more @ ..] => format!("{one} and {} more", more.len()),
+        }
+    }
+
+    pub(super) fn kind(&self, message: &Value) -> String {
+        let kind = message["type"].as_str();
+        kind.map_or_else(
+            || if self.raw.is_some() { "no JSON" } else { "?" }.into(),
+            |k| short(k, 32),
+        )
+    }
+
+    /// What it is about, in a few words.
+    pub(super) fn gist(&self, message: &Value) -> String {
+        let payload = &message["payload"];
+        let text = |name: &str| payload[name].as_str().filter(|text| !text.trim().is_empty());
+        let join = |parts: &[Option<&str>]| -> String {
+            parts.iter().flatten().copied().collect::<Vec<_>>().join(": ")
+        };
+        let words = match message["type"].as_str().unwrap_or_default() {
+            "task_request" | "review_request" => join(&[text("title")]),
+            "task_response" => {
+                let summary = payload["result"]["summary"].as_str();
+                join(&[text("action"), text("reason").or(summary)])
+            }
+            "review_response" => join(&[text("verdict"), text("nextAction")]),
+            "status_update" => join(&[text("status"), text("progress"), text("blockedBy")]),
+            "knowledge_share" => join(&[text("topic"), text("discovery")]),
+            "broadcast" => join(&[text("topic"), text("message")]),
+            _ => self.raw.clone().unwrap_or_default(),
+        };
+        short(&words, 100)
+    }
+
+    /// Why it was refused, with everything that was wrong with it.
+    pub(super) fn why(&self) -> Option<String> {
+        if self.is_accepted() || self.outcome == "duplicate" {
+            return None;
+        }
+        let errors = self.errors.iter().map(|error| {
+            let path = error.path.as_deref().unwrap_or_default();
+            format!("{path} {}", error.message.as_deref().unwrap_or_default())
+        });
+        let errors = errors.take(5).collect::<Vec<_>>().join("; ");
+        let why = if errors.is_empty() { self.reason.clone()? } else { errors };
+        Some(short(&why, 300))
+    }
+
+    /// How far its deliveries are.
+    pub(super) fn progress(&self) -> Option<String> {
+        let mut last: BTreeMap<&str, &Event> = BTreeMap::new();
+        for event in &self.deliveries {
+            if let Some(agent) = &event.agent_id {
+                last.insert(agent, event);
+            }
+        }
+        let done = last.values().filter(|event| event.event == "acknowledged").count();
+        match (self.recipients.len(), self.deliveries.last()) {
+            (_, None) => None,
+            (0 | 1, Some(event)) => {
+                Some(format!("{} after {}", short(&event.event, 32), span(event.time - self.time)))
+            }
+            (all, Some(_)) => Some(format!("{done} of {all} acknowledged")),
+        }
+    }
+
+    /// States of tasks that it changed.
+    pub(super) fn task_states(&self) -> Vec<String> {
+        let tasks = self.facts.iter().filter(|(key, _)| key.starts_with("task:"));
+        tasks.filter_map(|(_, task)| task["state"].as_str()).map(|state| short(state, 32)).collect()
+    }
+
+    /// What each recipient's copy became at once.
+    pub(super) fn recipient_outcomes(&self) -> impl Iterator<Item = (String, &str)> {
+        self.recipients.iter().map(|r| (short(&r.agent_id, 64), r.outcome.as_str()))
+    }
+}
+
+impl Event {
+    /// What happened, to whom, and why.
+    pub(super) fn sentence(&self) -> String {
+        let mut text = String::new();
+        if let Some(agent) = &self.agent_id {
+            text.push_str(&short(agent, 64));
+        }
+        for (name, number) in
+            [("attempt", self.attempt.map(u64::from)), ("times", self.count), ("of", self.of)]
+        {
+            if let Some(number) = number {
+                text.push_str(&match name {
+                    "times" => format!(" {number} times"),
+                    "of" => format!(" (message {number})"),
+                    _ => format!(" attempt {number}"),
+                });
+            }
+        }
+        if let Some(reason) = &self.reason {
+            text.push_str(&format!(": {}", short(reason, 300)));
+        }
+        text.trim_start().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_long_is_said_in_two_units() {
+        for (ms, text) in [
+            (7, "7 ms"),
+            (2_150, "2.1 s"),
+            (843_000, "14 min 3 s"),
+            (7_500_000, "2 h 5 min"),
+            (266_400_000, "3 d 2 h"),
+            (-5, "-5 ms"),
+        ] {
+            assert_eq!(span(TimeDelta::milliseconds(ms)), text);
+        }
+    }
+
+    #[test]
+    fn long_and_hostile_texts_fit_a_line() {
+        assert_eq!(short("a\nb", 10), r"a\nb");
+        assert_eq!(short("abcdef", 3), "abc…");
+        assert_eq!(short(&"\u{1b}".repeat(9), 5).chars().count(), 6);
+    }
+}

@@ -1,0 +1,142 @@
+//! `openclaw-a2a log show`: one message and every step of its delivery, timed.
+
+use a2a_protocol::MessageId;
+use a2a_store::Query;
+use anstyle::Style;
+use anyhow::bail;
+use serde_json::Value;
+
+use super::record::{Record, moment, short, span, style_of};
+use super::source::Source;
+use super::{Out, is_for_programs};
+use crate::cli::stdout::harmless;
+use crate::cli::{Answer, Format};
+
+pub(super) fn run(
+    source: &mut dyn Source,
+    message: &str,
+    format: Format,
+    out: &mut Out,
+) -> anyhow::Result<Answer> {
+    let found = find(source, message)?;
+    if found.is_empty() {
+        anstream::eprintln!("the log has no message {}", harmless(message));
+        return Ok(Answer::No);
+    }
+    match format {
+        Format::Json => writeln!(out, "{{\"records\":[{}]}}", found.join(","))?,
+        _ if is_for_programs(format) => {
+            for record in &found {
+                writeln!(out, "{record}")?;
+            }
+        }
+        _ => {
+            let records: Vec<Record> = found
+                .iter()
+                .map(|record| serde_json::from_str(record))
+                .collect::<Result<_, _>>()?;
+            write(&records, out)?;
+        }
+    }
+    out.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// By its id, or by the number of one of its records.
+fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
+    if let Ok(id) = message.parse::<MessageId>() {
+        return source.message(id);
+    }
+    let Ok(seq) = message.trim_start_matches('#').parse::<u64>() else {
+        bail!(
+            "{message:?} is neither a message's id nor the number of a record; `openclaw-a2a log` shows both (--format jsonl)"
+        );
+    };
+    let query = Query { before: Some(seq.saturating_add(1)), limit: 1, ..Query::default() };
+    let mut page = source.page(&query)?.records;
+    page.retain(|record| {
+        serde_json::from_str::<Record>(record).is_ok_and(|record| record.seq == seq)
+    });
+    Ok(page)
+}
+
+fn write(records: &[Record], out: &mut Out) -> anyhow::Result<()> {
+    let bold = Style::new().bold();
+    let Some(first) = records.first() else { return Ok(()) };
+    let message = first.message();
+    let text = |value: &Value| value.as_str().map_or("-".to_owned(), |text| short(text, 100));
+    let id = first.message_id.as_deref().map_or("without an id".to_owned(), |id| short(id, 100));
+    writeln!(out, "{bold}message {id}{bold:#}")?;
+    for (name, value) in [
+        ("type", first.kind(&message)),
+        ("from", first.sender(&message)),
+        ("to", first.receiver(&message)),
+        ("priority", text(&message["priority"])),
+        ("conversation", text(&message["correlationId"])),
+        ("task", text(&message["payload"]["taskId"])),
+        ("sent", text(&message["timestamp"])),
+    ] {
+        if value != "-" {
+            writeln!(out, "  {name:<13} {value}")?;
+        }
+    }
+    writeln!(out)?;
+    for record in records {
+        write_steps(record, first, out)?;
+    }
+    writeln!(out, "\n{bold}payload{bold:#}")?;
+    let pretty = serde_json::to_string_pretty(&message["payload"])?;
+    for line in pretty.lines() {
+        writeln!(out, "  {}", harmless(line))?;
+    }
+    Ok(())
+}
+
+fn write_steps(record: &Record, first: &Record, out: &mut Out) -> anyhow::Result<()> {
+    let dim = Style::new().dimmed();
+    let style = style_of(&record.outcome);
+    let again = if record.seq == first.seq { "" } else { "sent again by " };
+    let who = if again.is_empty() { String::new() } else { record.sender(&record.message()) };
+    let after = if again.is_empty() {
+        String::new()
+    } else {
+        format!("+{}", span(record.time - first.time))
+    };
+    write!(
+        out,
+        "{}  {after:<12}  {again}{who}{}{style}{}{style:#}  {dim}record {}{dim:#}",
+        moment(record.time),
+        if again.is_empty() { "" } else { ": " },
+        short(&record.outcome, 32),
+        record.seq
+    )?;
+    let outcomes: Vec<_> =
+        record.recipient_outcomes().map(|(agent, outcome)| format!("{agent} {outcome}")).collect();
+    if outcomes.len() > 1 {
+        write!(out, "  {}", short(&outcomes.join(", "), 300))?;
+    }
+    let states = record.task_states();
+    if !states.is_empty() {
+        write!(out, "  task {}", states.join(", "))?;
+    }
+    if let Some(why) = record.why() {
+        write!(out, "  — {why}")?;
+    }
+    writeln!(out)?;
+    for event in &record.deliveries {
+        let style = style_of(&event.event);
+        let after = format!("+{}", span(event.time - record.time));
+        writeln!(
+            out,
+            "{}  {after:<12}  {style}{}{style:#} {}  {dim}line {}{dim:#}",
+            moment(event.time),
+            short(&event.event, 32),
+            event.sentence().replace(&format!(" (message {})", record.seq), ""),
+            event.seq
+        )?;
+    }
+    if let (Some(prev), Some(hash)) = (&record.prev, &record.hash) {
+        writeln!(out, "  {dim}hash {}  after {}{dim:#}", short(hash, 64), short(prev, 64))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! Where the log comes from: a running server, the journal, or only its files.
+
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::time::Duration;
+
+use a2a_protocol::MessageId;
+use a2a_store::{Head, Query};
+use anyhow::bail;
+use openclaw_a2a::config::StateDir;
+use openclaw_a2a::gateway::Redaction;
+
+use super::files::Files;
+use super::journal::OwnJournal;
+use super::server::Server;
+
+/// How often to look for a server.
+pub(super) const LOOK: Duration = Duration::from_millis(100);
+/// How often to look when a server is there that does not say where; it may be starting.
+pub(super) const STARTING: u32 = 50;
+
+/// Records as JSON texts, each with its `deliveries`.
+pub(super) struct Page {
+    pub(super) records: Vec<String>,
+    /// Where the next page begins; a page may be short, or empty, before there is none.
+    pub(super) next: Option<u64>,
+}
+
+/// Answers questions about the log.
+pub(super) trait Source {
+    /// Records that are wanted, newest first.
+    fn page(&mut self, query: &Query) -> anyhow::Result<Page>;
+
+    /// Every record of a message, oldest first.
+    fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>>;
+
+    /// The last line.
+    fn head(&mut self) -> anyhow::Result<Head>;
+}
+
+/// Where to look, and what to show of it.
+pub(super) struct Place {
+    pub(super) state: StateDir,
+    pub(super) token: Option<String>,
+    pub(super) redaction: Redaction,
+}
+
+/// Who can answer.
+pub(super) enum Found {
+    Server(Server),
+    /// Nobody has the journal open.
+    Nobody,
+    /// Somebody has, but does not answer, or does not say where it listens.
+    Silent,
+}
+
+impl Place {
+    /// Looks for a server, and says why it found none where one should be. The lock on the
+    /// journal tells whether there is one; the address alone may be a leftover that by now
+    /// belongs to a program that must not see a token.
+    pub(super) fn look(&self) -> anyhow::Result<(Found, String)> {
+        let file = self.state.address_file();
+        let url = match std::fs::read_to_string(&file) {
+            Ok(text) => Some(text.trim().to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => bail!("cannot read {}: {error}", file.display()),
+        };
+        Ok(match (url, self.is_locked()?) {
+            (None, false) => (Found::Nobody, String::new()),
+            (Some(url), false) => {
+                let why = format!("{} names {url}, which did not stop cleanly", file.display());
+                (Found::Nobody, why)
+            }
+            (Some(url), true) => match Server::connect(&url, self.token.as_deref()) {
+                Ok(server) => (Found::Server(server), String::new()),
+                Err(error) => (Found::Silent, format!("{url} does not answer ({error})")),
+            },
+            (None, true) => {
+                let journal = self.state.path().join("data/a2a-journal");
+                let (journal, file) = (journal.display(), file.display());
+                (
+                    Found::Silent,
+                    format!("another process has {journal} open, but {file} is missing"),
+                )
+            }
+        })
+    }
+
+    /// The same, telling the person.
+    pub(super) fn find(&self) -> anyhow::Result<Found> {
+        let (found, why) = self.look()?;
+        if !why.is_empty() {
+            let instead = match found {
+                Found::Silent => "the files of the log",
+                _ => "the journal itself",
+            };
+            note(&format!("{why}; reading {instead}"));
+        }
+        Ok(found)
+    }
+
+    /// Whether a process has the journal open.
+    pub(super) fn is_locked(&self) -> anyhow::Result<bool> {
+        let file = match File::open(self.state.path().join("data/a2a-journal/db")) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => bail!("cannot look into {}: {error}", self.state.path().display()),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => bail!("cannot ask for the journal's lock: {error}"),
+        }
+    }
+
+    /// Fails when there is nothing to read, so that nothing is created by looking.
+    pub(super) fn must_exist(&self) -> anyhow::Result<()> {
+        if !self.state.path().join("a2a-log").is_dir() {
+            bail!(
+                "there is no log in {}; start a server with `openclaw-a2a serve`, or name its folder with --state-dir",
+                self.state.path().display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Whoever can answer.
+    pub(super) fn source(&self) -> anyhow::Result<Box<dyn Source + '_>> {
+        Ok(match self.find()? {
+            Found::Server(server) => Box::new(server),
+            Found::Nobody => {
+                self.must_exist()?;
+                Box::new(OwnJournal::new(self))
+            }
+            Found::Silent => {
+                self.must_exist()?;
+                Box::new(Files::new(self))
+            }
+        })
+    }
+
+    /// Whoever can answer when the journal is not ours to open: a server that starts says where
+    /// it is a moment after it has opened the journal.
+    pub(super) fn others(&self) -> anyhow::Result<Box<dyn Source + '_>> {
+        for _ in 0..STARTING {
+            if let (Found::Server(server), _) = self.look()? {
+                return Ok(Box::new(server));
+            }
+            std::thread::sleep(LOOK);
+        }
+        note("another process has the journal open; reading the files of the log");
+        Ok(Box::new(Files::new(self)))
+    }
+}
+
+/// Tells the person, beside the output.
+pub(super) fn note(text: &str) {
+    anstream::eprintln!("note: {}", super::super::stdout::harmless(text));
+}

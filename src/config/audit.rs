@@ -1,0 +1,74 @@
+//! `[audit]`: how long the log is kept, and what of it is shown.
+
+use std::num::NonZeroU32;
+
+use a2a_store::Retention;
+use serde::Deserialize;
+
+use crate::gateway::Redaction;
+
+/// `[audit]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct AuditValues {
+    /// Fields of payloads, or JSON Pointers into messages, that nobody is shown.
+    redact: Vec<String>,
+    /// Days older than this are removed.
+    max_age_days: Option<NonZeroU32>,
+    /// Megabytes that the log and its index may take.
+    max_mb: Option<NonZeroU32>,
+    /// Whether closed days are packed.
+    pack: Option<bool>,
+    /// Whether the files of closed days are kept once the index has their lines.
+    keep_jsonl: Option<bool>,
+}
+
+impl AuditValues {
+    pub(super) fn redaction(&self) -> Result<Redaction, String> {
+        Redaction::new(&self.redact)
+    }
+
+    pub(super) fn retention(&self) -> Retention {
+        let defaults = Retention::default();
+        Retention {
+            max_age_days: self.max_age_days.map(NonZeroU32::get).or(defaults.max_age_days),
+            max_bytes: self.max_mb.map(|mb| u64::from(mb.get()) << 20).or(defaults.max_bytes),
+            pack: self.pack.unwrap_or(defaults.pack),
+            keep_jsonl: self.keep_jsonl.unwrap_or(defaults.keep_jsonl),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a_store::Retention;
+
+    use super::super::Config;
+
+    #[test]
+    fn what_is_hidden_is_named_or_pointed_to() {
+        let parse = |text: &str| toml::from_str::<Config>(text).unwrap().redaction();
+        assert!(parse("").unwrap().is_empty());
+        let some = parse("[audit]\nredact = [\"description\", \"/payload/result/summary\"]");
+        assert!(!some.unwrap().is_empty());
+        assert!(parse("[audit]\nredact = [\"/from\"]").unwrap_err().contains("/payload/"));
+        assert!(toml::from_str::<Config>("[audit]\nredakt = []").is_err());
+    }
+
+    #[test]
+    fn everything_is_kept_unless_it_is_said_for_how_long() {
+        let parse = |text: &str| toml::from_str::<Config>(text).map(|config| config.retention());
+        assert_eq!(parse("").unwrap(), Retention::default());
+        let all = "[audit]\nmax_age_days = 90\nmax_mb = 2\npack = false\nkeep_jsonl = false";
+        let expected = Retention {
+            max_age_days: Some(90),
+            max_bytes: Some(2 << 20),
+            pack: false,
+            keep_jsonl: false,
+        };
+        assert_eq!(parse(all).unwrap(), expected);
+        for bad in ["max_age_days = 0", "max_mb = 0", "max_mb = -1", "keep_jsonl = \"no\""] {
+            assert!(parse(&format!("[audit]\n{bad}")).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! `GET /bus/log/stream`: the log as it grows, as server-sent events.
+//!
+//! A reader holds nothing but its place in the journal and a chunk or two. When it is slow it
+//! falls behind, and when it takes nothing at all it is cut off; the bus never waits for it.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_actors::BusSystem;
+use a2a_store::{Read, ReadError};
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, get, web};
+use chrono::{DateTime, Utc};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+
+use super::query::read_query;
+use super::wanted::{Glance, Wanted};
+use super::{LogSettings, Parameters, bad_parameter, unreadable};
+use crate::gateway::auth::Who;
+use crate::gateway::problem::refuse;
+
+/// How often an idle stream shows that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// Lines read at once: few, so that little is held for a reader that is slow.
+const LINES: usize = 32;
+/// The same when most lines are passed over.
+const FILTERED_LINES: usize = 256;
+/// Records whose verdict is remembered for their events.
+const REMEMBERED: usize = 10_000;
+
+#[get("/bus/log/stream")]
+pub(in crate::gateway) async fn stream(
+    who: Who,
+    request: HttpRequest,
+    parameters: Parameters,
+    bus: web::Data<BusSystem>,
+    settings: web::Data<LogSettings>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let query = read_query(pairs, Utc::now(), false).map_err(|bad| bad_parameter(&bad))?;
+    let last = last_event_id(&request)?;
+    let Ok(place) = Arc::clone(&settings.streams).try_acquire_owned() else {
+        let detail = "Too many follow the log already. Try again when one of them has left.";
+        return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail));
+    };
+    // Before the head is read: what is written from here on is not missed.
+    let head = bus.head_changes();
+    let (reader, since) = (bus.reader(), query.since);
+    let start = web::block(move || match (last, since) {
+        (Some(last), _) => Ok(last),
+        (None, Some(since)) => last_before(reader.as_ref(), since),
+        (None, None) => Ok(reader.head().seq),
+    });
+    let last = start.await.map_err(|_| unreadable(&ReadError::Closed))?;
+    let last = last.map_err(|error| unreadable(&error))?;
+    let wanted = Wanted::of(&query);
+    let settings_of = settings.clone();
+    let follower = Follower {
+        reader: bus.reader(),
+        wanted,
+        last,
+        seen: HashMap::new(),
+        settings: settings_of,
+    };
+    let (out, chunks) = mpsc::channel(1);
+    actix_web::rt::spawn(run(follower, head, Outlet { out, stalled: settings.stalled }, place));
+    let body = futures_util::stream::unfold(chunks, |mut chunks| async move {
+        let chunk: web::Bytes = chunks.recv().await?;
+        Some((Ok::<_, Infallible>(chunk), chunks))
+    });
+    Ok(HttpResponse::Ok()
+        .content_type("text/event-stream")
+        .insert_header(("cache-control", "no-store"))
+        .streaming(body))
+}
+
+fn last_event_id(request: &HttpRequest) -> actix_web::Result<Option<u64>> {
+    let Some(value) = request.headers().get("last-event-id") else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        let detail = "`Last-Event-ID` must be the `id` of an earlier event: a number.";
+        refuse(StatusCode::BAD_REQUEST, "bad_request", detail)
+    })
+}
+
+/// The last line before a moment. The lines' times rise, so halving finds it.
+fn last_before(reader: &dyn Read, moment: DateTime<Utc>) -> Result<u64, ReadError> {
+    // Everything up to `low` is too old; nothing above `high` is.
+    let (mut low, mut high) = (0, reader.head().seq);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let line = reader.after(middle, 1)?.pop();
+        let next = line.and_then(|line| serde_json::from_str::<Glance>(line.get()).ok());
+        match next {
+            Some(next) if next.time < moment => low = next.seq,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// Reads the journal from a place on; its calls block.
+struct Follower {
+    reader: Arc<dyn Read>,
+    wanted: Wanted,
+    /// The last line that was looked at.
+    last: u64,
+    /// Records that were looked at, and whether they are wanted.
+    seen: HashMap<u64, bool>,
+    settings: web::Data<LogSettings>,
+}
+
+/// What one look found.
+struct Found {
+    events: Vec<u8>,
+    /// Whether there may be more.
+    goes_on: bool,
+    /// Whether nothing that follows can be wanted.
+    is_over: bool,
+}
+
+impl Follower {
+    fn look(&mut self) -> Result<Found, ReadError> {
+        let everything = self.wanted.is_everything();
+        let lines =
+            self.reader.after(self.last, if everything { LINES } else { FILTERED_LINES })?;
+        let mut found = Found { events: Vec::new(), goes_on: !lines.is_empty(), is_over: false };
+        for line in lines {
+            let Ok(glance) = serde_json::from_str::<Glance>(line.get()) else { continue };
+            self.last = glance.seq;
+            found.is_over |= self.wanted.is_over(glance.time);
+            if self.wants(&glance, line.get()) {
+                let text = self.settings.redaction.apply(line.get().to_owned());
+                found.events.extend_from_slice(format!("id: {}\ndata: ", glance.seq).as_bytes());
+                found.events.extend_from_slice(text.as_bytes());
+                found.events.extend_from_slice(b"\n\n");
+            }
+        }
+        Ok(found)
+    }
+
+    fn wants(&mut self, glance: &Glance, line: &str) -> bool {
+        if self.wanted.is_everything() {
+            return true;
+        }
+        if self.seen.len() >= REMEMBERED {
+            self.seen.clear();
+        }
+        let Self { wanted, seen, reader, .. } = self;
+        if glance.event.is_none() {
+            let is_wanted = wanted.wants_record(line);
+            seen.insert(glance.seq, is_wanted);
+            return is_wanted;
+        }
+        wanted.wants_event(glance, |of| {
+            *seen.entry(of).or_insert_with(|| {
+                let record = reader.get(of).ok().flatten();
+                record.is_some_and(|record| wanted.wants_record(record.line.get()))
+            })
+        })
+    }
+}
+
+/// The way out to the reader.
+struct Outlet {
+    out: mpsc::Sender<web::Bytes>,
+    stalled: Duration,
+}
+
+impl Outlet {
+    /// Whether the reader takes it in time.
+    async fn give(&self, chunk: impl Into<web::Bytes>) -> bool {
+        match tokio::time::timeout(self.stalled, self.out.send(chunk.into())).await {
+            Ok(sent) => sent.is_ok(),
+            Err(_) => {
+                let seconds = self.stalled.as_secs();
+                tracing::warn!("a reader of the log took nothing for {seconds} s and was cut off");
+                false
+            }
+        }
+    }
+}
+
+/// Runs until the reader has left, is cut off, or the bus has stopped.
+async fn run(
+    mut follower: Follower,
+    mut head: watch::Receiver<u64>,
+    outlet: Outlet,
+    _place: OwnedSemaphorePermit,
+) {
+    // The place is told at once: who is cut off before the first line comes back to it.
+    if !outlet.give(format!("retry: 1000\nid: {}\n\n", follower.last)).await {
+        return;
+    }
+    loop {
+        head.mark_unchanged();
+        loop {
+            let looked = web::block(move || {
+                let found = follower.look();
+                (follower, found)
+            });
+            let Ok((back, found)) = looked.await else { return };
+            follower = back;
+            let found = match found {
+                Ok(found) => found,
+                Err(ReadError::Closed) => return,
+                Err(error) => {
+                    tracing::error!(%error, "the log could not be read for one who follows it");
+                    return;
+                }
+            };
+            if !found.events.is_empty() && !outlet.give(found.events).await || found.is_over {
+                return;
+            }
+            if !found.goes_on {
+                break;
+            }
+        }
+        if follower.wanted.is_over(Utc::now()) {
+            return;
+        }
+        tokio::select! {
+            changed = head.changed() => if changed.is_err() { return },
+            () = outlet.out.closed() => return,
+            () = tokio::time::sleep(KEEP_ALIVE) => {
+                if !outlet.give(format!("id: {}\n\n", follower.last)).await {
+                    return;
+                }
+            }
+        }
+    }
+}

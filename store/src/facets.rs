@@ -1,0 +1,165 @@
+//! What a record can be found by: who, what kind, which conversation, which task.
+//!
+//! A record keeps its message as it came, and a refused message may hold anything,
+//! so nothing here may rely on a shape. Most records do have the shape, and reading
+//! them must be quick: the indexer does it for each.
+
+use std::borrow::Cow;
+
+use a2a_protocol::{CorrelationId, Kind, MessageId, Outcome, TaskId};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What a record can be found by, apart from its text.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facets<'a> {
+    /// Who sent it, in whose name, and for whom it was; with repetitions.
+    pub agents: Vec<Cow<'a, str>>,
+    pub kind: Option<Kind>,
+    pub message_id: Option<MessageId>,
+    pub correlation: Option<CorrelationId>,
+    pub task: Option<TaskId>,
+}
+
+/// Time and outcome of a record, which stand at a fixed place.
+pub(crate) fn time_and_outcome(line: &[u8]) -> Option<(DateTime<Utc>, Option<Outcome>)> {
+    let rest = line.strip_prefix(b"{\"seq\":")?;
+    let rest = &rest[memchr::memchr(b',', rest)?..];
+    let rest = rest.strip_prefix(b",\"time\":\"")?;
+    let time = std::str::from_utf8(rest.get(..24)?).ok()?;
+    let time = DateTime::parse_from_rfc3339(time).ok()?.to_utc();
+    let word = rest.get(24..)?.strip_prefix(b"\",\"outcome\":\"");
+    let word = word.and_then(|rest| rest.get(..memchr::memchr(b'"', rest)?));
+    let outcome = word.and_then(|word| Outcome::from_word(std::str::from_utf8(word).ok()?));
+    Some((time, outcome))
+}
+
+/// A string that borrows from the line unless something in it was escaped.
+#[derive(Deserialize)]
+struct Word<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Record<'a> {
+    #[serde(borrow)]
+    by: Option<Word<'a>>,
+    #[serde(borrow)]
+    message_id: Option<Word<'a>>,
+    #[serde(borrow)]
+    message: Option<Message<'a>>,
+    #[serde(borrow, default)]
+    recipients: Vec<Party<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Message<'a> {
+    #[serde(borrow)]
+    from: Option<Party<'a>>,
+    #[serde(borrow)]
+    to: Option<Party<'a>>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<Word<'a>>,
+    #[serde(borrow)]
+    correlation_id: Option<Word<'a>>,
+    #[serde(borrow)]
+    payload: Option<Payload<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Party<'a> {
+    #[serde(borrow)]
+    agent_id: Option<Word<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Payload<'a> {
+    #[serde(borrow)]
+    task_id: Option<Word<'a>>,
+}
+
+/// Reads what a record can be found by.
+pub(crate) fn facets(line: &[u8]) -> Facets<'_> {
+    match serde_json::from_slice::<Record<'_>>(line) {
+        Ok(record) => of_record(record),
+        // A message of another shape, or a key twice.
+        Err(_) => serde_json::from_slice(line).map(|value| of_value(&value)).unwrap_or_default(),
+    }
+}
+
+fn of_record(record: Record<'_>) -> Facets<'_> {
+    let Record { by, message_id, message, recipients } = record;
+    let parse = |word: &Option<Word<'_>>| word.as_ref().and_then(|word| word.0.parse().ok());
+    let mut facets = Facets { message_id: parse(&message_id), ..Facets::default() };
+    facets.agents.extend(by.map(|word| word.0));
+    let agents = recipients.into_iter().filter_map(|party| party.agent_id);
+    facets.agents.extend(agents.map(|word| word.0));
+    let Some(Message { from, to, kind, correlation_id, payload }) = message else { return facets };
+    for party in [from, to].into_iter().flatten() {
+        facets.agents.extend(party.agent_id.map(|word| word.0));
+    }
+    facets.kind = kind.and_then(|word| Kind::from_word(&word.0));
+    facets.correlation = correlation_id.and_then(|word| word.0.parse().ok());
+    facets.task = payload.and_then(|payload| payload.task_id?.0.parse().ok());
+    facets
+}
+
+fn of_value(record: &Value) -> Facets<'static> {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let message = &record["message"];
+    let recipients = record["recipients"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let parties = [&message["from"], &message["to"]].into_iter().chain(recipients);
+    let agents = std::iter::once(&record["by"]).chain(parties.map(|party| &party["agentId"]));
+    Facets {
+        agents: agents.filter_map(text).map(Cow::Owned).collect(),
+        kind: message["type"].as_str().and_then(Kind::from_word),
+        message_id: record["messageId"].as_str().and_then(|id| id.parse().ok()),
+        correlation: message["correlationId"].as_str().and_then(|id| id.parse().ok()),
+        task: message["payload"]["taskId"].as_str().and_then(|id| id.parse().ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0192a4c8-7e1a-7b3c-9d4e-000000000001";
+
+    #[test]
+    fn a_message_of_any_shape_is_read_as_far_as_it_goes() {
+        for message in [
+            format!(
+                r#"{{"from":{{"agentId":"ro\u006dan"}},"to":{{"agentId":"tim"}},"type":"broadcast","correlationId":"{}","payload":{{"taskId":"{ID}","x":[1]}}}}"#,
+                ID.to_uppercase()
+            ),
+            format!(
+                r#"{{"from":{{"agentId":"roman"}},"to":{{"agentId":"tim","agentId":"tim"}},"type":"broadcast","correlationId":"{ID}","payload":{{"taskId":"{ID}"}}}}"#
+            ),
+        ] {
+            let line = format!(
+                r#"{{"seq":1,"outcome":"delivered","messageId":"{ID}","by":"bob","message":{message},"recipients":[{{"agentId":"ann","outcome":"queued"}}]}}"#
+            );
+            let mut found = facets(line.as_bytes());
+            found.agents.sort();
+            assert_eq!(found.agents, ["ann", "bob", "roman", "tim"]);
+            assert_eq!((found.kind, found.message_id), (Some(Kind::Broadcast), ID.parse().ok()));
+            assert_eq!((found.correlation, found.task), (ID.parse().ok(), ID.parse().ok()));
+        }
+        for message in ["7", "[]", r#"{"from":"roman","to":[],"type":5,"payload":"x"}"#] {
+            let line = format!(r#"{{"by":"bob","message":{message},"recipients":[]}}"#);
+            assert_eq!(facets(line.as_bytes()).agents, ["bob"], "{message}");
+        }
+        assert_eq!(facets(b"no line"), Facets::default());
+    }
+
+    #[test]
+    fn time_and_outcome_are_where_they_are_written() {
+        let line = br#"{"seq":12,"time":"2026-02-21T18:30:00.007Z","outcome":"queued","by":"x"}"#;
+        let (time, outcome) = time_and_outcome(line).unwrap();
+        assert_eq!((time.timestamp_millis(), outcome), (1_771_698_600_007, Some(Outcome::Queued)));
+        assert_eq!(time_and_outcome(b"{}"), None);
+    }
+}

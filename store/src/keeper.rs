@@ -1,0 +1,129 @@
+//! The thread that keeps the folder tidy: packs closed days, and carries out removals
+//! that are on record.
+//!
+//! Nobody waits for it. Whatever a stop leaves undone is done after the next start, as
+//! the log says what was meant to go.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::days::{day_files, packed_file, plain_file};
+use crate::index::Index;
+use crate::pack::{clean_up, pack};
+use crate::state::Marks;
+use crate::{Disk, Retention, log};
+
+/// What the journal tells the keeper.
+pub(crate) struct Keeper {
+    state_dir: PathBuf,
+    index: Arc<Index>,
+    disk: Arc<dyn Disk>,
+    retention: Retention,
+    orders: Mutex<Orders>,
+    wake: Condvar,
+    /// Held while tidying: the thread and the journal must not do it at once.
+    at_work: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Orders {
+    marks: Marks,
+    is_due: bool,
+    stop: bool,
+}
+
+impl Keeper {
+    pub fn new(
+        state_dir: PathBuf,
+        index: Arc<Index>,
+        disk: Arc<dyn Disk>,
+        retention: Retention,
+    ) -> Self {
+        let (orders, wake, at_work) = (Mutex::default(), Condvar::new(), Mutex::default());
+        Self { state_dir, index, disk, retention, orders, wake, at_work }
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes what is on record as removed and has the thread see to it.
+    pub fn see_to(&self, marks: &Marks) {
+        let mut orders = self.orders();
+        orders.marks = marks.clone();
+        orders.is_due = true;
+        drop(orders);
+        self.wake.notify_one();
+    }
+
+    /// Has the thread look whether there is something to do.
+    pub fn look(&self) {
+        self.orders().is_due = true;
+        self.wake.notify_one();
+    }
+
+    pub fn stop(&self) {
+        self.orders().stop = true;
+        self.wake.notify_one();
+    }
+
+    /// Starts the thread; it ends when told to stop.
+    pub fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+        let keeper = Arc::clone(self);
+        std::thread::Builder::new().name("a2a-keeper".to_owned()).spawn(move || keeper.run())
+    }
+
+    fn run(&self) {
+        loop {
+            let mut orders = self.orders();
+            while !orders.is_due && !orders.stop {
+                orders = self.wake.wait(orders).unwrap_or_else(PoisonError::into_inner);
+            }
+            if orders.stop {
+                return;
+            }
+            orders.is_due = false;
+            let marks = orders.marks.clone();
+            drop(orders);
+            if let Err(error) = self.tidy(&marks) {
+                tracing::error!(%error, "old days could not be packed or removed; trying again later");
+            }
+        }
+    }
+
+    /// Removes what is on record as removed, then packs what is closed.
+    pub fn tidy(&self, marks: &Marks) -> io::Result<()> {
+        let _alone = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = &self.state_dir.join(log::FOLDER);
+        clean_up(dir, &*self.disk)?;
+        let mut gone = marks.records.as_ref().map(|mark| mark.day);
+        if let Some(mark) = &marks.records {
+            self.index.remove_up_to(mark.seq)?;
+        }
+        if let Some(mark) = marks.files.as_ref().filter(|_| !self.retention.keep_jsonl) {
+            // sled is the only copy from here on, so this once it must really be on the disk.
+            self.index.sync(&self.state_dir)?;
+            gone = gone.max(Some(mark.day));
+        }
+        let Some(newest) = self.index.last().map(|meta| meta.end.day) else { return Ok(()) };
+        for file in day_files(dir)?.into_iter().filter(|file| file.day < newest) {
+            if gone.is_some_and(|gone| file.day <= gone) {
+                for path in [plain_file(dir, file.day), packed_file(dir, file.day)] {
+                    match self.disk.remove(&path) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                        _ => {}
+                    }
+                }
+                self.disk.sync_dir(dir)?;
+            } else if !file.is_packed && self.retention.pack && self.retention.keep_jsonl {
+                let packed = pack(dir, file.day, &*self.disk, &|| self.orders().stop)?;
+                if !packed {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! Proving that nothing in the journal was changed, removed, inserted or moved.
+//!
+//! One pass checks every hash and every link. Only when something is wrong, a second
+//! one looks for where the missing neighbours are, to say what was done.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use crate::batch::Kind;
+use crate::decode::{decode, glance};
+use crate::hash::{Hash, Head, check_seal, read_seal};
+use crate::line::RemovedForm;
+use crate::{Fault, Removed, Tampering, Verified, VerifyError};
+
+/// Where a line stands.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub file: Option<&'a Path>,
+    pub line: u64,
+}
+
+/// What is done with each line.
+pub(crate) type See<'a> = dyn FnMut(Place<'_>, &[u8]) -> ControlFlow<()> + 'a;
+
+/// Lines in order, as often as they are asked for.
+pub(crate) trait Source {
+    /// Shows every line without its newline; returns how many bytes of an unfinished line
+    /// follow the last.
+    fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError>;
+
+    /// Whether a removal of this form took lines from here.
+    fn lost(&self, form: RemovedForm) -> bool;
+}
+
+/// Checks everything a source holds, and that `known` heads are in it.
+pub(crate) fn verify(source: &dyn Source, known: &[Head]) -> Result<Verified, VerifyError> {
+    let known = known.iter().filter(|head| head.seq > 0).map(|head| (head.seq, head.hash));
+    let mut chain = Chain::new(known.collect());
+    let unfinished = source.each(&mut |place, bytes| chain.line(place, bytes))?;
+    if let Some(start) = chain.start.take() {
+        let explained = chain.removed.iter().any(|removed| removed.explains(&start, source));
+        // The line that explains it may stand behind the one that stopped us.
+        if !explained && (chain.suspect.is_none() || !is_explained(source, &start)?) {
+            chain.suspect = Some(start);
+        }
+    }
+    let suspect = chain.suspect.take().or_else(|| chain.missing());
+    if let Some(suspect) = suspect {
+        return Err(VerifyError::Fault(explain(source, suspect, &chain.known)?));
+    }
+    let Chain { records, lines, head, from, .. } = chain;
+    Ok(Verified { records, lines, head, from, unfinished })
+}
+
+/// A line that is wrong, or is where something goes wrong.
+#[derive(Debug, Clone)]
+struct Suspect {
+    file: Option<PathBuf>,
+    line: u64,
+    /// How many lines were seen before it.
+    at: u64,
+    seq: Option<u64>,
+    hash: Option<Hash>,
+    prev: Option<Hash>,
+    /// The line before it.
+    before: Head,
+    why: Why,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Unreadable,
+    WrongHash,
+    WrongPrev,
+    /// Its number is not above the one before.
+    NumberBack,
+    NotAsKnown,
+    CutOff,
+}
+
+/// The chain as far as it was checked.
+struct Chain {
+    known: BTreeMap<u64, Hash>,
+    /// Where known heads that are not reached yet begin.
+    next_known: u64,
+    records: u64,
+    lines: u64,
+    head: Head,
+    from: u64,
+    last: (Option<PathBuf>, u64),
+    /// The first line, if it follows one that is not here.
+    start: Option<Suspect>,
+    /// What was removed before it, as lines further on say.
+    removed: Vec<Removed>,
+    suspect: Option<Suspect>,
+}
+
+impl Chain {
+    fn new(known: BTreeMap<u64, Hash>) -> Self {
+        let next_known = known.keys().next().copied().unwrap_or(u64::MAX);
+        let (head, last) = (Head::START, (None, 0));
+        let (records, lines, from) = (0, 0, 0);
+        let (start, removed, suspect) = (None, Vec::new(), None);
+        Self { known, next_known, records, lines, head, from, last, start, removed, suspect }
+    }
+
+    fn line(&mut self, place: Place<'_>, bytes: &[u8]) -> ControlFlow<()> {
+        let glance = glance(bytes);
+        let seal = check_seal(bytes);
+        let why = match (seal, glance) {
+            (None, _) => {
+                Some(match read_seal(bytes).is_some() || bytes.starts_with(b"{\"seq\":") {
+                    true => Why::WrongHash,
+                    false => Why::Unreadable,
+                })
+            }
+            (Some(_), None) => Some(Why::Unreadable),
+            (Some(seal), _) if seal.prev != self.head.hash => Some(Why::WrongPrev),
+            (_, Some((seq, _))) if seq <= self.head.seq => Some(Why::NumberBack),
+            (Some(seal), Some((seq, _))) => {
+                let is_known = self.is_as_known(Head { seq, hash: seal.hash });
+                (!is_known).then_some(Why::NotAsKnown)
+            }
+        };
+        if let Some(why) = why {
+            let seal = seal.or_else(|| read_seal(bytes));
+            let suspect = Suspect {
+                file: place.file.map(Path::to_owned),
+                line: place.line,
+                at: self.lines,
+                seq: glance.map(|(seq, _)| seq),
+                hash: seal.map(|seal| seal.hash),
+                prev: seal.map(|seal| seal.prev),
+                before: self.head,
+                why,
+            };
+            if why == Why::WrongPrev && self.lines == 0 {
+                // Whether that is as it should be is said by a line further on.
+                self.start = Some(suspect);
+            } else {
+                self.suspect = Some(suspect);
+                return ControlFlow::Break(());
+            }
+        }
+        let (Some(seal), Some((seq, kind))) = (seal, glance) else {
+            return ControlFlow::Break(());
+        };
+        if self.lines == 0 {
+            self.from = seq;
+        }
+        if self.lines == 0 && self.start.is_some() {
+            // Older heads went with the lines that were removed.
+            self.next_known = self.known.range(seq..).next().map_or(u64::MAX, |(seq, _)| *seq);
+            if !self.is_as_known(Head { seq, hash: seal.hash }) {
+                self.suspect = self.start.clone().map(|s| Suspect { why: Why::NotAsKnown, ..s });
+                return ControlFlow::Break(());
+            }
+        }
+        self.head = Head { seq, hash: seal.hash };
+        self.lines += 1;
+        self.records += u64::from(kind == Kind::Record);
+        if self.start.is_some() && kind == Kind::Event {
+            self.removed.extend(removed_by(bytes));
+        }
+        if self.last.0.as_deref() != place.file {
+            self.last.0 = place.file.map(Path::to_owned);
+        }
+        self.last.1 = place.line;
+        ControlFlow::Continue(())
+    }
+
+    /// Whether the line is the one known under its number, and none was passed over.
+    fn is_as_known(&mut self, head: Head) -> bool {
+        if self.next_known > head.seq {
+            return true;
+        }
+        let is_known = self.next_known == head.seq
+            && self.known.get(&head.seq).is_some_and(|hash| *hash == head.hash);
+        let next = self.known.range(head.seq + 1..).next();
+        self.next_known = next.map_or(u64::MAX, |(seq, _)| *seq);
+        is_known
+    }
+
+    /// A head that is known but was not reached.
+    fn missing(&self) -> Option<Suspect> {
+        let (&seq, &hash) = self.known.range(self.head.seq + 1..).next_back()?;
+        Some(Suspect {
+            file: self.last.0.clone(),
+            line: self.last.1,
+            at: self.lines,
+            seq: Some(seq),
+            hash: Some(hash),
+            prev: None,
+            before: self.head,
+            why: Why::CutOff,
+        })
+    }
+}
+
+/// Whether a later line says that what came before the first was removed for its age.
+fn is_explained(source: &dyn Source, start: &Suspect) -> Result<bool, VerifyError> {
+    let mut explained = false;
+    source.each(&mut |_, bytes| {
+        explained = removed_by(bytes).iter().any(|removed| removed.explains(start, source));
+        if explained { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    Ok(explained)
+}
+
+impl Removed {
+    /// Whether a source may begin with this line, as what came before was removed. Where a
+    /// crash cut the removal short, some of its lines are left.
+    fn explains(&self, start: &Suspect, source: &dyn Source) -> bool {
+        source.lost(self.what)
+            && (Some(self.hash) == start.prev || start.seq.is_some_and(|seq| seq <= self.last))
+    }
+}
+
+/// What a line says was removed, if it is about that.
+fn removed_by(bytes: &[u8]) -> Vec<Removed> {
+    let is_event = glance(bytes).is_some_and(|(_, kind)| kind == Kind::Event);
+    // The word stands near the front; most events are passed over without being read.
+    let front = &bytes[..bytes.len().min(100)];
+    if !is_event || memchr::memmem::find(front, b"\"event\":\"removed\"").is_none() {
+        return Vec::new();
+    }
+    decode(bytes).map(|line| line.removed()).unwrap_or_default()
+}
+
+/// The neighbours of a suspect, wherever they are.
+#[derive(Default)]
+struct Neighbours {
+    /// The line before it, and the one right after the line it says it follows.
+    before: Option<(Option<PathBuf>, u64, Option<u64>)>,
+    after_its_prev: Option<(Option<PathBuf>, u64, Option<u64>)>,
+    is_copy: bool,
+    prev_comes_later: bool,
+    goes_on_without: bool,
+    is_other_log: bool,
+}
+
+/// Says what was done.
+fn explain(
+    source: &dyn Source,
+    suspect: Suspect,
+    known: &BTreeMap<u64, Hash>,
+) -> Result<Fault, VerifyError> {
+    let near = neighbours(source, &suspect, known)?;
+    let Suspect { file, line, seq, before, why, .. } = suspect;
+    let here = (file, line, seq);
+    let follows_closely = seq.is_some_and(|seq| seq == before.seq + 1);
+    let (what, (file, line, seq)) = match why {
+        Why::CutOff => (Tampering::CutOff, here),
+        Why::NotAsKnown => (Tampering::Swapped, here),
+        Why::NumberBack => (Tampering::Inserted, here),
+        Why::Unreadable | Why::WrongHash if near.goes_on_without => (Tampering::Inserted, here),
+        Why::Unreadable => (Tampering::Unreadable, here),
+        Why::WrongHash => (Tampering::Changed, here),
+        Why::WrongPrev if near.is_copy => (Tampering::Inserted, here),
+        Why::WrongPrev if near.prev_comes_later => (Tampering::Reordered, here),
+        Why::WrongPrev if near.goes_on_without => (Tampering::Inserted, here),
+        Why::WrongPrev => match (near.after_its_prev, near.before) {
+            (Some(inserted), _) => (Tampering::Inserted, inserted),
+            _ if near.is_other_log => (Tampering::Swapped, here),
+            // Nothing is missing in between, so the line before was written anew.
+            (None, Some(before)) if follows_closely => (Tampering::Changed, before),
+            _ => (Tampering::Removed, here),
+        },
+    };
+    Ok(Fault { file, line, seq, what })
+}
+
+fn neighbours(
+    source: &dyn Source,
+    suspect: &Suspect,
+    known: &BTreeMap<u64, Hash>,
+) -> Result<Neighbours, VerifyError> {
+    let mut near = Neighbours::default();
+    let (mut at, mut was_its_prev) = (0, false);
+    source.each(&mut |place, bytes| {
+        let seal = read_seal(bytes);
+        let (hash, prev) = (seal.map(|seal| seal.hash), seal.map(|seal| seal.prev));
+        let seq = glance(bytes).map(|(seq, _)| seq);
+        let here = || Some((place.file.map(Path::to_owned), place.line, seq));
+        if at < suspect.at {
+            if was_its_prev {
+                near.after_its_prev = here();
+            }
+            was_its_prev = hash.is_some() && hash == suspect.prev;
+            if at + 1 == suspect.at {
+                near.before = here();
+            }
+        } else if at > suspect.at {
+            near.prev_comes_later |= hash.is_some() && hash == suspect.prev;
+            near.goes_on_without |= at == suspect.at + 1 && prev == Some(suspect.before.hash);
+        }
+        near.is_copy |= at != suspect.at && hash.is_some() && hash == suspect.hash;
+        let noted = seq.and_then(|seq| known.get(&seq));
+        near.is_other_log |= at >= suspect.at && noted.is_some() && noted != hash.as_ref();
+        at += 1;
+        ControlFlow::Continue(())
+    })?;
+    Ok(near)
+}

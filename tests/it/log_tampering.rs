@@ -1,0 +1,91 @@
+//! What happens to the log behind the server's back, found by `log verify`.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::log_command::log;
+use crate::server::{Server, message};
+
+/// A state folder with a log of a few lines, its only day file, and the head.
+fn written(folder: &Path) -> (PathBuf, String) {
+    let server = Server::start(folder);
+    server.inbox("tim", "");
+    for i in 0..6 {
+        server.accepted(&message("roman", "tim", &format!("number {i}")));
+    }
+    assert_eq!(server.terminate().code(), Some(0));
+    let days = std::fs::read_dir(folder.join("a2a-log")).unwrap();
+    let mut days: Vec<_> = days.map(|entry| entry.unwrap().path()).collect();
+    days.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    // Around midnight there may be two; what is done here fits the newest with enough lines.
+    days.sort_by_key(|path| std::fs::metadata(path).unwrap().len());
+    let head = log(folder, &["head"]).out.trim().to_owned();
+    (days.pop().unwrap(), head)
+}
+
+fn lines(path: &Path) -> Vec<String> {
+    std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn write(path: &Path, lines: &[String]) {
+    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+}
+
+#[track_caller]
+fn is_found(folder: &Path, args: &[&str], what: &str, line: u64) {
+    let said = log(folder, &[&["verify"], args].concat());
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    assert!(said.out.starts_with("not whole: ") && said.out.contains(what), "{}", said.out);
+    let json = log(folder, &[&["verify", "--format", "json"], args].concat());
+    let verdict: Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&verdict["ok"], &verdict["line"]), (&false.into(), &line.into()), "{}", json.out);
+    assert_eq!(json.code, Some(1));
+}
+
+#[test]
+fn every_change_is_found_with_its_line_with_and_without_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let (day, head) = written(folder.path());
+    let whole = lines(&day);
+    assert_eq!(log(folder.path(), &["verify", "--head", &head]).code, Some(0));
+    type Change = fn(&mut Vec<String>);
+    let cases: [(&str, u64, Change); 5] = [
+        ("was changed", 3, |lines| lines[2] = lines[2].replace("number", "nomber")),
+        ("lines were removed", 3, |lines| drop(lines.remove(2))),
+        ("was inserted", 4, |lines| lines.insert(3, lines[1].clone())),
+        ("was moved", 3, |lines| lines.swap(2, 3)),
+        ("is no line of the log", 4, |lines| lines[3] = "hello".into()),
+    ];
+    for (what, line, change) in cases {
+        let mut changed = whole.clone();
+        change(&mut changed);
+        write(&day, &changed);
+        is_found(folder.path(), &[], what, line);
+    }
+    // The end cut off, or everything written anew: only somebody who noted a head can tell,
+    // and the server does that in its own folder.
+    write(&day, &whole[..4]);
+    is_found(folder.path(), &[], "one more known", 4);
+    write(&day, &whole);
+    let server = Server::start(folder.path());
+    let mut changed = whole.clone();
+    changed[2] = changed[2].replace("number", "nomber");
+    write(&day, &changed);
+    is_found(folder.path(), &[], "was changed", 3);
+    write(&day, &whole);
+    assert_eq!(log(folder.path(), &["verify", "--head", &head]).code, Some(0));
+    drop(server);
+}
+
+#[test]
+fn another_log_in_its_place_is_not_the_one_whose_head_was_noted() {
+    let (mine, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (_, head) = written(mine.path());
+    written(other.path());
+    let said = log(other.path(), &["verify", "--head", &head]);
+    assert_eq!(said.code, Some(1), "{}", said.out);
+    assert!(said.out.contains("is not the line that was known"), "{}", said.out);
+    let bad = log(mine.path(), &["verify", "--head", "7"]);
+    assert!(bad.code == Some(2) && bad.err.contains("64 hex digits"), "{}", bad.err);
+}
