@@ -96,7 +96,7 @@ async fn serve(
         let (system, tokens, log) = (system.clone(), tokens.clone(), log.clone());
         App::new().configure(move |config| gateway::routes(config, system, tokens, log))
     })
-    .on_connect(move |connection, _| gateway::close_when_stalled(connection, stalled))
+    .on_connect(move |connection, _| gateway::prepare_connection(connection, stalled))
     .listen(listener)?
     .disable_signals()
     .shutdown_timeout(STOP_DEADLINE.as_secs())
