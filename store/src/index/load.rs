@@ -16,71 +16,62 @@ use crate::{ReadError, Seen};
 const MUCH: u64 = 500_000;
 const LOADERS: u64 = 2;
 
+type Pair = (sled::IVec, sled::IVec);
+
 impl Index {
     /// Learns of all blocks, and lists the messages they hold.
     pub(super) fn load(&self) -> Result<Vec<Seen>, IndexError> {
-        let parts = self.read_metas()?;
+        let metas = self.read_metas()?;
         let floor = self.floor()?;
         let mut known: Vec<(Meta, Summary)> = Vec::new();
-        let mut seen = Vec::new();
-        // What was removed is missing at the front, what is to be read again at the end.
-        let (mut gone, mut kept) = (0, 0);
-        let mut has_hole = false;
-        for part in parts {
-            let mut from = 0;
-            for (stored, count) in part.metas {
-                let its_seen = from..from + count;
-                from += count;
-                let (meta, summary) = match stored {
-                    Stored::Now(meta, summary) => (meta, Some(summary)),
-                    Stored::Old(meta) => (meta, None),
-                    Stored::Newer => return Err(IndexError::Newer),
-                    Stored::Damaged => {
-                        has_hole = true;
-                        continue;
-                    }
-                };
-                if meta.last.seq <= floor {
-                    // A removal that was cut short.
-                    self.forget(meta.first)?;
-                    gone += count;
-                    continue;
-                }
-                has_hole |= match known.last() {
-                    Some((before, _)) => meta.before != before.last.seq,
-                    None => meta.before > floor,
-                };
-                if has_hole {
-                    continue;
-                }
-                let summary = match summary {
-                    Some(summary) => summary,
-                    None => self.sum_up(&meta, part.seen.get(its_seen).unwrap_or_default())?,
-                };
-                known.push((meta, summary));
-                kept += count;
+        // At once: a list of a million that grows by doubling touches thrice the memory, and
+        // the kernel clearing it would be most of the time. What is too much is never touched.
+        let bytes: usize = metas.iter().flatten().map(|(_, value)| value.len()).sum();
+        let mut seen = Vec::with_capacity(bytes / Seen::SIZE);
+        for (key, value) in metas.into_iter().flatten() {
+            let listed = seen.len();
+            let (meta, summary) = match Meta::read(&key, &value, &mut seen) {
+                Stored::Now(meta, summary) => (meta, Some(summary)),
+                Stored::Old(meta) => (meta, None),
+                Stored::Newer => return Err(IndexError::Newer),
+                // A hole: what follows it is read from the log again.
+                Stored::Damaged => break,
+            };
+            if meta.last.seq <= floor {
+                // A removal that was cut short.
+                seen.truncate(listed);
+                self.forget(meta.first)?;
+                continue;
             }
-            // The first is not copied.
-            if seen.is_empty() {
-                seen = part.seen;
-            } else {
-                seen.extend_from_slice(&part.seen);
+            let follows = match known.last() {
+                Some((before, _)) => meta.before == before.last.seq,
+                None => meta.before <= floor,
+            };
+            if !follows {
+                seen.truncate(listed);
+                break;
             }
+            let summary = match summary {
+                Some(summary) => summary,
+                None => self.sum_up(&meta, &seen[listed..])?,
+            };
+            known.push((meta, summary));
         }
-        seen.drain(..gone);
-        seen.truncate(kept);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         Ok(seen)
     }
 
-    fn read_metas(&self) -> Result<Vec<Part>, IndexError> {
-        let key = |item: Option<(sled::IVec, sled::IVec)>| {
+    /// All keys and values, in order. sled's own work is most of it, so two threads share it
+    /// when there is much.
+    fn read_metas(&self) -> Result<Vec<Vec<Pair>>, IndexError> {
+        let key = |item: Option<Pair>| {
             item.and_then(|(key, _)| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)))
         };
         let (first, last) = (key(self.metas.first()?), key(self.metas.last()?));
         let (Some(first), Some(last)) = (first, last) else { return Ok(Vec::new()) };
+        let read = |range: sled::Iter| range.collect::<Result<Vec<Pair>, _>>();
         if last - first < MUCH {
-            return Ok(vec![Part::read(self.metas.iter())?]);
+            return Ok(vec![read(self.metas.iter())?]);
         }
         let step = (last - first) / LOADERS + 1;
         std::thread::scope(|scope| {
@@ -88,12 +79,12 @@ impl Index {
             let parts: Vec<ScopedJoinHandle<'_, _>> = (0..LOADERS)
                 .map(|n| {
                     let range = self.metas.range(start(n)..start(n + 1));
-                    scope.spawn(move || Part::read(range))
+                    scope.spawn(move || read(range))
                 })
                 .collect();
             let joined = parts.into_iter().map(ScopedJoinHandle::join);
             // On some damage sled panics instead of saying so.
-            joined.map(|part| part.unwrap_or(Err(IndexError::Damaged))).collect()
+            joined.map(|part| Ok(part.map_err(|_| IndexError::Damaged)??)).collect()
         })
     }
 
@@ -115,25 +106,5 @@ impl Index {
         summary.stored = value.map_or(0, |value| value.len() as u32);
         self.metas.insert(meta.first.to_be_bytes(), meta.write(&summary, seen))?;
         Ok(summary)
-    }
-}
-
-/// Some of the metadata, and the messages it lists.
-struct Part {
-    /// Each with how many messages it lists.
-    metas: Vec<(Stored, usize)>,
-    seen: Vec<Seen>,
-}
-
-impl Part {
-    fn read(range: sled::Iter) -> Result<Self, IndexError> {
-        let mut part = Self { metas: Vec::new(), seen: Vec::new() };
-        for item in range {
-            let (key, value) = item?;
-            let listed = part.seen.len();
-            let stored = Meta::read(&key, &value, &mut part.seen);
-            part.metas.push((stored, part.seen.len() - listed));
-        }
-        Ok(part)
     }
 }
