@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 pub struct Seen {
     /// The number of its record.
     pub seq: u64,
-    /// What it said and who said it, as [`fingerprint`] sums it up.
+    /// What it said and who said it, as [`Fingerprints::message`] sums it up.
     pub fingerprint: u64,
 }
 

@@ -63,7 +63,15 @@ async fn an_agent_at_work_is_told_and_its_answer_is_refused() {
     assert_eq!(cancelled.state, TaskState::Cancelled);
     let roman = bus.connect("roman").await.unwrap();
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
-    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    let last = word(&roman, "tony").await;
+    loop {
+        let letter = next(&mut tony_hears).await;
+        if letter.message.message_id == last.message_id() {
+            break;
+        }
+        // The notice may have been waiting when the bus stopped.
+        assert_eq!(letter.sender.as_str(), "system", "the task does not come again: {letter:?}");
+    }
     bus.stop().await;
 }
 
