@@ -25,6 +25,7 @@ fn every_shell_example_runs_as_printed() {
                 .args(["-eu", "-c", &block.replace(DEFAULT, url)])
                 .env("PATH", &path)
                 .env("HOME", folder.path())
+                .env("OPENCLAW_STATE_DIR", state.path())
                 .current_dir(folder.path())
                 .output()
                 .unwrap();
