@@ -331,9 +331,7 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         self.shared.desks.release(&std::mem::take(&mut self.reserved));
-        if let Some(circuit) = refusal.opens {
-            self.open_circuit(*circuit, now, ctx);
-        }
+        let opens = refusal.opens;
         let by = records::sender(caller, parcel);
         let written = self.refusals.is_written(by.as_ref(), refusal.outcome, now);
         let mut receipt = if written {
@@ -347,17 +345,21 @@ impl Router {
         receipt.retry_after_ms = refusal.retry_after_ms;
         receipt.circuit = refusal.circuit;
         receipt.errors = refusal.errors;
-        if !written {
+        if written {
+            let line = Line::Message(message_line(&receipt, caller, parcel, now));
+            let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None, undo: None };
+            self.shared.append(Append { line, then });
+        } else {
             self.shared.stats.refused.add(1);
             self.count_refusals(ctx);
             if let Some(reply) = reply {
                 let _ = reply.send(receipt);
             }
-            return;
         }
-        let line = message_line(&receipt, caller, parcel, now);
-        let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None, undo: None };
-        self.shared.append(Append { line: Line::Message(line), then });
+        // After the record of the message that was one too many.
+        if let Some(circuit) = opens {
+            self.open_circuit(*circuit, now, ctx);
+        }
     }
 
     /// The session that messages for somebody outside come from.
