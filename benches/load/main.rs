@@ -65,6 +65,8 @@ async fn route_alone() {
 }
 
 async fn run() {
+    // First of all, before anything was freed; the smaller before the larger.
+    let remembered = [10_000, 100_000].map(conversations::megabytes);
     let mut route = Vec::new();
     let (mut route_json, mut plain) = (Vec::new(), Vec::new());
     let (mut few, mut many) = (Vec::new(), Vec::new());
@@ -92,8 +94,6 @@ async fn run() {
         few.push(to_few);
         many.push(to_many);
     }
-    // The smaller first: memory that was freed is not given back at once.
-    let remembered = [10_000, 100_000].map(conversations::megabytes);
     let idle_bytes = idle::bytes_per_session().await;
     let recovery = recovery::seconds_per_million();
     let [route, route_json, log, boxes, kameo] = [route, route_json, log, boxes, kameo].map(median);
