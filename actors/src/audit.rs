@@ -221,11 +221,24 @@ fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) ->
             }
             Err(error) => tracing::error!(%error, first, "a record could not be read back"),
         },
+        // It was accepted, and its record has been removed for its age since.
+        Ok(None) if was_removed(first, reader) => {}
         // The first could not be written in the end; this one must not count for it.
         Ok(None) => unavailable(&mut receipt),
         Err(error) => tracing::error!(%error, first, "a record could not be read back"),
     }
     receipt
+}
+
+/// Whether the journal begins behind this number.
+fn was_removed(seq: u64, reader: &dyn Read) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        seq: u64,
+    }
+    let oldest = reader.after(0, 1).unwrap_or_default();
+    let oldest = oldest.first().and_then(|line| serde_json::from_str::<Numbered>(line.get()).ok());
+    oldest.is_some_and(|oldest| oldest.seq > seq)
 }
 
 impl Actor for Audit {

@@ -41,9 +41,9 @@ pub struct LogSettings {
     stalled: Duration,
     streams: Arc<Semaphore>,
     /// Searching takes a core while it lasts; the bus needs the others.
-    searching: Semaphore,
+    searching: Arc<Semaphore>,
     /// Verifying reads everything; one at a time is enough.
-    verifying: Semaphore,
+    verifying: Arc<Semaphore>,
 }
 
 impl LogSettings {
@@ -54,8 +54,8 @@ impl LogSettings {
             redaction,
             stalled: stalled.unwrap_or(STALLED),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
-            searching: Semaphore::new(MAX_SEARCHES),
-            verifying: Semaphore::new(1),
+            searching: Arc::new(Semaphore::new(MAX_SEARCHES)),
+            verifying: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -79,9 +79,15 @@ pub(super) async fn page(
     who.must_be_a_person()?;
     let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let query = read_query(pairs, Utc::now(), true).map_err(|bad| bad_parameter(&bad))?;
-    let _turn = settings.searching.acquire().await;
+    let turn = Arc::clone(&settings.searching).acquire_owned().await;
     let reader = bus.reader();
-    let page = read(web::block(move || reader.query(&query)).await)?;
+    let page = read(
+        web::block(move || {
+            let _turn = turn; // whoever asked may be gone before the search is
+            reader.query(&query)
+        })
+        .await,
+    )?;
     let next = page.next.map(|next| next.to_string()).unwrap_or_default();
     Ok(records(&page.records, &settings.redaction, &format!(",\"nextCursor\":\"{next}\"")))
 }
@@ -99,9 +105,15 @@ pub(super) async fn message(
         let detail = format!("The message's id in the path is {error}.");
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &detail)
     })?;
-    let _turn = settings.searching.acquire().await;
+    let turn = Arc::clone(&settings.searching).acquire_owned().await;
     let reader = bus.reader();
-    let found = read(web::block(move || reader.find(&id)).await)?;
+    let found = read(
+        web::block(move || {
+            let _turn = turn;
+            reader.find(&id)
+        })
+        .await,
+    )?;
     if found.is_empty() {
         let detail = format!("The log has no message {id}.");
         return Err(refuse(StatusCode::NOT_FOUND, "not_found", &detail));
@@ -141,12 +153,16 @@ pub(super) async fn verify(
         };
         return Err(bad_parameter(&BadParameter { name: name.clone(), problem }));
     }
-    let Ok(_turn) = settings.verifying.try_acquire() else {
+    let Ok(turn) = Arc::clone(&settings.verifying).try_acquire_owned() else {
         let detail = "The journal is being verified already. Try again when that is done.";
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail));
     };
     let reader = bus.reader();
-    match web::block(move || reader.verify(&known)).await {
+    let verified = web::block(move || {
+        let _turn = turn;
+        reader.verify(&known)
+    });
+    match verified.await {
         Ok(Ok(whole)) => Ok(HttpResponse::Ok().json(json!({
             "ok": true,
             "records": whole.records,

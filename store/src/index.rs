@@ -52,10 +52,19 @@ pub(crate) enum IndexError {
 impl From<sled::Error> for IndexError {
     fn from(error: sled::Error) -> Self {
         match error {
+            // sled keeps large values in files of their own; one that is gone or short is damage,
+            // and the log has everything.
+            sled::Error::Io(error) if is_damage(&error) => Self::Damaged,
             sled::Error::Io(error) => Self::Io(error),
             _ => Self::Damaged,
         }
     }
+}
+
+/// Whether an error says that what was written is not there, and not that the disk refuses.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    matches!(error.kind(), NotFound | UnexpectedEof | InvalidData)
 }
 
 /// The open index.
@@ -156,7 +165,15 @@ impl Index {
     pub fn sync(&self, state_dir: &Path) -> io::Result<()> {
         self.db.flush()?;
         let folder = state_dir.join("data/a2a-journal");
-        for path in [folder.join("db"), folder.join("blobs"), folder] {
+        let blobs = folder.join("blobs");
+        let mut paths = vec![folder.join("db")];
+        if blobs.is_dir() {
+            // Large values, each in a file that sled does not sync either.
+            for blob in std::fs::read_dir(&blobs)? {
+                paths.push(blob?.path());
+            }
+        }
+        for path in paths.into_iter().chain([blobs, folder]) {
             match File::open(path).and_then(|file| file.sync_all()) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}

@@ -14,6 +14,10 @@ use crate::index::Index;
 use crate::keeper::Keeper;
 use crate::tail::{Shared, Slot, Stop};
 
+/// How much it gives way to threads that somebody waits for. Enough that a busy bus does not
+/// feel it, and still a tenth of their share, so that it gets on.
+const NICE: i32 = 10;
+
 /// How long it waits after sled has failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
@@ -27,7 +31,13 @@ pub(crate) fn start(
     let compressor = zstd::bulk::Compressor::new(1)?;
     let builder = Builder::new(sums_up);
     let indexer = Indexer { shared, index, keeper, builder, compressor };
-    std::thread::Builder::new().name("a2a-indexer".to_owned()).spawn(move || indexer.run())
+    std::thread::Builder::new().name("a2a-indexer".to_owned()).spawn(move || {
+        // On Linux this is about the calling thread alone.
+        if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+            tracing::debug!(%error, "the indexer does not give way to others");
+        }
+        indexer.run()
+    })
 }
 
 struct Indexer {

@@ -108,7 +108,10 @@ pub enum ReadError {
 
 impl From<sled::Error> for ReadError {
     fn from(error: sled::Error) -> Self {
-        Self::Io(error.into())
+        match error {
+            sled::Error::Io(error) if crate::index::is_damage(&error) => Self::Damaged { block: 0 },
+            error => Self::Io(error.into()),
+        }
     }
 }
 

@@ -45,6 +45,7 @@ pub(super) struct Verdict {
     pub(super) line: Option<u64>,
     pub(super) seq: Option<u64>,
     pub(super) problem: Option<String>,
+    pub(super) head: Option<String>,
 }
 
 #[derive(Deserialize)]

@@ -21,10 +21,8 @@ pub(super) fn run(
 ) -> anyhow::Result<Answer> {
     place.must_exist()?;
     let found = place.find()?;
-    let whole = match verify_log(place.state.path(), known) {
-        Ok(whole) => whole,
-        Err(error) => return fault(error, "", format, out),
-    };
+    // What the index holds must be in the files as well, down to its last line.
+    let mut heads = known.to_vec();
     if let Found::Server(server) = &found {
         let verdict = server.verify(known)?;
         if !verdict.ok {
@@ -33,19 +31,43 @@ pub(super) fn run(
             let details = json!({ "ok": false, "line": line, "seq": seq, "problem": problem });
             return bad(&details, INDEX, format, out);
         }
-    } else if matches!(found, Found::Silent) {
+        let head = verdict.head.and_then(|head| head.parse::<Head>().ok());
+        heads.extend(head.filter(|head| head.seq > 0));
+    }
+    let state = place.state.path();
+    let whole = match verify_log(state, &heads) {
+        Ok(whole) => whole,
+        Err(error) => return fault(error, "", format, out),
+    };
+    if matches!(found, Found::Silent) {
         note("the index was not checked: only the process that has it open can do that");
-    } else if place.state.path().join("data/a2a-journal").is_dir()
-        && let Err(error) = verify_journal(place.state.path(), known)
-    {
-        return fault(error, INDEX, format, out);
+    } else if !matches!(found, Found::Server(_)) && state.join("data/a2a-journal").is_dir() {
+        match verify_journal(state, known) {
+            Ok(index) if index.head == whole.head => {}
+            // One of them has lines that the other has not; the files must have them all.
+            Ok(index) => {
+                if let Err(error) = verify_log(state, &[index.head]) {
+                    return fault(error, "", format, out);
+                }
+            }
+            Err(error) => return fault(error, INDEX, format, out),
+        }
+    }
+    if let Some(head) = known.iter().find(|head| head.seq < whole.from) {
+        // Whoever asks about a line wants proof, and the claim that it was removed is none.
+        let problem = format!(
+            "head {head} cannot be proven: the log says that lines before {} were removed",
+            whole.from
+        );
+        let details = json!({ "ok": false, "seq": head.seq, "problem": problem });
+        return bad(&details, "", format, out);
     }
     good(&whole, format, out)?;
     Ok(Answer::Yes)
 }
 
 /// Where the second copy lies.
-const INDEX: &str = "the files are whole, but in the index (data/a2a-journal) ";
+const INDEX: &str = "in the index (data/a2a-journal) ";
 
 fn good(whole: &Verified, format: Format, out: &mut Out) -> anyhow::Result<()> {
     if is_for_programs(format) {
@@ -60,7 +82,11 @@ fn good(whole: &Verified, format: Format, out: &mut Out) -> anyhow::Result<()> {
         let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
         writeln!(out, "{green}{whole}{green:#}")?;
         if whole.from > 1 {
-            writeln!(out, "Lines before {} were removed for their age.", whole.from)?;
+            writeln!(
+                out,
+                "Lines before {} are no longer in the files; a record says why.",
+                whole.from
+            )?;
         }
     }
     out.flush()?;

@@ -67,7 +67,12 @@ impl Redaction {
     fn may_concern(&self, line: &str) -> bool {
         let line = line.as_bytes();
         let holds = |text: &str| memmem::find(line, text.as_bytes()).is_some();
-        holds("\\u") || holds("\"raw\":") || self.all_names().any(holds)
+        holds("\\u")
+            || holds("\\/")
+            || holds("\"raw\":")
+            || self
+                .all_names()
+                .any(|name| name.contains(['~', '"', '\\', '\t', '/']) || holds(name))
     }
 
     /// Field names, and the last part of each pointer.

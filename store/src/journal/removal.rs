@@ -60,7 +60,12 @@ impl Journal {
                     let plan =
                         if has_answered { Retained::default() } else { self.plan(offer.time) };
                     has_answered = true;
-                    lines.extend(self.record(&plan, offer));
+                    let mut record = self.record(&plan, offer);
+                    if let Some(Line::Event(record)) = &mut record {
+                        // What a line before it says anew must not be overwritten by what was.
+                        record.facts.retain(|fact| !says(&lines, &fact.key));
+                    }
+                    lines.extend(record);
                 }
                 line => lines.push(line.clone()),
             }
@@ -179,4 +184,15 @@ fn reason(retention: &Retention, plan: &Retained) -> Option<String> {
         reasons.push("files of closed days are not kept".to_owned());
     }
     (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// Whether one of the lines says something about `key`.
+fn says(lines: &[Line], key: &str) -> bool {
+    lines.iter().any(|line| {
+        let facts = match line {
+            Line::Message(line) => &line.facts,
+            Line::Event(line) => &line.facts,
+        };
+        facts.iter().any(|fact| &*fact.key == key)
+    })
 }
