@@ -23,7 +23,7 @@ use crate::summary::Summary;
 use crate::{ReadError, Seen};
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
-const CACHE_BYTES: u64 = 64 << 20;
+const CACHE_BYTES: u64 = 16 << 20;
 /// Opened blocks kept for the next reader: a page and its neighbour share most of them.
 const OPENED: usize = 8;
 /// No block is larger when opened; a damaged length must not exhaust memory.

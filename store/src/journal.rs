@@ -10,12 +10,14 @@ use std::thread::JoinHandle;
 use chrono::{DateTime, Utc};
 
 use crate::batch::{Batch, LogPos};
+use crate::days::day_files;
 use crate::encode::{Encoder, OutOfOrder, day_of};
 use crate::hash::Head;
 use crate::heads::Heads;
 use crate::keeper::Keeper;
 use crate::log::{self, Log};
 use crate::reader::Reader;
+use crate::rebuild::rebuild_log;
 use crate::recover::{Opened, recover};
 use crate::state::State;
 use crate::tail::{HELD_BYTES, Shared, Stop};
@@ -187,7 +189,19 @@ impl Journal {
             options.disk.create_dir_all(folder)?;
         }
         options.disk.sync_dir(&options.state_dir)?;
-        let opened = recover(&dir, &data.join("a2a-journal"), &*options.disk)?;
+        let index = data.join("a2a-journal");
+        if index.is_dir() && day_files(&dir)?.is_empty() {
+            // The files are gone, but sled holds their lines: a bus that began anew would forget
+            // everything it owes.
+            let written = rebuild_log(&options.state_dir)?;
+            if !written.is_empty() {
+                tracing::error!(
+                    files = written.len(),
+                    "the log was missing and is built from the index"
+                );
+            }
+        }
+        let opened = recover(&dir, &index, &*options.disk)?;
         let Opened { index, head, end, stored, state, mut recovered } = opened;
         if let Some(mark) = &state.marks.records {
             // An id is known as long as its record is kept.

@@ -8,29 +8,67 @@ use std::thread::ScopedJoinHandle;
 
 use super::{Index, IndexError, Opener};
 use crate::batch::Kind;
-use crate::block::{Meta, Stored};
+use crate::block::{LINES, Meta, Stored};
 use crate::summary::{Gather, Summary};
 use crate::{ReadError, Seen};
 
 /// Lines from which on metadata is read by several threads, and by how many.
 const MUCH: u64 = 500_000;
 const LOADERS: u64 = 2;
+/// No more room is set aside than this, whatever the numbers of the lines say.
+const MOST_ROOM: usize = 16_000_000;
 
-type Pair = (sled::IVec, sled::IVec);
+/// The metadata of some blocks in a row.
+#[derive(Default)]
+struct Part {
+    /// Each with how many messages are listed up to its end.
+    blocks: Vec<(Stored, usize)>,
+    seen: Vec<Seen>,
+}
+
+impl Part {
+    /// Reads until the end or until something that cannot be read. There is room for `lines`
+    /// messages from the start: a list that grows by doubling touches thrice the memory, and the
+    /// kernel clearing it would be most of the time. What is too much is never touched.
+    fn read(range: sled::Iter, lines: u64) -> Result<Self, sled::Error> {
+        let room = usize::try_from(lines).unwrap_or(usize::MAX).min(MOST_ROOM);
+        let mut part = Self { blocks: Vec::new(), seen: Vec::with_capacity(room) };
+        for pair in range {
+            // Let go at once, so that the next uses the same memory.
+            let (key, value) = pair?;
+            let stored = Meta::read(&key, &value, &mut part.seen);
+            let ends = matches!(stored, Stored::Newer | Stored::Damaged);
+            part.blocks.push((stored, part.seen.len()));
+            if ends {
+                break;
+            }
+        }
+        Ok(part)
+    }
+
+    /// This part and those after it as one.
+    fn joined(parts: Vec<Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let mut all = parts.next().unwrap_or_default();
+        for part in parts {
+            let before = all.seen.len();
+            all.seen.extend(part.seen);
+            all.blocks.extend(part.blocks.into_iter().map(|(block, end)| (block, before + end)));
+        }
+        all
+    }
+}
 
 impl Index {
     /// Learns of all blocks, and lists the messages they hold.
     pub(super) fn load(&self) -> Result<Vec<Seen>, IndexError> {
-        let metas = self.read_metas()?;
+        let Part { blocks, mut seen } = Part::joined(self.read_parts()?);
         let floor = self.floor()?;
-        let mut known: Vec<(Meta, Summary)> = Vec::new();
-        // At once: a list of a million that grows by doubling touches thrice the memory, and
-        // the kernel clearing it would be most of the time. What is too much is never touched.
-        let bytes: usize = metas.iter().flatten().map(|(_, value)| value.len()).sum();
-        let mut seen = Vec::with_capacity(bytes / Seen::SIZE);
-        for (key, value) in metas.into_iter().flatten() {
-            let listed = seen.len();
-            let (meta, summary) = match Meta::read(&key, &value, &mut seen) {
+        let mut known: Vec<(Meta, Summary)> = Vec::with_capacity(blocks.len());
+        // What is listed of blocks that were removed, and of those that count.
+        let (mut removed, mut listed) = (0, 0);
+        for (stored, end) in blocks {
+            let (meta, summary) = match stored {
                 Stored::Now(meta, summary) => (meta, Some(summary)),
                 Stored::Old(meta) => (meta, None),
                 Stored::Newer => return Err(IndexError::Newer),
@@ -39,8 +77,8 @@ impl Index {
             };
             if meta.last.seq <= floor {
                 // A removal that was cut short.
-                seen.truncate(listed);
                 self.forget(meta.first)?;
+                (removed, listed) = (end, end);
                 continue;
             }
             let follows = match known.last() {
@@ -48,30 +86,32 @@ impl Index {
                 None => meta.before <= floor,
             };
             if !follows {
-                seen.truncate(listed);
                 break;
             }
             let summary = match summary {
                 Some(summary) => summary,
-                None => self.sum_up(&meta, &seen[listed..])?,
+                None => self.sum_up(&meta, &seen[listed..end])?,
             };
             known.push((meta, summary));
+            listed = end;
         }
+        seen.truncate(listed);
+        seen.drain(..removed);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         Ok(seen)
     }
 
-    /// All keys and values, in order. sled's own work is most of it, so two threads share it
-    /// when there is much.
-    fn read_metas(&self) -> Result<Vec<Vec<Pair>>, IndexError> {
-        let key = |item: Option<Pair>| {
+    /// All metadata, in order; two threads share the work when there is much.
+    fn read_parts(&self) -> Result<Vec<Part>, IndexError> {
+        let key = |item: Option<(sled::IVec, sled::IVec)>| {
             item.and_then(|(key, _)| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)))
         };
         let (first, last) = (key(self.metas.first()?), key(self.metas.last()?));
         let (Some(first), Some(last)) = (first, last) else { return Ok(Vec::new()) };
-        let read = |range: sled::Iter| range.collect::<Result<Vec<Pair>, _>>();
+        // The last block begins there; it has no more lines than any other.
+        let lines = last - first + LINES as u64;
         if last - first < MUCH {
-            return Ok(vec![read(self.metas.iter())?]);
+            return Ok(vec![Part::read(self.metas.iter(), lines)?]);
         }
         let step = (last - first) / LOADERS + 1;
         std::thread::scope(|scope| {
@@ -79,7 +119,9 @@ impl Index {
             let parts: Vec<ScopedJoinHandle<'_, _>> = (0..LOADERS)
                 .map(|n| {
                     let range = self.metas.range(start(n)..start(n + 1));
-                    scope.spawn(move || read(range))
+                    // The others are joined to the first.
+                    let room = if n == 0 { lines } else { step };
+                    scope.spawn(move || Part::read(range, room))
                 })
                 .collect();
             let joined = parts.into_iter().map(ScopedJoinHandle::join);

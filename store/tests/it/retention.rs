@@ -332,6 +332,15 @@ fn each_form_is_built_from_the_other() {
     let expected: BTreeMap<String, Vec<u8>> =
         before.iter().map(|(name, bytes)| (unpacked(name), bytes.clone())).collect();
     assert!(files(dir.path()) == expected);
+    // Opening does the same, rather than begin anew.
+    fs::remove_dir_all(dir.path().join("a2a-log")).unwrap();
+    let (journal, recovered) = open(dir.path());
+    assert_eq!(
+        (recovered.next_seq, &recovered.report.index_set_aside),
+        (verified.head.seq + 1, &None)
+    );
+    drop(journal);
+    assert_eq!(verify_log(dir.path(), &[verified.head]).unwrap().head, verified.head);
     fs::remove_dir_all(dir.path().join("data/a2a-journal")).unwrap();
     drop(open(dir.path()));
     assert_eq!(verify_journal(dir.path(), &[]).unwrap(), verified);
