@@ -65,7 +65,7 @@ fn message_of(bus: &Bus, sent: &Sent) -> Envelope {
 }
 
 #[tokio::test]
-async fn whoever_waits_as_long_as_told_passes() {
+async fn whoever_was_refused_passes_when_its_time_has_come() {
     let folder = folder();
     let rates = RateSettings {
         per_agent_per_minute: n(600),
@@ -82,13 +82,13 @@ async fn whoever_waits_as_long_as_told_passes() {
         for _ in 0..10 {
             let message = roman.write("tim", StatusReport::in_progress("Next")).unwrap();
             let mut receipt = roman.send(message.clone()).await;
-            if receipt.outcome == Outcome::RateLimited {
+            // Asking on costs nothing, and the time to wait only ever becomes shorter.
+            let mut told = 100;
+            while receipt.outcome == Outcome::RateLimited {
                 let wait = receipt.retry_after_ms.unwrap();
-                assert!((1..=100).contains(&wait), "{wait}");
-                waited += 1;
-                // The one thing a refused sender can do, and all it has to.
-                tokio::time::sleep(Duration::from_millis(wait)).await;
-                receipt = roman.send(message).await;
+                assert!((1..=told).contains(&wait), "{wait} after {told}");
+                (told, waited) = (wait, waited + 1);
+                receipt = roman.send(message.clone()).await;
             }
             assert_eq!(receipt.outcome, Outcome::Delivered, "{receipt:?}");
             assert_eq!(Some(next(&mut tim_hears).await.seq), receipt.seq);
