@@ -56,7 +56,7 @@ impl StateDir {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file.
-    #[error("cannot read {}: {source}", file.display())]
+    #[error("cannot read {}", file.display())]
     Read {
         /// Which.
         file: PathBuf,
@@ -64,7 +64,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// What it says.
-    #[error("{}: {source}", file.display())]
+    #[error("{}", file.display())]
     Parse {
         /// Which.
         file: PathBuf,
