@@ -51,9 +51,12 @@ mod timestamp;
 
 pub mod body;
 mod envelope;
+pub mod fault;
 mod ledger;
+pub mod operation;
 mod progress;
 mod receipt;
+pub mod task;
 
 mod checker;
 mod document;

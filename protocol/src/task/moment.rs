@@ -1,0 +1,65 @@
+//! When something happened, as A2A writes it: UTC with `Z` and milliseconds.
+
+use std::fmt;
+
+use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::{BadTimestamp, Timestamp};
+
+/// A moment to the millisecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Moment(DateTime<Utc>);
+
+impl Moment {
+    /// The moment for calculations.
+    #[must_use]
+    pub const fn to_utc(self) -> DateTime<Utc> {
+        self.0
+    }
+}
+
+impl From<DateTime<Utc>> for Moment {
+    fn from(moment: DateTime<Utc>) -> Self {
+        Self(moment.trunc_subsecs(3))
+    }
+}
+
+impl std::str::FromStr for Moment {
+    type Err = BadTimestamp;
+
+    fn from_str(text: &str) -> Result<Self, BadTimestamp> {
+        text.parse::<Timestamp>().map(|moment| moment.to_utc().into())
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_in_utc_with_milliseconds() {
+        let moment: Moment = "2026-02-21T19:30:00.1239+01:00".parse().unwrap();
+        assert_eq!(serde_json::to_string(&moment).unwrap(), "\"2026-02-21T18:30:00.123Z\"");
+        assert!("yesterday".parse::<Moment>().is_err());
+    }
+}
