@@ -14,6 +14,7 @@
 //!                 ─▶ (the floor)  is there room in the recipient's inbox
 //! refusals                        which refusals are written down one by one
 //! inbox ─▶ priority_queue         what is handled next, retried, given up
+//! tasks                           A2A tasks: queues, states, how they travel over the bus
 //! ```
 
 mod access;
@@ -28,6 +29,7 @@ mod refusals;
 mod roster;
 mod seen;
 mod slots;
+pub mod tasks;
 
 pub use access::{
     AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Rule,

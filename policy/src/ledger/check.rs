@@ -147,7 +147,7 @@ impl Ledger {
             }
         };
         let mut change = self.step(known, step, now).ok_or_else(|| {
-            let problem = "it can be asked for again only after it was declined or failed. Make a new taskId for a new task";
+            let problem = "it can be asked for again only after it was declined or failed, or while it is blocked. Make a new taskId for a new task";
             LedgerRefusal::illegal(known, problem)
         })?;
         let task = &mut change.task;

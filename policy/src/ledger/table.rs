@@ -52,7 +52,8 @@ const REVIEWABLE: &[TaskState] =
 /// Each step: in which states of the task it may happen, and the state it leads to
 /// (`None`: the state stays).
 pub const TABLE: &[(Step, &[TaskState], Option<TaskState>)] = &[
-    (Step::AskAgain, &[Declined, Failed], Some(Requested)),
+    // While it is blocked, asking again brings what was missing.
+    (Step::AskAgain, &[Declined, Failed, Blocked], Some(Requested)),
     (Step::HandOn, OPEN, Some(Requested)),
     (Step::Accept, &[Requested, Blocked, Paused, Reopened], Some(Accepted)),
     // Said again by an agent that begins anew, after a crash or a failed attempt.

@@ -1,0 +1,284 @@
+//! What an agent's answers on the bus mean for its A2A task.
+//!
+//! Agents speak `openclaw.a2a.v1`. What A2A has beyond it travels in the open objects: artifacts
+//! and a message in a response's `result`, pieces of an artifact in an update's `metadata`.
+//! Whatever an agent may leave out (ids, roles) is filled in here.
+
+use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
+use a2a_protocol::task::{Artifact, Content, Label, Metadata, Part};
+use a2a_protocol::{Body, Envelope, Event, NOTICE_EXTENSION, Notice};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The key in `status_update.metadata` under which an agent hands over an artifact, or a piece
+/// of one, while it works: `{"artifact": …, "append": false, "lastChunk": true}`.
+pub const ARTIFACT_EXTENSION: &str = "urn:openclaw:a2a:artifact:v1";
+
+/// What an agent says beside the bare fact.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Said {
+    /// The parts of its message; empty when it says nothing.
+    pub parts: Vec<Part>,
+    /// The message's metadata.
+    pub metadata: Option<Metadata>,
+}
+
+impl Said {
+    fn text(text: &str) -> Self {
+        Self { parts: vec![Part::text(text)], metadata: None }
+    }
+}
+
+/// An artifact, or a piece of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArtifactPiece {
+    /// The artifact.
+    pub artifact: Artifact,
+    /// Its parts continue the artifact of this name.
+    pub append: bool,
+    /// Nothing more of it comes.
+    pub last_chunk: bool,
+}
+
+/// What a message means for the task it is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard {
+    /// The agent is at it; what it says about that, and what has come of it so far.
+    Works {
+        /// What it says; empty when nothing.
+        said: Said,
+        /// What came of the task meanwhile.
+        pieces: Vec<ArtifactPiece>,
+    },
+    /// The agent needs an answer, or credentials.
+    Asks {
+        /// What it asks.
+        said: Said,
+        /// It needs credentials.
+        credentials: bool,
+    },
+    /// The agent has done it.
+    Completed {
+        /// What it says.
+        said: Said,
+        /// What came of it.
+        artifacts: Vec<Artifact>,
+        /// The agent means this as a plain answer: a message instead of a task.
+        direct: bool,
+    },
+    /// It cannot be done.
+    Failed(Said),
+    /// The agent does not take it.
+    Rejected(Said),
+    /// Somebody called it off on the bus.
+    Cancelled(Said),
+    /// What the agent gave back cannot be read.
+    Unreadable(String),
+}
+
+/// What a message means for the task it is about; `None` when it means nothing.
+#[must_use]
+pub fn hear(message: &Envelope) -> Option<Heard> {
+    match &message.body {
+        Body::TaskResponse(response) => {
+            Some(answered(response).unwrap_or_else(|Unreadable(why)| Heard::Unreadable(why)))
+        }
+        Body::StatusUpdate(update) if message.from.agent_id.as_str() == "system" => notice(update),
+        Body::StatusUpdate(update) => {
+            Some(reported(update).unwrap_or_else(|Unreadable(why)| Heard::Unreadable(why)))
+        }
+        _ => None,
+    }
+}
+
+struct Unreadable(String);
+
+fn answered(response: &TaskResponse) -> Result<Heard, Unreadable> {
+    let result = response.result.as_ref().map(|result| result.to_value()).unwrap_or_default();
+    let summary = response.result.as_ref().and_then(|result| result.summary.as_deref());
+    let reason = response.reason.as_deref();
+    let said = match result.get("message") {
+        Some(message) => message_of(message)?,
+        None => reason.or(summary).map(Said::text).unwrap_or_default(),
+    };
+    Ok(match response.action {
+        Action::Accepted => Heard::Works { said, pieces: Vec::new() },
+        Action::Declined => Heard::Rejected(said),
+        Action::Failed => Heard::Failed(said),
+        Action::Blocked => {
+            let credentials = result.get("authRequired") == Some(&Value::Bool(true));
+            Heard::Asks { said, credentials }
+        }
+        Action::Completed => Heard::Completed {
+            said,
+            artifacts: artifacts_of(result.get("artifacts"))?,
+            direct: result.get("direct") == Some(&Value::Bool(true)),
+        },
+    })
+}
+
+fn reported(update: &StatusUpdate) -> Result<Heard, Unreadable> {
+    let said = Said::text(&update.progress);
+    let piece = update.metadata.as_ref().and_then(|all| all.get::<Value>(ARTIFACT_EXTENSION));
+    let pieces = piece.map(|piece| piece_of(&piece)).transpose()?.into_iter().collect();
+    Ok(match update.status {
+        // A status never ends a task.
+        Status::InProgress | Status::Paused | Status::Completed => Heard::Works { said, pieces },
+        Status::Blocked => {
+            let blocker = update.blocked_by.as_deref().map_or(said, Said::text);
+            Heard::Asks { said: blocker, credentials: false }
+        }
+    })
+}
+
+fn notice(update: &StatusUpdate) -> Option<Heard> {
+    let notice: Notice = update.metadata.as_ref()?.get(NOTICE_EXTENSION)?;
+    let said = Said::text(&update.progress);
+    match notice.event {
+        Event::DeadLetter | Event::Expired | Event::Tripped => Some(Heard::Failed(said)),
+        Event::Cancelled => Some(Heard::Cancelled(said)),
+        _ => None,
+    }
+}
+
+/// A message as an agent writes it: a text, or an object whose ids and role are not needed.
+fn message_of(value: &Value) -> Result<Said, Unreadable> {
+    #[derive(Deserialize)]
+    struct Loose {
+        parts: Vec<Part>,
+        #[serde(default)]
+        metadata: Option<Metadata>,
+    }
+    if let Value::String(text) = value {
+        return Ok(Said::text(text));
+    }
+    let Loose { parts, metadata } = Loose::deserialize(value)
+        .map_err(|error| Unreadable(format!("`result.message` cannot be read: {error}")))?;
+    Ok(Said { parts, metadata })
+}
+
+fn artifacts_of(value: Option<&Value>) -> Result<Vec<Artifact>, Unreadable> {
+    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(Vec::new()) };
+    let Value::Array(all) = value else {
+        return Err(Unreadable("`result.artifacts` is not an array".into()));
+    };
+    let read = |(at, value)| {
+        artifact_of(value, at)
+            .map_err(|Unreadable(why)| Unreadable(format!("`result.artifacts[{at}]`: {why}")))
+    };
+    all.iter().enumerate().map(read).collect()
+}
+
+fn artifact_of(value: &Value, at: usize) -> Result<Artifact, Unreadable> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Loose {
+        #[serde(default)]
+        artifact_id: Option<Label>,
+        #[serde(default)]
+        name: Option<String>,
+        #[serde(default)]
+        description: Option<String>,
+        parts: Vec<Part>,
+        #[serde(default)]
+        metadata: Option<Metadata>,
+        #[serde(default)]
+        extensions: Option<Vec<String>>,
+    }
+    let loose = Loose::deserialize(value).map_err(|error| Unreadable(error.to_string()))?;
+    if loose.parts.is_empty() {
+        return Err(Unreadable("an artifact has at least one part".into()));
+    }
+    let named = || Label::try_from(format!("artifact-{}", at + 1).as_str());
+    let artifact_id = match loose.artifact_id {
+        Some(id) => id,
+        None => named().map_err(|error| Unreadable(error.to_string()))?,
+    };
+    Ok(Artifact {
+        artifact_id,
+        name: loose.name,
+        description: loose.description,
+        parts: loose.parts,
+        metadata: loose.metadata,
+        extensions: loose.extensions.unwrap_or_default(),
+    })
+}
+
+fn piece_of(value: &Value) -> Result<ArtifactPiece, Unreadable> {
+    let flag = |key| value.get(key) == Some(&Value::Bool(true));
+    let inner = value.get("artifact").unwrap_or(&Value::Null);
+    let artifact = artifact_of(inner, 0).map_err(|Unreadable(why)| {
+        Unreadable(format!("`metadata[\"{ARTIFACT_EXTENSION}\"].artifact`: {why}"))
+    })?;
+    Ok(ArtifactPiece { artifact, append: flag("append"), last_chunk: flag("lastChunk") })
+}
+
+impl Said {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// A plain text, for what the server itself has to say.
+    #[must_use]
+    pub fn plainly(text: impl Into<String>) -> Self {
+        Self { parts: vec![Content::Text(text.into()).into()], metadata: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn response(payload: Value) -> Heard {
+        answered(&serde_json::from_value(payload).unwrap())
+            .unwrap_or_else(|Unreadable(why)| Heard::Unreadable(why))
+    }
+
+    const TASK: &str = "0192a4c8-7e1a-7b3c-9d4e-000000000003";
+
+    #[test]
+    fn answers_become_moves() {
+        let heard = |action, reason: Option<&str>| {
+            let mut payload = json!({"taskId": TASK, "action": action});
+            if let Some(reason) = reason {
+                payload["reason"] = reason.into();
+            }
+            response(payload)
+        };
+        assert_eq!(
+            heard("accepted", None),
+            Heard::Works { said: Said::default(), pieces: vec![] }
+        );
+        assert_eq!(heard("declined", Some("no")), Heard::Rejected(Said::text("no")));
+        assert_eq!(heard("failed", Some("no")), Heard::Failed(Said::text("no")));
+        let asks = Heard::Asks { said: Said::text("which?"), credentials: false };
+        assert_eq!(heard("blocked", Some("which?")), asks);
+    }
+
+    #[test]
+    fn a_result_carries_artifacts_and_a_message() {
+        let heard = response(json!({"taskId": TASK, "action": "completed", "result": {
+            "message": {"parts": [{"text": "done"}]},
+            "artifacts": [{"parts": [{"data": 1}]}, {"artifactId": "x", "parts": [{"url": "u"}]}],
+        }}));
+        let Heard::Completed { said, artifacts, direct } = heard else { panic!("{heard:?}") };
+        assert_eq!((said, direct), (Said::text("done"), false));
+        let ids: Vec<_> = artifacts.iter().map(|a| a.artifact_id.as_str()).collect();
+        assert_eq!(ids, ["artifact-1", "x"]);
+        let direct = response(json!({"taskId": TASK, "action": "completed",
+            "result": {"message": "hi", "direct": true}}));
+        assert!(matches!(direct, Heard::Completed { direct: true, .. }));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_with_its_place() {
+        let heard = response(json!({"taskId": TASK, "action": "completed",
+            "result": {"artifacts": [{"parts": [{"text": "a"}]}, {"parts": []}]}}));
+        let Heard::Unreadable(why) = heard else { panic!("{heard:?}") };
+        assert!(why.contains("artifacts[1]"), "{why}");
+    }
+}

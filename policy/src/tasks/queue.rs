@@ -1,0 +1,192 @@
+//! One running task per agent and conversation; the rest wait in order.
+
+use std::collections::{HashMap, VecDeque};
+
+use a2a_protocol::task::ContextId;
+use a2a_protocol::{AgentId, TaskId};
+
+/// Where one task runs at a time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lane {
+    /// Who does the work.
+    pub agent: AgentId,
+    /// The conversation it belongs to.
+    pub context: ContextId,
+}
+
+/// Where a task stands in its lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// It is the one that runs.
+    Runs,
+    /// So many are before it, the one that runs not counted; from 1.
+    Waits(usize),
+}
+
+/// As many tasks wait in the lane as may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{limit} tasks wait in this context already")]
+pub struct WaitingFull {
+    /// How many may.
+    pub limit: usize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    running: Option<TaskId>,
+    line: VecDeque<TaskId>,
+}
+
+/// All lanes in which something runs or waits.
+#[derive(Debug)]
+pub struct ContextQueues {
+    lanes: HashMap<Lane, Waiting>,
+    limit: usize,
+}
+
+impl ContextQueues {
+    /// No task anywhere; up to `limit` may wait in each lane.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { lanes: HashMap::new(), limit }
+    }
+
+    /// A new task: it runs if nothing does, else it waits behind the others.
+    ///
+    /// # Errors
+    /// When too many wait.
+    pub fn submit(&mut self, lane: &Lane, task: TaskId) -> Result<Place, WaitingFull> {
+        let waiting = self.waiting(lane);
+        if waiting.running.is_none() {
+            waiting.running = Some(task);
+            return Ok(Place::Runs);
+        }
+        let count = waiting.line.len();
+        if count >= self.limit {
+            return Err(WaitingFull { limit: self.limit });
+        }
+        self.waiting(lane).line.push_back(task);
+        Ok(Place::Waits(count + 1))
+    }
+
+    /// A task that was begun before and can go on: it is the next to run. It was counted when
+    /// it came first, so no limit keeps it out.
+    pub fn resume(&mut self, lane: &Lane, task: TaskId) -> Place {
+        let waiting = self.waiting(lane);
+        if waiting.running.is_none() {
+            waiting.running = Some(task);
+            return Place::Runs;
+        }
+        waiting.line.push_front(task);
+        Place::Waits(1)
+    }
+
+    /// The task does not run or wait any more; the task that runs now in its place, if one does.
+    pub fn leave(&mut self, lane: &Lane, task: TaskId) -> Option<TaskId> {
+        let waiting = self.lanes.get_mut(lane)?;
+        let next = if waiting.running == Some(task) {
+            waiting.running = waiting.line.pop_front();
+            waiting.running
+        } else {
+            waiting.line.retain(|other| *other != task);
+            None
+        };
+        if waiting.running.is_none() {
+            self.lanes.remove(lane);
+        }
+        next
+    }
+
+    /// Where a task stands; `None` when it neither runs nor waits.
+    #[must_use]
+    pub fn place(&self, lane: &Lane, task: TaskId) -> Option<Place> {
+        let waiting = self.lanes.get(lane)?;
+        if waiting.running == Some(task) {
+            return Some(Place::Runs);
+        }
+        let before = waiting.line.iter().position(|other| *other == task)?;
+        Some(Place::Waits(before + 1))
+    }
+
+    /// Puts a task back where it was before a restart, in the order of the calls: a running one
+    /// first. A waiting one runs if nothing does.
+    pub fn restore(&mut self, lane: &Lane, task: TaskId) -> Place {
+        let waiting = self.waiting(lane);
+        if waiting.running.is_none() {
+            waiting.running = Some(task);
+            return Place::Runs;
+        }
+        waiting.line.push_back(task);
+        Place::Waits(waiting.line.len())
+    }
+
+    fn waiting(&mut self, lane: &Lane) -> &mut Waiting {
+        if !self.lanes.contains_key(lane) {
+            self.lanes.insert(lane.clone(), Waiting::default());
+        }
+        self.lanes.entry(lane.clone()).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lane(context: &str) -> Lane {
+        Lane { agent: "tim".parse().unwrap(), context: context.try_into().unwrap() }
+    }
+
+    fn task(n: u8) -> TaskId {
+        format!("0192a4c8-7e1a-7b3c-9d4e-0000000000{n:02x}").parse().unwrap()
+    }
+
+    #[test]
+    fn one_runs_the_rest_wait_in_order() {
+        let (mut queues, a) = (ContextQueues::new(2), lane("a"));
+        assert_eq!(queues.submit(&a, task(1)), Ok(Place::Runs));
+        assert_eq!(queues.submit(&a, task(2)), Ok(Place::Waits(1)));
+        assert_eq!(queues.submit(&a, task(3)), Ok(Place::Waits(2)));
+        assert_eq!(queues.submit(&a, task(4)), Err(WaitingFull { limit: 2 }));
+        assert_eq!(queues.submit(&lane("b"), task(5)), Ok(Place::Runs));
+        assert_eq!(queues.leave(&a, task(1)), Some(task(2)));
+        assert_eq!(queues.place(&a, task(3)), Some(Place::Waits(1)));
+        assert_eq!(queues.leave(&a, task(3)), None);
+        assert_eq!(queues.leave(&a, task(2)), None);
+        assert_eq!(queues.place(&a, task(2)), None);
+        assert!(!queues.lanes.contains_key(&a));
+    }
+
+    #[test]
+    fn a_task_that_goes_on_is_next_even_when_the_line_is_full() {
+        let (mut queues, a) = (ContextQueues::new(1), lane("a"));
+        queues.submit(&a, task(1)).unwrap();
+        queues.submit(&a, task(2)).unwrap();
+        assert_eq!(queues.resume(&a, task(9)), Place::Waits(1));
+        assert_eq!(queues.leave(&a, task(1)), Some(task(9)));
+        assert_eq!(queues.leave(&a, task(9)), Some(task(2)));
+    }
+
+    proptest! {
+        #[test]
+        fn never_two_at_once_and_nobody_forgotten(steps in prop::collection::vec((0u8..3, 0u8..20), 1..200)) {
+            let (mut queues, a) = (ContextQueues::new(5), lane("a"));
+            let mut inside = Vec::new();
+            for (what, n) in steps {
+                let id = task(n);
+                let is_inside = inside.contains(&id);
+                match what {
+                    0 if !is_inside => if queues.submit(&a, id).is_ok() { inside.push(id) },
+                    1 if !is_inside => { queues.resume(&a, id); inside.push(id) },
+                    2 => { queues.leave(&a, id); inside.retain(|other| *other != id) },
+                    _ => {}
+                }
+                let places: Vec<_> = inside.iter().map(|id| queues.place(&a, *id)).collect();
+                prop_assert!(places.iter().all(Option::is_some));
+                let running = places.iter().filter(|place| **place == Some(Place::Runs)).count();
+                prop_assert_eq!(running, usize::from(!inside.is_empty()));
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! A task as the `task_request` that puts it into the agent's session.
+
+use a2a_protocol::body::{Complexity, TaskContext, TaskRequest, TaskType};
+use a2a_protocol::task::{Message, Task};
+use a2a_protocol::{
+    AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Open, Priority, Protocol,
+    Recipient, Sender, TaskId, Title, limits,
+};
+use serde_json::{Value, json};
+
+use crate::Now;
+
+/// How much of a message travels with the request, as it is written; larger parts stay with the
+/// task. With the longest description it is less than a message of the bus may have.
+const CARRIED_BYTES: usize = 96 * 1024;
+/// How much of the text is the description as well.
+const DESCRIPTION_CHARS: usize = 16_384;
+
+/// The description of a message without any text.
+const NO_TEXT: &str = "(no text; see context.a2a)";
+
+/// What is asked, of whom, in whose name.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The task; the last message of its history is what is asked now.
+    pub task: &'a Task,
+    /// In whose name it travels.
+    pub principal: &'a AgentId,
+    /// Who is to do it.
+    pub agent: &'a AgentId,
+    /// The conversation on the bus.
+    pub correlation: CorrelationId,
+    /// How often it was handed to the agent before.
+    pub dispatches: u32,
+}
+
+/// The request cannot be put into a message of the bus.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the message cannot travel over the bus: {0}")]
+pub struct BadRequest(String);
+
+/// The id of the message that hands a task over for the n-th time. The same after a restart, so
+/// that handing it over again is a repeat and not a second request.
+#[must_use]
+pub fn dispatch_id(task: TaskId, dispatches: u32) -> MessageId {
+    let mut bytes = *task.as_uuid().as_bytes();
+    let (_, low) = bytes.split_at_mut(12);
+    for (byte, add) in low.iter_mut().zip(dispatches.to_be_bytes()) {
+        *byte ^= add;
+    }
+    // Version and variant stand in the first nine bytes.
+    MessageId::try_from(uuid::Uuid::from_bytes(bytes))
+        .unwrap_or_else(|_| unreachable!("a task's id is of version 7"))
+}
+
+/// The message that asks the agent for the task.
+///
+/// # Errors
+/// When the message breaks a limit of the bus even without its large parts.
+pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequest> {
+    let bad = |error: &dyn std::fmt::Display| BadRequest(error.to_string());
+    let Some((message, earlier)) = request.task.history.split_last() else {
+        return Err(BadRequest("there is none".into()));
+    };
+    let text = clean(&message.text());
+    let text = if text.trim().is_empty() { NO_TEXT } else { &text };
+    let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let title: String = one_line.chars().take(limits::TITLE_CHARS).collect();
+    let description: String = text.chars().take(DESCRIPTION_CHARS).collect();
+    let context = context(message, earlier, request.task);
+    let body = TaskRequest {
+        task_id: request.task.id,
+        title: Title::try_from(title).map_err(|error| bad(&error))?,
+        description: NonBlank::try_from(description).map_err(|error| bad(&error))?,
+        task_type: TaskType::Analysis,
+        complexity: Complexity::Medium,
+        deadline: None,
+        context: Some(Open::<TaskContext>::from_value(&context).map_err(|error| bad(&error))?),
+        acceptance_criteria: None,
+    };
+    Ok(Envelope {
+        protocol: Protocol::V1,
+        message_id: dispatch_id(request.task.id, request.dispatches),
+        timestamp: now.utc.into(),
+        from: Sender { agent_id: request.principal.clone(), role: None, session_key: None },
+        to: Some(Recipient { agent_id: request.agent.clone(), role: None }),
+        priority: Priority::Normal,
+        correlation_id: request.correlation,
+        body: Body::TaskRequest(body),
+    })
+}
+
+/// The A2A message with everything that fits, the conversation, and what was said before.
+fn context(message: &Message, earlier: &[Message], task: &Task) -> Value {
+    let mut room = CARRIED_BYTES;
+    let said = carried(message, &mut room);
+    let mut context = json!({ "a2a": said, "contextId": task.context_id });
+    if !earlier.is_empty() {
+        // The newest first, as long as there is room; then in order again.
+        let mut kept: Vec<Value> = Vec::new();
+        for message in earlier.iter().rev().take(100) {
+            kept.push(carried(message, &mut room));
+        }
+        kept.reverse();
+        context["history"] = kept.into();
+    }
+    context
+}
+
+/// A message whose parts that do not fit are named instead of carried.
+fn carried(message: &Message, room: &mut usize) -> Value {
+    let parts: Vec<Value> = message
+        .parts
+        .iter()
+        .enumerate()
+        .map(|(at, part)| {
+            let written = serde_json::to_value(part).unwrap_or_default();
+            let size = written.to_string().len();
+            if size <= *room && fits(&written, 0) {
+                *room -= size;
+                return written;
+            }
+            json!({ "reference": { "messageId": message.message_id, "part": at, "bytes": size } })
+        })
+        .collect();
+    let bare = Message { parts: Vec::new(), metadata: None, ..message.clone() };
+    let mut written = serde_json::to_value(bare).unwrap_or_default();
+    written["parts"] = parts.into();
+    if let Some(metadata) = &message.metadata {
+        let metadata = Value::Object(metadata.clone());
+        let size = metadata.to_string().len();
+        if size <= *room && fits(&metadata, 0) {
+            *room -= size;
+            written["metadata"] = metadata;
+        }
+    }
+    written
+}
+
+/// Levels that lie around a part in a message of the bus.
+const LEVELS_ABOVE: usize = 8;
+
+/// Whether a value keeps the limits that hold for every value of the bus.
+fn fits(value: &Value, depth: usize) -> bool {
+    let short = |text: &str| {
+        (text.len() <= limits::STRING_CHARS || text.chars().count() <= limits::STRING_CHARS)
+            && !text.contains('\0')
+    };
+    if depth + LEVELS_ABOVE > limits::DEPTH {
+        return false;
+    }
+    match value {
+        Value::String(text) => short(text),
+        Value::Array(items) => {
+            items.len() <= limits::ARRAY_ITEMS && items.iter().all(|item| fits(item, depth + 1))
+        }
+        Value::Object(fields) => {
+            fields.iter().all(|(key, value)| short(key) && fits(value, depth + 1))
+        }
+        _ => true,
+    }
+}
+
+/// Without U+0000, which no text of the bus may hold.
+fn clean(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(parts: Value) -> Task {
+        serde_json::from_value(json!({
+            "id": "0192a4c8-7e1a-7b3c-9d4e-000000000003",
+            "contextId": "talk",
+            "status": {"state": "TASK_STATE_WORKING", "timestamp": "2026-02-21T18:30:00.000Z"},
+            "history": [{"messageId": "m1", "role": "ROLE_USER", "parts": parts}],
+        }))
+        .unwrap()
+    }
+
+    fn request(task: &Task) -> Envelope {
+        let (principal, agent) = ("acme".parse().unwrap(), "tim".parse().unwrap());
+        let correlation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
+        let request =
+            Request { task, principal: &principal, agent: &agent, correlation, dispatches: 0 };
+        let envelope = task_request(&request, Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO }).unwrap();
+        // It is a message that the bus takes.
+        Envelope::parse(&envelope.to_json()).unwrap()
+    }
+
+    fn context_of(envelope: &Envelope) -> Value {
+        let Body::TaskRequest(body) = &envelope.body else { panic!() };
+        body.context.as_ref().unwrap().to_value()
+    }
+
+    #[test]
+    fn the_message_travels_whole() {
+        let parts = json!([{"text": "Count\nthe kinds"}, {"data": {"n": [1, null]}}]);
+        let envelope = request(&task(parts.clone()));
+        let Body::TaskRequest(body) = &envelope.body else { panic!() };
+        assert_eq!(body.title.as_str(), "Count the kinds");
+        assert_eq!(&*body.description, "Count\nthe kinds");
+        let context = context_of(&envelope);
+        assert_eq!(context["a2a"]["parts"], parts);
+        assert_eq!(context["contextId"], "talk");
+    }
+
+    #[test]
+    fn what_does_not_fit_travels_by_reference() {
+        let deep = (0..40).fold(json!(1), |inner, _| json!([inner]));
+        for part in [
+            json!({"raw": "A".repeat(200_000)}),
+            json!({"text": "x".repeat(40_000)}),
+            json!({"text": "a\u{0}b"}),
+            json!({"data": deep}),
+            json!({"data": vec![0; 1_001]}),
+        ] {
+            let context = context_of(&request(&task(json!([part, {"text": "small"}]))));
+            assert_eq!(context["a2a"]["parts"][0]["reference"]["part"], 0, "{part:.60}");
+            assert_eq!(context["a2a"]["parts"][1]["text"], "small");
+        }
+    }
+
+    #[test]
+    fn the_longest_that_travels_is_a_message_of_the_bus() {
+        request(&task(json!([{"text": "\u{1}".repeat(16_000)}, {"data": vec![0; 999]}])));
+        request(&task(json!([{"text": "\u{1f980}".repeat(32_768)}])));
+    }
+
+    #[test]
+    fn handing_over_again_is_another_message_but_the_same_after_a_restart() {
+        let id: TaskId = "0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap();
+        assert_eq!(dispatch_id(id, 0).as_uuid(), id.as_uuid());
+        assert_eq!(dispatch_id(id, 7), dispatch_id(id, 7));
+        assert_ne!(dispatch_id(id, 1), dispatch_id(id, 2));
+    }
+}
