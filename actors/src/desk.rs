@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_policy::{Delivery, Inbox, InboxFull, Slots};
-use a2a_protocol::{AgentId, Outcome};
+use a2a_protocol::{AgentId, Envelope, Outcome};
 use actix::Addr;
 
 use crate::Runtime;
@@ -39,7 +39,7 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
-        let wanted = self.is_wanted(&delivery.item);
+        let wanted = self.wants(&delivery.by, &delivery.item.message);
         self.inbox.borrow_mut().arrive(delivery);
         self.wake(wanted);
     }
@@ -47,7 +47,7 @@ impl Desk {
     /// The same for a message that was accepted earlier: it takes a place and its turn by number.
     pub(crate) fn arrive_again(&self, delivery: Delivery<Arc<Content>>) {
         self.slots.take_back();
-        let wanted = self.is_wanted(&delivery.item);
+        let wanted = self.wants(&delivery.by, &delivery.item.message);
         self.inbox.borrow_mut().arrive_again(delivery);
         self.wake(wanted);
     }
@@ -59,11 +59,11 @@ impl Desk {
     }
 
     /// Whether the agent's code waits for this message while it is busy with another.
-    fn is_wanted(&self, content: &Content) -> bool {
+    pub(crate) fn wants(&self, by: &AgentId, message: &Envelope) -> bool {
         let runtime = self.runtime.borrow();
-        runtime.as_ref().is_some_and(|runtime| {
-            runtime.watches() && runtime.wants_at_once(&content.by, &content.message)
-        })
+        runtime
+            .as_ref()
+            .is_some_and(|runtime| runtime.watches() && runtime.wants_at_once(by, message))
     }
 
     pub(crate) fn set_runtime(&self, runtime: Option<Arc<dyn Runtime>>) {

@@ -34,6 +34,12 @@ impl Parcel {
         }
     }
 
+    /// Whether the message keeps the rules of the protocol.
+    #[must_use]
+    pub const fn is_valid(&self) -> bool {
+        self.message.is_ok()
+    }
+
     /// Takes a typed message; one whose fields contradict each other is read again to say why.
     #[must_use]
     pub fn from_message(message: Envelope) -> Self {

@@ -7,6 +7,7 @@
 //! rooms of this folder.
 
 mod agents;
+mod assess;
 mod attach;
 mod circuits;
 mod dead_letters;
@@ -41,6 +42,7 @@ use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, ListAgents, Register};
+pub(crate) use assess::{Assess, Assessed, AttachAside};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox};
 pub use circuits::CircuitView;
@@ -184,7 +186,12 @@ impl Router {
     fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
         debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
         let (first, _) = self.open_desk(agent, ctx);
-        self.sessions.push(Sessions { first, others: Vec::new(), sticky: HashMap::new() });
+        self.sessions.push(Sessions {
+            first,
+            others: Vec::new(),
+            aside: None,
+            sticky: HashMap::new(),
+        });
     }
 
     fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
@@ -210,9 +217,9 @@ impl Router {
 
     /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
     fn deliver_again(&mut self, agent: &AgentId, delivery: Delivery<Arc<Content>>) {
-        let conversation = delivery.item.message.correlation_id;
         let Some(key) = self.roster.key(agent) else { return };
-        let number = self.sessions[key.index()].choose(conversation, &self.shared.desks);
+        let (by, message) = (&delivery.by, &delivery.item.message);
+        let number = self.sessions[key.index()].choose(by, message, &self.shared.desks);
         if let Some(desk) = self.shared.desks.get(number) {
             desk.arrive_again(delivery);
         }

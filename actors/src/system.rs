@@ -16,9 +16,9 @@ use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
-    Attach, CancelTask, Detach, Explain, FindTask, ForInbox, ListAgents, ListCircuits,
-    ListDeadLetters, ListTasks, Register, ResetCircuit, ResolveDeadLetter, Route, Router,
-    TripCircuit, WriteCounted,
+    Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindTask, ForInbox,
+    ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
+    ResolveDeadLetter, Route, Router, TripCircuit, WriteCounted,
 };
 use crate::session::{Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
@@ -136,16 +136,42 @@ impl BusSystem {
     /// Hands a message in and waits for its receipt.
     pub async fn send(&self, caller: Caller, parcel: Parcel) -> Receipt {
         let (reply, receipt) = oneshot::channel();
-        let gone = || {
-            let mut receipt = Receipt::new(Outcome::Unavailable, chrono::Utc::now().into());
-            receipt.reason =
-                Some("The bus has stopped. Send the message again when it is back.".into());
-            receipt
-        };
         if self.router.try_send(Route { caller, parcel, reply }).is_err() {
             return gone();
         }
         receipt.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Whether a message that is sent later would be taken; it is charged now. Gives the parcel
+    /// back for sending with [`Caller::Service`].
+    ///
+    /// # Errors
+    /// The receipt of the refusal.
+    pub async fn assess(&self, caller: Caller, parcel: Parcel) -> Result<Parcel, Box<Receipt>> {
+        let (reply, assessed) = oneshot::channel();
+        if self.router.try_send(Assess { caller, parcel, reply }).is_err() {
+            return Err(Box::new(gone()));
+        }
+        match assessed.await {
+            Ok(Assessed::Fits(parcel)) => Ok(*parcel),
+            Ok(Assessed::Refused(receipt)) => {
+                Err(Box::new(receipt.await.unwrap_or_else(|_| gone())))
+            }
+            Err(_) => Err(Box::new(gone())),
+        }
+    }
+
+    /// Lets somebody take certain messages of an agent beside its sessions: those that
+    /// `runtime` [wants](Runtime::wants_at_once). The agent becomes known.
+    ///
+    /// # Errors
+    /// When the name is reserved or the bus stops.
+    pub async fn attach_aside(
+        &self,
+        agent: AgentId,
+        runtime: Arc<dyn Runtime>,
+    ) -> Result<(), InboxError> {
+        self.router.send(AttachAside { agent, runtime }).await.unwrap_or(Err(InboxError::Closed))
     }
 
     /// Brings the code of an agent in; the number is for [`BusSystem::detach`].
@@ -347,6 +373,13 @@ impl BusSystem {
         }
         stopped.await.unwrap_or(Stopped { interrupted: 0 })
     }
+}
+
+/// The receipt when there is nobody to give one.
+fn gone() -> Receipt {
+    let mut receipt = Receipt::new(Outcome::Unavailable, chrono::Utc::now().into());
+    receipt.reason = Some("The bus has stopped. Send the message again when it is back.".into());
+    receipt
 }
 
 struct Wiring {

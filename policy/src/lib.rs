@@ -45,7 +45,7 @@ pub use ledger::{
     Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
     Task, Undo,
 };
-pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit};
+pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit, assess};
 pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
 pub use refusals::{Refusals, Suppressed};

@@ -34,6 +34,14 @@ pub enum Caller {
     },
     /// Somebody on this machine, where no tokens are asked for: the message is believed.
     Local,
+    /// The task service, in the name of one of its callers. What is sent was [assessed](assess)
+    /// when the caller asked, and charged then.
+    Service {
+        /// In whose name.
+        agent: AgentId,
+        /// Who that is to the gateway, such as `client:acme`.
+        via: Arc<str>,
+    },
     /// The bus itself.
     Bus,
 }
@@ -140,13 +148,27 @@ const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
 /// Sends a message through every stage and says what is to be done with it.
 pub fn admit(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Verdict {
-    match stages(incoming, floor, now) {
+    match stages(incoming, floor, now, false) {
         Ok(verdict) => verdict,
         Err(refusal) => Verdict::Refused(refusal),
     }
 }
 
-fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<Verdict, Refusal> {
+/// Whether a message that will be sent later, when it is its turn, would be taken: it is charged
+/// and counted now, and nothing is reserved.
+///
+/// # Errors
+/// Why it is not taken.
+pub fn assess(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<(), Refusal> {
+    stages(incoming, floor, now, true).map(drop)
+}
+
+fn stages(
+    incoming: &Incoming<'_>,
+    floor: &mut impl Floor,
+    now: Now,
+    only_assess: bool,
+) -> Result<Verdict, Refusal> {
     // Size, parse, validate: done by the edge; here its findings count.
     let message = incoming.message.map_err(invalid)?;
     check_clock(message, now)?;
@@ -176,6 +198,11 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
         Some(ledger) => ledger.check(message, to.senior(floor.roster()), now).map_err(refused)?,
         None => None,
     };
+    // What was assessed before has been charged and counted.
+    if !only_assess && matches!(incoming.caller, Caller::Service { .. }) {
+        let accepted = reserve(message, &to, floor)?;
+        return Ok(Verdict::Accepted(Accepted { change, ..accepted }));
+    }
     // Rate limit: how much the sender may say. What is refused further on has been charged: a
     // flood into a stopped conversation or a full inbox is a flood.
     floor.charge(message, &to.known, now).map_err(limited)?;
@@ -202,7 +229,7 @@ fn stages(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<V
         }
     }
     // Reserve: a place in each recipient's inbox.
-    let accepted = reserve(message, &to, floor)?;
+    let accepted = if only_assess { none_reserved(&to)? } else { reserve(message, &to, floor)? };
     let closes = floor.breaker().accept(&passage, now);
     Ok(Verdict::Accepted(Accepted { change, closes, ..accepted }))
 }
@@ -227,9 +254,9 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
     let forbidden = |reason: String| Err(Refusal::new(Outcome::Forbidden, reason));
     match caller {
         Caller::Bus => Ok(()),
-        Caller::Agent(agent) if agent != from => forbidden(format!(
-            "You are `{agent}`, but `from.agentId` says `{from}`. Send under your own id."
-        )),
+        Caller::Agent(agent) | Caller::Service { agent, .. } if agent != from => forbidden(
+            format!("You are `{agent}`, but `from.agentId` says `{from}`. Send under your own id."),
+        ),
         Caller::Operator { .. } if is_for_people(from) => Ok(()),
         Caller::Operator { on_behalf_of, .. } if on_behalf_of.as_ref() != Some(from) => {
             forbidden(format!(
@@ -239,6 +266,8 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
         _ if Roster::is_reserved(from) => forbidden(format!(
             "`{from}` is a name of the bus or of people; no agent may send under it."
         )),
+        // Whoever the gateway lets in is admitted.
+        Caller::Service { .. } => Ok(()),
         _ if !roster.admits(from) => forbidden(format!(
             "`{from}` is not among the agents of this bus, and it takes no new ones. Add it to [[agents]] in the configuration, or open the directory."
         )),
@@ -293,6 +322,15 @@ fn limited(limited: Limited) -> Refusal {
             format!("{}. Wait {wait} ms before the next.", limited.limit),
         )
     }
+}
+
+/// What a message that is only assessed is accepted with.
+fn none_reserved(to: &Resolved) -> Result<Accepted, Refusal> {
+    if to.known.is_empty() {
+        let reason = "There is nobody by that name whom you can write to.";
+        return Err(Refusal::new(Outcome::UnknownRecipient, reason));
+    }
+    Ok(Accepted { outcome: Outcome::Queued, recipients: Vec::new(), change: None, closes: None })
 }
 
 fn reserve(message: &Envelope, to: &Resolved, floor: &mut impl Floor) -> Result<Accepted, Refusal> {

@@ -4,7 +4,7 @@ use a2a_policy::{
     AccessRules, AgentKey, Audience, Breaker, Floor, InboxFull, Ledger, Limited, Now, Roster,
     SeenBefore,
 };
-use a2a_protocol::{Envelope, Outcome};
+use a2a_protocol::{Body, Envelope, Outcome};
 
 use super::Router;
 use crate::notice;
@@ -39,16 +39,29 @@ impl Floor for Router {
             [only] => self.roster.id(*only).map_or(Audience::Many(1), Audience::One),
             many => Audience::Many(many.len()),
         };
+        // The answer to a task of a gateway's caller was paid for by the caller.
+        let answers = matches!(message.body, Body::TaskResponse(_));
+        if answers && to.iter().any(|key| self.is_for_aside(*key, message)) {
+            return Ok(());
+        }
         self.limits.charge(&message.from.agent_id, audience, message.priority, now)
     }
 
     fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull> {
         let sessions = &mut self.sessions[agent.index()];
-        let number = sessions.choose(message.correlation_id, &self.shared.desks);
+        let number = sessions.choose(&message.from.agent_id, message, &self.shared.desks);
         // Notices are exempt from limits; there are never more than messages given up.
         let exempt = message.from.agent_id.as_str() == notice::SYSTEM;
         let outcome = self.shared.desks.take_slot(number, exempt)?;
         self.reserved.push(number);
         Ok(outcome)
+    }
+}
+
+impl Router {
+    /// Whether the task service takes this message for the agent.
+    fn is_for_aside(&self, agent: AgentKey, message: &Envelope) -> bool {
+        let sessions = &self.sessions[agent.index()];
+        sessions.is_for_aside(&message.from.agent_id, message, &self.shared.desks)
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
 /// Who sent a message, as far as that is proven: a forged `from` stays in the message.
 pub(super) fn sender(caller: &Caller, parcel: &Parcel) -> Option<AgentId> {
     match caller {
-        Caller::Agent(agent) => Some(agent.clone()),
+        Caller::Agent(agent) | Caller::Service { agent, .. } => Some(agent.clone()),
         _ => parcel.message.as_ref().ok().map(|message| message.from.agent_id.clone()),
     }
 }
@@ -36,6 +36,7 @@ pub(super) fn message_line(
     let bytes = Arc::clone(&parcel.bytes);
     let via = match caller {
         Caller::Operator { name, .. } => Some(format!("operator:{name}").into()),
+        Caller::Service { via, .. } => Some(Arc::clone(via)),
         _ => None,
     };
     MessageLine {

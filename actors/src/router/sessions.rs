@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use a2a_protocol::CorrelationId;
+use a2a_protocol::{AgentId, CorrelationId, Envelope};
 
 use crate::desk::{DeskNo, Desks};
 
@@ -13,12 +13,26 @@ const STICKY: usize = 10_000;
 pub(super) struct Sessions {
     pub(super) first: DeskNo,
     pub(super) others: Vec<DeskNo>,
+    /// Whoever takes certain messages beside the sessions.
+    pub(super) aside: Option<DeskNo>,
     pub(super) sticky: HashMap<CorrelationId, DeskNo>,
 }
 
 impl Sessions {
-    /// Sticky by conversation, else the least loaded.
-    pub(super) fn choose(&mut self, conversation: CorrelationId, desks: &Desks) -> DeskNo {
+    /// Whether somebody beside the sessions takes this message.
+    pub(super) fn is_for_aside(&self, by: &AgentId, message: &Envelope, desks: &Desks) -> bool {
+        let aside = self.aside.and_then(|number| desks.get(number));
+        aside.is_some_and(|desk| desk.wants(by, message))
+    }
+
+    /// Whoever waits for just this; else sticky by conversation, else the least loaded.
+    pub(super) fn choose(&mut self, by: &AgentId, message: &Envelope, desks: &Desks) -> DeskNo {
+        if let Some(aside) = self.aside
+            && self.is_for_aside(by, message, desks)
+        {
+            return aside;
+        }
+        let conversation = message.correlation_id;
         if self.others.is_empty() {
             return self.first;
         }

@@ -249,10 +249,7 @@ mod tests {
             }
             response(payload)
         };
-        assert_eq!(
-            heard("accepted", None),
-            Heard::Works { said: Said::default(), pieces: vec![] }
-        );
+        assert_eq!(heard("accepted", None), Heard::Works { said: Said::default(), pieces: vec![] });
         assert_eq!(heard("declined", Some("no")), Heard::Rejected(Said::text("no")));
         assert_eq!(heard("failed", Some("no")), Heard::Failed(Said::text("no")));
         let asks = Heard::Asks { said: Said::text("which?"), credentials: false };

@@ -185,7 +185,11 @@ mod tests {
         let correlation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
         let request =
             Request { task, principal: &principal, agent: &agent, correlation, dispatches: 0 };
-        let envelope = task_request(&request, Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO }).unwrap();
+        let envelope = task_request(
+            &request,
+            Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO },
+        )
+        .unwrap();
         // It is a message that the bus takes.
         Envelope::parse(&envelope.to_json()).unwrap()
     }

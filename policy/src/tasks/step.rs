@@ -34,14 +34,16 @@ const BEGUN: &[TaskState] = &[Working, InputRequired, AuthRequired];
 /// Each step: in which states it may happen, and where it leads.
 pub const STEPS: &[(Step, &[TaskState], TaskState)] = &[
     (Step::Start, &[Submitted], Working),
-    (Step::Work, BEGUN, Working),
+    // After a question the work goes on with the answer, not by itself.
+    (Step::Work, &[Working], Working),
     (Step::Ask, BEGUN, InputRequired),
     (Step::AskForCredentials, BEGUN, AuthRequired),
     (Step::Reply, &[InputRequired, AuthRequired], Submitted),
-    (Step::Complete, BEGUN, Completed),
+    // Also while it waits for its next turn: the agent may have found the answer itself.
+    (Step::Complete, OPEN, Completed),
     // A task that cannot even be handed over fails before it begins.
     (Step::Fail, OPEN, Failed),
-    (Step::Reject, BEGUN, Rejected),
+    (Step::Reject, OPEN, Rejected),
     (Step::Cancel, OPEN, Canceled),
 ];
 
@@ -69,7 +71,7 @@ mod tests {
             assert_eq!(Step::Cancel.after(*state), Some(Canceled));
             assert_eq!(Step::Fail.after(*state), Some(Failed));
         }
-        assert_eq!(Step::Complete.after(Submitted), None, "a late answer does not end a new turn");
+        assert_eq!(Step::Work.after(InputRequired), None);
         assert_eq!(Step::Reply.after(Working), None);
     }
 }

@@ -1,0 +1,25 @@
+//! The task service: A2A tasks live outside sessions, and reach them over the bus.
+//!
+//! ```text
+//!  edge ─ TaskSystem ─▶ Service ──write──▶ writer thread (SQLite, one commit for all that waits)
+//!             │            ▲  ▲                   │
+//!             │ assess     │  └─────Committed─────┘  ─▶ waiters, watchers, webhooks
+//!             ▼            │ Hear                       then: task_request to the agent's session
+//!          the bus ──▶ Clerk (takes the answers to the service's own requests)
+//! ```
+//!
+//! [`TaskSystem`] is what edges hold. The service is one actor and the only one that changes
+//! tasks; nothing is told to anybody before it is durable. It knows the bus as any agent does.
+
+mod clerk;
+mod compose;
+mod entry;
+mod service;
+mod settings;
+mod system;
+mod watch;
+mod writer;
+
+pub use settings::{AfterRestart, TaskSettings};
+pub use system::{Sent, StartTasksError, TaskCaller, TaskSystem, TaskThread};
+pub use watch::{Happened, TaskStream};

@@ -1,0 +1,72 @@
+//! What the service says on the bus, and in whose name.
+
+use std::sync::Arc;
+
+use a2a_policy::tasks::{BadRequest, Request, task_request};
+use a2a_policy::{Caller, Now};
+use a2a_protocol::body::{Extensions, Status, StatusUpdate};
+use a2a_protocol::task::Message;
+use a2a_protocol::{
+    Body, Envelope, MessageId, NonBlank, Open, Priority, Protocol, Recipient, Sender,
+};
+use a2a_store::tasks::StoredTask;
+
+use crate::Parcel;
+
+/// The key in `status_update.metadata` under which something the caller adds to a task that is
+/// being worked on reaches the agent: `{"taskId": …, "message": …}`.
+pub(super) const MESSAGE_EXTENSION: &str = "urn:openclaw:a2a:message:v1";
+
+/// In whose name the task travels.
+pub(super) fn speaker(stored: &StoredTask) -> Caller {
+    Caller::Service { agent: stored.principal.clone(), via: Arc::clone(&stored.owner) }
+}
+
+/// The request that hands the task to its agent.
+pub(super) fn request(stored: &StoredTask, now: Now) -> Result<Parcel, BadRequest> {
+    let request = Request {
+        task: &stored.task,
+        principal: &stored.principal,
+        agent: &stored.agent,
+        correlation: stored.correlation,
+        dispatches: stored.dispatches,
+    };
+    task_request(&request, now).map(Parcel::from_message)
+}
+
+/// What the caller adds to a task that is being worked on, as the agent hears it. It names no
+/// task in the ledger's sense: only the agent says how its work stands.
+pub(super) fn addition(stored: &StoredTask, message: &Message, now: Now) -> Option<Parcel> {
+    let said: String = message.text().replace('\0', "\u{fffd}").chars().take(2_000).collect();
+    let said = if said.trim().is_empty() { "(no text)".to_owned() } else { said };
+    let whole = serde_json::json!({ MESSAGE_EXTENSION: {
+        "taskId": stored.task.id,
+        "message": message,
+    }});
+    // What does not fit stays with the task, where the agent can look it up.
+    let metadata = Open::<Extensions>::from_value(&whole).or_else(|_| {
+        let bare = serde_json::json!({ MESSAGE_EXTENSION: { "taskId": stored.task.id } });
+        Open::from_value(&bare)
+    });
+    let envelope = |metadata| {
+        Some(Envelope {
+            protocol: Protocol::V1,
+            message_id: MessageId::try_from(uuid::Uuid::now_v7()).ok()?,
+            timestamp: now.utc.into(),
+            from: Sender { agent_id: stored.principal.clone(), role: None, session_key: None },
+            to: Some(Recipient { agent_id: stored.agent.clone(), role: None }),
+            priority: Priority::Normal,
+            correlation_id: stored.correlation,
+            body: Body::StatusUpdate(StatusUpdate {
+                task_id: None,
+                status: Status::InProgress,
+                progress: NonBlank::try_from(said.clone()).ok()?,
+                blocked_by: None,
+                estimated_completion: None,
+                metadata,
+            }),
+        })
+    };
+    let parcel = Parcel::from_message(envelope(metadata.ok())?);
+    if parcel.is_valid() { Some(parcel) } else { Some(Parcel::from_message(envelope(None)?)) }
+}

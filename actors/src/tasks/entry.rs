@@ -1,0 +1,171 @@
+//! One open task in the service's hands: what it is, what of that is durable, who waits for it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use a2a_policy::Now;
+use a2a_policy::tasks::{ArtifactPiece, Lane, Said, Step};
+use a2a_protocol::operation::{ArtifactUpdate, StatusUpdate, StreamEvent};
+use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
+use a2a_store::tasks::StoredTask;
+use tokio::sync::oneshot;
+
+use super::service::Answering;
+use super::watch::Watchers;
+use crate::Parcel;
+
+/// How many messages of a task's history are kept; the oldest go.
+const HISTORY: usize = 1_000;
+
+/// What is to be done when a change is durable.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Then {
+    Nothing,
+    /// Hand the task to its agent.
+    Dispatch,
+    /// Tell the agent that the task is not wanted any more.
+    CallOff(String),
+}
+
+/// A change on its way to the disk.
+pub(super) struct Change {
+    pub(super) task: Arc<Task>,
+    pub(super) events: Vec<(u64, Arc<StreamEvent>)>,
+    /// Messages that are acknowledged when it is durable.
+    pub(super) acks: Vec<oneshot::Sender<()>>,
+    pub(super) then: Then,
+}
+
+/// One open task.
+pub(super) struct Entry {
+    /// As it will be when everything on its way is durable.
+    pub(super) stored: StoredTask,
+    pub(super) lane: Lane,
+    /// As everybody may see it.
+    pub(super) durable: Arc<Task>,
+    pub(super) durable_event: u64,
+    pub(super) changes: VecDeque<Change>,
+    pub(super) watchers: Watchers,
+    pub(super) waiters: Vec<Answering>,
+    /// The request to the agent, made when it was assessed.
+    pub(super) parcel: Option<Parcel>,
+    /// Nobody has seen the task, so that a plain message can take its place.
+    pub(super) unseen: bool,
+    /// The plain message that takes its place, on its way to the disk.
+    pub(super) answer: Option<Box<Message>>,
+    /// How much the agent has said about it, in bytes.
+    pub(super) heard_bytes: usize,
+}
+
+impl Entry {
+    pub(super) fn new(stored: StoredTask) -> Self {
+        Self {
+            lane: Lane { agent: stored.agent.clone(), context: stored.task.context_id.clone() },
+            durable: Arc::clone(&stored.task),
+            durable_event: stored.last_event,
+            stored,
+            changes: VecDeque::new(),
+            watchers: Watchers::default(),
+            waiters: Vec::new(),
+            parcel: None,
+            unseen: false,
+            answer: None,
+            heard_bytes: 0,
+        }
+    }
+
+    pub(super) fn state(&self) -> TaskState {
+        self.stored.task.status.state
+    }
+
+    /// Whether nothing more can happen to it.
+    pub(super) fn is_over(&self) -> bool {
+        self.state().is_terminal() || self.answer.is_some()
+    }
+
+    /// Moves the task if that may happen now; the event, or `None` when it may not.
+    pub(super) fn advance(&mut self, step: Step, said: Said, now: Now) -> Option<StreamEvent> {
+        if self.answer.is_some() {
+            return None;
+        }
+        let state = step.after(self.state())?;
+        self.count_work(state, now);
+        let task = Arc::make_mut(&mut self.stored.task);
+        let message = agent_message(said, task);
+        let status = TaskStatus { state, message, timestamp: now.utc.into() };
+        let before = std::mem::replace(&mut task.status, status.clone());
+        task.history.extend(before.message);
+        cut(&mut task.history);
+        self.stored.queued = None;
+        Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+            task_id: task.id,
+            context_id: task.context_id.clone(),
+            status,
+            metadata: None,
+        })))
+    }
+
+    /// The clock of its working time runs while it is worked on.
+    fn count_work(&mut self, next: TaskState, now: Now) {
+        let now = Moment::from(now.utc);
+        match (self.stored.working_since, next == TaskState::Working) {
+            (None, true) => self.stored.working_since = Some(now),
+            (Some(since), false) => {
+                let stretch = (now.to_utc() - since.to_utc()).num_milliseconds();
+                self.stored.worked_ms += u64::try_from(stretch).unwrap_or(0);
+                self.stored.working_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// Whoever asked says more.
+    pub(super) fn listen(&mut self, message: Message) {
+        let task = Arc::make_mut(&mut self.stored.task);
+        task.history.extend(task.status.message.take());
+        task.history.push(message);
+        cut(&mut task.history);
+    }
+
+    /// Takes in an artifact or a piece of one; the event.
+    pub(super) fn take_piece(&mut self, piece: ArtifactPiece) -> StreamEvent {
+        let ArtifactPiece { artifact, append, last_chunk } = piece;
+        let task = Arc::make_mut(&mut self.stored.task);
+        let known = task.artifacts.iter_mut().find(|a| a.artifact_id == artifact.artifact_id);
+        match known {
+            Some(known) if append => known.parts.extend(artifact.parts.iter().cloned()),
+            Some(known) => *known = artifact.clone(),
+            None => task.artifacts.push(artifact.clone()),
+        }
+        StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
+            task_id: task.id,
+            context_id: task.context_id.clone(),
+            artifact,
+            append,
+            last_chunk,
+            metadata: None,
+        }))
+    }
+}
+
+fn cut(history: &mut Vec<Message>) {
+    let surplus = history.len().saturating_sub(HISTORY);
+    history.drain(..surplus);
+}
+
+/// What an agent says, as a message of its task; `None` when it says nothing.
+pub(super) fn agent_message(said: Said, task: &Task) -> Option<Message> {
+    if said.is_empty() {
+        return None;
+    }
+    Some(Message {
+        message_id: uuid::Uuid::now_v7().into(),
+        context_id: Some(task.context_id.clone()),
+        task_id: Some(task.id.as_uuid().into()),
+        role: Role::Agent,
+        parts: said.parts,
+        metadata: said.metadata,
+        extensions: Vec::new(),
+        reference_task_ids: Vec::new(),
+    })
+}

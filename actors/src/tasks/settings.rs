@@ -1,0 +1,50 @@
+//! What can be set about tasks.
+
+use std::time::Duration;
+
+/// What becomes of a task that was being worked on when the server stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AfterRestart {
+    /// Its agent has the request still, or gets it again; the task goes on.
+    #[default]
+    Resume,
+    /// It fails: "interrupted".
+    Fail,
+}
+
+/// What can be set about tasks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskSettings {
+    /// How long tasks that have ended are kept.
+    pub ttl: Duration,
+    /// How long a task may be worked on.
+    pub timeout: Duration,
+    /// How many tasks may wait in one conversation with one agent.
+    pub queue_per_context: usize,
+    /// What becomes of a task that was being worked on when the server stopped.
+    pub after_restart: AfterRestart,
+    /// How many may watch one task.
+    pub watchers_per_task: usize,
+    /// How many events may wait for one watcher before it is cut off.
+    pub watcher_buffer: usize,
+    /// How long a stream waits whether the agent answers with a plain message before it shows
+    /// the task.
+    pub grace: Duration,
+    /// How much the messages of an agent about one task may be together, in bytes.
+    pub task_bytes: usize,
+}
+
+impl Default for TaskSettings {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(7 * 86_400),
+            timeout: Duration::from_secs(30 * 60),
+            queue_per_context: 9_999,
+            after_restart: AfterRestart::default(),
+            watchers_per_task: 100,
+            watcher_buffer: 256,
+            grace: Duration::from_millis(250),
+            task_bytes: 16 * 1024 * 1024,
+        }
+    }
+}

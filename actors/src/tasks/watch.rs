@@ -1,0 +1,133 @@
+//! Whoever waits for a task or watches it.
+//!
+//! A watcher that does not read is cut off and never slows the task: what it missed is kept,
+//! and it can ask for it by the number of the last event it saw.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::task::Task;
+use futures_util::Stream;
+use tokio::sync::mpsc;
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Happened {
+    /// Its number; asking on with it misses nothing.
+    pub number: u64,
+    /// What happened.
+    pub event: Arc<StreamEvent>,
+    /// Nothing follows: the task has ended, or waits for the caller.
+    pub last: bool,
+}
+
+/// What happens to a task, event by event. Ends after the last one, or when the reader was too
+/// slow and has to ask on.
+#[derive(Debug)]
+pub struct TaskStream {
+    before: std::vec::IntoIter<Happened>,
+    live: Option<mpsc::Receiver<Happened>>,
+}
+
+impl TaskStream {
+    pub(super) fn new(before: Vec<Happened>, live: Option<mpsc::Receiver<Happened>>) -> Self {
+        Self { before: before.into_iter(), live }
+    }
+}
+
+impl Stream for TaskStream {
+    type Item = Happened;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Happened>> {
+        if let Some(happened) = self.before.next() {
+            return Poll::Ready(Some(happened));
+        }
+        match &mut self.live {
+            Some(live) => live.poll_recv(cx),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+/// One who watches.
+#[derive(Debug)]
+struct Watcher {
+    events: mpsc::Sender<Happened>,
+    /// It has seen the task; until then it may still get a plain message instead.
+    greeted: bool,
+    /// It goes on watching while the task waits for its caller.
+    patient: bool,
+}
+
+/// Whether nothing, or for the moment nothing, follows an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follows {
+    /// More.
+    More,
+    /// Nothing until the caller answers: impatient watchers go.
+    Pause,
+    /// Nothing: everyone goes.
+    Nothing,
+}
+
+/// Those who watch one task.
+#[derive(Debug, Default)]
+pub(super) struct Watchers(Vec<Watcher>);
+
+impl Watchers {
+    pub(super) fn len(&mut self) -> usize {
+        self.0.retain(|watcher| !watcher.events.is_closed());
+        self.0.len()
+    }
+
+    /// One more who has seen the task.
+    pub(super) fn add(&mut self, buffer: usize) -> mpsc::Receiver<Happened> {
+        let (events, receiver) = mpsc::channel(buffer.max(1));
+        self.0.push(Watcher { events, greeted: true, patient: true });
+        receiver
+    }
+
+    /// The one who asked for the task, and has seen nothing of it.
+    pub(super) fn add_first(&mut self, buffer: usize) -> mpsc::Receiver<Happened> {
+        let (events, receiver) = mpsc::channel(buffer.max(1));
+        self.0.push(Watcher { events, greeted: false, patient: false });
+        receiver
+    }
+
+    /// Shows the task to those who have not seen it.
+    pub(super) fn greet(&mut self, number: u64, task: impl FnOnce() -> Task) {
+        if self.0.iter().all(|watcher| watcher.greeted) {
+            return;
+        }
+        let event = Arc::new(StreamEvent::Task(Box::new(task())));
+        for watcher in self.0.iter_mut().filter(|watcher| !watcher.greeted) {
+            watcher.greeted = true;
+            // There is room for the first event; whoever is gone is noticed with the next one.
+            drop(watcher.events.try_send(Happened { number, event: Arc::clone(&event), last: false }));
+        }
+    }
+
+    /// Tells everyone; whoever has no room left, or is gone, is let go.
+    pub(super) fn tell(&mut self, number: u64, event: &Arc<StreamEvent>, follows: Follows) {
+        self.0.retain(|watcher| {
+            let last = match follows {
+                Follows::More => false,
+                Follows::Pause => !watcher.patient,
+                Follows::Nothing => true,
+            };
+            let happened = Happened { number, event: Arc::clone(event), last };
+            watcher.events.try_send(happened).is_ok() && !last
+        });
+    }
+
+    /// Whether nobody has seen the task yet.
+    pub(super) fn nobody_greeted(&self) -> bool {
+        self.0.iter().all(|watcher| !watcher.greeted)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,91 @@
+//! The store's own thread: takes whatever waits, one transaction for all of it, again.
+
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use a2a_store::tasks::{TaskWriter, Write, Written};
+use actix::Addr;
+
+use super::service::{Committed, Service};
+
+/// How many changes share a transaction at most.
+const BATCH: usize = 512;
+/// How long to wait before a disk that refused is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// A change, and the number under which its answer comes back.
+pub(super) struct Job {
+    pub(super) number: u64,
+    pub(super) write: Write,
+}
+
+impl Job {
+    /// Whether somebody hears that it failed and can ask again. Everything else happened already
+    /// and must be kept.
+    fn may_fail(&self) -> bool {
+        matches!(
+            self.write,
+            Write::Create { .. } | Write::PutPush { .. } | Write::DeletePush { .. }
+        )
+    }
+}
+
+/// Starts the thread; it ends when every sender is gone and everything is written.
+pub(super) fn start(
+    store: Box<dyn TaskWriter>,
+    service: Addr<Service>,
+) -> std::io::Result<(Sender<Job>, JoinHandle<()>)> {
+    let (sender, jobs) = channel();
+    let thread = std::thread::Builder::new()
+        .name("a2a-task-store".into())
+        .spawn(move || run(store, &jobs, &service))?;
+    Ok((sender, thread))
+}
+
+fn run(mut store: Box<dyn TaskWriter>, jobs: &Receiver<Job>, service: &Addr<Service>) {
+    let mut kept: Vec<Job> = Vec::new();
+    let mut open = true;
+    loop {
+        if kept.is_empty() {
+            match jobs.recv() {
+                Ok(job) => kept.push(job),
+                Err(_) => return,
+            }
+        }
+        while kept.len() < BATCH {
+            match jobs.try_recv() {
+                Ok(job) => kept.push(job),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    open = false;
+                    break;
+                }
+            }
+        }
+        let (numbers, writes): (Vec<_>, Vec<_>) =
+            kept.iter().map(|job| (job.number, job.write.clone())).unzip();
+        match store.commit(writes) {
+            Ok(written) => {
+                kept.clear();
+                let results = numbers.into_iter().zip(written.into_iter().map(Some)).collect();
+                service.do_send(Committed(results));
+            }
+            Err(error) => {
+                tracing::error!(%error, changes = kept.len(), "the task store could not be written");
+                let (failed, rest) = kept.into_iter().partition::<Vec<_>, _>(Job::may_fail);
+                kept = rest;
+                let results: Vec<(u64, Option<Written>)> =
+                    failed.into_iter().map(|job| (job.number, None)).collect();
+                if !results.is_empty() {
+                    service.do_send(Committed(results));
+                }
+                if !open {
+                    tracing::error!(changes = kept.len(), "the server ends before the disk took them");
+                    return;
+                }
+                std::thread::sleep(TRY_AGAIN);
+            }
+        }
+    }
+}
