@@ -5,7 +5,7 @@
 //!                    ▲                  ┌──────────────────────────────┘
 //!                    │ GaveUp           ├── receipt to the edge
 //!                    └────── Session ◀──┘ the message lies on its desk
-//!                              │ one message at a time
+//!                              │ as many messages at once as it takes
 //!                              ▼
 //!                            Runtime (agents' code, on threads of its own)
 //! ```
@@ -31,7 +31,7 @@ mod writer;
 
 pub use letter::{Letter, Parcel};
 pub use router::{AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError};
-pub use runtime::{Handled, HandlerFuture, Runtime};
+pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
 pub use settings::BusSettings;
 pub use stats::Stats;
 pub use system::{BusSystem, BusThread, CancelError, StartError, Stopped};

@@ -44,7 +44,7 @@ pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, ListAgents, Register};
 pub(crate) use assess::{Assess, Assessed, AttachAside};
 pub use attach::InboxError;
-pub(crate) use attach::{Attach, Detach, ForInbox};
+pub(crate) use attach::{Attach, Detach, ForInbox, SetPresent};
 pub use circuits::CircuitView;
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;

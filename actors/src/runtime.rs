@@ -1,26 +1,55 @@
-//! What a session runs: the code of an agent.
+//! What a session runs: the code of an agent, wherever it is.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use a2a_protocol::{AgentId, Envelope};
+use tokio::sync::oneshot;
 
 use crate::Letter;
 
 /// The work on one message.
-pub type HandlerFuture = Pin<Box<dyn Future<Output = Handled> + Send>>;
+pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Handled, Failed>> + Send>>;
 
 /// A message was handled; a typed error of the agent is an answer too, noted here.
 #[derive(Debug, Default)]
 pub struct Handled {
     /// What the log should say beside `acknowledged`.
     pub note: Option<String>,
+    /// Told when the acknowledgement is durable; dropped when it is not.
+    pub durable: Option<oneshot::Sender<()>>,
 }
 
-/// The code of an agent. Returning acknowledges the message; a panic or a hang does not.
+/// The attempt failed: the message is tried again, or given up after the last attempt.
+#[derive(Debug)]
+pub struct Failed {
+    /// Why, for the log.
+    pub reason: String,
+    /// Told when that is durable; dropped when it is not.
+    pub durable: Option<oneshot::Sender<()>>,
+}
+
+impl Failed {
+    /// Failed for this reason, and nobody waits until that is durable.
+    #[must_use]
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), durable: None }
+    }
+}
+
+/// The code of an agent. Returning [`Handled`] acknowledges the message; [`Failed`], a panic or
+/// a hang does not.
 pub trait Runtime: Send + Sync {
-    /// Works on one message.
+    /// Works on one message. The work is in the future; with a window other than 1 the call
+    /// itself is made on the thread of the bus, in the order of the messages, and must not block.
     fn handle(&self, letter: Letter) -> HandlerFuture;
+
+    /// How many messages it takes at once, asked whenever there may be another. It may change
+    /// (none at all for a while, too): [`BusSystem::set_present`](crate::BusSystem::set_present)
+    /// makes the bus look again.
+    fn window(&self) -> usize {
+        1
+    }
 
     /// Whether somebody waits for certain messages while others are being handled. Asked for
     /// every message that arrives, so it must cost next to nothing.

@@ -18,7 +18,7 @@ use crate::desk::Desks;
 use crate::router::{
     Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindTask, ForInbox,
     ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
-    ResolveDeadLetter, Route, Router, TripCircuit, WriteCounted,
+    ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
 use crate::session::{Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
@@ -189,7 +189,19 @@ impl BusSystem {
     /// Lets the code of an agent go; its messages wait for it.
     pub fn detach(&self, agent: AgentId, attachment: u64) {
         // A bus that is gone has let everyone go.
-        let _ = self.router.try_send(Detach { agent, attachment });
+        let _ = self.router.try_send(Detach { agent, attachment, lost: None });
+    }
+
+    /// The code of an agent is lost, for this reason: what it was at has failed and is tried again.
+    pub fn lose(&self, agent: AgentId, attachment: u64, reason: String) {
+        let _ = self.router.try_send(Detach { agent, attachment, lost: Some(reason) });
+    }
+
+    /// The code of an agent cannot be reached for a while, or can be again, or takes more at once
+    /// than it did. While it is away it keeps what is in its hands, and what waits for it goes to
+    /// others of the agent if there are any.
+    pub fn set_present(&self, agent: AgentId, attachment: u64, present: bool) {
+        let _ = self.router.try_send(SetPresent { agent, attachment, present });
     }
 
     /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first.

@@ -83,7 +83,7 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
         let (handler, me) = (Arc::clone(&self.handler), self.me.clone());
         Box::pin(async move {
             if me.watched().take(me.id(), &letter) {
-                return Handled::default();
+                return Ok(Handled::default());
             }
             let note = handler.handle(me.clone(), letter.clone()).await;
             if let (Some(reason), Body::TaskRequest(task)) = (&note, &letter.message.body) {
@@ -95,7 +95,7 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
                 };
                 answer(&me, me.reply(&letter, response)).await;
             }
-            Handled { note }
+            Ok(Handled { note, durable: None })
         })
     }
 

@@ -35,6 +35,8 @@ mod oversight;
 mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
+/// Several messages at once in the hands of one session.
+mod window;
 
 /// Support: an agent that passes on whatever it gets.
 mod listener;

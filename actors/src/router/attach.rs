@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use a2a_policy::AgentKey;
 use a2a_protocol::AgentId;
 use actix::prelude::*;
 
 use super::Router;
 use crate::Runtime;
-use crate::desk::DeskNo;
-use crate::session::{HandOver, Pull, SetRuntime, Settle};
+use crate::desk::{Desk, DeskNo};
+use crate::session::{HandOver, Leave, Pull, SetRuntime, Settle, Wake};
 
 /// The code of an agent joins; its number is the reply.
 #[derive(Message)]
@@ -28,70 +29,116 @@ impl Handler<Attach> for Router {
         ctx: &mut Self::Context,
     ) -> Self::Result {
         let (key, mut desk) = self.first_desk(&agent, ctx)?;
-        if desk.slots.is_live() {
+        if desk.attachment.get() != 0 {
             let number;
-            (number, desk) = self.open_desk(agent, ctx);
+            (number, desk) = self.open_desk(agent.clone(), ctx);
             self.sessions[key.index()].others.push(number);
         }
         // Marked at once, so that a second one attached in the same moment gets its own.
         desk.slots.set_live(true);
         self.attachments += 1;
         desk.attachment.set(self.attachments);
-        if desk.tell(SetRuntime(Some(runtime))) {
-            Ok(self.attachments)
-        } else {
-            Err(InboxError::Closed)
+        if !desk.tell(SetRuntime(runtime)) {
+            return Err(InboxError::Closed);
         }
+        self.move_what_waits(&agent, key);
+        Ok(self.attachments)
     }
 }
 
-/// The code of an agent goes away; what its session holds waits for another.
+/// The code of an agent goes away; what its session holds waits for another. If it was lost, the
+/// attempts it was at have failed, and this is why.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Detach {
     pub(crate) agent: AgentId,
     pub(crate) attachment: u64,
+    pub(crate) lost: Option<String>,
 }
 
 impl Handler<Detach> for Router {
     type Result = ();
 
-    fn handle(&mut self, Detach { agent, attachment }: Detach, ctx: &mut Self::Context) {
-        let Some(key) = self.roster.key(&agent) else { return };
-        let sessions = &mut self.sessions[key.index()];
+    fn handle(&mut self, Detach { agent, attachment, lost }: Detach, ctx: &mut Self::Context) {
+        let Some((key, number, gone)) = self.attached(&agent, attachment) else { return };
         let desks = Rc::clone(&self.shared.desks);
-        let mut moved = Vec::new();
-        let is_it =
-            |number: &DeskNo| desks.get(*number).is_some_and(|d| d.attachment.get() == attachment);
-        let Some(number) = sessions.all().find(is_it) else { return };
-        let Some(gone) = desks.get(number) else { return };
+        let sessions = &mut self.sessions[key.index()];
         gone.slots.set_live(false);
+        gone.attachment.set(0);
         sessions.sticky.retain(|_, stuck| *stuck != number);
-        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|d| d.slots.is_live());
-        let live = sessions.all().find(is_live);
         if number == sessions.first {
-            gone.tell(SetRuntime(None));
-            if live.is_some() {
-                // Others of the agent are there: they take over what waits.
-                for delivery in gone.inbox.borrow_mut().drain_idle() {
-                    gone.slots.free();
-                    moved.push(delivery);
-                }
-            }
-            for delivery in moved {
-                self.deliver_again(&agent, delivery);
-            }
+            gone.tell(Leave { lost });
+            self.move_what_waits(&agent, key);
             return;
         }
+        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|d| d.slots.is_live());
+        let live = sessions.all().find(is_live);
         sessions.others.retain(|other| *other != number);
         desks.forward(number, live.unwrap_or(sessions.first));
         let Some(session) = gone.session() else { return };
-        let held = session.send(HandOver).into_actor(self).map(move |held, router, _| {
+        let held = session.send(HandOver { lost }).into_actor(self).map(move |held, router, _| {
             for delivery in held.unwrap_or_default() {
                 router.deliver_again(&agent, delivery);
             }
         });
         held.wait(ctx);
+    }
+}
+
+/// The code of an agent cannot be reached for a while, or can be again. It keeps what is in its
+/// hands; what waits for it goes to others of the agent, if there are any.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct SetPresent {
+    pub(crate) agent: AgentId,
+    pub(crate) attachment: u64,
+    pub(crate) present: bool,
+}
+
+impl Handler<SetPresent> for Router {
+    type Result = ();
+
+    fn handle(&mut self, request: SetPresent, _: &mut Self::Context) {
+        let SetPresent { agent, attachment, present } = request;
+        let Some((key, number, desk)) = self.attached(&agent, attachment) else { return };
+        desk.slots.set_live(present);
+        desk.last_seen.set(Some(self.shared.clock.now().uptime));
+        if !present {
+            self.sessions[key.index()].sticky.retain(|_, stuck| *stuck != number);
+        }
+        self.move_what_waits(&agent, key);
+        desk.tell(Wake);
+    }
+}
+
+impl Router {
+    /// The desk where this attachment of an agent's code is.
+    fn attached(&self, agent: &AgentId, attachment: u64) -> Option<(AgentKey, DeskNo, Rc<Desk>)> {
+        let key = self.roster.key(agent)?;
+        let desks = &self.shared.desks;
+        let all = self.sessions[key.index()].all();
+        let mut all = all.filter_map(|number| Some((key, number, desks.get(number)?)));
+        all.find(|(_, _, desk)| desk.attachment.get() == attachment)
+    }
+
+    /// What waits where nobody is goes where somebody is.
+    fn move_what_waits(&mut self, agent: &AgentId, key: AgentKey) {
+        let desks = Rc::clone(&self.shared.desks);
+        let all = self.sessions[key.index()].all().filter_map(|number| desks.get(number));
+        let (here, away): (Vec<_>, Vec<_>) = all.partition(|desk| desk.slots.is_live());
+        if here.is_empty() {
+            return;
+        }
+        let mut moved = Vec::new();
+        for desk in away {
+            for delivery in desk.inbox.borrow_mut().drain_idle() {
+                desk.slots.free();
+                moved.push(delivery);
+            }
+        }
+        for delivery in moved {
+            self.deliver_again(agent, delivery);
+        }
     }
 }
 

@@ -36,6 +36,8 @@ impl Held {
 pub(super) struct Clerk {
     pub(super) service: Addr<Service>,
     pub(super) held: Arc<Held>,
+    /// The name is a caller's and no agent's: nobody else would ever read what comes for it.
+    pub(super) alone: bool,
 }
 
 /// The task that an answer is about, if it is one that a task can have.
@@ -48,26 +50,24 @@ fn about(message: &Envelope) -> Option<TaskId> {
 }
 
 impl Runtime for Clerk {
-    /// Returns when what the message means for the task is durable: only then is it acknowledged.
+    /// The service hears the messages in their order. Each is acknowledged when what it means for
+    /// its task is durable.
     fn handle(&self, letter: Letter) -> HandlerFuture {
-        let service = self.service.clone();
+        let (done, durable) = oneshot::channel();
+        let heard = about(&letter.message).zip(hear(&letter.message));
+        let means_something = heard.is_some();
+        if let Some((task, heard)) = heard {
+            let correlation = letter.message.correlation_id;
+            let bytes = letter.bytes.len();
+            // Bounded by the window; a service that is gone drops `done`.
+            self.service.do_send(Hear { task, correlation, heard, bytes, done });
+        }
         Box::pin(async move {
-            let heard = hear(&letter.message);
-            if let (Some(task), Some(heard)) = (about(&letter.message), heard) {
-                let (done, durable) = oneshot::channel();
-                let message = Hear {
-                    task,
-                    correlation: letter.message.correlation_id,
-                    heard,
-                    bytes: letter.bytes.len(),
-                    done,
-                };
-                if service.send(message).await.is_err() || durable.await.is_err() {
-                    // Stopping: not acknowledged, so it comes again after the restart.
-                    std::future::pending::<()>().await;
-                }
+            if means_something && durable.await.is_err() {
+                // Stopping: not acknowledged, so it comes again after the restart.
+                std::future::pending::<()>().await;
             }
-            Handled::default()
+            Ok(Handled::default())
         })
     }
 
@@ -76,7 +76,7 @@ impl Runtime for Clerk {
     }
 
     fn wants_at_once(&self, _: &AgentId, message: &Envelope) -> bool {
-        about(message).is_some_and(|task| self.held.contains(&task))
+        self.alone || about(message).is_some_and(|task| self.held.contains(&task))
     }
 
     fn window(&self) -> usize {

@@ -1,0 +1,168 @@
+//! A runtime that takes several messages at once and settles each from outside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use a2a_actors::{Failed, Handled, HandlerFuture, Runtime};
+use a2a_protocol::AgentId;
+use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RetryPolicy};
+use serde_json::Value;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use crate::listener::{SOON, next};
+
+type Settle = oneshot::Sender<Result<Handled, Failed>>;
+
+/// Passes every message on, with the means to settle it.
+struct Several {
+    window: AtomicUsize,
+    out: UnboundedSender<(Letter, Settle)>,
+}
+
+impl Runtime for Several {
+    fn handle(&self, letter: Letter) -> HandlerFuture {
+        let (settle, settled) = oneshot::channel();
+        let _ = self.out.send((letter, settle));
+        Box::pin(async { settled.await.unwrap_or_else(|_| Err(Failed::new("gone"))) })
+    }
+
+    fn window(&self) -> usize {
+        self.window.load(Relaxed)
+    }
+}
+
+struct Team {
+    bus: Bus,
+    tim: AgentId,
+    roman: Agent,
+}
+
+impl Team {
+    async fn start() -> Self {
+        let retry = RetryPolicy {
+            attempts: 3,
+            first_pause: Duration::from_millis(1),
+            longest_pause: Duration::from_millis(1),
+        };
+        let settings = BusSettings { retry, ..BusSettings::default() };
+        let bus = Bus::builder().in_memory().settings(settings).start().unwrap();
+        let roman = bus.connect("roman").await.unwrap();
+        Self { bus, tim: "tim".parse().unwrap(), roman }
+    }
+
+    async fn attach(
+        &self,
+        window: usize,
+    ) -> (u64, Arc<Several>, UnboundedReceiver<(Letter, Settle)>) {
+        let (out, hears) = unbounded_channel();
+        let several = Arc::new(Several { window: window.into(), out });
+        let number =
+            self.bus.system().attach(self.tim.clone(), Arc::clone(&several) as _).await.unwrap();
+        (number, several, hears)
+    }
+
+    async fn send(&self, count: usize) -> Vec<u64> {
+        let mut sent = Vec::new();
+        for _ in 0..count {
+            let receipt =
+                self.roman.send(self.roman.compose(Some(&self.tim), crate::new_task())).await;
+            sent.push(receipt.seq.unwrap());
+        }
+        sent
+    }
+
+    fn events(&self, seq: u64) -> Vec<String> {
+        let record = self.bus.system().reader().get(seq).unwrap().unwrap();
+        let word = |line: &str| {
+            serde_json::from_str::<Value>(line).unwrap()["event"].as_str().unwrap().to_owned()
+        };
+        record.deliveries.iter().map(|line| word(line.get())).collect()
+    }
+}
+
+fn nothing<T>(hears: &mut UnboundedReceiver<T>) -> bool {
+    hears.try_recv().is_err()
+}
+
+#[tokio::test]
+async fn as_many_as_the_window_are_out_at_once_in_order_and_each_settled_makes_room() {
+    let team = Team::start().await;
+    let (_, _several, mut hears) = team.attach(3).await;
+    let sent = team.send(20).await;
+    let mut hands = Vec::new();
+    for seq in &sent[..3] {
+        let (letter, settle) = next(&mut hears).await;
+        assert_eq!((letter.seq, letter.attempt), (*seq, 1));
+        hands.push(settle);
+    }
+    team.bus.agents().await; // whatever was to be handed out is
+    assert!(nothing(&mut hears));
+    for seq in &sent[3..] {
+        // The newest first: who is done makes room, not who came first.
+        let (told, durable) = oneshot::channel();
+        let done = Handled { note: None, durable: Some(told) };
+        hands.pop().unwrap().send(Ok(done)).unwrap();
+        let (letter, settle) = next(&mut hears).await;
+        assert_eq!(letter.seq, *seq);
+        hands.push(settle);
+        tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
+    }
+    assert_eq!(team.events(sent[2]), ["acknowledged"]);
+    assert!(team.events(sent[0]).is_empty());
+    team.bus.stop_within(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn a_failed_one_comes_again_and_a_lost_agent_has_failed_them_all() {
+    let team = Team::start().await;
+    let (number, _several, mut hears) = team.attach(2).await;
+    let sent = team.send(2).await;
+    let (_, first) = next(&mut hears).await;
+    let (_, _second) = next(&mut hears).await;
+    let (told, durable) = oneshot::channel();
+    let failed = Failed { reason: "not today".into(), durable: Some(told) };
+    first.send(Err(failed)).unwrap();
+    tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
+    let (letter, _first) = next(&mut hears).await;
+    assert_eq!((letter.seq, letter.attempt), (sent[0], 2));
+    team.bus.system().lose(team.tim.clone(), number, "the line went dead".into());
+    let (_, _several, mut hears) = team.attach(2).await;
+    for (seq, attempt) in [(sent[0], 3), (sent[1], 2)] {
+        let (letter, settle) = next(&mut hears).await;
+        assert_eq!((letter.seq, letter.attempt), (seq, attempt));
+        let (told, durable) = oneshot::channel();
+        settle.send(Ok(Handled { note: None, durable: Some(told) })).unwrap();
+        tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
+    }
+    let events = ["attempt_failed", "delivered", "attempt_failed", "delivered", "acknowledged"];
+    assert_eq!(team.events(sent[0]), events);
+    team.bus.stop_within(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn one_that_is_away_keeps_its_messages_and_what_waits_goes_to_another() {
+    let team = Team::start().await;
+    let (number, several, mut hears) = team.attach(1).await;
+    let sent = team.send(3).await;
+    let (_, first) = next(&mut hears).await;
+    several.window.store(0, Relaxed);
+    team.bus.system().set_present(team.tim.clone(), number, false);
+    let agents = team.bus.agents().await;
+    assert_eq!(agents.iter().find(|agent| agent.agent_id == team.tim).unwrap().sessions, 0);
+    let (_, _other, mut other_hears) = team.attach(5).await;
+    for seq in &sent[1..] {
+        assert_eq!(next(&mut other_hears).await.0.seq, *seq);
+    }
+    // It is back, and what it was given before still counts.
+    several.window.store(1, Relaxed);
+    team.bus.system().set_present(team.tim.clone(), number, true);
+    let (told, durable) = oneshot::channel();
+    first.send(Ok(Handled { note: None, durable: Some(told) })).unwrap();
+    tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
+    assert_eq!(team.events(sent[0]), ["acknowledged"]);
+    let later = team.send(1).await;
+    assert_eq!(next(&mut hears).await.0.seq, later[0]); // the least loaded
+    team.bus.stop_within(Duration::ZERO).await;
+}
