@@ -105,6 +105,6 @@ impl Handler<AttachAside> for Router {
                 if wanted { &desk } else { &first }.arrive_again(delivery);
             }
         }
-        if desk.tell(SetRuntime(Some(runtime))) { Ok(()) } else { Err(InboxError::Closed) }
+        if desk.tell(SetRuntime(runtime)) { Ok(()) } else { Err(InboxError::Closed) }
     }
 }

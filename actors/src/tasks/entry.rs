@@ -18,8 +18,9 @@ use crate::Parcel;
 const HISTORY: usize = 1_000;
 
 /// What is to be done when a change is durable.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Then {
+    #[default]
     Nothing,
     /// Hand the task to its agent.
     Dispatch,
@@ -29,10 +30,13 @@ pub(super) enum Then {
 
 /// A change on its way to the disk.
 pub(super) struct Change {
+    pub(super) version: u64,
     pub(super) task: Arc<Task>,
     pub(super) events: Vec<(u64, Arc<StreamEvent>)>,
     /// Messages that are acknowledged when it is durable.
     pub(super) acks: Vec<oneshot::Sender<()>>,
+    /// Callers who wait for just this.
+    pub(super) told: Vec<Answering>,
     pub(super) then: Then,
 }
 
@@ -46,7 +50,8 @@ pub(super) struct Entry {
     pub(super) durable_event: u64,
     pub(super) changes: VecDeque<Change>,
     pub(super) watchers: Watchers,
-    pub(super) waiters: Vec<Answering>,
+    /// Callers who wait until it has ended or waits for them, from a version on.
+    pub(super) waiters: Vec<(u64, Answering)>,
     /// The request to the agent, made when it was assessed.
     pub(super) parcel: Option<Parcel>,
     /// Nobody has seen the task, so that a plain message can take its place.

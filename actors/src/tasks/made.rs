@@ -1,0 +1,53 @@
+//! A new task, as it is before anybody looked whether it can run at once.
+
+use std::sync::Arc;
+
+use a2a_policy::Now;
+use a2a_protocol::task::{Message, Metadata, Moment, Task, TaskState, TaskStatus};
+use a2a_protocol::{AgentId, CorrelationId, TaskId};
+use a2a_store::tasks::StoredTask;
+use uuid::Uuid;
+
+use super::TaskCaller;
+
+/// A new task for this message.
+pub(super) fn new_task(
+    caller: &TaskCaller,
+    agent: &AgentId,
+    mut message: Message,
+    metadata: Option<Metadata>,
+    now: Now,
+) -> StoredTask {
+    let id = TaskId::try_from(Uuid::now_v7())
+        .unwrap_or_else(|_| unreachable!("now_v7 is version 7"));
+    let correlation = CorrelationId::try_from(Uuid::now_v7())
+        .unwrap_or_else(|_| unreachable!("now_v7 is version 7"));
+    let context_id = message.context_id.clone().unwrap_or_else(|| Uuid::now_v7().into());
+    message.context_id = Some(context_id.clone());
+    message.task_id = Some(id.as_uuid().into());
+    let now = Moment::from(now.utc);
+    let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: now };
+    let task = Task {
+        id,
+        context_id,
+        status,
+        artifacts: Vec::new(),
+        history: vec![message],
+        metadata: metadata.filter(|metadata| !metadata.is_empty()),
+    };
+    StoredTask {
+        task: Arc::new(task),
+        owner: Arc::clone(&caller.owner),
+        principal: caller.principal.clone(),
+        agent: agent.clone(),
+        correlation,
+        version: 1,
+        last_event: 0,
+        queued: None,
+        dispatches: 0,
+        worked_ms: 0,
+        working_since: None,
+        created: now,
+        updated: now,
+    }
+}

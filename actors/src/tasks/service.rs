@@ -1,0 +1,380 @@
+//! The service: the only one that changes tasks.
+//!
+//! [`super::TaskSystem`] sends what callers want, the clerk what agents answer, the writer what
+//! is durable. Every change goes to the disk first; then those who wait are told, the agent gets
+//! its request, the next in line gets its turn.
+
+mod begin;
+mod cancel;
+mod hear;
+mod pushes;
+mod timers;
+mod turns;
+mod watching;
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use a2a_policy::tasks::{ContextQueues, Step};
+use a2a_protocol::TaskId;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::task::{Label, Message, Moment, Task};
+use a2a_store::tasks::{NewEvent, Repeated, Write, Written};
+use actix::prelude::*;
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::clerk::Held;
+use super::entry::{Change, Entry, Then};
+use super::settings::TaskSettings;
+use super::watch::{Follows, Happened};
+use super::writer::Job;
+use crate::BusSystem;
+use crate::clock::Clock;
+
+pub(super) use begin::{Begin, GoOn, Want};
+pub(super) use cancel::{Cancel, not_cancelable};
+pub(super) use hear::Hear;
+pub(super) use pushes::{SettlePush, WritePush};
+pub(super) use turns::Restore;
+pub(super) use watching::{Subscribe, Wait};
+
+/// What a caller gets for its message.
+#[derive(Debug)]
+pub(super) enum Begun {
+    Task(Box<Task>),
+    Message(Box<Message>),
+    /// What happens from now on; the task itself comes first.
+    Stream(mpsc::Receiver<Happened>),
+    /// The message was heard before and belongs to this task.
+    Repeated(TaskId),
+}
+
+/// Where the answer goes.
+pub(super) type Answering = oneshot::Sender<Result<Begun, Fault>>;
+
+/// What is on its way to the disk.
+enum Awaited {
+    /// A new task, and what its caller wants.
+    Create { task: TaskId, want: Want, reply: Answering },
+    /// A change of this task: its oldest.
+    Change(TaskId),
+    /// The plain message that takes the place of this task.
+    Answer { task: TaskId, acks: Vec<oneshot::Sender<()>> },
+    /// Something about webhooks.
+    Push(oneshot::Sender<Option<Written>>),
+    /// Old tasks.
+    Expire,
+}
+
+/// What a change carries along, and what follows when it is durable.
+#[derive(Default)]
+struct Wake {
+    /// The id of the caller's message.
+    message: Option<Label>,
+    /// Messages of the bus that are acknowledged then.
+    acks: Vec<oneshot::Sender<()>>,
+    /// Callers who wait for just this.
+    told: Vec<Answering>,
+    then: Then,
+}
+
+pub(super) struct Service {
+    pub(super) bus: BusSystem,
+    pub(super) settings: TaskSettings,
+    pub(super) clock: Clock,
+    pub(super) held: Arc<Held>,
+    /// Rung when webhooks have something to do.
+    pub(super) bell: Arc<Notify>,
+    /// The queue of the store's thread; gone when the service ends.
+    pub(super) jobs: Option<Sender<Job>>,
+    entries: HashMap<TaskId, Entry>,
+    queues: ContextQueues,
+    awaited: HashMap<u64, Awaited>,
+    /// The number of the next change.
+    next: u64,
+    /// The places of the next in line, and of the next who goes before everyone.
+    last_order: i64,
+    first_order: i64,
+    /// When each task that is being worked on has been at it for too long, since the start.
+    deadlines: BTreeSet<(Duration, TaskId)>,
+}
+
+impl Service {
+    pub(super) fn new(
+        bus: BusSystem,
+        settings: TaskSettings,
+        held: Arc<Held>,
+        bell: Arc<Notify>,
+    ) -> Self {
+        Self {
+            bus,
+            queues: ContextQueues::new(settings.queue_per_context),
+            settings,
+            clock: Clock::start(),
+            held,
+            bell,
+            jobs: None,
+            entries: HashMap::new(),
+            awaited: HashMap::new(),
+            next: 0,
+            last_order: 0,
+            first_order: 0,
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    fn write(&mut self, write: Write, awaited: Awaited) {
+        let number = self.next;
+        self.next += 1;
+        let job = Job { number, write };
+        let taken = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        // Without the writer the service ends; whoever waits hears that by the dropped answer.
+        if taken {
+            self.awaited.insert(number, awaited);
+        }
+    }
+
+    /// Sends the task as it is now to the disk, with what happened.
+    fn change(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Wake) {
+        let now = Moment::from(self.clock.now().utc);
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let stored = &mut entry.stored;
+        let expected = stored.version;
+        stored.version += 1;
+        stored.updated = now;
+        let mut numbered = Vec::with_capacity(events.len());
+        for event in events {
+            stored.last_event += 1;
+            numbered.push((stored.last_event, Arc::new(event)));
+        }
+        let kept = |(number, event): &(u64, Arc<StreamEvent>)| NewEvent {
+            number: *number,
+            event: Arc::clone(event),
+            at: now,
+        };
+        let Wake { message, acks, told, then } = wake;
+        let write = Write::Update {
+            stored: stored.clone(),
+            expected,
+            events: numbered.iter().map(kept).collect(),
+            message,
+        };
+        let (version, task) = (stored.version, Arc::clone(&stored.task));
+        entry.changes.push_back(Change { version, task, events: numbered, acks, told, then });
+        self.write(write, Awaited::Change(id));
+    }
+
+    fn created(&mut self, id: TaskId, want: Want, reply: Answering, ctx: &mut Context<Self>) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        match want {
+            Want::Now => {
+                entry.unseen = false;
+                let gone = Fault::TaskNotFound { task: id.to_string() };
+                let task = self.shown(id).ok_or(gone);
+                let _ = reply.send(task.map(|task| Begun::Task(Box::new(task))));
+            }
+            Want::End => entry.waiters.push((entry.stored.version, reply)),
+            Want::Stream => {
+                let events = entry.watchers.add_first(self.settings.watcher_buffer);
+                let _ = reply.send(Ok(Begun::Stream(events)));
+                if entry.stored.queued.is_some() {
+                    self.greet(id);
+                } else {
+                    // If the agent has not said anything by then, there is a task.
+                    ctx.run_later(self.settings.grace, move |service, _| service.greet(id));
+                }
+            }
+        }
+        if self.entries.get(&id).is_some_and(|entry| entry.stored.queued.is_none()) {
+            self.dispatch(id, ctx);
+        }
+    }
+
+    /// The message was heard before: the task that was to be begun never was.
+    fn not_created(&mut self, id: TaskId, ctx: &mut Context<Self>) {
+        self.held.remove(&id);
+        if let Some(entry) = self.entries.remove(&id) {
+            let next = self.queues.leave(&entry.lane, id);
+            self.start_next(next, ctx);
+        }
+    }
+
+    /// The oldest change of the task is durable: everybody may know.
+    fn changed(&mut self, id: TaskId, ctx: &mut Context<Self>) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(change) = entry.changes.pop_front() else { return };
+        entry.unseen &= change.events.is_empty();
+        if !entry.unseen {
+            let (number, before) = (entry.durable_event, Arc::clone(&entry.durable));
+            entry.watchers.greet(number, || Task::clone(&before));
+        }
+        let state = change.task.status.state;
+        let pause = state.is_terminal() || state.is_interrupted();
+        entry.durable = change.task;
+        let count = change.events.len();
+        for (at, (number, event)) in change.events.iter().enumerate() {
+            let follows = match (at + 1 == count, state) {
+                (true, state) if state.is_terminal() => Follows::Nothing,
+                (true, state) if state.is_interrupted() => Follows::Pause,
+                _ => Follows::More,
+            };
+            entry.watchers.tell(*number, event, follows);
+            entry.durable_event = *number;
+        }
+        let shown = || Ok(Begun::Task(Box::new(Task::clone(&entry.durable))));
+        if pause {
+            for (_, waiter) in entry.waiters.extract_if(.., |(from, _)| *from <= change.version) {
+                let _ = waiter.send(shown());
+            }
+        }
+        for told in change.told {
+            let _ = told.send(shown());
+        }
+        for ack in change.acks {
+            let _ = ack.send(());
+        }
+        let over = state.is_terminal() && entry.changes.is_empty();
+        match change.then {
+            Then::Nothing => {}
+            Then::Dispatch => self.dispatch(id, ctx),
+            Then::CallOff(reason) => self.call_off(id, reason, ctx),
+        }
+        if over {
+            self.forget(id);
+        }
+        if count > 0 {
+            self.bell.notify_one();
+        }
+    }
+
+    /// The plain message that takes the place of the task is durable.
+    fn answered(&mut self, id: TaskId, acks: Vec<oneshot::Sender<()>>) {
+        let Some(mut entry) = self.entries.remove(&id) else { return };
+        self.held.remove(&id);
+        if let Some(message) = entry.answer.take() {
+            let event = Arc::new(StreamEvent::Message(message.clone()));
+            entry.watchers.tell(entry.durable_event, &event, Follows::Nothing);
+            for (_, waiter) in entry.waiters {
+                let _ = waiter.send(Ok(Begun::Message(message.clone())));
+            }
+        }
+        for ack in acks {
+            let _ = ack.send(());
+        }
+    }
+
+    /// The task has ended and everybody was told: it is the store's alone now.
+    fn forget(&mut self, id: TaskId) {
+        self.held.remove(&id);
+        self.entries.remove(&id);
+    }
+
+    /// Moves a task by itself, for a reason of the server's; `false` when it cannot.
+    fn fail(&mut self, id: TaskId, why: &str, call_off: bool, ctx: &mut Context<Self>) -> bool {
+        let now = self.clock.now();
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        let said = a2a_policy::tasks::Said::plainly(why);
+        let Some(event) = entry.advance(Step::Fail, said, now) else { return false };
+        let then = if call_off { Then::CallOff(why.to_owned()) } else { Then::Nothing };
+        self.change(id, vec![event], Wake { then, ..Wake::default() });
+        self.free_place(id, ctx);
+        true
+    }
+}
+
+impl Actor for Service {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // Callers wait for their answers, so as many lie here as call at once.
+        ctx.set_mailbox_capacity(65_536);
+        self.keep_time(ctx);
+    }
+}
+
+/// What came of changes, by their numbers; `None` when the disk refused.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Committed(pub(super) Vec<(u64, Option<Written>)>);
+
+impl Handler<Committed> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Committed(results): Committed, ctx: &mut Self::Context) {
+        for (number, written) in results {
+            let Some(awaited) = self.awaited.remove(&number) else { continue };
+            match (awaited, written) {
+                (Awaited::Create { task, want, reply }, Some(Written::Done)) => {
+                    self.created(task, want, reply, ctx);
+                }
+                (Awaited::Create { task, reply, .. }, written) => {
+                    self.not_created(task, ctx);
+                    let _ = reply.send(match written {
+                        Some(Written::Repeated(Repeated::Task(first))) => {
+                            Ok(Begun::Repeated(first))
+                        }
+                        Some(Written::Repeated(Repeated::Answer(message))) => {
+                            Ok(Begun::Message(message))
+                        }
+                        None => Err(disk_refuses()),
+                        Some(other) => {
+                            tracing::error!(?other, %task, "a new task did not fit the store");
+                            Err(Fault::Internal)
+                        }
+                    });
+                }
+                (Awaited::Change(task), Some(Written::Done)) => self.changed(task, ctx),
+                (Awaited::Change(task), written) => {
+                    // There is one writer, so this cannot be; what the store says counts.
+                    tracing::error!(?written, %task, "a change of a task did not fit the store");
+                    self.forget(task);
+                }
+                (Awaited::Answer { task, acks }, Some(Written::Done)) => self.answered(task, acks),
+                (Awaited::Answer { task, .. }, written) => {
+                    tracing::error!(?written, %task, "a plain answer did not fit the store");
+                    self.forget(task);
+                }
+                (Awaited::Push(reply), written) => {
+                    let _ = reply.send(written);
+                }
+                (Awaited::Expire, written) => self.expired(written),
+            }
+        }
+    }
+}
+
+pub(super) fn disk_refuses() -> Fault {
+    Fault::Unavailable {
+        reason: "the server cannot write right now; nothing was accepted".into(),
+        retry_after_ms: 1_000,
+    }
+}
+
+/// The store's thread is there.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Meet(pub(super) Sender<Job>);
+
+impl Handler<Meet> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Meet(jobs): Meet, _: &mut Self::Context) {
+        self.jobs = Some(jobs);
+    }
+}
+
+/// The service ends: nothing more is written, and the store's thread ends with what it has.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Leave;
+
+impl Handler<Leave> for Service {
+    type Result = ();
+
+    fn handle(&mut self, _: Leave, _: &mut Self::Context) {
+        self.jobs = None;
+    }
+}

@@ -1,0 +1,126 @@
+//! A caller says something: a new task, or more about one that is open.
+
+use std::sync::Arc;
+
+use a2a_policy::tasks::{Place, Said, Step};
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::PushConfig;
+use a2a_protocol::task::{Message, TaskState};
+use a2a_protocol::TaskId;
+use a2a_store::tasks::{Queued, StoredTask, Write};
+use actix::prelude::*;
+
+use super::{Answering, Awaited, Begun, Service, Wake};
+use crate::Parcel;
+use crate::tasks::entry::{Entry, Then};
+
+/// What the caller waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::tasks) enum Want {
+    /// That the task is taken.
+    Now,
+    /// That it has ended, or waits for the caller.
+    End,
+    /// Everything that happens.
+    Stream,
+}
+
+/// A new task.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Begin {
+    /// As it is before anybody looked whether it can run at once.
+    pub(in crate::tasks) stored: StoredTask,
+    /// Its request, assessed.
+    pub(in crate::tasks) parcel: Parcel,
+    pub(in crate::tasks) push: Option<PushConfig>,
+    pub(in crate::tasks) want: Want,
+    pub(in crate::tasks) reply: Answering,
+}
+
+impl Handler<Begin> for Service {
+    type Result = ();
+
+    fn handle(&mut self, begin: Begin, _: &mut Self::Context) {
+        let Begin { stored, parcel, push, want, reply } = begin;
+        let (id, now) = (stored.task.id, self.clock.now());
+        let message = stored.task.history.last().map(|message| message.message_id.clone());
+        let mut entry = Entry::new(stored);
+        match self.queues.submit(&entry.lane, id) {
+            Ok(Place::Runs) => {
+                // Begun before anybody has seen it: that is no event.
+                let _ = entry.advance(Step::Start, Said::default(), now);
+                entry.stored.dispatches = 1;
+                entry.parcel = Some(parcel);
+            }
+            Ok(Place::Waits(_)) => {
+                self.last_order += 1;
+                entry.stored.queued = Some(Queued { order: self.last_order, at: now.utc.into() });
+            }
+            Err(full) => {
+                let retry_after_ms = 1_000;
+                let _ = reply.send(Err(Fault::QueueFull { limit: full.limit, retry_after_ms }));
+                return;
+            }
+        }
+        entry.durable = Arc::clone(&entry.stored.task);
+        entry.unseen = want != Want::Now;
+        let stored = entry.stored.clone();
+        let push = push.into_iter().collect();
+        self.held.insert(id);
+        self.entries.insert(id, entry);
+        let write = Write::Create { stored, message, events: Vec::new(), push };
+        self.write(write, Awaited::Create { task: id, want, reply });
+    }
+}
+
+/// More about a task that is open.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct GoOn {
+    pub(in crate::tasks) task: TaskId,
+    pub(in crate::tasks) message: Message,
+    /// The message as an agent at work hears it, assessed.
+    pub(in crate::tasks) addition: Parcel,
+    pub(in crate::tasks) want: Want,
+    pub(in crate::tasks) reply: Answering,
+}
+
+impl Handler<GoOn> for Service {
+    type Result = ();
+
+    fn handle(&mut self, go_on: GoOn, ctx: &mut Self::Context) {
+        let GoOn { task: id, message, addition, want, reply } = go_on;
+        let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.is_over()) else {
+            let reason = format!("task {id} has ended; begin a new one without a taskId");
+            let _ = reply.send(Err(Fault::Unsupported { reason }));
+            return;
+        };
+        let said_before =
+            |other: &Message| other.message_id == message.message_id && other.role == message.role;
+        if entry.stored.task.history.iter().any(said_before) {
+            let _ = reply.send(Ok(Begun::Repeated(id)));
+            return;
+        }
+        let message_id = message.message_id.clone();
+        entry.unseen = false;
+        entry.listen(message);
+        let mut told = Vec::new();
+        match want {
+            Want::Now => told.push(reply),
+            // It hears of what comes of this, not of the state it answers to.
+            Want::End => entry.waiters.push((entry.stored.version + 1, reply)),
+            Want::Stream => {
+                let events = entry.watchers.add_first(self.settings.watcher_buffer);
+                let _ = reply.send(Ok(Begun::Stream(events)));
+            }
+        }
+        let (mut events, mut then) = (Vec::new(), Then::Nothing);
+        if entry.state().is_interrupted() {
+            (events, then) = self.line_up_again(id);
+        } else if entry.state() == TaskState::Working {
+            self.tell_agent(id, addition, ctx);
+        }
+        self.change(id, events, Wake { message: Some(message_id), told, then, ..Wake::default() });
+    }
+}

@@ -1,0 +1,53 @@
+//! A caller calls its task off. It wins or loses against the agent's answer in this actor, and
+//! nowhere else.
+
+use a2a_policy::tasks::{Said, Step};
+use a2a_protocol::TaskId;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::task::TaskState;
+use actix::prelude::*;
+
+use super::{Answering, Service, Wake};
+use crate::tasks::entry::Then;
+
+/// A caller calls its task off; the reply comes when that is durable.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Cancel {
+    pub(in crate::tasks) task: TaskId,
+    pub(in crate::tasks) reply: Answering,
+}
+
+impl Handler<Cancel> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Cancel { task: id, reply }: Cancel, ctx: &mut Self::Context) {
+        let now = self.clock.now();
+        let Some(entry) = self.entries.get_mut(&id) else {
+            // It ended and was forgotten; the caller has seen that it exists.
+            let _ = reply.send(Err(not_cancelable(id, None)));
+            return;
+        };
+        let begun = entry.stored.dispatches > 0;
+        let state = entry.state();
+        let Some(event) = entry.advance(Step::Cancel, Said::default(), now) else {
+            let _ = reply.send(Err(not_cancelable(id, Some(state))));
+            return;
+        };
+        let reason = "called off by whoever asked for it".to_owned();
+        let then = if begun { Then::CallOff(reason) } else { Then::Nothing };
+        self.change(id, vec![event], Wake { told: vec![reply], then, ..Wake::default() });
+        self.free_place(id, ctx);
+    }
+}
+
+pub(in crate::tasks) fn not_cancelable(task: TaskId, state: Option<TaskState>) -> Fault {
+    let state = match state {
+        Some(TaskState::Failed) => "failed",
+        Some(TaskState::Canceled) => "canceled",
+        Some(TaskState::Rejected) => "rejected",
+        Some(TaskState::Completed) => "completed",
+        _ => "over",
+    };
+    Fault::TaskNotCancelable { task: task.to_string(), state }
+}

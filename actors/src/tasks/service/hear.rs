@@ -1,0 +1,126 @@
+//! An agent answers.
+
+use a2a_policy::Now;
+use a2a_policy::tasks::{ArtifactPiece, Heard, Said, Step};
+use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::{CorrelationId, TaskId};
+use a2a_store::tasks::Write;
+use actix::prelude::*;
+use tokio::sync::oneshot;
+
+use super::{Awaited, Service, Wake};
+use crate::tasks::entry::{Entry, Then, agent_message};
+
+/// What an agent, or the bus, says about a task.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Hear {
+    pub(in crate::tasks) task: TaskId,
+    pub(in crate::tasks) correlation: CorrelationId,
+    pub(in crate::tasks) heard: Heard,
+    /// How much it said.
+    pub(in crate::tasks) bytes: usize,
+    /// Told when what it means is durable.
+    pub(in crate::tasks) done: oneshot::Sender<()>,
+}
+
+impl Handler<Hear> for Service {
+    type Result = ();
+
+    fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
+        let Hear { task: id, correlation, heard, bytes, done } = hear;
+        let now = self.clock.now();
+        let concerned = |entry: &&mut Entry| {
+            entry.stored.correlation == correlation && !entry.is_over()
+        };
+        let Some(entry) = self.entries.get_mut(&id).filter(concerned) else {
+            // The task has ended, or this belongs to another conversation: it changes nothing.
+            let _ = done.send(());
+            return;
+        };
+        entry.heard_bytes += bytes;
+        if entry.heard_bytes > self.settings.task_bytes {
+            let limit = self.settings.task_bytes;
+            let why = format!("the agent said more about this task than the {limit} bytes it may");
+            let _ = done.send(());
+            self.fail(id, &why, true, ctx);
+            return;
+        }
+        if let Heard::Completed { direct: true, said, artifacts } = &heard
+            && artifacts.is_empty()
+            && entry.unseen
+            && entry.watchers.nobody_greeted()
+            && entry.changes.is_empty()
+        {
+            let said = said.clone();
+            self.answer_directly(id, said, done, ctx);
+            return;
+        }
+        let (events, then) = take_in(entry, heard, now);
+        if events.is_empty() {
+            let _ = done.send(());
+            return;
+        }
+        let rests = entry.is_over() || entry.state().is_interrupted();
+        self.change(id, events, Wake { acks: vec![done], then, ..Wake::default() });
+        if rests {
+            self.free_place(id, ctx);
+        }
+    }
+}
+
+impl Service {
+    /// The agent means its answer as a plain message, and nobody has seen the task yet.
+    fn answer_directly(
+        &mut self,
+        id: TaskId,
+        said: Said,
+        done: oneshot::Sender<()>,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(mut message) = agent_message(said, &entry.stored.task) else { return };
+        message.task_id = None;
+        entry.answer = Some(Box::new(message.clone()));
+        let write = Write::Answer { id, message: Box::new(message) };
+        self.write(write, Awaited::Answer { task: id, acks: vec![done] });
+        self.free_place(id, ctx);
+    }
+}
+
+/// What the words mean for the task: its events, none when they change nothing.
+fn take_in(entry: &mut Entry, heard: Heard, now: Now) -> (Vec<StreamEvent>, Then) {
+    let mut events = Vec::new();
+    let mut then = Then::Nothing;
+    let end = |entry: &mut Entry, step, said| entry.advance(step, said, now);
+    match heard {
+        Heard::Works { said, pieces } => {
+            let only_pieces = !pieces.is_empty();
+            events.extend(pieces.into_iter().map(|piece| entry.take_piece(piece)));
+            // The words beside a piece are for the log; a piece speaks for itself.
+            if !said.is_empty() && !only_pieces {
+                events.extend(end(entry, Step::Work, said));
+            }
+        }
+        Heard::Asks { said, credentials } => {
+            let step = if credentials { Step::AskForCredentials } else { Step::Ask };
+            events.extend(end(entry, step, said));
+        }
+        Heard::Completed { said, artifacts, .. } => {
+            for artifact in artifacts {
+                let piece = ArtifactPiece { artifact, append: false, last_chunk: true };
+                events.push(entry.take_piece(piece));
+            }
+            events.extend(end(entry, Step::Complete, said));
+        }
+        Heard::Failed(said) => events.extend(end(entry, Step::Fail, said)),
+        Heard::Rejected(said) => events.extend(end(entry, Step::Reject, said)),
+        Heard::Cancelled(said) => events.extend(end(entry, Step::Cancel, said)),
+        Heard::Unreadable(why) => {
+            let said = Said::plainly(format!("the agent's answer cannot be read: {why}"));
+            events.extend(end(entry, Step::Fail, said));
+            then = Then::CallOff(why);
+        }
+    }
+    (events, then)
+}

@@ -1,0 +1,72 @@
+//! What time brings: work that takes too long, tasks that are too old.
+
+use std::time::Duration;
+
+use a2a_protocol::task::{Moment, TaskState};
+use a2a_store::tasks::{Write, Written};
+use actix::prelude::*;
+
+use super::{Awaited, Service};
+use crate::tasks::entry::Entry;
+
+/// How many old tasks go at once.
+const EXPIRED_AT_ONCE: usize = 1_000;
+
+impl Service {
+    pub(super) fn keep_time(&mut self, ctx: &mut Context<Self>) {
+        let (shortest, second) = (Duration::from_millis(10), Duration::from_secs(1));
+        let look = (self.settings.timeout / 10).clamp(shortest, second);
+        ctx.run_interval(look, |service, ctx| service.end_overdue(ctx));
+        let sweep = (self.settings.ttl / 10).clamp(shortest, 60 * second);
+        ctx.run_interval(sweep, |service, _| service.expire());
+    }
+
+    fn end_overdue(&mut self, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now.uptime)
+        {
+            self.deadlines.remove(&(at, id));
+            let Some(entry) = self.entries.get(&id) else { continue };
+            if entry.state() != TaskState::Working {
+                continue;
+            }
+            // It may have rested and begun anew since the deadline was set.
+            let left = self.settings.timeout.saturating_sub(worked(entry, now.utc));
+            if !left.is_zero() {
+                self.deadlines.insert((now.uptime + left, id));
+                continue;
+            }
+            let minutes = self.settings.timeout.as_secs_f64() / 60.0;
+            let why = format!("timed out: it was worked on for more than {minutes} minutes");
+            self.fail(id, &why, true, ctx);
+        }
+    }
+
+    fn expire(&mut self) {
+        let now = self.clock.now().utc;
+        let ttl = chrono::TimeDelta::from_std(self.settings.ttl).unwrap_or(chrono::TimeDelta::MAX);
+        let Some(older_than) = now.checked_sub_signed(ttl) else { return };
+        let older_than = Moment::from(older_than);
+        self.write(Write::Expire { older_than, limit: EXPIRED_AT_ONCE }, Awaited::Expire);
+    }
+
+    pub(super) fn expired(&mut self, written: Option<Written>) {
+        match written {
+            Some(Written::Expired(0)) | None => {}
+            Some(Written::Expired(count)) => {
+                tracing::info!(count, "old tasks were removed");
+                if count >= EXPIRED_AT_ONCE {
+                    self.expire();
+                }
+            }
+            Some(other) => tracing::error!(?other, "old tasks could not be removed"),
+        }
+    }
+}
+
+/// How long a task has been worked on.
+fn worked(entry: &Entry, now: chrono::DateTime<chrono::Utc>) -> Duration {
+    let since = entry.stored.working_since.map_or(now, Moment::to_utc);
+    let stretch = (now - since).to_std().unwrap_or_default();
+    Duration::from_millis(entry.stored.worked_ms) + stretch
+}

@@ -1,0 +1,198 @@
+//! Whose turn it is: one task runs per agent and conversation.
+
+use a2a_policy::tasks::{Place, Said, Step};
+use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::task::{Task, TaskState};
+use a2a_protocol::{Outcome, Receipt, TaskId};
+use a2a_store::tasks::{Queued, StoredTask};
+use actix::prelude::*;
+use std::time::Duration;
+
+use super::{Service, Wake};
+use crate::Parcel;
+use crate::tasks::AfterRestart;
+use crate::tasks::compose;
+use crate::tasks::entry::{Entry, Then};
+
+/// How long to wait before a request is handed over again that nobody could take.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
+impl Service {
+    /// The task neither runs nor waits any more: the next one may.
+    pub(super) fn free_place(&mut self, id: TaskId, ctx: &mut Context<Self>) {
+        let Some(lane) = self.entries.get(&id).map(|entry| entry.lane.clone()) else { return };
+        let next = self.queues.leave(&lane, id);
+        self.start_next(next, ctx);
+    }
+
+    pub(super) fn start_next(&mut self, next: Option<TaskId>, ctx: &mut Context<Self>) {
+        let Some(id) = next else { return };
+        let now = self.clock.now();
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        match entry.advance(Step::Start, Said::default(), now) {
+            Some(event) => {
+                entry.stored.dispatches += 1;
+                self.change(id, vec![event], Wake { then: Then::Dispatch, ..Wake::default() });
+            }
+            // It ended while it waited; whoever ended it should have taken it out.
+            None => self.free_place(id, ctx),
+        }
+    }
+
+    /// The caller has answered: the task is next, or runs at once.
+    pub(super) fn line_up_again(&mut self, id: TaskId) -> (Vec<StreamEvent>, Then) {
+        let now = self.clock.now();
+        let Some(entry) = self.entries.get_mut(&id) else { return Default::default() };
+        let place = self.queues.resume(&entry.lane, id);
+        let lined_up = entry.advance(Step::Reply, Said::default(), now);
+        match place {
+            Place::Runs => {
+                // Both at once: nobody sees it wait.
+                let started = entry.advance(Step::Start, Said::default(), now);
+                entry.stored.dispatches += 1;
+                (started.into_iter().collect(), Then::Dispatch)
+            }
+            Place::Waits(_) => {
+                self.first_order -= 1;
+                let order = self.first_order;
+                entry.stored.queued = Some(Queued { order, at: now.utc.into() });
+                (lined_up.into_iter().collect(), Then::Nothing)
+            }
+        }
+    }
+
+    /// Hands the task to its agent over the bus.
+    pub(super) fn dispatch(&mut self, id: TaskId, ctx: &mut Context<Self>) {
+        let now = self.clock.now();
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        if entry.state() != TaskState::Working || entry.answer.is_some() {
+            return; // it ended in the meantime
+        }
+        let left = self.settings.timeout.saturating_sub(Duration::from_millis(entry.stored.worked_ms));
+        self.deadlines.insert((now.uptime + left, id));
+        let parcel = match entry.parcel.take() {
+            Some(parcel) => Ok(parcel),
+            None => compose::request(&entry.stored, now),
+        };
+        let dispatches = entry.stored.dispatches;
+        match parcel {
+            Ok(parcel) => {
+                let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored));
+                let sent = async move { bus.send(caller, parcel).await };
+                let then = sent.into_actor(self).map(move |receipt, service, ctx| {
+                    service.dispatched(id, dispatches, &receipt, ctx);
+                });
+                ctx.spawn(then);
+            }
+            Err(error) => drop(self.fail(id, &error.to_string(), false, ctx)),
+        }
+    }
+
+    fn dispatched(&mut self, id: TaskId, dispatches: u32, receipt: &Receipt, ctx: &mut Context<Self>) {
+        let outcome = receipt.outcome;
+        if outcome.is_accepted() || outcome == Outcome::Duplicate {
+            return;
+        }
+        let current = |entry: &Entry| {
+            entry.stored.dispatches == dispatches && entry.state() == TaskState::Working
+        };
+        if !self.entries.get(&id).is_some_and(current) {
+            return;
+        }
+        if matches!(outcome, Outcome::QueueFull | Outcome::Unavailable | Outcome::RateLimited) {
+            let wait = receipt.retry_after_ms.map_or(TRY_AGAIN, Duration::from_millis);
+            ctx.run_later(wait.max(TRY_AGAIN), move |service, ctx| {
+                if service.entries.get(&id).is_some_and(current) {
+                    service.dispatch(id, ctx);
+                }
+            });
+            return;
+        }
+        let why = receipt.reason.as_deref().unwrap_or("the bus does not take the request");
+        self.fail(id, why, false, ctx);
+    }
+
+    /// Tells an agent at work what its caller adds.
+    pub(super) fn tell_agent(&mut self, id: TaskId, addition: Parcel, ctx: &mut Context<Self>) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored));
+        let sent = async move { bus.send(caller, addition).await };
+        ctx.spawn(sent.into_actor(self).map(move |receipt, _, _| {
+            if !receipt.outcome.is_accepted() {
+                // It stands in the task's history, where the agent can look it up.
+                tracing::info!(task = %id, outcome = %receipt.outcome, "an addition was not delivered");
+            }
+        }));
+    }
+
+    /// Tells the bus that the task is not wanted any more: its agent is told there.
+    pub(super) fn call_off(&mut self, id: TaskId, reason: String, ctx: &mut Context<Self>) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        let (bus, principal) = (self.bus.clone(), entry.stored.principal.clone());
+        let called = async move { bus.cancel_task(id, Some(principal), reason).await };
+        ctx.spawn(called.into_actor(self).map(move |result, _, _| {
+            if let Err(error) = result {
+                // It ended on the bus in the same moment, or never got there.
+                tracing::debug!(task = %id, %error, "nothing to call off on the bus");
+            }
+        }));
+    }
+
+    /// The task as everybody may see it, with its place in the line.
+    pub(super) fn shown(&self, id: TaskId) -> Option<Task> {
+        let entry = self.entries.get(&id)?;
+        let mut task = Task::clone(&entry.durable);
+        if task.status.state == TaskState::Submitted
+            && let Some(queued) = entry.stored.queued
+            && let Some(Place::Waits(place)) = self.queues.place(&entry.lane, id)
+        {
+            queued.show(&mut task, place as u64);
+        }
+        Some(task)
+    }
+}
+
+/// Everything that was open before a restart, in the order of the store.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Restore(pub(in crate::tasks) Vec<StoredTask>);
+
+impl Handler<Restore> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Restore(open): Restore, ctx: &mut Self::Context) {
+        let mut running = Vec::new();
+        for stored in open {
+            let id = stored.task.id;
+            let entry = Entry::new(stored);
+            self.held.insert(id);
+            match entry.state() {
+                TaskState::Working => {
+                    self.queues.restore(&entry.lane, id);
+                    running.push(id);
+                }
+                TaskState::Submitted => {
+                    let order = entry.stored.queued.map_or(0, |queued| queued.order);
+                    self.last_order = self.last_order.max(order);
+                    self.first_order = self.first_order.min(order);
+                    if self.queues.restore(&entry.lane, id) == Place::Runs {
+                        running.push(id);
+                    }
+                }
+                _ => {}
+            }
+            self.entries.insert(id, entry);
+        }
+        for id in running {
+            let state = self.entries.get(&id).map(Entry::state);
+            match (state, self.settings.after_restart) {
+                (Some(TaskState::Submitted), _) => self.start_next(Some(id), ctx),
+                (_, AfterRestart::Resume) => self.dispatch(id, ctx),
+                (_, AfterRestart::Fail) => {
+                    let why = "interrupted: the server was stopped while the task was being worked on";
+                    self.fail(id, why, true, ctx);
+                }
+            }
+        }
+    }
+}

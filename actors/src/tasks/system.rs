@@ -1,0 +1,678 @@
+//! What edges hold: every call an A2A client can make, with no word of transport.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::{
+    CancelTask, GetTask, ListPushes, ListTasks, PushConfig, PushKey, SendMessage, Subscribe as Watch,
+    TaskPage,
+};
+use a2a_protocol::task::{Label, Message, Moment, Task};
+use a2a_protocol::{AgentId, Code, Outcome, Receipt, TaskId, Violation};
+use a2a_store::tasks::{
+    Due, ListQuery, PageToken, StoredTask, TaskReader, TaskStoreError, TaskWriter, Write, Written,
+};
+use actix::prelude::*;
+use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
+
+use super::clerk::{Clerk, Held};
+use super::service::{
+    Begin, Begun, Cancel, GoOn, Restore, Service, SettlePush, Subscribe, Wait, Want, WritePush,
+    disk_refuses, not_cancelable,
+};
+use super::watch::{Happened, TaskStream};
+use super::{TaskSettings, compose, writer};
+use crate::clock::Clock;
+use crate::{BusSystem, Parcel};
+
+/// How many wishes to be told one task may have.
+const PUSHES_PER_TASK: usize = 20;
+/// How many missed events are read at once.
+const MISSED_AT_ONCE: usize = 10_000;
+
+/// Who calls, as far as tasks are concerned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskCaller {
+    /// Whose the tasks are, such as `client:acme`.
+    pub owner: Arc<str>,
+    /// Under which name they travel on the bus.
+    pub principal: AgentId,
+    /// The name is a caller's and no agent's: nobody else reads what comes for it.
+    pub alone: bool,
+    /// It may see and stop everybody's tasks: a person.
+    pub sees_all: bool,
+}
+
+/// What a message led to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sent {
+    /// A task.
+    Task(Box<Task>),
+    /// A plain answer.
+    Message(Box<Message>),
+}
+
+/// The task service could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartTasksError {
+    /// A thread.
+    #[error("cannot start the thread of the task service: {0}")]
+    Thread(std::io::Error),
+    /// The open tasks cannot be read.
+    #[error("cannot read the open tasks: {0}")]
+    Read(#[from] TaskStoreError),
+    /// It ended before it was ready.
+    #[error("the task service ended before it was ready; its log says why")]
+    EndedEarly,
+}
+
+/// The thread of the service, to wait for its end.
+pub struct TaskThread(JoinHandle<()>);
+
+impl TaskThread {
+    /// Waits until everything is written; call it after [`TaskSystem::stop`].
+    pub fn join(self) {
+        if self.0.join().is_err() {
+            tracing::error!("the thread of the task service panicked");
+        }
+    }
+}
+
+/// The task service. Cheap to clone; it runs until [`TaskSystem::stop`].
+#[derive(Clone)]
+pub struct TaskSystem {
+    service: Addr<Service>,
+    bus: BusSystem,
+    reader: Arc<dyn TaskReader>,
+    held: Arc<Held>,
+    bell: Arc<Notify>,
+    clock: Clock,
+    /// The names whose answers the clerk takes.
+    names: Arc<Mutex<HashMap<AgentId, Arc<OnceCell<()>>>>>,
+    stop: mpsc::Sender<()>,
+}
+
+impl TaskSystem {
+    /// Starts the service on a bus and a store: what was open goes on.
+    ///
+    /// # Errors
+    /// When a thread cannot be started or the store cannot be read.
+    pub fn start(
+        settings: TaskSettings,
+        bus: BusSystem,
+        store: Box<dyn TaskWriter>,
+    ) -> Result<(Self, TaskThread), StartTasksError> {
+        let reader = store.reader();
+        let open = reader.open()?;
+        let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
+        let service = Service::new(bus.clone(), settings, Arc::clone(&held), Arc::clone(&bell));
+        let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
+        let (stop, mut stops) = mpsc::channel(1);
+        let thread = std::thread::Builder::new().name("a2a-tasks".into()).spawn(move || {
+            System::new().block_on(async move {
+                let service = service.start();
+                match writer::start(store, service.clone()) {
+                    Ok((jobs, writer)) => {
+                        let _ = service.send(super::service::Meet(jobs)).await;
+                        let _ = ready.send(Ok(service.clone()));
+                        // Without a request everyone who could send one is gone.
+                        let _ = stops.recv().await;
+                        let _ = service.send(super::service::Leave).await;
+                        let _ = tokio::task::spawn_blocking(move || writer.join()).await;
+                    }
+                    Err(error) => drop(ready.send(Err(error))),
+                }
+                System::current().stop();
+            });
+        });
+        let thread = thread.map_err(StartTasksError::Thread)?;
+        let service = is_ready.recv().map_err(|_| StartTasksError::EndedEarly)?;
+        let service = service.map_err(StartTasksError::Thread)?;
+        let names = Arc::default();
+        let clock = Clock::start();
+        let system = Self { service, bus, reader, held, bell, clock, names, stop };
+        system.restore(open)?;
+        Ok((system, TaskThread(thread)))
+    }
+
+    /// Takes up what was open before the restart. The clerk is there before anybody can answer.
+    fn restore(&self, open: Vec<StoredTask>) -> Result<(), StartTasksError> {
+        for stored in &open {
+            self.held.insert(stored.task.id);
+        }
+        let mut names: Vec<(AgentId, bool)> = open
+            .iter()
+            .map(|stored| (stored.principal.clone(), !stored.owner.starts_with("agent:")))
+            .collect();
+        names.sort();
+        names.dedup();
+        let (done, restored) = std::sync::mpsc::sync_channel(1);
+        let system = self.clone();
+        // Of its own, so that a start needs no runtime around it.
+        let thread = std::thread::Builder::new().name("a2a-restore".into()).spawn(move || {
+            System::new().block_on(async move {
+                for (name, alone) in names {
+                    if let Err(fault) = system.take_answers_for(&name, alone).await {
+                        tracing::error!(%fault, %name, "answers for this name cannot be taken");
+                    }
+                }
+                let _ = system.service.send(Restore(open)).await;
+                let _ = done.send(());
+            });
+        });
+        thread.map_err(StartTasksError::Thread)?;
+        restored.recv().map_err(|_| StartTasksError::EndedEarly)
+    }
+
+    /// Makes the clerk take the answers to what is sent under this name.
+    async fn take_answers_for(&self, name: &AgentId, alone: bool) -> Result<(), Fault> {
+        let once = {
+            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(names.entry(name.clone()).or_default())
+        };
+        let attach = || async {
+            let clerk =
+                Clerk { service: self.service.clone(), held: Arc::clone(&self.held), alone };
+            self.bus.attach_aside(name.clone(), Arc::new(clerk)).await
+        };
+        once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| Fault::Unavailable {
+            reason: error.to_string(),
+            retry_after_ms: 1_000,
+        })
+    }
+
+    /// Says something to an agent and gives what comes of it.
+    ///
+    /// # Errors
+    /// When the message, the task it names, or the caller's limits do not allow it.
+    pub async fn send(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+    ) -> Result<Sent, Fault> {
+        let want = if send.return_immediately { Want::Now } else { Want::End };
+        let length = send.history_length;
+        let begun = self.begin(caller, agent, send, want).await?;
+        let begun = match begun {
+            Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
+            Begun::Repeated(task) => Begun::Task(Box::new(self.read(task).await?)),
+            other => other,
+        };
+        match begun {
+            Begun::Task(mut task) => {
+                task.cut_history(length);
+                Ok(Sent::Task(task))
+            }
+            Begun::Message(message) => Ok(Sent::Message(message)),
+            Begun::Stream(_) | Begun::Repeated(_) => Err(Fault::Internal),
+        }
+    }
+
+    /// The same, with everything that happens on the way.
+    ///
+    /// # Errors
+    /// When the message, the task it names, or the caller's limits do not allow it.
+    pub async fn stream(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+    ) -> Result<TaskStream, Fault> {
+        match self.begin(caller, agent, send, Want::Stream).await? {
+            Begun::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
+            Begun::Message(message) => {
+                let event = Arc::new(a2a_protocol::operation::StreamEvent::Message(message));
+                Ok(TaskStream::new(vec![Happened { number: 0, event, last: true }], None))
+            }
+            Begun::Repeated(task) => self.watch(task, None).await,
+            Begun::Task(_) => Err(Fault::Internal),
+        }
+    }
+
+    async fn begin(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+        want: Want,
+    ) -> Result<Begun, Fault> {
+        if let Some(named) = send.message.task_id.clone() {
+            return self.go_on(caller, agent, send, &named, want).await;
+        }
+        self.take_answers_for(&caller.principal, caller.alone).await?;
+        let now = self.clock.now();
+        let SendMessage { message, push, metadata, .. } = send;
+        let stored = super::made::new_task(caller, agent, message, metadata, now);
+        let parcel = compose::request(&stored, now).map_err(|error| invalid("/message", &error.to_string()))?;
+        let parcel = self.assess(&stored, parcel).await?;
+        let push = push.map(|push| named_push(push, stored.task.id));
+        let (reply, answer) = oneshot::channel();
+        self.tell(Begin { stored, parcel, push, want, reply })?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    async fn go_on(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+        named: &Label,
+        want: Want,
+    ) -> Result<Begun, Fault> {
+        let stored = self.owned(caller, agent, named).await?;
+        if let Some(context) = &send.message.context_id
+            && *context != stored.task.context_id
+        {
+            let why = format!("task {named} belongs to context {}", stored.task.context_id);
+            return Err(invalid("/message/contextId", &why));
+        }
+        let heard = self.heard_before(&stored, &send.message.message_id).await?;
+        if heard {
+            return Ok(Begun::Repeated(stored.task.id));
+        }
+        if stored.task.status.state.is_terminal() {
+            let state = stored.task.status.state;
+            let reason = format!("task {named} has ended ({state}); begin a new one without a taskId");
+            return Err(Fault::Unsupported { reason });
+        }
+        let now = self.clock.now();
+        let mut message = send.message;
+        message.context_id = Some(stored.task.context_id.clone());
+        let addition = compose::addition(&stored, &message, now).ok_or(Fault::Internal)?;
+        let addition = self.assess(&stored, addition).await?;
+        if let Some(push) = send.push {
+            self.put_push(stored.task.id, named_push(push, stored.task.id)).await?;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.tell(GoOn { task: stored.task.id, message, addition, want, reply })?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Whether the bus would take this in the caller's name; it is charged.
+    async fn assess(&self, stored: &StoredTask, parcel: Parcel) -> Result<Parcel, Fault> {
+        let caller = compose::speaker(stored);
+        self.bus.assess(caller, parcel).await.map_err(|receipt| refused(&stored.agent, &receipt))
+    }
+
+    async fn heard_before(&self, stored: &StoredTask, message: &Label) -> Result<bool, Fault> {
+        let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
+        let message = message.clone();
+        let found = self.look(move |reader| reader.message(&owner, &agent, &message)).await?;
+        Ok(found.is_some())
+    }
+
+    async fn wait(&self, task: TaskId) -> Result<Begun, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Wait { task, reply })?;
+        match answer.await.unwrap_or_else(|_| Err(stopping())) {
+            // It has ended and is the store's alone.
+            Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Box::new(self.read(task).await?))),
+            other => other,
+        }
+    }
+
+    /// One task of the caller's.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn get(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        get: GetTask,
+    ) -> Result<Task, Fault> {
+        let mut task = Arc::unwrap_or_clone(self.owned(caller, agent, &get.id).await?.task);
+        task.cut_history(get.history_length);
+        Ok(task)
+    }
+
+    /// A page of the caller's tasks.
+    ///
+    /// # Errors
+    /// When the token was not made by this server.
+    pub async fn list(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        list: ListTasks,
+    ) -> Result<TaskPage, Fault> {
+        let token = list.page_token.filter(|token| !token.is_empty());
+        let token = token.map(|token| token.parse::<PageToken>()).transpose();
+        let page_token = token.map_err(|error| invalid("/pageToken", &error.to_string()))?;
+        let page_size = list.page_size.unwrap_or(50);
+        let query = ListQuery {
+            owner: (!caller.sees_all).then(|| Arc::clone(&caller.owner)),
+            agent: Some(agent.clone()),
+            context: list.context_id,
+            status: list.status,
+            after: list.status_timestamp_after,
+            page_size: page_size as usize,
+            page_token,
+            history_length: list.history_length,
+            include_artifacts: list.include_artifacts,
+        };
+        let page = self.look(move |reader| reader.list(&query)).await?;
+        Ok(TaskPage {
+            tasks: page.tasks.into_iter().map(|s| Arc::unwrap_or_clone(s.task)).collect(),
+            next_page_token: page.next_page_token.map(|t| t.to_string()).unwrap_or_default(),
+            page_size,
+            total_size: page.total_size,
+        })
+    }
+
+    /// Calls a task off.
+    ///
+    /// # Errors
+    /// When there is none, or it has ended.
+    pub async fn cancel(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        cancel: CancelTask,
+    ) -> Result<Task, Fault> {
+        let stored = self.owned(caller, agent, &cancel.id).await?;
+        let (id, state) = (stored.task.id, stored.task.status.state);
+        if state.is_terminal() {
+            return Err(not_cancelable(id, Some(state)));
+        }
+        let (reply, answer) = oneshot::channel();
+        self.tell(Cancel { task: id, reply })?;
+        match answer.await.unwrap_or_else(|_| Err(stopping()))? {
+            Begun::Task(task) => Ok(*task),
+            _ => Err(Fault::Internal),
+        }
+    }
+
+    /// Watches a task: as it stands and everything from now on, or everything after the last
+    /// event the caller has seen.
+    ///
+    /// # Errors
+    /// When there is none, or it has ended and nothing was missed.
+    pub async fn subscribe(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        watch: Watch,
+    ) -> Result<TaskStream, Fault> {
+        let stored = self.owned(caller, agent, &watch.id).await?;
+        if stored.task.status.state.is_terminal() && watch.after.is_none() {
+            let state = stored.task.status.state;
+            let reason = format!("task {} has ended ({state}); get it instead", watch.id);
+            return Err(Fault::Unsupported { reason });
+        }
+        self.watch(stored.task.id, watch.after).await
+    }
+
+    async fn watch(&self, task: TaskId, after: Option<u64>) -> Result<TaskStream, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Subscribe { task, reply })?;
+        let live = answer.await.unwrap_or_else(|_| Err(stopping()))?;
+        let Some(after) = after else {
+            let (task, number, events) = match live {
+                Some(live) => (live.task, live.number, Some(live.events)),
+                None => {
+                    let stored = self.stored(task).await?;
+                    (Arc::unwrap_or_clone(stored.task), stored.last_event, None)
+                }
+            };
+            let last = events.is_none();
+            let event = Arc::new(a2a_protocol::operation::StreamEvent::Task(Box::new(task)));
+            return Ok(TaskStream::new(vec![Happened { number, event, last }], events));
+        };
+        let until = live.as_ref().map_or(u64::MAX, |live| live.number);
+        let missed = self.look(move |reader| reader.events(task, after, MISSED_AT_ONCE)).await?;
+        let over = live.is_none();
+        let count = missed.len();
+        let before = missed.into_iter().take_while(|(number, _)| *number <= until).enumerate();
+        let before = before.map(|(at, (number, event))| Happened {
+            number,
+            event,
+            last: over && at + 1 == count,
+        });
+        Ok(TaskStream::new(before.collect(), live.map(|live| live.events)))
+    }
+
+    /// Wants the server to call when something happens to a task.
+    ///
+    /// # Errors
+    /// When there is no such task, or it has too many wishes already.
+    pub async fn set_push(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        config: PushConfig,
+    ) -> Result<PushConfig, Fault> {
+        let named = config.task_id.clone().ok_or_else(|| invalid("/taskId", "is missing"))?;
+        let task = self.owned(caller, agent, &named).await?.task.id;
+        let config = named_push(config, task);
+        let known = self.look(move |reader| reader.pushes(task)).await?;
+        if known.len() >= PUSHES_PER_TASK && known.iter().all(|other| other.id != config.id) {
+            let why = format!("a task has at most {PUSHES_PER_TASK} configurations; delete one first");
+            return Err(Fault::InvalidParams(vec![Violation::new("", Code::TooMany, why)]));
+        }
+        self.put_push(task, config.clone()).await?;
+        Ok(config)
+    }
+
+    async fn put_push(&self, task: TaskId, config: PushConfig) -> Result<(), Fault> {
+        self.write_push(Write::PutPush { task, config }).await.map(drop)
+    }
+
+    async fn write_push(&self, write: Write) -> Result<Written, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(WritePush { write, reply })?;
+        answer.await.map_err(|_| stopping())?.ok_or_else(disk_refuses)
+    }
+
+    /// One wish to be told.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn get_push(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        key: PushKey,
+    ) -> Result<PushConfig, Fault> {
+        let task = self.owned(caller, agent, &key.task_id).await?.task.id;
+        let all = self.look(move |reader| reader.pushes(task)).await?;
+        let wanted = |config: &PushConfig| key.id.is_none() || config.id == key.id;
+        all.into_iter().find(wanted).ok_or_else(|| no_push(&key))
+    }
+
+    /// The wishes to be told of a task.
+    ///
+    /// # Errors
+    /// When there is no such task.
+    pub async fn list_pushes(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        list: ListPushes,
+    ) -> Result<Vec<PushConfig>, Fault> {
+        let task = self.owned(caller, agent, &list.task_id).await?.task.id;
+        // There are so few that one page holds them all.
+        self.look(move |reader| reader.pushes(task)).await
+    }
+
+    /// Takes a wish back; taking back what is not there is no fault.
+    ///
+    /// # Errors
+    /// When there is no such task.
+    pub async fn delete_push(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        key: PushKey,
+    ) -> Result<(), Fault> {
+        let task = self.owned(caller, agent, &key.task_id).await?.task.id;
+        let id = match key.id {
+            Some(id) => id,
+            None => match self.look(move |reader| reader.pushes(task)).await?.into_iter().next() {
+                Some(PushConfig { id: Some(id), .. }) => id,
+                _ => return Ok(()),
+            },
+        };
+        self.write_push(Write::DeletePush { task, id }).await.map(drop)
+    }
+
+    /// Calls to webhooks that are due, for whoever makes them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn due_pushes(&self, limit: usize) -> Result<Vec<Due>, Fault> {
+        let now = Moment::from(self.clock.now().utc);
+        self.look(move |reader| reader.outbox_due(now, limit)).await
+    }
+
+    /// When the next call is due.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn next_push(&self) -> Result<Option<Moment>, Fault> {
+        self.look(|reader| reader.next_due()).await
+    }
+
+    /// Waits until there may be calls to make that there were not before.
+    pub async fn pushes_changed(&self) {
+        self.bell.notified().await;
+    }
+
+    /// A call was made, or will not be; returns when that is durable.
+    pub async fn push_done(&self, outbox: u64) {
+        self.settle_push(Write::Pushed { outbox }).await;
+    }
+
+    /// A call was made in vain and will be tried again.
+    pub async fn push_later(&self, outbox: u64, attempts: u32, next: Moment) {
+        self.settle_push(Write::PushLater { outbox, attempts, next }).await;
+    }
+
+    async fn settle_push(&self, write: Write) {
+        let (reply, answer) = oneshot::channel();
+        if self.tell(SettlePush(vec![(write, reply)])).is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    /// A task as the agent that does it may see it: whole.
+    ///
+    /// # Errors
+    /// When there is none, or it is another agent's.
+    pub async fn get_as_agent(&self, agent: &AgentId, id: TaskId) -> Result<Task, Fault> {
+        let stored = self.stored(id).await?;
+        if stored.agent != *agent {
+            return Err(Fault::TaskNotFound { task: id.to_string() });
+        }
+        Ok(Arc::unwrap_or_clone(stored.task))
+    }
+
+    /// A task, if it is the caller's and this agent's; else there is none.
+    async fn owned(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        named: &Label,
+    ) -> Result<StoredTask, Fault> {
+        let none = || Fault::TaskNotFound { task: named.to_string() };
+        let id: TaskId = named.as_str().parse().map_err(|_| none())?;
+        let found = self.look(move |reader| reader.get(id)).await?;
+        let is_theirs = |stored: &StoredTask| {
+            (caller.sees_all || stored.owner == caller.owner) && stored.agent == *agent
+        };
+        found.filter(is_theirs).ok_or_else(none)
+    }
+
+    async fn stored(&self, id: TaskId) -> Result<StoredTask, Fault> {
+        let found = self.look(move |reader| reader.get(id)).await?;
+        found.ok_or_else(|| Fault::TaskNotFound { task: id.to_string() })
+    }
+
+    async fn read(&self, id: TaskId) -> Result<Task, Fault> {
+        self.stored(id).await.map(|stored| Arc::unwrap_or_clone(stored.task))
+    }
+
+    /// Reads the store on a thread that may block.
+    async fn look<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn TaskReader) -> Result<T, TaskStoreError> + Send + 'static,
+    ) -> Result<T, Fault> {
+        let reader = Arc::clone(&self.reader);
+        let answer = tokio::task::spawn_blocking(move || read(&*reader)).await;
+        match answer {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the task store cannot be read");
+                Err(Fault::Internal)
+            }
+            Err(error) => {
+                tracing::error!(%error, "reading the task store panicked");
+                Err(Fault::Internal)
+            }
+        }
+    }
+
+    fn tell<M>(&self, message: M) -> Result<(), Fault>
+    where
+        M: actix::Message<Result = ()> + Send + 'static,
+        Service: Handler<M>,
+    {
+        match self.service.try_send(message) {
+            Ok(()) => Ok(()),
+            Err(actix::prelude::SendError::Full(_)) => Err(Fault::Unavailable {
+                reason: "more calls wait than the server holds; try again".into(),
+                retry_after_ms: 1_000,
+            }),
+            Err(actix::prelude::SendError::Closed(_)) => Err(stopping()),
+        }
+    }
+
+    /// Stops the service once everything on its way is written. Stop the bus first: what agents
+    /// answer while it stops still counts.
+    pub async fn stop(&self) {
+        let _ = self.stop.send(()).await;
+    }
+}
+
+fn named_push(config: PushConfig, task: TaskId) -> PushConfig {
+    let id = config.id.unwrap_or_else(|| uuid::Uuid::now_v7().into());
+    PushConfig { id: Some(id), task_id: Some(task.as_uuid().into()), ..config }
+}
+
+fn no_push(key: &PushKey) -> Fault {
+    let id = key.id.as_ref().map_or_else(String::new, ToString::to_string);
+    Fault::PushNotFound { task: key.task_id.to_string(), id }
+}
+
+fn invalid(path: &str, why: &str) -> Fault {
+    Fault::InvalidParams(vec![Violation::new(path, Code::NotAllowed, why)])
+}
+
+fn stopping() -> Fault {
+    Fault::Unavailable { reason: "the server is stopping".into(), retry_after_ms: 1_000 }
+}
+
+/// What a refusal of the bus means to an A2A client.
+fn refused(agent: &AgentId, receipt: &Receipt) -> Fault {
+    let reason = receipt.reason.clone().unwrap_or_else(|| receipt.outcome.to_string());
+    let wait = receipt.retry_after_ms;
+    match receipt.outcome {
+        Outcome::UnknownRecipient => Fault::NoSuchAgent { agent: agent.to_string() },
+        Outcome::RateLimited => {
+            Fault::RateLimited { reason, retry_after_ms: wait.unwrap_or(1_000) }
+        }
+        Outcome::CircuitOpen => Fault::CircuitOpen { reason, retry_after_ms: wait },
+        Outcome::Forbidden | Outcome::Unauthorized => Fault::Forbidden { reason },
+        Outcome::QueueFull | Outcome::Unavailable => {
+            Fault::Unavailable { reason, retry_after_ms: wait.unwrap_or(1_000) }
+        }
+        Outcome::Invalid => Fault::InvalidParams(receipt.errors.clone()),
+        _ => {
+            tracing::error!(outcome = %receipt.outcome, %reason, "a request of the task service was refused");
+            Fault::Internal
+        }
+    }
+}
