@@ -11,6 +11,7 @@
 //! ask:   query ─▶ summary (which blocks may answer) ─▶ facets, text (which records do)
 //! prove: evidence (day files, or blocks) ─▶ verify (the chain, heads noted outside it)
 //! keep:  retention (what is old) ─▶ a line that says so ─▶ keeper (removes it, packs days)
+//! tasks: the A2A tasks, beside the journal in a SQLite database of their own
 //! ```
 //!
 //! The log files are the truth. They are JSON Lines whose hashes form a chain,
@@ -59,6 +60,8 @@ mod verify;
 mod keeper;
 mod rebuild;
 mod retention;
+
+pub mod tasks;
 
 mod journal;
 mod memory;

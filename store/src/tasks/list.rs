@@ -1,0 +1,140 @@
+//! Which tasks to list, and where a page ends.
+//!
+//! A page ends at a task, not at a count: tasks that are made or change meanwhile neither repeat
+//! nor hide another one.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use a2a_protocol::task::{ContextId, Moment, TaskState};
+use a2a_protocol::{AgentId, TaskId};
+use chrono::DateTime;
+use uuid::Uuid;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::StoredTask;
+
+/// The most tasks on a page.
+pub const MAX_PAGE: usize = 100;
+
+/// Which tasks to list.
+#[derive(Debug, Clone, Default)]
+pub struct ListQuery {
+    /// Of this owner; of everybody without one.
+    pub owner: Option<Arc<str>>,
+    /// Of this agent.
+    pub agent: Option<AgentId>,
+    /// Of this conversation.
+    pub context: Option<ContextId>,
+    /// In this state.
+    pub status: Option<TaskState>,
+    /// Whose status is not older than this.
+    pub after: Option<Moment>,
+    /// How many; taken as 1 to [`MAX_PAGE`].
+    pub page_size: usize,
+    /// Where the page before ended.
+    pub page_token: Option<PageToken>,
+    /// How many messages of the history of each; all without a number.
+    pub history_length: Option<usize>,
+    /// With what came of them.
+    pub include_artifacts: bool,
+}
+
+/// Some of the tasks that were asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// The tasks, the one whose status changed last first.
+    pub tasks: Vec<StoredTask>,
+    /// Where the next page begins; `None` at the end.
+    pub next_page_token: Option<PageToken>,
+    /// How many there are on all pages.
+    pub total_size: u64,
+}
+
+/// Where a page ended. Its text means nothing to anybody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PageToken {
+    pub(super) moment: Moment,
+    pub(super) id: TaskId,
+}
+
+/// The text is no page token of this server.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this page token was not made by this server; use `nextPageToken` of the page before as it is"
+)]
+pub struct BadPageToken;
+
+/// Milliseconds, id, and enough of a checksum that nobody makes up a token by accident.
+const BYTES: usize = 8 + 16 + 4;
+
+impl PageToken {
+    pub(super) fn of(stored: &StoredTask) -> Self {
+        Self { moment: stored.task.status.timestamp, id: stored.task.id }
+    }
+}
+
+fn checksum(content: &[u8]) -> [u8; 4] {
+    let [a, b, c, d, ..] = xxh3_64(content).to_be_bytes();
+    [a, b, c, d]
+}
+
+impl fmt::Display for PageToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend(self.moment.to_utc().timestamp_millis().to_be_bytes());
+        bytes.extend(self.id.as_uuid().as_bytes());
+        bytes.extend(checksum(&bytes));
+        bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for PageToken {
+    type Err = BadPageToken;
+
+    fn from_str(text: &str) -> Result<Self, BadPageToken> {
+        // `from_str_radix` alone would take a sign.
+        let is_ours = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if text.len() != 2 * BYTES || !text.as_bytes().iter().all(is_ours) {
+            return Err(BadPageToken);
+        }
+        let mut bytes = [0; BYTES];
+        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| BadPageToken)?;
+        }
+        let (content, sum) = bytes.split_at(BYTES - 4);
+        let (ms, id) = content.split_at(8);
+        let ms = ms.try_into().map(i64::from_be_bytes).map_err(|_| BadPageToken)?;
+        let moment = DateTime::from_timestamp_millis(ms).ok_or(BadPageToken)?;
+        let id = Uuid::from_slice(id).map_err(|_| BadPageToken)?;
+        let id = TaskId::try_from(id).map_err(|_| BadPageToken)?;
+        let good = sum == checksum(content);
+        if good { Ok(Self { moment: moment.into(), id }) } else { Err(BadPageToken) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_its_own_text_is_a_token() {
+        let token = PageToken {
+            moment: "2026-02-21T18:30:00.123Z".parse().unwrap(),
+            id: "0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap(),
+        };
+        let text = token.to_string();
+        assert_eq!(text.parse(), Ok(token));
+        for at in 0..text.len() {
+            let mut other = text.clone().into_bytes();
+            other[at] = if other[at] == b'0' { b'1' } else { b'0' };
+            assert_eq!(String::from_utf8(other).unwrap().parse::<PageToken>(), Err(BadPageToken));
+        }
+        for bad in
+            ["", "1", &text[1..], &text.to_uppercase(), &"é".repeat(BYTES), &"+1".repeat(BYTES)]
+        {
+            assert_eq!(bad.parse::<PageToken>(), Err(BadPageToken), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Looking at the tasks in memory, by plain walks over them: it is the model for SQLite.
+
+use std::cmp::Reverse;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use a2a_protocol::operation::{PushConfig, StreamEvent};
+use a2a_protocol::task::{ContextId, Label, Message, Moment};
+use a2a_protocol::{AgentId, TaskId};
+
+use super::State;
+use crate::tasks::{
+    Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError,
+};
+
+type Result<T> = std::result::Result<T, TaskStoreError>;
+
+pub(super) struct MemoryReader {
+    pub(super) state: Arc<RwLock<State>>,
+}
+
+impl MemoryReader {
+    fn state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What waits for this agent in this conversation, in order.
+    fn queue(&self, agent: &AgentId, context: &ContextId) -> Vec<&StoredTask> {
+        let of_it = |stored: &&StoredTask| stored.agent == *agent && stored.context() == context;
+        let waiting = self.stored().filter(|stored| stored.queued.is_some());
+        let mut queue: Vec<_> = waiting.filter(of_it).collect();
+        queue.sort_by_key(|stored| (stored.queued.map(|queued| queued.order), stored.id()));
+        queue
+    }
+
+    /// The task as a caller sees it.
+    fn shown(&self, stored: &StoredTask) -> StoredTask {
+        let mut shown = stored.clone();
+        if shown.queued.is_some() {
+            let queue = self.queue(&stored.agent, stored.context());
+            let place = queue.iter().take_while(|other| other.id() != stored.id()).count() + 1;
+            shown.show_place(place as u64);
+        }
+        shown
+    }
+}
+
+fn is_wanted(query: &ListQuery, stored: &StoredTask) -> bool {
+    let status = &stored.task.status;
+    query.owner.as_ref().is_none_or(|owner| *owner == stored.owner)
+        && query.agent.as_ref().is_none_or(|agent| *agent == stored.agent)
+        && query.context.as_ref().is_none_or(|context| context == stored.context())
+        && query.status.is_none_or(|state| state == status.state)
+        && query.after.is_none_or(|moment| status.timestamp >= moment)
+}
+
+impl TaskReader for MemoryReader {
+    fn get(&self, id: TaskId) -> Result<Option<StoredTask>> {
+        let state = self.state();
+        Ok(state.tasks.get(&id).map(|kept| state.shown(&kept.stored)))
+    }
+
+    fn list(&self, query: &ListQuery) -> Result<Page> {
+        let state = self.state();
+        let place = |stored: &StoredTask| (stored.task.status.timestamp, stored.id());
+        let mut found: Vec<_> = state.stored().filter(|stored| is_wanted(query, stored)).collect();
+        let total_size = found.len() as u64;
+        found.sort_by_key(|stored| Reverse(place(stored)));
+        if let Some(PageToken { moment, id }) = query.page_token {
+            found.retain(|stored| place(stored) < (moment, id));
+        }
+        let size = query.page_size.clamp(1, MAX_PAGE);
+        let more = found.len() > size;
+        found.truncate(size);
+        let mut tasks: Vec<_> = found.into_iter().map(|stored| state.shown(stored)).collect();
+        for stored in &mut tasks {
+            let task = Arc::make_mut(&mut stored.task);
+            task.cut_history(query.history_length);
+            if !query.include_artifacts {
+                task.artifacts.clear();
+            }
+        }
+        let next_page_token = tasks.last().filter(|_| more).map(PageToken::of);
+        Ok(Page { tasks, next_page_token, total_size })
+    }
+
+    fn find_by_context(&self, context: &ContextId, limit: usize) -> Result<Vec<StoredTask>> {
+        let state = self.state();
+        let mut found: Vec<_> =
+            state.stored().filter(|stored| stored.context() == context).collect();
+        found.sort_by_key(|stored| Reverse((stored.created, stored.id())));
+        Ok(found.into_iter().take(limit).map(|stored| state.shown(stored)).collect())
+    }
+
+    fn pending_by_context(&self, agent: &AgentId, context: &ContextId) -> Result<Vec<StoredTask>> {
+        let state = self.state();
+        let placed = state.queue(agent, context).into_iter().zip(1..);
+        Ok(placed
+            .map(|(stored, place)| {
+                let mut shown = stored.clone();
+                shown.show_place(place);
+                shown
+            })
+            .collect())
+    }
+
+    fn open(&self) -> Result<Vec<StoredTask>> {
+        let state = self.state();
+        let going_on = |stored: &&StoredTask| !stored.task.status.state.is_terminal();
+        let mut open: Vec<_> = state.stored().filter(going_on).cloned().collect();
+        open.sort_by_key(|stored| (stored.queued.map(|queued| queued.order), stored.id()));
+        Ok(open)
+    }
+
+    fn events(&self, id: TaskId, after: u64, limit: usize) -> Result<Vec<(u64, Arc<StreamEvent>)>> {
+        let state = self.state();
+        let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
+        let Some(kept) = state.tasks.get(&id) else { return Ok(Vec::new()) };
+        let events = kept.events.range(first..).take(limit);
+        Ok(events.map(|(number, event)| (*number, Arc::clone(event))).collect())
+    }
+
+    fn push(&self, task: TaskId, id: &Label) -> Result<Option<PushConfig>> {
+        let state = self.state();
+        let mut pushes = state.tasks.get(&task).into_iter().flat_map(|kept| &kept.pushes);
+        Ok(pushes.find(|(known, _)| known == id).map(|(_, config)| config.clone()))
+    }
+
+    fn pushes(&self, task: TaskId) -> Result<Vec<PushConfig>> {
+        let state = self.state();
+        let pushes = state.tasks.get(&task).into_iter().flat_map(|kept| &kept.pushes);
+        Ok(pushes.map(|(_, config)| config.clone()).collect())
+    }
+
+    fn outbox_due(&self, now: Moment, limit: usize) -> Result<Vec<Due>> {
+        let state = self.state();
+        let timed =
+            state.outbox.iter().filter_map(|(at, telling)| Some((telling.next?, at, telling)));
+        let mut due: Vec<_> = timed.filter(|(next, ..)| *next <= now).collect();
+        due.sort_by_key(|(next, at, _)| (*next, **at));
+        let found = due.into_iter().filter_map(|(_, outbox, telling)| {
+            let kept = state.tasks.get(&telling.task)?;
+            let mut pushes = kept.pushes.iter();
+            Some(Due {
+                outbox: *outbox,
+                task: telling.task,
+                config: pushes.find(|(id, _)| *id == telling.config)?.1.clone(),
+                number: telling.number,
+                event: Arc::clone(kept.events.get(&telling.number)?),
+                attempts: telling.attempts,
+            })
+        });
+        Ok(found.take(limit).collect())
+    }
+
+    fn next_due(&self) -> Result<Option<Moment>> {
+        Ok(self.state().outbox.values().filter_map(|telling| telling.next).min())
+    }
+
+    fn message(&self, owner: &str, agent: &AgentId, id: &Label) -> Result<Option<Repeated>> {
+        let key = (Arc::from(owner), agent.clone(), id.clone());
+        Ok(self.state().messages.get(&key).map(|sent| sent.outcome.clone()))
+    }
+
+    fn history_of_context(
+        &self,
+        owner: &str,
+        agent: &AgentId,
+        context: &ContextId,
+        limit: usize,
+    ) -> Result<Vec<Message>> {
+        let state = self.state();
+        let mut tasks: Vec<_> = state
+            .stored()
+            .filter(|stored| &*stored.owner == owner && stored.agent == *agent)
+            .filter(|stored| stored.context() == context)
+            .collect();
+        tasks.sort_by_key(|stored| (stored.created, stored.id()));
+        let mut messages: Vec<_> =
+            tasks.into_iter().flat_map(|stored| stored.task.history.iter().cloned()).collect();
+        messages.drain(..messages.len().saturating_sub(limit));
+        Ok(messages)
+    }
+}

@@ -1,0 +1,296 @@
+//! Looking at the task database; `row` says what its rows mean.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use a2a_protocol::operation::{PushConfig, StreamEvent};
+use a2a_protocol::task::{ContextId, Label, Message, Moment};
+use a2a_protocol::{AgentId, TaskId};
+use rusqlite::{Connection, Params, Row, ToSql, params, params_from_iter};
+
+use super::pool::Pool;
+use super::row::{ALL_COLUMNS, COLUMNS, json, number, parsed, parsed_or_null, stored};
+use super::{
+    Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError,
+    apply, word,
+};
+
+type Result<T> = std::result::Result<T, TaskStoreError>;
+
+pub(super) struct SqliteReader {
+    pool: Pool,
+}
+
+impl SqliteReader {
+    pub(super) fn new(pool: Pool) -> Self {
+        Self { pool }
+    }
+}
+
+/// Every row that a query finds, read by `read`.
+fn all<T>(
+    sql: &Connection,
+    query: &str,
+    params: impl Params,
+    read: impl Fn(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let mut statement = sql.prepare_cached(query)?;
+    let mut rows = statement.query(params)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn at_most(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Shows those that wait their places. Each queue is walked once, whatever waits in it.
+fn show_places(sql: &Connection, tasks: &mut [StoredTask]) -> Result<()> {
+    let mut queues: HashMap<(AgentId, ContextId), HashMap<TaskId, usize>> = HashMap::new();
+    for (at, stored) in tasks.iter().enumerate().filter(|(_, stored)| stored.queued.is_some()) {
+        let queue = (stored.agent.clone(), stored.context().clone());
+        queues.entry(queue).or_default().insert(stored.id(), at);
+    }
+    let mut statement = sql.prepare_cached(
+        "SELECT id FROM tasks WHERE agent = ?1 AND context_id = ?2 AND queue_order IS NOT NULL \
+         ORDER BY queue_order, id",
+    )?;
+    for ((agent, context), mut wanted) in queues {
+        let mut rows = statement.query([agent.as_str(), context.as_str()])?;
+        let mut place = 0;
+        while let Some(row) = rows.next()? {
+            place += 1;
+            if let Some(at) = wanted.remove(&parsed(row, 0)?) {
+                tasks[at].show_place(place);
+            }
+            if wanted.is_empty() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The conditions of a list and their values; `page` without its end.
+struct Conditions {
+    text: String,
+    values: Vec<Box<dyn ToSql>>,
+}
+
+impl Conditions {
+    fn of(query: &ListQuery) -> Self {
+        let mut conditions = Self { text: "1".to_owned(), values: Vec::new() };
+        if let Some(owner) = &query.owner {
+            // A conversation is smaller than all that an owner has: the plus keeps SQLite from
+            // the index of owners then.
+            let column = if query.context.is_some() { "+owner =" } else { "owner =" };
+            conditions.and(column, owner.to_string());
+        }
+        if let Some(agent) = &query.agent {
+            conditions.and("agent =", agent.to_string());
+        }
+        if let Some(context) = &query.context {
+            conditions.and("context_id =", context.to_string());
+        }
+        if let Some(state) = query.status {
+            let narrow = query.owner.is_some() || query.context.is_some();
+            let column = if narrow { "+status_state =" } else { "status_state =" };
+            conditions.and(column, word::of_state(state));
+        }
+        if let Some(moment) = query.after {
+            conditions.and("status_timestamp >=", word::of_moment(moment));
+        }
+        conditions
+    }
+
+    fn and(&mut self, condition: &str, value: impl ToSql + 'static) {
+        self.text += &format!(" AND {condition} ?");
+        self.values.push(Box::new(value));
+    }
+
+    fn beyond(&mut self, token: PageToken) {
+        self.text += " AND (status_timestamp, id) < (?, ?)";
+        self.values.push(Box::new(word::of_moment(token.moment)));
+        self.values.push(Box::new(token.id.to_string()));
+    }
+}
+
+fn list(sql: &Connection, query: &ListQuery) -> Result<Page> {
+    let mut wanted = Conditions::of(query);
+    let total: i64 = sql
+        .prepare_cached(&format!("SELECT count(*) FROM tasks WHERE {}", wanted.text))?
+        .query_row(params_from_iter(&wanted.values), |row| row.get(0))?;
+    if let Some(token) = query.page_token {
+        wanted.beyond(token);
+    }
+    let size = query.page_size.clamp(1, MAX_PAGE);
+    let artifacts = if query.include_artifacts { "artifacts" } else { "NULL" };
+    let history = if query.history_length == Some(0) { "NULL" } else { "history" };
+    // One more than the page shows whether there is another.
+    wanted.values.push(Box::new(at_most(size + 1)));
+    let select = format!(
+        "SELECT {COLUMNS}, {artifacts}, {history} FROM tasks WHERE {} \
+         ORDER BY status_timestamp DESC, id DESC LIMIT ?",
+        wanted.text
+    );
+    let mut tasks = all(sql, &select, params_from_iter(&wanted.values), stored)?;
+    let more = tasks.len() > size;
+    tasks.truncate(size);
+    for stored in &mut tasks {
+        Arc::make_mut(&mut stored.task).cut_history(query.history_length);
+    }
+    show_places(sql, &mut tasks)?;
+    let next_page_token = tasks.last().filter(|_| more).map(PageToken::of);
+    Ok(Page { tasks, next_page_token, total_size: total.unsigned_abs() })
+}
+
+fn config(row: &Row<'_>) -> Result<PushConfig> {
+    json(row, 1)
+}
+
+fn due(row: &Row<'_>) -> Result<Due> {
+    Ok(Due {
+        task: parsed(row, 0)?,
+        config: config(row)?,
+        outbox: number(row, 2)?,
+        number: number(row, 3)?,
+        attempts: number(row, 4)?,
+        event: Arc::new(json(row, 5)?),
+    })
+}
+
+impl TaskReader for SqliteReader {
+    fn get(&self, id: TaskId) -> Result<Option<StoredTask>> {
+        self.pool.with(|sql| {
+            let select = format!("SELECT {ALL_COLUMNS} FROM tasks WHERE id = ?1");
+            let mut found = all(sql, &select, [id.to_string()], stored)?;
+            let Some(mut task) = found.pop() else { return Ok(None) };
+            if let Some(queued) = task.queued {
+                let before: i64 = sql
+                    .prepare_cached(
+                        "SELECT count(*) FROM tasks WHERE agent = ?1 AND context_id = ?2 \
+                         AND queue_order IS NOT NULL AND (queue_order, id) < (?3, ?4)",
+                    )?
+                    .query_row(
+                        params![
+                            task.agent.as_str(),
+                            task.context().as_str(),
+                            queued.order,
+                            id.to_string()
+                        ],
+                        |row| row.get(0),
+                    )?;
+                task.show_place(before.unsigned_abs() + 1);
+            }
+            Ok(Some(task))
+        })
+    }
+
+    fn list(&self, query: &ListQuery) -> Result<Page> {
+        self.pool.with(|sql| list(sql, query))
+    }
+
+    fn find_by_context(&self, context: &ContextId, limit: usize) -> Result<Vec<StoredTask>> {
+        let select = format!(
+            "SELECT {ALL_COLUMNS} FROM tasks WHERE context_id = ?1 \
+             ORDER BY created_at DESC, id DESC LIMIT ?2"
+        );
+        self.pool.with(|sql| {
+            let mut tasks = all(sql, &select, params![context.as_str(), at_most(limit)], stored)?;
+            show_places(sql, &mut tasks)?;
+            Ok(tasks)
+        })
+    }
+
+    fn pending_by_context(&self, agent: &AgentId, context: &ContextId) -> Result<Vec<StoredTask>> {
+        let select = format!(
+            "SELECT {ALL_COLUMNS} FROM tasks WHERE agent = ?1 AND context_id = ?2 \
+             AND queue_order IS NOT NULL ORDER BY queue_order, id"
+        );
+        let find = |sql: &Connection| all(sql, &select, [agent.as_str(), context.as_str()], stored);
+        let mut tasks = self.pool.with(find)?;
+        for (stored, place) in tasks.iter_mut().zip(1..) {
+            stored.show_place(place);
+        }
+        Ok(tasks)
+    }
+
+    fn open(&self) -> Result<Vec<StoredTask>> {
+        let select = format!(
+            "SELECT {ALL_COLUMNS} FROM tasks WHERE status_state IN {} \
+             ORDER BY queue_order IS NOT NULL, queue_order, id",
+            word::OPEN
+        );
+        self.pool.with(|sql| all(sql, &select, [], stored))
+    }
+
+    fn events(&self, id: TaskId, after: u64, limit: usize) -> Result<Vec<(u64, Arc<StreamEvent>)>> {
+        let params = params![id.to_string(), word::of_number(after), at_most(limit)];
+        let select = "SELECT task_id, number, event FROM task_events \
+             WHERE task_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
+        let event = |row: &Row<'_>| Ok((number(row, 1)?, Arc::new(json(row, 2)?)));
+        self.pool.with(|sql| all(sql, select, params, event))
+    }
+
+    fn push(&self, task: TaskId, id: &Label) -> Result<Option<PushConfig>> {
+        let select = "SELECT task_id, config FROM push_configs WHERE task_id = ?1 AND id = ?2";
+        let params = params![task.to_string(), id.as_str()];
+        self.pool.with(|sql| Ok(all(sql, select, params, config)?.pop()))
+    }
+
+    fn pushes(&self, task: TaskId) -> Result<Vec<PushConfig>> {
+        let select =
+            "SELECT task_id, config FROM push_configs WHERE task_id = ?1 ORDER BY position";
+        self.pool.with(|sql| all(sql, select, [task.to_string()], config))
+    }
+
+    fn outbox_due(&self, now: Moment, limit: usize) -> Result<Vec<Due>> {
+        let select = "SELECT waiting.task_id, config, waiting.id, number, attempts, event \
+             FROM push_outbox AS waiting \
+             JOIN push_configs ON push_configs.task_id = waiting.task_id \
+             AND push_configs.id = waiting.config_id \
+             JOIN task_events USING (task_id, number) \
+             WHERE next_at IS NOT NULL AND next_at <= ?1 ORDER BY next_at, waiting.id LIMIT ?2";
+        let params = params![word::of_moment(now), at_most(limit)];
+        self.pool.with(|sql| all(sql, select, params, due))
+    }
+
+    fn next_due(&self) -> Result<Option<Moment>> {
+        let select = "SELECT task_id, next_at FROM push_outbox WHERE next_at IS NOT NULL \
+             ORDER BY next_at LIMIT 1";
+        let next = |row: &Row<'_>| parsed_or_null(row, 1);
+        self.pool.with(|sql| Ok(all(sql, select, [], next)?.pop().flatten()))
+    }
+
+    fn message(&self, owner: &str, agent: &AgentId, id: &Label) -> Result<Option<Repeated>> {
+        self.pool.with(|sql| apply::heard(sql, owner, agent.as_str(), id))
+    }
+
+    fn history_of_context(
+        &self,
+        owner: &str,
+        agent: &AgentId,
+        context: &ContextId,
+        limit: usize,
+    ) -> Result<Vec<Message>> {
+        // From the newest task back, until there are enough.
+        let select = "SELECT id, history FROM tasks WHERE context_id = ?1 AND agent = ?2 \
+             AND +owner = ?3 AND history IS NOT NULL ORDER BY created_at DESC, id DESC";
+        self.pool.with(|sql| {
+            let mut statement = sql.prepare_cached(select)?;
+            let mut rows = statement.query([context.as_str(), agent.as_str(), owner])?;
+            let mut messages = VecDeque::new();
+            while messages.len() < limit
+                && let Some(row) = rows.next()?
+            {
+                let history: Vec<Message> = json(row, 1)?;
+                history.into_iter().rev().for_each(|message| messages.push_front(message));
+            }
+            messages.drain(..messages.len().saturating_sub(limit));
+            Ok(messages.into())
+        })
+    }
+}

@@ -1,0 +1,115 @@
+//! From rows back to tasks. A row that makes no sense is named, never guessed at.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use a2a_protocol::task::{ContextId, Moment, Task, TaskStatus};
+use rusqlite::Row;
+use rusqlite::types::ValueRef;
+use serde::de::DeserializeOwned;
+
+use super::{Queued, Repeated, StoredTask, TaskStoreError, word};
+
+/// What [`stored`] reads, in its order; the artifacts and the history come after these.
+pub(super) const COLUMNS: &str = "id, context_id, status_state, status_message, \
+     status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
+     last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata";
+
+/// [`COLUMNS`] with the large ones.
+pub(super) const ALL_COLUMNS: &str = "id, context_id, status_state, status_message, \
+     status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
+     last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata, \
+     artifacts, history";
+
+pub(super) fn damaged(row: &Row<'_>, column: &str) -> TaskStoreError {
+    let id = row.get_ref(0).ok().and_then(|id| id.as_str().ok()).unwrap_or("?");
+    TaskStoreError::Damaged { what: format!("{column} of the row of {id}") }
+}
+
+fn name_of(row: &Row<'_>, at: usize) -> String {
+    row.as_ref().column_name(at).unwrap_or("?").to_owned()
+}
+
+fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, TaskStoreError> {
+    match row.get_ref(at)? {
+        ValueRef::Null => Ok(None),
+        value => value.as_str().map(Some).map_err(|_| damaged(row, &name_of(row, at))),
+    }
+}
+
+fn some<T>(row: &Row<'_>, at: usize, value: Option<T>) -> Result<T, TaskStoreError> {
+    value.ok_or_else(|| damaged(row, &name_of(row, at)))
+}
+
+/// A value that is written as its text; `NULL` is none.
+pub(super) fn parsed_or_null<T: FromStr>(
+    row: &Row<'_>,
+    at: usize,
+) -> Result<Option<T>, TaskStoreError> {
+    let parse = |text: &str| text.parse().map_err(|_| damaged(row, &name_of(row, at)));
+    text(row, at)?.map(parse).transpose()
+}
+
+pub(super) fn parsed<T: FromStr>(row: &Row<'_>, at: usize) -> Result<T, TaskStoreError> {
+    some(row, at, parsed_or_null(row, at)?)
+}
+
+/// A value that is written as JSON; `NULL` is none.
+pub(super) fn json_or_null<T: DeserializeOwned>(
+    row: &Row<'_>,
+    at: usize,
+) -> Result<Option<T>, TaskStoreError> {
+    let read = |text: &str| serde_json::from_str(text).map_err(|_| damaged(row, &name_of(row, at)));
+    text(row, at)?.map(read).transpose()
+}
+
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> Result<T, TaskStoreError> {
+    some(row, at, json_or_null(row, at)?)
+}
+
+/// A number that is never negative.
+pub(super) fn number<T: TryFrom<i64>>(row: &Row<'_>, at: usize) -> Result<T, TaskStoreError> {
+    T::try_from(row.get(at)?).map_err(|_| damaged(row, &name_of(row, at)))
+}
+
+/// A task from [`ALL_COLUMNS`]; a large column may be `NULL` instead, for nothing of it.
+pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
+    let context = some(row, 1, text(row, 1)?.and_then(|id| ContextId::try_from(id).ok()))?;
+    let state = some(row, 2, text(row, 2)?.and_then(word::to_state))?;
+    let queued = match (row.get(13)?, parsed_or_null::<Moment>(row, 14)?) {
+        (Some(order), Some(at)) => Some(Queued { order, at }),
+        (None, None) => None,
+        _ => return Err(damaged(row, "queue_order and queued_at")),
+    };
+    let task = Task {
+        id: parsed(row, 0)?,
+        context_id: context,
+        status: TaskStatus { state, message: json_or_null(row, 3)?, timestamp: parsed(row, 4)? },
+        artifacts: json_or_null(row, 19)?.unwrap_or_default(),
+        history: json_or_null(row, 20)?.unwrap_or_default(),
+        metadata: json_or_null(row, 18)?,
+    };
+    Ok(StoredTask {
+        task: Arc::new(task),
+        owner: some(row, 7, text(row, 7)?)?.into(),
+        principal: parsed(row, 8)?,
+        agent: parsed(row, 9)?,
+        correlation: parsed(row, 10)?,
+        version: number(row, 11)?,
+        last_event: number(row, 12)?,
+        queued,
+        dispatched: row.get(15)?,
+        worked_ms: number(row, 16)?,
+        working_since: parsed_or_null(row, 17)?,
+        created: parsed(row, 5)?,
+        updated: parsed(row, 6)?,
+    })
+}
+
+/// What came of a message, from its `task_id` and `answer`.
+pub(super) fn repeated(row: &Row<'_>) -> Result<Repeated, TaskStoreError> {
+    match parsed_or_null(row, 0)? {
+        Some(task) => Ok(Repeated::Task(task)),
+        None => Ok(Repeated::Answer(json(row, 1)?)),
+    }
+}

@@ -1,0 +1,188 @@
+//! The task database: opening it, and committing to it.
+//!
+//! One process writes: it holds the lock of a file beside the database. Readers, in this process
+//! or another, need none. What a write does to the rows stands in `apply`.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::apply::Batch;
+use super::known::Known;
+use super::pool::Pool;
+use super::reader::SqliteReader;
+use super::{TaskOpenError, TaskReader, TaskStoreError, TaskWriter, Write, Written, schema};
+
+/// SQLite's page, which is also the unit of [`Options::max_bytes`].
+const PAGE_BYTES: u64 = 4_096;
+/// Statements kept ready on each connection; there are fewer different ones.
+pub(super) const STATEMENTS: usize = 96;
+/// How long to wait for another process that works on the file for a moment, such as `sqlite3`.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where the tasks lie and how many there may be.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The state folder; the database is `data/a2a-tasks.db` in it.
+    pub state_dir: PathBuf,
+    /// The most bytes of the database; as many as the disk has without a number.
+    pub max_bytes: Option<u64>,
+}
+
+impl Options {
+    /// The database of this state folder, without a limit.
+    #[must_use]
+    pub fn new(state_dir: impl Into<PathBuf>) -> Self {
+        Self { state_dir: state_dir.into(), max_bytes: None }
+    }
+}
+
+/// The tasks in a file.
+pub struct Sqlite {
+    connection: Connection,
+    known: Known,
+    reader: Arc<SqliteReader>,
+    /// Held as long as this writer lives.
+    _lock: File,
+}
+
+fn file_in(state_dir: &Path) -> PathBuf {
+    state_dir.join("data").join("a2a-tasks.db")
+}
+
+impl Sqlite {
+    /// Opens the tasks of a state folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// Another process writes to them, another or a newer program wrote them, or the disk fails.
+    pub fn open(options: &Options) -> Result<Self, TaskOpenError> {
+        let path = file_in(&options.state_dir);
+        let folder = options.state_dir.join("data");
+        let cannot = |path: &Path| {
+            let path = path.to_owned();
+            move |source| TaskOpenError::Folder { path, source }
+        };
+        fs::create_dir_all(&folder).map_err(cannot(&folder))?;
+        sync_folder(&options.state_dir).map_err(cannot(&options.state_dir))?;
+        let lock = lock(&path)?;
+        make_private(&path).map_err(cannot(&path))?;
+        let mut connection = Connection::open(&path).map_err(TaskStoreError::from)?;
+        prepare(&connection, options)?;
+        schema::migrate(&mut connection, &path)?;
+        let reader = Arc::new(SqliteReader::new(Pool::new(path)));
+        Ok(Self { connection, known: Known::default(), reader, _lock: lock })
+    }
+
+    /// Only looks at the tasks of a state folder, whether a server runs or not.
+    ///
+    /// # Errors
+    /// There are none, a program of another version wrote them, or the disk fails.
+    pub fn open_read_only(state_dir: &Path) -> Result<Arc<dyn TaskReader>, TaskOpenError> {
+        let path = file_in(state_dir);
+        if !path.exists() {
+            return Err(TaskOpenError::Absent { path });
+        }
+        let pool = Pool::new(path.clone());
+        pool.with(|connection| Ok(schema::check(connection, &path)))??;
+        Ok(Arc::new(SqliteReader::new(pool)))
+    }
+}
+
+impl TaskWriter for Sqlite {
+    fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError> {
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let result = commit(&mut self.connection, &mut self.known, writes);
+        if result.is_err() {
+            // What was noted on the way was not written.
+            self.known.forget_all();
+        }
+        result
+    }
+
+    fn reader(&self) -> Arc<dyn TaskReader> {
+        Arc::clone(&self.reader) as Arc<dyn TaskReader>
+    }
+}
+
+fn commit(
+    connection: &mut Connection,
+    known: &mut Known,
+    writes: Vec<Write>,
+) -> Result<Vec<Written>, TaskStoreError> {
+    if !connection.is_autocommit() {
+        // An earlier rollback failed with the disk; it must succeed before anything new begins.
+        connection.execute_batch("ROLLBACK")?;
+    }
+    // Whatever fails below drops the transaction, which rolls it back.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut batch = Batch::new(&transaction, known);
+    let written = writes.into_iter().map(|write| batch.apply(write)).collect::<Result<_, _>>()?;
+    transaction.commit()?;
+    Ok(written)
+}
+
+/// Takes the file that says who writes. Not the database itself: closing any handle to that
+/// would drop the locks that SQLite holds on it.
+fn lock(path: &Path) -> Result<File, TaskOpenError> {
+    let beside = path.with_extension("lock");
+    let cannot = |source| TaskOpenError::Folder { path: beside.clone(), source };
+    let file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&beside)
+        .map_err(cannot)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(TaskOpenError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(source)) => Err(cannot(source)),
+    }
+}
+
+/// Makes the database for its owner's eyes only: push configurations hold secrets. SQLite gives
+/// the files beside it the same rights.
+fn make_private(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
+    }
+}
+
+/// So that the folder `data` itself survives a power cut.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+fn prepare(connection: &Connection, options: &Options) -> Result<(), TaskStoreError> {
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.pragma_update(None, "page_size", PAGE_BYTES as i64)?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    // Every commit is on the disk before it is answered, also through a power cut.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "journal_size_limit", 64 * 1_024 * 1_024)?;
+    if let Some(bytes) = options.max_bytes {
+        let pages = i64::try_from(bytes / PAGE_BYTES).unwrap_or(i64::MAX).max(1);
+        connection.pragma_update(None, "max_page_count", pages)?;
+    }
+    Ok(())
+}
+
+pub(super) fn open_reader(path: &Path) -> Result<Connection, TaskStoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(PATIENCE)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    Ok(connection)
+}

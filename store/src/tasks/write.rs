@@ -1,0 +1,109 @@
+//! Every change of the store, and every answer to one.
+
+use a2a_protocol::TaskId;
+use a2a_protocol::operation::PushConfig;
+use a2a_protocol::task::{Label, Message, Moment};
+
+use super::{Misfit, NewEvent, StoredTask};
+
+/// One change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Write {
+    /// A new task, of version 1.
+    Create {
+        /// The task.
+        stored: StoredTask,
+        /// The id of the message that asks for it, heard once per owner and agent.
+        message: Option<Label>,
+        /// What happened to it already.
+        events: Vec<NewEvent>,
+        /// Whom to tell; each has an id.
+        push: Vec<PushConfig>,
+    },
+    /// A task has changed.
+    Update {
+        /// How it is now; its version is `expected` and 1.
+        stored: StoredTask,
+        /// Its version before.
+        expected: u64,
+        /// What happened.
+        events: Vec<NewEvent>,
+        /// The id of the message that goes on with it, heard once per owner and agent.
+        message: Option<Label>,
+    },
+    /// The agent answered with a message instead of a task: the task goes, and the answer stays
+    /// under the ids of the caller's messages, so that a repeat gets it again.
+    Answer {
+        /// The task that goes.
+        id: TaskId,
+        /// The answer.
+        message: Box<Message>,
+    },
+    /// A task goes, with everything about it.
+    Delete(TaskId),
+    /// Somebody wants to be told of a task, or of another place than before. Only events after
+    /// this are told.
+    PutPush {
+        /// The task.
+        task: TaskId,
+        /// The wish; it has an id.
+        config: PushConfig,
+    },
+    /// Nobody there wants to be told any more; what waits for it in the outbox goes too.
+    DeletePush {
+        /// The task.
+        task: TaskId,
+        /// The wish.
+        id: Label,
+    },
+    /// A webhook was told, or will not be.
+    Pushed {
+        /// The number in the outbox.
+        outbox: u64,
+    },
+    /// A webhook could not be told and will be tried again.
+    PushLater {
+        /// The number in the outbox.
+        outbox: u64,
+        /// How often it was tried.
+        attempts: u32,
+        /// When to try again.
+        next: Moment,
+    },
+    /// Tasks that ended, and answers that were given, before this moment go: the oldest first.
+    Expire {
+        /// The moment.
+        older_than: Moment,
+        /// How many at most.
+        limit: usize,
+    },
+}
+
+/// What came of a change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Written {
+    /// It is kept.
+    Done,
+    /// The message was heard before.
+    Repeated(Repeated),
+    /// The task is not of the version that was expected, or exists already.
+    Conflict {
+        /// Its version; `None` when there is no such task (any more).
+        version: Option<u64>,
+    },
+    /// What is to be answered, deleted, watched or told does not exist (any more).
+    Missing,
+    /// It can never fit: whoever made it has a mistake.
+    Refused(Misfit),
+    /// So many tasks and answers went; as many as the limit means that there may be more.
+    Expired(usize),
+}
+
+/// What came of a message that was heard before.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Repeated {
+    /// It began this task, or went on with it.
+    Task(TaskId),
+    /// It was answered without a task.
+    Answer(Box<Message>),
+}
