@@ -27,6 +27,7 @@ mod settings;
 mod shared;
 mod stats;
 mod system;
+pub mod tasks;
 mod writer;
 
 pub use letter::{Letter, Parcel};

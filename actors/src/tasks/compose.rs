@@ -29,8 +29,6 @@ pub(super) fn request(stored: &StoredTask, now: Now) -> Result<Parcel, BadReques
         principal: &stored.principal,
         agent: &stored.agent,
         correlation: stored.correlation,
-        // Counted when it is handed over; what is asked beforehand is the same message.
-        dispatches: stored.dispatches.saturating_sub(1),
     };
     task_request(&request, now).map(Parcel::from_message)
 }

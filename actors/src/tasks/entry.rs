@@ -58,6 +58,8 @@ pub(super) struct Entry {
     pub(super) unseen: bool,
     /// The plain message that takes its place, on its way to the disk.
     pub(super) answer: Option<Box<Message>>,
+    /// How often it was handed to its agent since the start.
+    pub(super) turn: u32,
     /// How much the agent has said about it, in bytes.
     pub(super) heard_bytes: usize,
 }
@@ -75,6 +77,7 @@ impl Entry {
             parcel: None,
             unseen: false,
             answer: None,
+            turn: 0,
             heard_bytes: 0,
         }
     }

@@ -18,8 +18,8 @@ pub(super) fn new_task(
     metadata: Option<Metadata>,
     now: Now,
 ) -> StoredTask {
-    let id = TaskId::try_from(Uuid::now_v7())
-        .unwrap_or_else(|_| unreachable!("now_v7 is version 7"));
+    let id =
+        TaskId::try_from(Uuid::now_v7()).unwrap_or_else(|_| unreachable!("now_v7 is version 7"));
     let correlation = CorrelationId::try_from(Uuid::now_v7())
         .unwrap_or_else(|_| unreachable!("now_v7 is version 7"));
     let context_id = message.context_id.clone().unwrap_or_else(|| Uuid::now_v7().into());
@@ -44,7 +44,7 @@ pub(super) fn new_task(
         version: 1,
         last_event: 0,
         queued: None,
-        dispatches: 0,
+        dispatched: false,
         worked_ms: 0,
         working_since: None,
         created: now,

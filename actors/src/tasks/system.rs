@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{
-    CancelTask, GetTask, ListPushes, ListTasks, PushConfig, PushKey, SendMessage, Subscribe as Watch,
-    TaskPage,
+    CancelTask, GetTask, ListPushes, ListTasks, PushConfig, PushKey, SendMessage,
+    Subscribe as Watch, TaskPage,
 };
 use a2a_protocol::task::{Label, Message, Moment, Task};
 use a2a_protocol::{AgentId, Code, Outcome, Receipt, TaskId, Violation};
@@ -246,7 +246,8 @@ impl TaskSystem {
         let now = self.clock.now();
         let SendMessage { message, push, metadata, .. } = send;
         let stored = super::made::new_task(caller, agent, message, metadata, now);
-        let parcel = compose::request(&stored, now).map_err(|error| invalid("/message", &error.to_string()))?;
+        let parcel = compose::request(&stored, now)
+            .map_err(|error| invalid("/message", &error.to_string()))?;
         let parcel = self.assess(&stored, parcel).await?;
         let push = push.map(|push| named_push(push, stored.task.id));
         let (reply, answer) = oneshot::channel();
@@ -275,7 +276,8 @@ impl TaskSystem {
         }
         if stored.task.status.state.is_terminal() {
             let state = stored.task.status.state;
-            let reason = format!("task {named} has ended ({state}); begin a new one without a taskId");
+            let reason =
+                format!("task {named} has ended ({state}); begin a new one without a taskId");
             return Err(Fault::Unsupported { reason });
         }
         let now = self.clock.now();
@@ -450,7 +452,8 @@ impl TaskSystem {
         let config = named_push(config, task);
         let known = self.look(move |reader| reader.pushes(task)).await?;
         if known.len() >= PUSHES_PER_TASK && known.iter().all(|other| other.id != config.id) {
-            let why = format!("a task has at most {PUSHES_PER_TASK} configurations; delete one first");
+            let why =
+                format!("a task has at most {PUSHES_PER_TASK} configurations; delete one first");
             return Err(Fault::InvalidParams(vec![Violation::new("", Code::TooMany, why)]));
         }
         self.put_push(task, config.clone()).await?;

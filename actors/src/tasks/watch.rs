@@ -105,7 +105,11 @@ impl Watchers {
         for watcher in self.0.iter_mut().filter(|watcher| !watcher.greeted) {
             watcher.greeted = true;
             // There is room for the first event; whoever is gone is noticed with the next one.
-            drop(watcher.events.try_send(Happened { number, event: Arc::clone(&event), last: false }));
+            drop(watcher.events.try_send(Happened {
+                number,
+                event: Arc::clone(&event),
+                last: false,
+            }));
         }
     }
 

@@ -81,7 +81,10 @@ fn run(mut store: Box<dyn TaskWriter>, jobs: &Receiver<Job>, service: &Addr<Serv
                     service.do_send(Committed(results));
                 }
                 if !open {
-                    tracing::error!(changes = kept.len(), "the server ends before the disk took them");
+                    tracing::error!(
+                        changes = kept.len(),
+                        "the server ends before the disk took them"
+                    );
                     return;
                 }
                 std::thread::sleep(TRY_AGAIN);

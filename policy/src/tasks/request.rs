@@ -1,12 +1,13 @@
 //! A task as the `task_request` that puts it into the agent's session.
 
 use a2a_protocol::body::{Complexity, TaskContext, TaskRequest, TaskType};
-use a2a_protocol::task::{Message, Task};
+use a2a_protocol::task::{Label, Message, Role, Task};
 use a2a_protocol::{
     AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Open, Priority, Protocol,
     Recipient, Sender, TaskId, Title, limits,
 };
 use serde_json::{Value, json};
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::Now;
 
@@ -22,7 +23,7 @@ const NO_TEXT: &str = "(no text; see context.a2a)";
 /// What is asked, of whom, in whose name.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// The task; the last message of its history is what is asked now.
+    /// The task; the last message of whoever asked is what is asked now.
     pub task: &'a Task,
     /// In whose name it travels.
     pub principal: &'a AgentId,
@@ -30,8 +31,6 @@ pub struct Request<'a> {
     pub agent: &'a AgentId,
     /// The conversation on the bus.
     pub correlation: CorrelationId,
-    /// How often it was handed to the agent before.
-    pub dispatches: u32,
 }
 
 /// The request cannot be put into a message of the bus.
@@ -39,14 +38,14 @@ pub struct Request<'a> {
 #[error("the message cannot travel over the bus: {0}")]
 pub struct BadRequest(String);
 
-/// The id of the message that hands a task over for the n-th time. The same after a restart, so
-/// that handing it over again is a repeat and not a second request.
+/// The id of the message that hands a task over because of something the caller said. The same
+/// after a restart, so that handing it over again is a repeat and not a second request.
 #[must_use]
-pub fn dispatch_id(task: TaskId, dispatches: u32) -> MessageId {
+pub fn dispatch_id(task: TaskId, said: &Label) -> MessageId {
     let mut bytes = *task.as_uuid().as_bytes();
-    let (_, low) = bytes.split_at_mut(12);
-    for (byte, add) in low.iter_mut().zip(dispatches.to_be_bytes()) {
-        *byte ^= add;
+    let (_, low) = bytes.split_at_mut(9);
+    for (byte, mixed) in low.iter_mut().zip(xxh3_64(said.as_str().as_bytes()).to_be_bytes()) {
+        *byte ^= mixed;
     }
     // Version and variant stand in the first nine bytes.
     MessageId::try_from(uuid::Uuid::from_bytes(bytes))
@@ -59,9 +58,11 @@ pub fn dispatch_id(task: TaskId, dispatches: u32) -> MessageId {
 /// When the message breaks a limit of the bus even without its large parts.
 pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequest> {
     let bad = |error: &dyn std::fmt::Display| BadRequest(error.to_string());
-    let Some((message, earlier)) = request.task.history.split_last() else {
+    let history = &request.task.history;
+    let Some(at) = history.iter().rposition(|message| message.role == Role::User) else {
         return Err(BadRequest("there is none".into()));
     };
+    let (earlier, message) = (&history[..at], &history[at]);
     let text = clean(&message.text());
     let text = if text.trim().is_empty() { NO_TEXT } else { &text };
     let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -80,7 +81,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
     };
     Ok(Envelope {
         protocol: Protocol::V1,
-        message_id: dispatch_id(request.task.id, request.dispatches),
+        message_id: dispatch_id(request.task.id, &message.message_id),
         timestamp: now.utc.into(),
         from: Sender { agent_id: request.principal.clone(), role: None, session_key: None },
         to: Some(Recipient { agent_id: request.agent.clone(), role: None }),
@@ -183,8 +184,7 @@ mod tests {
     fn request(task: &Task) -> Envelope {
         let (principal, agent) = ("acme".parse().unwrap(), "tim".parse().unwrap());
         let correlation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
-        let request =
-            Request { task, principal: &principal, agent: &agent, correlation, dispatches: 0 };
+        let request = Request { task, principal: &principal, agent: &agent, correlation };
         let envelope = task_request(
             &request,
             Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO },
@@ -236,8 +236,8 @@ mod tests {
     #[test]
     fn handing_over_again_is_another_message_but_the_same_after_a_restart() {
         let id: TaskId = "0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap();
-        assert_eq!(dispatch_id(id, 0).as_uuid(), id.as_uuid());
-        assert_eq!(dispatch_id(id, 7), dispatch_id(id, 7));
-        assert_ne!(dispatch_id(id, 1), dispatch_id(id, 2));
+        let (one, two) = ("m1".try_into().unwrap(), "m2".try_into().unwrap());
+        assert_eq!(dispatch_id(id, &one), dispatch_id(id, &one));
+        assert_ne!(dispatch_id(id, &one), dispatch_id(id, &two));
     }
 }

@@ -63,10 +63,9 @@ impl StoredTask {
 
     /// Says in the metadata that it waits, and at which place.
     pub(super) fn show_place(&mut self, place: u64) {
-        let Some(queued) = self.queued else { return };
-        let metadata = Arc::make_mut(&mut self.task).metadata.get_or_insert_default();
-        metadata.insert(QUEUED_AT.to_owned(), queued.at.to_utc().timestamp_millis().into());
-        metadata.insert(QUEUE_POSITION.to_owned(), place.into());
+        if let Some(queued) = self.queued {
+            queued.show(Arc::make_mut(&mut self.task), place);
+        }
     }
 
     /// Takes off what [`Self::show_place`] put on, so that no place is ever kept.
@@ -94,6 +93,15 @@ pub struct Queued {
     pub order: i64,
     /// Since when.
     pub at: Moment,
+}
+
+impl Queued {
+    /// Says in the task's metadata that it waits, and at which place.
+    pub fn show(self, task: &mut Task, place: u64) {
+        let metadata = task.metadata.get_or_insert_default();
+        metadata.insert(QUEUED_AT.to_owned(), self.at.to_utc().timestamp_millis().into());
+        metadata.insert(QUEUE_POSITION.to_owned(), place.into());
+    }
 }
 
 /// Something that happened to a task and is to be kept for those who watch it.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use a2a_policy::tasks::{Place, Said, Step};
+use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::{Message, TaskState};
-use a2a_protocol::TaskId;
 use a2a_store::tasks::{Queued, StoredTask, Write};
 use actix::prelude::*;
 
@@ -50,7 +50,8 @@ impl Handler<Begin> for Service {
             Ok(Place::Runs) => {
                 // Begun before anybody has seen it: that is no event.
                 let _ = entry.advance(Step::Start, Said::default(), now);
-                entry.stored.dispatches = 1;
+                entry.stored.dispatched = true;
+                entry.turn = 1;
                 entry.parcel = Some(parcel);
             }
             Ok(Place::Waits(_)) => {

@@ -28,7 +28,7 @@ impl Handler<Cancel> for Service {
             let _ = reply.send(Err(not_cancelable(id, None)));
             return;
         };
-        let begun = entry.stored.dispatches > 0;
+        let begun = entry.stored.dispatched;
         let state = entry.state();
         let Some(event) = entry.advance(Step::Cancel, Said::default(), now) else {
             let _ = reply.send(Err(not_cancelable(id, Some(state))));

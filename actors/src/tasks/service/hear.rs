@@ -30,9 +30,8 @@ impl Handler<Hear> for Service {
     fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
         let Hear { task: id, correlation, heard, bytes, done } = hear;
         let now = self.clock.now();
-        let concerned = |entry: &&mut Entry| {
-            entry.stored.correlation == correlation && !entry.is_over()
-        };
+        let concerned =
+            |entry: &&mut Entry| entry.stored.correlation == correlation && !entry.is_over();
         let Some(entry) = self.entries.get_mut(&id).filter(concerned) else {
             // The task has ended, or this belongs to another conversation: it changes nothing.
             let _ = done.send(());

@@ -25,7 +25,9 @@ impl Handler<WritePush> for Service {
 /// What became of calls.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct SettlePush(pub(in crate::tasks) Vec<(Write, oneshot::Sender<Option<Written>>)>);
+pub(in crate::tasks) struct SettlePush(
+    pub(in crate::tasks) Vec<(Write, oneshot::Sender<Option<Written>>)>,
+);
 
 impl Handler<SettlePush> for Service {
     type Result = ();

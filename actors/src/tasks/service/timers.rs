@@ -23,7 +23,8 @@ impl Service {
 
     fn end_overdue(&mut self, ctx: &mut Context<Self>) {
         let now = self.clock.now();
-        while let Some((at, id)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now.uptime)
+        while let Some((at, id)) =
+            self.deadlines.first().copied().filter(|(at, _)| *at <= now.uptime)
         {
             self.deadlines.remove(&(at, id));
             let Some(entry) = self.entries.get(&id) else { continue };

@@ -31,7 +31,8 @@ impl Service {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         match entry.advance(Step::Start, Said::default(), now) {
             Some(event) => {
-                entry.stored.dispatches += 1;
+                entry.stored.dispatched = true;
+                entry.turn += 1;
                 self.change(id, vec![event], Wake { then: Then::Dispatch, ..Wake::default() });
             }
             // It ended while it waited; whoever ended it should have taken it out.
@@ -49,7 +50,8 @@ impl Service {
             Place::Runs => {
                 // Both at once: nobody sees it wait.
                 let started = entry.advance(Step::Start, Said::default(), now);
-                entry.stored.dispatches += 1;
+                entry.stored.dispatched = true;
+                entry.turn += 1;
                 (started.into_iter().collect(), Then::Dispatch)
             }
             Place::Waits(_) => {
@@ -68,19 +70,20 @@ impl Service {
         if entry.state() != TaskState::Working || entry.answer.is_some() {
             return; // it ended in the meantime
         }
-        let left = self.settings.timeout.saturating_sub(Duration::from_millis(entry.stored.worked_ms));
+        let left =
+            self.settings.timeout.saturating_sub(Duration::from_millis(entry.stored.worked_ms));
         self.deadlines.insert((now.uptime + left, id));
         let parcel = match entry.parcel.take() {
             Some(parcel) => Ok(parcel),
             None => compose::request(&entry.stored, now),
         };
-        let dispatches = entry.stored.dispatches;
+        let turn = entry.turn;
         match parcel {
             Ok(parcel) => {
                 let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored));
                 let sent = async move { bus.send(caller, parcel).await };
                 let then = sent.into_actor(self).map(move |receipt, service, ctx| {
-                    service.dispatched(id, dispatches, &receipt, ctx);
+                    service.dispatched(id, turn, &receipt, ctx);
                 });
                 ctx.spawn(then);
             }
@@ -88,14 +91,13 @@ impl Service {
         }
     }
 
-    fn dispatched(&mut self, id: TaskId, dispatches: u32, receipt: &Receipt, ctx: &mut Context<Self>) {
+    fn dispatched(&mut self, id: TaskId, turn: u32, receipt: &Receipt, ctx: &mut Context<Self>) {
         let outcome = receipt.outcome;
-        if outcome.is_accepted() || outcome == Outcome::Duplicate {
+        // A conflict: it was handed over before the restart, when the task had less of a history.
+        if outcome.is_accepted() || matches!(outcome, Outcome::Duplicate | Outcome::Conflict) {
             return;
         }
-        let current = |entry: &Entry| {
-            entry.stored.dispatches == dispatches && entry.state() == TaskState::Working
-        };
+        let current = move |entry: &Entry| entry.turn == turn && entry.state() == TaskState::Working;
         if !self.entries.get(&id).is_some_and(current) {
             return;
         }
@@ -189,7 +191,8 @@ impl Handler<Restore> for Service {
                 (Some(TaskState::Submitted), _) => self.start_next(Some(id), ctx),
                 (_, AfterRestart::Resume) => self.dispatch(id, ctx),
                 (_, AfterRestart::Fail) => {
-                    let why = "interrupted: the server was stopped while the task was being worked on";
+                    let why =
+                        "interrupted: the server was stopped while the task was being worked on";
                     self.fail(id, why, true, ctx);
                 }
             }
