@@ -47,10 +47,10 @@ pub use a2a_policy::{
 };
 pub use a2a_store::Retention;
 pub use sdk::{
-    Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder, Draft,
-    Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError, Operator,
-    ReviewAnswer, SendError, Sent, StatusReport, TaskAnswer, TaskError, TaskUpdate, When, Work,
-    parse_message,
+    A2aRequest, Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder,
+    Draft, Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,
+    Operator, REFERENCE_EXTENSION, ReviewAnswer, SendError, Sent, StatusReport, TaskAnswer,
+    TaskError, TaskUpdate, When, Work, parse_message,
 };
 
 /// The words that the drafts and handlers use, so that most programs need only this crate's root.

@@ -1,5 +1,6 @@
 //! What an agent's author uses: a bus, agents attached to it, messages sent and handled.
 
+mod a2a;
 mod agent;
 mod draft;
 mod feed;
@@ -22,6 +23,7 @@ use a2a_store::{
     Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport, Retention,
 };
 
+pub use a2a::{A2aRequest, REFERENCE_EXTENSION};
 pub use agent::Agent;
 pub use draft::{
     Addressee, Announcement, BuildError, Draft, FollowUp, Knowledge, NewReview, NewTask,

@@ -216,12 +216,18 @@ impl TaskAnswer {
 
     /// One more step that should happen next.
     #[must_use]
-    pub fn next_step(mut self, step: impl Into<String>) -> Self {
-        let steps = self.result.entry("nextSteps").or_insert_with(|| Value::Array(Vec::new()));
-        match steps {
-            Value::Array(steps) => steps.push(step.into().into()),
+    pub fn next_step(self, step: impl Into<String>) -> Self {
+        self.also("nextSteps", step.into())
+    }
+
+    /// One more value in a list of the result.
+    #[must_use]
+    pub(in crate::sdk) fn also(mut self, key: &str, value: impl Into<Value>) -> Self {
+        let list = self.result.entry(key).or_insert_with(|| Value::Array(Vec::new()));
+        match list {
+            Value::Array(list) => list.push(value.into()),
             // Somebody set the field to something else; the last one wins, as everywhere.
-            other => *other = vec![step.into()].into(),
+            other => *other = Value::Array(vec![value.into()]),
         }
         self
     }

@@ -97,7 +97,8 @@ impl Service {
         if outcome.is_accepted() || matches!(outcome, Outcome::Duplicate | Outcome::Conflict) {
             return;
         }
-        let current = move |entry: &Entry| entry.turn == turn && entry.state() == TaskState::Working;
+        let current =
+            move |entry: &Entry| entry.turn == turn && entry.state() == TaskState::Working;
         if !self.entries.get(&id).is_some_and(current) {
             return;
         }

@@ -1,0 +1,138 @@
+//! What an agent does with tasks that A2A clients ask for: read the message, give artifacts,
+//! ask back. An agent that knows nothing of this works all the same.
+
+use a2a_actors::Letter;
+use a2a_policy::tasks::ARTIFACT_EXTENSION;
+use a2a_protocol::Body;
+use a2a_protocol::task::{Artifact, ContextId, Message, Part};
+use serde_json::{Value, json};
+
+use super::{StatusReport, TaskAnswer};
+
+/// The key in a part's metadata that says where it is, when it was too large to travel along:
+/// `{"messageId": …, "part": …, "bytes": …}`. The whole task is at `GET /bus/tasks/{id}/a2a`.
+pub const REFERENCE_EXTENSION: &str = "urn:openclaw:a2a:reference:v1";
+
+/// What an A2A client said, in the letter that asks for its task.
+///
+/// ```
+/// use openclaw_a2a::{A2aRequest, Agent, Letter, SendError, TaskAnswer};
+///
+/// async fn work(tim: Agent, letter: Letter) -> Result<(), SendError> {
+///     let said = A2aRequest::of(&letter).map(|asked| asked.text()).unwrap_or_default();
+///     tim.send_task_response(&letter, TaskAnswer::completed("Done.").text_artifact("echo", said)).await?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct A2aRequest {
+    /// What is said now. A part that was too large is `data` with [`REFERENCE_EXTENSION`] in its
+    /// metadata.
+    pub message: Message,
+    /// The conversation, the same over all of its tasks.
+    pub context_id: ContextId,
+    /// What was said before in this task, the oldest first.
+    pub history: Vec<Message>,
+}
+
+impl A2aRequest {
+    /// What an A2A client said; `None` when the letter asks for no task of one.
+    #[must_use]
+    pub fn of(letter: &Letter) -> Option<Self> {
+        let Body::TaskRequest(task) = &letter.message.body else { return None };
+        let mut context = task.context.as_ref()?.to_value();
+        let message = read(context.get_mut("a2a")?.take())?;
+        let context_id = serde_json::from_value(context.get_mut("contextId")?.take()).ok()?;
+        let history = match context.get_mut("history").map(Value::take) {
+            Some(Value::Array(all)) => all.into_iter().filter_map(read).collect(),
+            _ => Vec::new(),
+        };
+        Some(Self { message, context_id, history })
+    }
+
+    /// The text of the message.
+    #[must_use]
+    pub fn text(&self) -> String {
+        self.message.text()
+    }
+}
+
+fn read(mut message: Value) -> Option<Message> {
+    if let Some(Value::Array(parts)) = message.get_mut("parts") {
+        for part in parts {
+            if let Some(reference) = part.get_mut("reference").map(Value::take) {
+                *part = json!({ "data": null, "metadata": { REFERENCE_EXTENSION: reference } });
+            }
+        }
+    }
+    serde_json::from_value(message).ok()
+}
+
+impl TaskAnswer {
+    /// What the agent says to an A2A client beside its result.
+    #[must_use]
+    pub fn saying(self, text: impl Into<String>) -> Self {
+        self.field("message", text.into())
+    }
+
+    /// The same with any parts.
+    #[must_use]
+    pub fn saying_parts(self, parts: Vec<Part>) -> Self {
+        self.field("message", json!({ "parts": parts }))
+    }
+
+    /// Something that came of the task.
+    #[must_use]
+    pub fn artifact(self, artifact: &Artifact) -> Self {
+        self.also("artifacts", json!(artifact))
+    }
+
+    /// A text that came of the task.
+    #[must_use]
+    pub fn text_artifact(self, name: impl Into<String>, text: impl Into<String>) -> Self {
+        let artifact = json!({ "name": name.into(), "parts": [Part::text(text)] });
+        self.also("artifacts", artifact)
+    }
+
+    /// The answer is a plain message: an A2A client gets that instead of a task, unless somebody
+    /// has seen the task already.
+    #[must_use]
+    pub fn directly(self) -> Self {
+        self.field("direct", true)
+    }
+
+    /// What is missing are credentials, not an answer.
+    #[must_use]
+    pub fn for_credentials(self) -> Self {
+        self.field("authRequired", true)
+    }
+}
+
+impl StatusReport {
+    /// Hands over an artifact, or a piece of one, while the work goes on. With `append` its parts
+    /// continue the artifact of the same id; `last` says that nothing more of it comes.
+    #[must_use]
+    pub fn artifact(self, artifact: &Artifact, append: bool, last: bool) -> Self {
+        let piece = json!({ "artifact": artifact, "append": append, "lastChunk": last });
+        self.extension(ARTIFACT_EXTENSION, piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a_protocol::task::Content;
+
+    use super::*;
+
+    #[test]
+    fn a_part_that_stayed_behind_says_where_it_is() {
+        let message = read(json!({"messageId": "m", "role": "ROLE_USER", "parts": [
+            {"text": "see"}, {"reference": {"messageId": "m", "part": 1, "bytes": 9}},
+        ]}));
+        let message = message.unwrap();
+        assert_eq!(message.text(), "see");
+        assert_eq!(message.parts[1].content, Content::Data(Value::Null));
+        let metadata = message.parts[1].metadata.as_ref().unwrap();
+        assert_eq!(metadata[REFERENCE_EXTENSION]["part"], 1);
+    }
+}
