@@ -50,6 +50,7 @@ mod text;
 mod timestamp;
 
 pub mod body;
+pub mod card;
 mod envelope;
 pub mod fault;
 mod ledger;
@@ -57,6 +58,7 @@ pub mod operation;
 mod progress;
 mod receipt;
 pub mod task;
+pub mod wire;
 
 mod checker;
 mod document;

@@ -17,3 +17,6 @@ pub const DEPTH: usize = 32;
 pub const VIOLATIONS: usize = 1_000;
 /// Trackers in one progress update that this server takes (the extension's schema allows 100).
 pub const TRACKERS: usize = 20;
+/// Objects and arrays inside one another in the data and metadata of an A2A message: it travels
+/// inside a message of the bus, whose own depth counts as well.
+pub const A2A_DEPTH: usize = 24;

@@ -1,0 +1,110 @@
+//! Wishes to be told of what happens to a task.
+
+use super::check::{Check, Place};
+use super::{Decoded, Named, filled, task_of};
+use crate::fault::Fault;
+use crate::operation::{Authentication, Operation, PushConfig};
+use crate::violation::Code;
+use crate::wire::read::{self, Object, Push};
+use crate::wire::{Dialect, Version};
+
+/// The call that registers one.
+pub(super) fn set(version: Version, mut read: Push<'_>, named: &Named) -> Result<Decoded, Fault> {
+    let mut check = Check::new();
+    let tenant = filled(read.tenant.as_ref()).map(str::to_owned);
+    let task_id = task_of(&mut check, "taskId", read.task_id.as_ref(), named);
+    let (root, mut dialect) = (Place::Root, version.dialect());
+    let config_id = read.config_id.take();
+    let in_config = Place::Key(&root, "config");
+    let mut at = root;
+    if version == Version::V0_3 {
+        if named.task.is_some() && (read.config.is_some() || read.task_id.is_none()) {
+            dialect = Dialect::V0_3Proto;
+        }
+        if let Some(inner) = read.config.take() {
+            at = in_config;
+            read = inner.0;
+        }
+        match read.push_notification_config.take() {
+            Some(inner) => read = inner.0,
+            None if read.url.is_none() => {
+                let place = Place::Key(&at, "pushNotificationConfig");
+                check.missing(&place, "an object with at least `url`");
+                return Err(Fault::InvalidParams(check.into_violations()));
+            }
+            None => {}
+        }
+    }
+    let outer = at;
+    let nested = Place::Key(&outer, "pushNotificationConfig");
+    let place = if version == Version::V0_3 { nested } else { outer };
+    read.task_id = None; // it was judged above, together with what the path says
+    read.id = read.id.filter(|id| !id.0.is_empty()).or(config_id);
+    let push = config(&mut check, version, &place, read);
+    let push = task_id.zip(push).map(|(task, push)| PushConfig { task_id: Some(task), ..push });
+    let operation = Operation::SetPush(check.finish(push)?);
+    Ok(Decoded { tenant, operation, dialect })
+}
+
+/// The wish itself, wherever it stands.
+pub(super) fn config(
+    check: &mut Check,
+    version: Version,
+    at: &Place<'_>,
+    read: Push<'_>,
+) -> Option<PushConfig> {
+    let id = check.label(&Place::Key(at, "id"), filled(read.id.as_ref()));
+    let task_id = check.label(&Place::Key(at, "taskId"), filled(read.task_id.as_ref()));
+    let url = read.url.filter(|url| !url.trim().is_empty());
+    if url.is_none() {
+        check.missing(&Place::Key(at, "url"), "the URL to call");
+    }
+    let set = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let place = Place::Key(at, "authentication");
+    let authentication =
+        read.authentication.and_then(|Object(read)| authentication(check, version, &place, read));
+    Some(PushConfig { id, task_id, url: url?, token: set(read.token), authentication })
+}
+
+fn authentication(
+    check: &mut Check,
+    version: Version,
+    at: &Place<'_>,
+    read: read::Authentication,
+) -> Option<Authentication> {
+    let schemes = read.schemes.unwrap_or_default();
+    let bearer = schemes.iter().find(|scheme| scheme.eq_ignore_ascii_case("bearer")).cloned();
+    let scheme = read.scheme.or(bearer).or_else(|| schemes.into_iter().next());
+    let scheme = scheme.filter(|scheme| !scheme.is_empty());
+    let credentials = read.credentials.filter(|text| !text.is_empty());
+    match (scheme, version) {
+        (Some(scheme), _) if is_token(&scheme) && credentials.as_deref().is_none_or(is_header) => {
+            Some(Authentication { scheme, credentials })
+        }
+        (Some(_), _) => {
+            let message = "Scheme and credentials become a header: `Authorization: {scheme} {credentials}`. They must be visible ASCII, the scheme one word.";
+            check.wrong(at, Code::NotAllowed, message);
+            None
+        }
+        // An empty object is what protocol buffers make of nothing.
+        (None, Version::V0_3) if credentials.is_none() => None,
+        (None, Version::V0_3) => {
+            check.missing(&Place::Key(at, "schemes"), "such as [\"Bearer\"]");
+            None
+        }
+        (None, Version::V1_0) => {
+            check.missing(&Place::Key(at, "scheme"), "such as `Bearer`");
+            None
+        }
+    }
+}
+
+/// One word of a header.
+fn is_token(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
+}
+
+/// Something that can stand in a header without ending it.
+fn is_header(text: &str) -> bool {
+    text.bytes().all(|b| (b' '..=b'~').contains(&b))
+}

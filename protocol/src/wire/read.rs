@@ -1,0 +1,283 @@
+//! The parameters as callers write them, of both versions and in every spelling.
+//!
+//! Everything is optional here, `null` is absent, and unknown fields are passed over; what is
+//! missing or not allowed is found by [`super::decode`], all of it and not only the first.
+//! Names may be those of the proto files, too (`message_id`), as ProtoJSON demands.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::task::Metadata;
+
+/// A struct that is read from an object only; serde's derive also takes an array.
+pub(super) struct Object<T>(pub T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Only<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Only<T> {
+            type Value = Object<T>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+        deserializer.deserialize_map(Only(PhantomData))
+    }
+}
+
+/// A text, borrowed where the JSON lets it.
+pub(super) struct Str<'a>(pub Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Seen;
+        impl<'de> Visitor<'de> for Seen {
+            type Value = Str<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Str<'de>, E> {
+                Ok(Str(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Str<'de>, E> {
+                Ok(Str(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Seen)
+    }
+}
+
+/// A whole number; ProtoJSON also writes it as a string, and so does a query.
+pub(super) struct Count(pub i64);
+
+impl<'de> Deserialize<'de> for Count {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Seen;
+        impl Visitor<'_> for Seen {
+            type Value = Count;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number")
+            }
+            fn visit_i64<E>(self, number: i64) -> Result<Count, E> {
+                Ok(Count(number))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Count, E> {
+                // Too large is too large for every limit; which one is said later.
+                Ok(Count(i64::try_from(number).unwrap_or(i64::MAX)))
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
+                if number.fract() == 0.0 && number.abs() < 1e15 {
+                    #[allow(clippy::cast_possible_truncation)] // whole and small, so exact
+                    return Ok(Count(number as i64));
+                }
+                Err(E::invalid_value(Unexpected::Float(number), &self))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Count, E> {
+                let bad = || E::invalid_value(Unexpected::Str(text), &self);
+                text.parse().map(Count).map_err(|_| bad())
+            }
+        }
+        deserializer.deserialize_any(Seen)
+    }
+}
+
+/// Yes or no; in a query it is a word.
+pub(super) struct Flag(pub bool);
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Seen;
+        impl Visitor<'_> for Seen {
+            type Value = Flag;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true or false")
+            }
+            fn visit_bool<E>(self, flag: bool) -> Result<Flag, E> {
+                Ok(Flag(flag))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Flag, E> {
+                match text {
+                    "true" => Ok(Flag(true)),
+                    "false" => Ok(Flag(false)),
+                    _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(Seen)
+    }
+}
+
+/// A word of a closed set, or its number, which ProtoJSON takes as well.
+pub(super) enum Word<'a> {
+    Text(Cow<'a, str>),
+    Number(u64),
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Seen;
+        impl<'de> Visitor<'de> for Seen {
+            type Value = Word<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a word")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Word<'de>, E> {
+                Ok(Word::Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Word<'de>, E> {
+                Ok(Word::Text(Cow::Owned(text.to_owned())))
+            }
+            fn visit_u64<E>(self, number: u64) -> Result<Word<'de>, E> {
+                Ok(Word::Number(number))
+            }
+        }
+        deserializer.deserialize_any(Seen)
+    }
+}
+
+/// A `data` that is `null` is there.
+fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Send<'a> {
+    pub tenant: Option<Str<'a>>,
+    #[serde(alias = "request")]
+    pub message: Option<Object<Message<'a>>>,
+    pub configuration: Option<Object<Configuration<'a>>>,
+    pub metadata: Option<Metadata>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Configuration<'a> {
+    #[serde(alias = "accepted_output_modes")]
+    pub accepted_output_modes: Option<Vec<String>>,
+    #[serde(alias = "history_length")]
+    pub history_length: Option<Count>,
+    /// 1.0.
+    #[serde(alias = "return_immediately")]
+    pub return_immediately: Option<Flag>,
+    /// 0.3.
+    pub blocking: Option<Flag>,
+    /// 1.0.
+    #[serde(alias = "task_push_notification_config")]
+    pub task_push_notification_config: Option<Object<Push<'a>>>,
+    /// 0.3; the second name is that of its proto file.
+    #[serde(alias = "pushNotification", alias = "push_notification")]
+    pub push_notification_config: Option<Object<Push<'a>>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Message<'a> {
+    #[serde(alias = "message_id")]
+    pub message_id: Option<Str<'a>>,
+    #[serde(alias = "context_id")]
+    pub context_id: Option<Str<'a>>,
+    #[serde(alias = "task_id")]
+    pub task_id: Option<Str<'a>>,
+    pub role: Option<Word<'a>>,
+    pub parts: Option<Vec<Object<Part<'a>>>>,
+    /// The parts, in the proto file of 0.3.
+    pub content: Option<Vec<Object<Part<'a>>>>,
+    pub metadata: Option<Metadata>,
+    pub extensions: Option<Vec<String>>,
+    #[serde(alias = "reference_task_ids")]
+    pub reference_task_ids: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Part<'a> {
+    /// 0.3.
+    pub kind: Option<Str<'a>>,
+    pub text: Option<String>,
+    pub raw: Option<String>,
+    pub url: Option<String>,
+    #[serde(deserialize_with = "there")]
+    pub data: Option<Value>,
+    /// 0.3.
+    pub file: Option<Object<File>>,
+    pub filename: Option<String>,
+    #[serde(alias = "media_type")]
+    pub media_type: Option<String>,
+    pub metadata: Option<Metadata>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct File {
+    #[serde(alias = "fileWithBytes", alias = "file_with_bytes")]
+    pub bytes: Option<String>,
+    #[serde(alias = "fileWithUri", alias = "file_with_uri")]
+    pub uri: Option<String>,
+    pub name: Option<String>,
+    #[serde(alias = "mime_type")]
+    pub mime_type: Option<String>,
+}
+
+/// A wish to be told: flat in 1.0, nested in 0.3, nested twice in the proto file of 0.3.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Push<'a> {
+    pub tenant: Option<Str<'a>>,
+    pub id: Option<Str<'a>>,
+    #[serde(alias = "task_id")]
+    pub task_id: Option<Str<'a>>,
+    pub url: Option<String>,
+    pub token: Option<String>,
+    pub authentication: Option<Object<Authentication>>,
+    #[serde(alias = "push_notification_config")]
+    pub push_notification_config: Option<Box<Object<Push<'a>>>>,
+    pub config: Option<Box<Object<Push<'a>>>>,
+    #[serde(alias = "config_id")]
+    pub config_id: Option<Str<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Authentication {
+    /// 1.0.
+    pub scheme: Option<String>,
+    /// 0.3.
+    pub schemes: Option<Vec<String>>,
+    pub credentials: Option<String>,
+}
+
+/// The parameters of every other method; each takes what it knows.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Plain<'a> {
+    pub tenant: Option<Str<'a>>,
+    pub id: Option<Str<'a>>,
+    #[serde(alias = "task_id")]
+    pub task_id: Option<Str<'a>>,
+    #[serde(alias = "push_notification_config_id")]
+    pub push_notification_config_id: Option<Str<'a>>,
+    #[serde(alias = "history_length")]
+    pub history_length: Option<Count>,
+    pub metadata: Option<Metadata>,
+    #[serde(alias = "context_id")]
+    pub context_id: Option<Str<'a>>,
+    pub status: Option<Word<'a>>,
+    #[serde(alias = "page_size")]
+    pub page_size: Option<Count>,
+    #[serde(alias = "page_token")]
+    pub page_token: Option<Str<'a>>,
+    #[serde(alias = "status_timestamp_after")]
+    pub status_timestamp_after: Option<Str<'a>>,
+    #[serde(alias = "include_artifacts")]
+    pub include_artifacts: Option<Flag>,
+}

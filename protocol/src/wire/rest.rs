@@ -1,0 +1,190 @@
+//! HTTP+JSON: what a path, a query and a body mean, in both versions.
+//!
+//! Knows the words of paths and queries, but no HTTP library: verbs and paths come as text.
+
+use super::decode::{Named, decode_named, decode_query};
+use super::encode::{What, written};
+use super::error::{self, Form};
+use super::{Decoded, Dialect, Encoded, Method, Version};
+use crate::fault::Fault;
+use crate::operation::Reply;
+use crate::violation::{Code, Violation};
+
+/// What a path means, below the prefix of its version (`/v1` for 0.3, nothing for 1.0).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// What is called.
+    pub method: Method,
+    named: Named,
+}
+
+/// A path without a meaning.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoute {
+    /// Nothing is there.
+    #[error("there is nothing at this path")]
+    Unknown,
+    /// Something is there, for other verbs.
+    #[error("this path takes {allowed}")]
+    Verb {
+        /// Which, as the header `Allow` lists them.
+        allowed: &'static str,
+    },
+}
+
+/// Finds what `verb` and `path` mean. The path is as it came, still with its percent signs.
+///
+/// # Errors
+/// [`NoRoute`] when there is nothing, or nothing for this verb.
+pub fn route(version: Version, verb: &str, path: &str) -> Result<Route, NoRoute> {
+    let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
+    let card = match version {
+        Version::V0_3 => "card",
+        Version::V1_0 => "extendedAgentCard",
+    };
+    let on = |verbs: &[(&str, Method)], allowed, task: Option<&str>, config: Option<&str>| {
+        let Some((_, method)) = verbs.iter().find(|(known, _)| *known == verb) else {
+            return Err(NoRoute::Verb { allowed });
+        };
+        let named = Named { task: decoded_segment(task)?, config: decoded_segment(config)? };
+        Ok(Route { method: *method, named })
+    };
+    match segments[..] {
+        ["message:send"] => on(&[("POST", Method::SendMessage)], "POST", None, None),
+        ["message:stream"] => on(&[("POST", Method::StreamMessage)], "POST", None, None),
+        ["tasks"] => on(&[("GET", Method::ListTasks)], "GET", None, None),
+        [word] if word == card => on(&[("GET", Method::ExtendedCard)], "GET", None, None),
+        ["tasks", task] => match action(task) {
+            (task, "cancel") => on(&[("POST", Method::CancelTask)], "POST", Some(task), None),
+            // The proto file says GET, the text POST; servers take both.
+            (task, "subscribe") => {
+                let verbs = [("GET", Method::Subscribe), ("POST", Method::Subscribe)];
+                on(&verbs, "GET, POST", Some(task), None)
+            }
+            (task, "") => on(&[("GET", Method::GetTask)], "GET", Some(task), None),
+            _ => Err(NoRoute::Unknown),
+        },
+        ["tasks", task, "pushNotificationConfigs"] => {
+            let verbs = [("POST", Method::SetPush), ("GET", Method::ListPushes)];
+            on(&verbs, "GET, POST", Some(task), None)
+        }
+        ["tasks", task, "pushNotificationConfigs", config] => {
+            let verbs = [("GET", Method::GetPush), ("DELETE", Method::DeletePush)];
+            on(&verbs, "DELETE, GET", Some(task), Some(config))
+        }
+        _ => Err(NoRoute::Unknown),
+    }
+}
+
+/// A task's id and what is to be done with it: `{id}:cancel`. Ids may have colons of their own.
+fn action(segment: &str) -> (&str, &str) {
+    match segment.rsplit_once(':') {
+        Some((task, action @ ("cancel" | "subscribe"))) => (task, action),
+        _ => (segment, ""),
+    }
+}
+
+fn decoded_segment(segment: Option<&str>) -> Result<Option<String>, NoRoute> {
+    let Some(segment) = segment else { return Ok(None) };
+    match percent_decoded(segment, false) {
+        Some(text) if !text.is_empty() => Ok(Some(text)),
+        _ => Err(NoRoute::Unknown),
+    }
+}
+
+/// Reads a call. `query` is what stands behind `?`, `body` the body if there is one.
+///
+/// # Errors
+/// [`Fault::InvalidParams`] with every violation.
+pub fn decode(
+    version: Version,
+    route: &Route,
+    query: Option<&str>,
+    body: Option<&[u8]>,
+) -> Result<Decoded, Fault> {
+    let bodied = matches!(
+        route.method,
+        Method::SendMessage | Method::StreamMessage | Method::SetPush | Method::CancelTask
+    );
+    if bodied {
+        let body = body.map(std::str::from_utf8).transpose().map_err(|error| {
+            let at = error.valid_up_to();
+            let message = format!("The body is not UTF-8: byte {at} begins no character.");
+            Fault::InvalidParams(vec![Violation::new("", Code::NotJson, message)])
+        })?;
+        let decoded = decode_named(version, route.method, body, &route.named)?;
+        // The body of a cancel is the same in both forms of 0.3, and so shows nothing.
+        let shown = route.method != Method::CancelTask;
+        let dialect = if shown { decoded.dialect } else { default_dialect(version) };
+        return Ok(Decoded { dialect, ..decoded });
+    }
+    let pairs = query_pairs(query.unwrap_or_default())?;
+    let decoded = decode_query(version, route.method, pairs, &route.named)?;
+    Ok(Decoded { dialect: default_dialect(version), ..decoded })
+}
+
+/// How callers over HTTP+JSON read when their request does not show it: the SDKs and the
+/// conformance kit of 0.3 read the ProtoJSON of its gRPC definition.
+#[must_use]
+pub const fn default_dialect(version: Version) -> Dialect {
+    match version {
+        Version::V0_3 => Dialect::V0_3Proto,
+        Version::V1_0 => Dialect::V1_0,
+    }
+}
+
+/// The body of an answer.
+#[must_use]
+pub const fn reply<'a>(dialect: Dialect, method: Method, reply: &'a Reply) -> Encoded<'a> {
+    Encoded { dialect, what: What::RestReply(method, reply) }
+}
+
+/// The status and the body of an error.
+#[must_use]
+pub fn fault(version: Version, fault: &Fault) -> (u16, String) {
+    let Form { http, .. } = error::form(fault);
+    (http, written(&error::Rest(version, fault)))
+}
+
+/// The content type of answers that are no stream.
+#[must_use]
+pub const fn media_type(version: Version) -> &'static str {
+    match version {
+        Version::V0_3 => "application/json",
+        Version::V1_0 => "application/a2a+json",
+    }
+}
+
+/// The pairs of a query, without those that are not the method's.
+fn query_pairs(query: &str) -> Result<Vec<(String, String)>, Fault> {
+    let pieces = query.split('&').filter(|piece| !piece.is_empty());
+    let pairs = pieces.map(|piece| {
+        let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
+        let pair = percent_decoded(key, true).zip(percent_decoded(value, true));
+        pair.filter(|(key, value)| !key.contains('\0') && !value.contains('\0')).ok_or_else(|| {
+            let message = "The query is not percent-encoded UTF-8 text.";
+            Fault::InvalidParams(vec![Violation::new("", Code::NotAllowed, message)])
+        })
+    });
+    // An empty value is one that is not set.
+    let set = |pair: &Result<(String, String), Fault>| !matches!(pair, Ok((_, v)) if v.is_empty());
+    pairs.filter(set).collect()
+}
+
+/// Text without its percent signs; in a query `+` is a space.
+fn percent_decoded(text: &str, query: bool) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || char::from(rest.next()?).to_digit(16);
+                let (high, low) = (digit()?, digit()?);
+                u8::try_from(high * 16 + low).ok()?
+            }
+            b'+' if query => b' ',
+            byte => byte,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}

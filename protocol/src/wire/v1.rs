@@ -1,0 +1,45 @@
+//! What 1.0 writes. The domain model is its serialised form; only wrappers are added here.
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use super::Method;
+use super::encode::What;
+use crate::operation::{PushConfig, Reply};
+
+/// The answer to a send says which of the two it is.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Sent<'a, T> {
+    Task(&'a T),
+    Message(&'a T),
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PushPage<'a> {
+    configs: &'a [PushConfig],
+    next_page_token: &'a str,
+}
+
+pub(super) fn serialize<S: Serializer>(what: &What<'_>, serializer: S) -> Result<S::Ok, S::Error> {
+    match what {
+        What::Event(event, _) => event.serialize(serializer),
+        What::RestReply(_, Reply::Deleted) => serializer.serialize_map(Some(0))?.end(),
+        What::Reply(method, reply) | What::RestReply(method, reply) => match reply {
+            Reply::Task(task) => match method {
+                Method::SendMessage | Method::StreamMessage => {
+                    Sent::Task(&**task).serialize(serializer)
+                }
+                _ => task.serialize(serializer),
+            },
+            Reply::Message(message) => Sent::Message(&**message).serialize(serializer),
+            Reply::Tasks(page) => page.serialize(serializer),
+            Reply::Push(config) => config.serialize(serializer),
+            Reply::Pushes { configs, next_page_token } => {
+                PushPage { configs, next_page_token }.serialize(serializer)
+            }
+            Reply::Deleted => serializer.serialize_unit(),
+        },
+    }
+}
