@@ -1,0 +1,167 @@
+//! One call, whatever it came over: is it offered, is it sound, and then the task service.
+
+use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
+use a2a_protocol::AgentId;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::{Operation, PushConfig, Reply, SendMessage};
+use a2a_protocol::task::Message;
+use a2a_protocol::wire::{Method, Version};
+use a2a_protocol::{Code, Violation};
+use serde_json::Value;
+
+use super::A2a;
+use super::extensions::Extensions;
+
+/// The key in a task's metadata that says which version its caller speaks.
+pub(crate) const VERSION_KEY: &str = crate::agents::VERSION_KEY;
+
+/// Who calls whom, and how.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) caller: TaskCaller,
+    pub(super) agent: AgentId,
+    pub(super) version: Version,
+    pub(super) extensions: Extensions,
+    /// The number of the last event the caller has seen.
+    pub(super) last_event: Option<u64>,
+}
+
+/// What a call leads to.
+pub(super) enum Outcome {
+    Reply(Reply),
+    Card(Value),
+    Stream(TaskStream),
+}
+
+impl A2a {
+    pub(super) async fn perform(
+        &self,
+        context: &Context,
+        operation: Operation,
+    ) -> Result<Outcome, Fault> {
+        self.check(context, Method::from(&operation))?;
+        let (caller, agent) = (&context.caller, &context.agent);
+        let tasks = &self.tasks;
+        let reply = match operation {
+            Operation::SendMessage(send) => {
+                let send = self.soundly(context, *send)?;
+                match tasks.send(caller, agent, send).await? {
+                    Sent::Task(task) => Reply::Task(task),
+                    Sent::Message(message) => Reply::Message(message),
+                }
+            }
+            Operation::StreamMessage(send) => {
+                let send = self.soundly(context, *send)?;
+                let stream = tasks.stream(caller, agent, send, context.last_event).await?;
+                return Ok(Outcome::Stream(stream));
+            }
+            Operation::Subscribe(mut watch) => {
+                watch.after = watch.after.or(context.last_event);
+                return tasks.subscribe(caller, agent, watch).await.map(Outcome::Stream);
+            }
+            Operation::GetTask(get) => Reply::Task(Box::new(tasks.get(caller, agent, get).await?)),
+            Operation::ListTasks(list) => Reply::Tasks(tasks.list(caller, agent, list).await?),
+            Operation::CancelTask(cancel) => {
+                Reply::Task(Box::new(tasks.cancel(caller, agent, cancel).await?))
+            }
+            Operation::SetPush(config) => {
+                let config = self.checked(context, config)?;
+                Reply::Push(tasks.set_push(caller, agent, config).await?)
+            }
+            Operation::GetPush(key) => Reply::Push(tasks.get_push(caller, agent, key).await?),
+            Operation::ListPushes(list) => {
+                let configs = tasks.list_pushes(caller, agent, list).await?;
+                Reply::Pushes { configs, next_page_token: String::new() }
+            }
+            Operation::DeletePush(key) => {
+                tasks.delete_push(caller, agent, key).await?;
+                Reply::Deleted
+            }
+            Operation::ExtendedCard => return self.extended_card(context).await.map(Outcome::Card),
+        };
+        Ok(Outcome::Reply(reply))
+    }
+
+    /// Whether the call is offered here at all.
+    fn check(&self, context: &Context, method: Method) -> Result<(), Fault> {
+        let missing =
+            |uri: &&String| !context.extensions.is_active(uri);
+        if let Some(uri) = self.settings.required_extensions.iter().find(missing) {
+            return Err(Fault::ExtensionRequired { uri: uri.clone() });
+        }
+        let pushes =
+            [Method::SetPush, Method::GetPush, Method::ListPushes, Method::DeletePush];
+        if pushes.contains(&method) && !self.settings.push {
+            return Err(Fault::PushNotSupported);
+        }
+        if method.streams() && !self.settings.streaming {
+            let reason = "this agent offers no streams; send without streaming and get the task";
+            return Err(Fault::Unsupported { reason: reason.into() });
+        }
+        Ok(())
+    }
+
+    /// A message as the task service may have it.
+    fn soundly(&self, context: &Context, mut send: SendMessage) -> Result<SendMessage, Fault> {
+        self.check_media_types(&send.message)?;
+        if let Some(push) = send.push.take() {
+            if !self.settings.push {
+                return Err(Fault::PushNotSupported);
+            }
+            send.push = Some(self.checked(context, push)?);
+        }
+        let metadata = send.metadata.get_or_insert_default();
+        metadata.insert(VERSION_KEY.to_owned(), context.version.as_str().into());
+        Ok(send)
+    }
+
+    /// A webhook that may be called as far as its URL shows.
+    fn checked(&self, context: &Context, config: PushConfig) -> Result<PushConfig, Fault> {
+        let violation = |path: &str, why: String| {
+            Fault::InvalidParams(vec![Violation::new(path, Code::NotAllowed, why)])
+        };
+        self.webhooks.check(&config.url).map_err(|error| violation("/url", error.to_string()))?;
+        self.webhooks
+            .check_secrets(&config)
+            .map_err(|error| violation("/authentication", error.to_string()))?;
+        Ok(PushConfig { legacy: context.version == Version::V0_3, ..config })
+    }
+
+    fn check_media_types(&self, message: &Message) -> Result<(), Fault> {
+        for part in &message.parts {
+            let Some(given) = part.media_type.as_deref() else { continue };
+            let essence = given.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            if !self.settings.input_modes.iter().any(|mode| matches(mode, &essence)) {
+                let shown: String = given.chars().take(100).collect();
+                let taken = self.settings.input_modes.join(", ");
+                let reason = format!("the media type {shown:?} is not taken here; these are: {taken}");
+                return Err(Fault::ContentType { reason });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a media type is one of a pattern such as `text/*`.
+fn matches(pattern: &str, essence: &str) -> bool {
+    match pattern.strip_suffix("/*") {
+        Some("*") => true,
+        Some(family) => essence.split_once('/').is_some_and(|(first, _)| first == family),
+        None => pattern == essence,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_match_by_family_or_exactly() {
+        assert!(matches("text/*", "text/csv"));
+        assert!(!matches("text/*", "image/png"));
+        assert!(matches("*/*", "a/b"));
+        assert!(matches("application/json", "application/json"));
+        assert!(!matches("application/json", "application/xml"));
+        assert!(!matches("text/*", "text"));
+    }
+}

@@ -1,0 +1,187 @@
+//! JSON-RPC: `POST /a2a` for the host's own agent, `POST /agents/{id}/a2a` for any.
+
+use std::sync::Arc;
+
+use a2a_protocol::AgentId;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::wire::error::Refusal;
+use a2a_protocol::wire::jsonrpc::{self, Id, Incoming, Item, Request};
+use a2a_protocol::wire::{self, Decoded, Dialect, Method, Version};
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, post, web};
+use futures_util::future::join_all;
+
+use super::call::{Context, Outcome};
+use super::extensions::Extensions;
+use super::{A2a, sse};
+use crate::gateway::auth::Who;
+use crate::gateway::problem::agent_id;
+use crate::gateway::last_event_id;
+
+#[post("/a2a")]
+pub(in crate::gateway) async fn host_call(
+    who: Who,
+    request: HttpRequest,
+    body: web::Bytes,
+    a2a: web::Data<A2a>,
+) -> actix_web::Result<HttpResponse> {
+    call(&a2a, &who, &request, &body, None).await
+}
+
+#[post("/agents/{id}/a2a")]
+pub(in crate::gateway) async fn agent_call(
+    who: Who,
+    id: web::Path<String>,
+    request: HttpRequest,
+    body: web::Bytes,
+    a2a: web::Data<A2a>,
+) -> actix_web::Result<HttpResponse> {
+    let agent = agent_id(&id)?;
+    call(&a2a, &who, &request, &body, Some(agent)).await
+}
+
+/// What all calls of one request share.
+struct Session<'a> {
+    a2a: &'a A2a,
+    who: &'a Who,
+    request: &'a HttpRequest,
+    agent: Option<AgentId>,
+    last_event: Option<u64>,
+}
+
+async fn call(
+    a2a: &A2a,
+    who: &Who,
+    request: &HttpRequest,
+    body: &[u8],
+    agent: Option<AgentId>,
+) -> actix_web::Result<HttpResponse> {
+    let last_event = last_event_id(request)?;
+    let session = Session { a2a, who, request, agent, last_event };
+    match jsonrpc::parse(body, a2a.settings.batch) {
+        Err(refusal) => Ok(text(jsonrpc::refusal(Id::NULL, &refusal), None)),
+        Ok(Incoming::One(item)) => Ok(session.one(item).await),
+        Ok(Incoming::Batch(items)) => {
+            let answers = join_all(items.into_iter().map(|item| session.batched(item))).await;
+            let answers: Vec<String> = answers.into_iter().flatten().collect();
+            Ok(jsonrpc::batch(&answers).map_or_else(nothing, |body| text(body, None)))
+        }
+    }
+}
+
+fn nothing() -> HttpResponse {
+    HttpResponse::new(StatusCode::NO_CONTENT)
+}
+
+fn text(body: String, extensions: Option<(&Extensions, Version)>) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    if let Some(header) = extensions.and_then(|(active, version)| active.header(version)) {
+        response.insert_header(header);
+    }
+    response.content_type("application/json").body(body)
+}
+
+impl Session<'_> {
+    async fn one(&self, item: Item<'_>) -> HttpResponse {
+        let request = match item {
+            Ok(request) => request,
+            Err(refused) => return text(jsonrpc::refusal(refused.id, &refused.refusal), None),
+        };
+        let id = request.id;
+        let Some((version, method)) = Method::from_rpc_name(&request.method) else {
+            return match id {
+                Some(id) => text(jsonrpc::refusal(id, &unknown(&request)), None),
+                None => nothing(),
+            };
+        };
+        let (context, dialect, outcome) = self.perform(version, method, &request).await;
+        let Some(id) = id else { return nothing() };
+        let extensions = context.as_ref().map(|context| (&context.extensions, version));
+        match outcome {
+            Ok(Outcome::Stream(events)) => {
+                let Ok(place) = Arc::clone(&self.a2a.streams).try_acquire_owned() else {
+                    return text(jsonrpc::fault(version, id, &no_streams_left()), extensions);
+                };
+                let mut response = HttpResponse::Ok();
+                if let Some(header) =
+                    extensions.and_then(|(active, version)| active.header(version))
+                {
+                    response.insert_header(header);
+                }
+                let id = id.as_json().to_owned();
+                let write = move |happened: &a2a_actors::tasks::Happened| {
+                    let event = wire::event(dialect, &happened.event, happened.last);
+                    jsonrpc::success_raw(&id, &event)
+                };
+                sse::response(response, events, write, self.a2a.settings.keep_alive, place)
+            }
+            Ok(outcome) => text(answered(id, dialect, method, &outcome), extensions),
+            Err(fault) => text(jsonrpc::fault(version, id, &fault), extensions),
+        }
+    }
+
+    /// A call of a batch; no answer to a notification.
+    async fn batched(&self, item: Item<'_>) -> Option<String> {
+        let request = match item {
+            Ok(request) => request,
+            Err(refused) => return Some(jsonrpc::refusal(refused.id, &refused.refusal)),
+        };
+        let id = request.id;
+        let Some((version, method)) = Method::from_rpc_name(&request.method) else {
+            return id.map(|id| jsonrpc::refusal(id, &unknown(&request)));
+        };
+        if method.streams() {
+            let reason = "a stream cannot be part of a batch; call it by itself".to_owned();
+            return id.map(|id| jsonrpc::refusal(id, &Refusal::InvalidRequest { reason }));
+        }
+        let (_, dialect, outcome) = self.perform(version, method, &request).await;
+        let id = id?;
+        Some(match outcome {
+            Ok(outcome) => answered(id, dialect, method, &outcome),
+            Err(fault) => jsonrpc::fault(version, id, &fault),
+        })
+    }
+
+    async fn perform(
+        &self,
+        version: Version,
+        method: Method,
+        request: &Request<'_>,
+    ) -> (Option<Context>, Dialect, Result<Outcome, Fault>) {
+        let plain = version.dialect();
+        if let Err(fault) = self.a2a.check_version(self.request) {
+            return (None, plain, Err(fault));
+        }
+        let decoded = match wire::decode(version, method, request.params) {
+            Ok(decoded) => decoded,
+            Err(fault) => return (None, plain, Err(fault)),
+        };
+        let Decoded { tenant, operation, dialect } = decoded;
+        let context =
+            match self.a2a.context(self.who, self.request, version, self.agent.clone(), tenant) {
+                Ok(context) => Context { last_event: self.last_event, ..context },
+                Err(fault) => return (None, dialect, Err(fault)),
+            };
+        let outcome = self.a2a.perform(&context, operation).await;
+        (Some(context), dialect, outcome)
+    }
+}
+
+fn unknown(request: &Request<'_>) -> Refusal {
+    Refusal::MethodNotFound { method: request.method.chars().take(100).collect() }
+}
+
+fn no_streams_left() -> Fault {
+    Fault::Unavailable {
+        reason: "too many streams are open; try again when one of them has ended".into(),
+        retry_after_ms: 1_000,
+    }
+}
+
+fn answered(id: Id<'_>, dialect: Dialect, method: Method, outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Reply(reply) => jsonrpc::success(id, &wire::reply(dialect, method, reply)),
+        Outcome::Card(card) => jsonrpc::success(id, card),
+        Outcome::Stream(_) => jsonrpc::fault(dialect.version(), id, &Fault::Internal),
+    }
+}
