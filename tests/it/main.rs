@@ -35,6 +35,8 @@ mod oversight;
 mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
+/// Push notifications: where they may go, receivers and name servers that misbehave.
+mod webhooks;
 
 /// Support: an agent that passes on whatever it gets.
 mod listener;
