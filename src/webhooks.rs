@@ -56,7 +56,8 @@ pub struct WebhookSettings {
     pub at_once: NonZeroUsize,
     /// Attempts at once to one host.
     pub at_once_per_host: NonZeroUsize,
-    /// Attempts that may wait for a place at one host.
+    /// Attempts that may wait for a place at one host. Behind a host that never answers, the last
+    /// of them waits for `waiting_per_host / at_once_per_host` timeouts.
     pub waiting_per_host: usize,
     /// Certificates to trust besides those that the system trusts.
     pub extra_roots: Vec<CertificateDer<'static>>,
@@ -77,7 +78,7 @@ impl Default for WebhookSettings {
             max_response_bytes: 64 * 1024,
             at_once: AT_ONCE,
             at_once_per_host: AT_ONCE_PER_HOST,
-            waiting_per_host: 1000,
+            waiting_per_host: 100,
             extra_roots: Vec::new(),
         }
     }

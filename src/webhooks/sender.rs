@@ -64,8 +64,9 @@ impl Sender {
             .retry(reqwest::retry::never())
             .referer(false)
             .user_agent(USER_AGENT)
+            // Kept for the next update of the same task, not for strangers to hold on to.
             .pool_max_idle_per_host(1)
-            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_idle_timeout(Duration::from_secs(10))
             .build()
             .map_err(SetupError::Client)?;
         Ok(Self { client, timeout, max_response_bytes })
