@@ -62,11 +62,13 @@ pub use a2a_protocol::{
     },
 };
 
-/// Configuration and HTTP: the parts of the `openclaw-a2a` program that need no command line.
+/// Configuration, HTTP and webhooks: the parts of the `openclaw-a2a` program that need no command line.
 #[doc(hidden)]
 pub mod config;
 #[doc(hidden)]
 pub mod gateway;
+#[doc(hidden)]
+pub mod webhooks;
 
 /// The README's Rust example, compiled and run.
 #[cfg(doctest)]

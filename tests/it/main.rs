@@ -37,6 +37,8 @@ mod scenarios;
 mod sdk;
 /// Several messages at once in the hands of one session.
 mod window;
+/// Push notifications: where they may go, receivers and name servers that misbehave.
+mod webhooks;
 
 /// Support: an agent that passes on whatever it gets.
 mod listener;
