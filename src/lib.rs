@@ -67,6 +67,8 @@ pub use a2a_protocol::{
 pub mod config;
 #[doc(hidden)]
 pub mod gateway;
+#[doc(hidden)]
+pub mod tokens;
 
 /// The README's Rust example, compiled and run.
 #[cfg(doctest)]

@@ -36,6 +36,11 @@ mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
 
+/// `https`: certificates, our own commands, what is no TLS.
+mod tls;
+/// `openclaw-a2a token`, and what a running server makes of it.
+mod tokens;
+
 /// Support: an agent that passes on whatever it gets.
 mod listener;
 /// Support: the real server as a child process, and a client for it.
