@@ -5,6 +5,7 @@ mod log;
 mod schema;
 mod serve;
 mod stdout;
+mod token;
 mod validate;
 
 use std::ffi::OsString;
@@ -50,6 +51,7 @@ const EXAMPLES: &str = "\
 Examples:
   openclaw-a2a serve                        start the bus
   openclaw-a2a log --since 2h --follow      see who says what to whom
+  openclaw-a2a token create --agent tim     make a token for an agent
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
@@ -71,6 +73,7 @@ enum Format {
 enum Verb {
     Serve(serve::Args),
     Log(log::Args),
+    Token(token::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -93,6 +96,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let answer = match cli.verb {
         Verb::Serve(args) => serve::run(&args, &cli.global),
         Verb::Log(args) => log::run(&args, &cli.global),
+        Verb::Token(args) => token::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),
         Verb::Completions(args) => completions::run(&args),

@@ -3,7 +3,9 @@
 mod access;
 mod audit;
 mod auth;
+mod http;
 mod safeguards;
+mod tls;
 
 use std::collections::HashSet;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -16,7 +18,8 @@ use a2a_protocol::AgentId;
 use a2a_store::Retention;
 use serde::Deserialize;
 
-use crate::gateway::{LogSettings, Redaction, Tokens};
+use crate::gateway::{HttpSettings, LogSettings, Redaction};
+use crate::tokens::Tokens;
 
 use safeguards::{BreakerValues, LedgerValues};
 
@@ -92,9 +95,12 @@ pub struct Config {
     directory: Directory,
     limits: Limits,
     delivery: Delivery,
-    http: Http,
+    http: http::HttpValues,
     audit: audit::AuditValues,
     auth: auth::AuthValues,
+    /// Where paths in it begin.
+    #[serde(skip)]
+    folder: PathBuf,
 }
 
 #[derive(Debug, Deserialize)]
@@ -140,14 +146,6 @@ struct Delivery {
     handler_deadline_seconds: Option<u64>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Http {
-    listen: Option<String>,
-    /// Of a connection whose other end takes nothing.
-    stalled_seconds: Option<NonZeroU32>,
-}
-
 impl Config {
     /// Reads `file`; a file that nobody named and that is not there means the defaults.
     ///
@@ -161,8 +159,9 @@ impl Config {
             }
             Err(source) => return Err(ConfigError::Read { file: file.into(), source }),
         };
-        let parsed: Self = toml::from_str(&text)
+        let mut parsed: Self = toml::from_str(&text)
             .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
+        parsed.folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let checked = parsed.settings().and_then(|_| parsed.tokens()).and_then(|_| parsed.log());
         checked.map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
         Ok(parsed)
@@ -171,7 +170,39 @@ impl Config {
     /// Where to listen, if the file says.
     #[must_use]
     pub fn listen(&self) -> Option<&str> {
-        self.http.listen.as_deref()
+        self.http.listen()
+    }
+
+    /// What HTTP may cost and whom it answers.
+    ///
+    /// # Errors
+    /// A sentence about the value that makes no sense.
+    pub fn http(&self) -> Result<HttpSettings, String> {
+        self.http.settings()
+    }
+
+    /// How to listen under TLS, if the file says so.
+    ///
+    /// # Errors
+    /// A sentence about the certificate or key that cannot be used.
+    pub fn tls(&self) -> Result<Option<rustls::ServerConfig>, String> {
+        self.http.tls().map(|tls| tls.server(&self.folder)).transpose()
+    }
+
+    /// The certificates by which our own commands know the server; none without TLS.
+    ///
+    /// # Errors
+    /// A sentence about the certificate that cannot be read.
+    pub fn trusted(&self) -> Result<Vec<Vec<u8>>, String> {
+        self.http.tls().map_or(Ok(Vec::new()), |tls| tls.trusted(&self.folder))
+    }
+
+    /// The agents that are listed.
+    ///
+    /// # Errors
+    /// A sentence about the entry that makes no sense.
+    pub fn listed(&self) -> Result<Vec<AgentId>, String> {
+        Ok(self.agents()?.into_iter().map(|(id, _)| id).collect())
     }
 
     /// The tokens that are known; none when nobody is asked for one.
@@ -179,7 +210,13 @@ impl Config {
     /// # Errors
     /// A sentence about the entry that makes no sense.
     pub fn tokens(&self) -> Result<Tokens, String> {
-        self.auth.tokens()
+        let tokens = self.auth.tokens()?;
+        match tokens.clash(&Tokens::default(), &self.listed()?) {
+            Some(name) => Err(format!(
+                "[[auth.tokens]] client = \"{name}\": `{name}` is an agent; give the client another name"
+            )),
+            None => Ok(tokens),
+        }
     }
 
     /// How the log is shown.
@@ -187,8 +224,7 @@ impl Config {
     /// # Errors
     /// A sentence about the entry that makes no sense.
     pub fn log(&self) -> Result<LogSettings, String> {
-        let stalled = self.http.stalled_seconds.map(|s| Duration::from_secs(s.get().into()));
-        Ok(LogSettings::new(self.audit.redaction()?, stalled))
+        Ok(LogSettings::new(self.audit.redaction()?, self.http()?.stalled))
     }
 
     /// How long the log is kept.

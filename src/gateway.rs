@@ -1,38 +1,85 @@
 //! HTTP: decode, call the bus, encode. Nothing here decides anything about a message.
 
 mod agents;
-mod auth;
+pub mod auth;
 mod circuits;
+mod connections;
 mod dead_letters;
+mod guard;
 mod health;
 mod inbox;
 pub mod log;
 mod messages;
 mod problem;
+mod settings;
+mod streams;
 mod tasks;
 
-use std::any::Any;
-use std::time::Duration;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
 use a2a_actors::BusSystem;
 use a2a_protocol::limits::MESSAGE_BYTES;
-use actix_web::rt::net::TcpStream;
 use actix_web::web::{self, JsonConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
-pub use auth::{Principal, Tokens};
-pub use log::{LogSettings, Redaction};
+use crate::tokens::KeyRing;
+use auth::Failures;
 
-/// Adds the routes of the bus; with tokens, nobody gets in without one.
-pub fn routes(
-    config: &mut ServiceConfig,
+pub use connections::Connections;
+pub use guard::{Guard, guard};
+pub use log::{LogSettings, Redaction};
+pub use settings::HttpSettings;
+pub use streams::{StreamPlace, Streams, TooManyStreams};
+
+/// What the routes share.
+#[derive(Clone)]
+pub struct Edge {
     bus: BusSystem,
-    tokens: web::Data<Tokens>,
+    keys: web::Data<KeyRing>,
+    failures: web::Data<Failures>,
     log: web::Data<LogSettings>,
-) {
+    streams: web::Data<Streams>,
+    guard: web::Data<Guard>,
+    settings: web::Data<HttpSettings>,
+}
+
+impl Edge {
+    /// The edge of a bus, at `address`.
+    ///
+    /// # Errors
+    /// A sentence about the setting that makes no sense.
+    pub fn new(
+        bus: BusSystem,
+        keys: Arc<KeyRing>,
+        log: LogSettings,
+        settings: HttpSettings,
+        tls: bool,
+        address: SocketAddr,
+    ) -> Result<Self, String> {
+        Ok(Self {
+            bus,
+            keys: web::Data::from(keys),
+            failures: web::Data::new(Failures::default()),
+            log: web::Data::new(log),
+            streams: web::Data::new(Streams::new(settings.streams, settings.streams_per_caller)),
+            guard: web::Data::new(Guard::new(&settings, tls, address)?),
+            settings: web::Data::new(settings),
+        })
+    }
+}
+
+/// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
+/// them is wrapped in [`guard`].
+pub fn routes(config: &mut ServiceConfig, edge: Edge) {
+    let Edge { bus, keys, failures, log, streams, guard, settings } = edge;
     config
         .app_data(web::Data::new(bus))
-        .app_data(tokens)
+        .app_data(keys)
+        .app_data(failures)
         .app_data(log)
+        .app_data(streams)
+        .app_data(guard)
+        .app_data(settings)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
@@ -60,21 +107,4 @@ pub fn routes(
         .service(health::live)
         .service(health::ready)
         .default_service(web::to(problem::no_such_place));
-}
-
-/// Prepares a connection that was just made. What is written goes out at once: a line of the
-/// log must not wait until the one before it is confirmed, which can take 40 ms. And the system
-/// closes it when the other end takes nothing for twice as long as it may: a reader that stands
-/// still must not keep what it was sent for ever. Twice, so that whoever writes to it can say so
-/// first.
-pub fn prepare_connection(connection: &dyn Any, stalled: Duration) {
-    if let Some(connection) = connection.downcast_ref::<TcpStream>() {
-        // Where the system cannot do that, a connection is a little slower, and one that stands
-        // still costs its buffers and no more.
-        let _ = connection.set_nodelay(true);
-        #[cfg(target_os = "linux")]
-        let _ = socket2::SockRef::from(connection).set_tcp_user_timeout(Some(2 * stalled));
-        #[cfg(not(target_os = "linux"))]
-        let _ = stalled;
-    }
 }

@@ -68,6 +68,8 @@ pub mod config;
 #[doc(hidden)]
 pub mod gateway;
 #[doc(hidden)]
+pub mod tokens;
+#[doc(hidden)]
 pub mod webhooks;
 
 /// The README's Rust example, compiled and run.

@@ -171,7 +171,9 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let config = Config::read(&file, global.config.is_some())?;
     let redaction = config.redaction().map_err(anyhow::Error::msg)?;
     let token = global.token.clone().or_else(|| std::env::var("OPENCLAW_TOKEN").ok());
-    let place = Place { state, token: token.filter(|token| !token.is_empty()), redaction };
+    let token = token.filter(|token| !token.is_empty());
+    let trusted = config.trusted().map_err(anyhow::Error::msg)?;
+    let place = Place { state, token, trusted, redaction };
     let mut out = BufWriter::with_capacity(1 << 16, AutoStream::auto(std::io::stdout()));
     let format = global.format;
     match &args.verb {

@@ -1,16 +1,18 @@
 //! `openclaw-a2a serve`: the bus, and HTTP in front of it.
 
 use std::io::{IsTerminal, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::web::Data;
+use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
 use openclaw_a2a::Bus;
 use openclaw_a2a::config::{Config, StateDir};
-use openclaw_a2a::gateway::{self, LogSettings, Tokens};
+use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings};
+use openclaw_a2a::tokens::{KeyRing, TokenFile};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -38,18 +40,29 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
+    let listed = config.listed().map_err(anyhow::Error::msg)?;
     let tokens = config.tokens().map_err(anyhow::Error::msg)?;
+    let keys = KeyRing::open(tokens, listed, TokenFile::below(state.path()))?;
     let log = config.log().map_err(anyhow::Error::msg)?;
+    let http = config.http().map_err(anyhow::Error::msg)?;
+    let tls = config.tls().map_err(anyhow::Error::msg)?;
     let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
-    let listener = listen(address, &tokens)?;
+    let listener = listen(address, &keys)?;
     create_folder(state.path())?;
+    allow_connections(http.connections);
     let settings = config.settings().map_err(anyhow::Error::msg)?;
     let bus = Bus::builder()
         .state_dir(state.path())
         .retention(config.retention())
         .settings(settings)
         .start()?;
-    actix_web::rt::System::new().block_on(serve(listener, bus, &state, tokens, log))?;
+    let (system, keys) = (bus.system().clone(), Arc::new(keys));
+    let local = listener.local_addr()?;
+    let url = base_url(&http, tls.is_some(), local);
+    let edge = Edge::new(system, Arc::clone(&keys), log, http.clone(), tls.is_some(), local)
+        .map_err(anyhow::Error::msg)?;
+    let front = Front { listener, edge, http, tls, keys, url };
+    actix_web::rt::System::new().block_on(serve(front, bus, &state))?;
     Ok(Answer::Yes)
 }
 
@@ -63,13 +76,13 @@ fn start_log() {
         .init();
 }
 
-fn listen(text: &str, tokens: &Tokens) -> anyhow::Result<TcpListener> {
+fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
     let addr: SocketAddr = text.parse().with_context(|| {
         format!("{text:?} is not an address and a port, such as {DEFAULT_LISTEN}")
     })?;
-    if !addr.ip().is_loopback() && tokens.is_empty() {
+    if !addr.ip().is_loopback() && !keys.has_tokens() {
         bail!(
-            "refusing to listen on {addr}: without tokens anyone who reaches it could speak for any agent. Listen on 127.0.0.1, or give every agent a token in [[auth.tokens]]."
+            "refusing to listen on {addr}: without tokens anyone who reaches it could speak for any agent. Listen on 127.0.0.1, or make a token for every agent first: openclaw-a2a token create --agent ID"
         );
     }
     TcpListener::bind(addr).with_context(|| {
@@ -81,26 +94,76 @@ fn create_folder(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
 }
 
-async fn serve(
+/// What callers meet.
+struct Front {
     listener: TcpListener,
-    bus: Bus,
-    state: &StateDir,
-    tokens: Tokens,
-    log: LogSettings,
-) -> anyhow::Result<()> {
-    let url = format!("http://{}", listener.local_addr()?);
-    let system = bus.system().clone();
-    let (tokens, log) = (Data::new(tokens), Data::new(log));
-    let stalled = log.stalled();
+    edge: Edge,
+    http: HttpSettings,
+    tls: Option<rustls::ServerConfig>,
+    keys: Arc<KeyRing>,
+    url: String,
+}
+
+/// Where our own commands find the server: an address of this machine. Under TLS it is the
+/// address others use, if that is given, because the certificate is for that name.
+fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
+    if let Some(url) = http.url.as_ref().filter(|_| tls) {
+        return url.clone();
+    }
+    let mut local = local;
+    if local.ip().is_unspecified() {
+        local.set_ip(match local {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("{}://{local}", if tls { "https" } else { "http" })
+}
+
+/// A connection takes two files, and many systems allow a program a thousand unless it asks.
+fn allow_connections(most: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = u64::try_from(most).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(1_000);
+    let Some(current) = limit.current.filter(|current| *current < wanted) else { return };
+    let given = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(given), ..limit });
+    if raised.is_err() || given < wanted {
+        let files = if raised.is_err() { current } else { given };
+        tracing::info!(files, "the system allows fewer open files than {most} connections take");
+    }
+}
+
+fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
+    let Front { listener, edge, http, tls, .. } = front;
+    let connections = Arc::new(Connections::new(&http));
+    actix_web::rt::spawn(Arc::clone(&connections).watch());
+    let workers = http.workers.or(std::thread::available_parallelism().ok().map(Into::into));
+    let workers = workers.unwrap_or(1);
     let server = HttpServer::new(move || {
-        let (system, tokens, log) = (system.clone(), tokens.clone(), log.clone());
-        App::new().configure(move |config| gateway::routes(config, system, tokens, log))
+        let edge = edge.clone();
+        App::new()
+            .wrap(from_fn(gateway::guard))
+            .configure(move |config| gateway::routes(config, edge))
     })
-    .on_connect(move |connection, _| gateway::prepare_connection(connection, stalled))
-    .listen(listener)?
+    .on_connect(move |connection, data| connections.adopt(connection, data))
+    .workers(workers)
+    .max_connections(http.connections.div_ceil(workers))
+    .client_request_timeout(http.head)
+    .tls_handshake_timeout(http.head)
+    .keep_alive(http.idle)
     .disable_signals()
-    .shutdown_timeout(STOP_DEADLINE.as_secs())
-    .run();
+    .shutdown_timeout(STOP_DEADLINE.as_secs());
+    Ok(match tls {
+        Some(tls) => server.listen_rustls_0_23(listener, tls)?.run(),
+        None => server.listen(listener)?.run(),
+    })
+}
+
+async fn serve(front: Front, bus: Bus, state: &StateDir) -> anyhow::Result<()> {
+    let url = front.url.clone();
+    actix_web::rt::spawn(Arc::clone(&front.keys).watch());
+    let server = start_http(front)?;
     let handle = server.handle();
     let server = actix_web::rt::spawn(server);
     // Before anybody can know that we are here: whoever does may tell us to stop.

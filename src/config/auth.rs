@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::gateway::{Principal, Tokens};
+use crate::tokens::{Credential, Principal, TokenHash, Tokens};
 
 /// `[auth]`.
 #[derive(Debug, Default, Deserialize)]
@@ -15,6 +15,7 @@ pub(super) struct AuthValues {
 #[serde(deny_unknown_fields)]
 struct TokenEntry {
     agent: Option<String>,
+    client: Option<String>,
     operator: Option<String>,
     sha256: String,
 }
@@ -23,10 +24,10 @@ impl AuthValues {
     pub(super) fn tokens(&self) -> Result<Tokens, String> {
         let mut tokens = Tokens::default();
         for (place, entry) in (1..).zip(&self.tokens) {
-            let (hash, principal) = entry
+            let (hash, credential) = entry
                 .read()
                 .map_err(|problem| format!("[[auth.tokens]] number {place}: {problem}"))?;
-            if !tokens.insert(hash, principal) {
+            if !tokens.insert(hash, credential) {
                 return Err(format!("[[auth.tokens]] number {place}: the same token again"));
             }
         }
@@ -35,47 +36,13 @@ impl AuthValues {
 }
 
 impl TokenEntry {
-    fn read(&self) -> Result<([u8; 32], Principal), String> {
-        let principal = match (&self.agent, &self.operator) {
-            (Some(agent), None) => {
-                let agent = agent.parse().map_err(|error| format!("agent = {agent:?}: {error}"))?;
-                if a2a_policy::Roster::is_reserved(&agent) {
-                    return Err(format!(
-                        "`{agent}` is reserved; write operator = \"…\" for a person"
-                    ));
-                }
-                Principal::Agent(agent)
-            }
-            (None, Some(name)) => {
-                let plain = |c: char| c.is_alphanumeric() || "._-@".contains(c);
-                if name.is_empty() || name.chars().count() > 64 || !name.chars().all(plain) {
-                    return Err("operator is a name of 1 to 64 letters, digits, . _ - @".into());
-                }
-                Principal::Operator(name.as_str().into())
-            }
-            _ => return Err("write either agent = \"…\" or operator = \"…\"".into()),
-        };
-        Ok((hash(&self.sha256)?, principal))
+    fn read(&self) -> Result<(TokenHash, Credential), String> {
+        let (agent, client) = (self.agent.as_deref(), self.client.as_deref());
+        let principal = Principal::named(agent, client, self.operator.as_deref());
+        let principal = principal.map_err(|error| error.to_string())?;
+        let hash = self.sha256.parse::<TokenHash>().map_err(|error| error.to_string())?;
+        Ok((hash, Credential { principal, expires: None }))
     }
-}
-
-fn hash(text: &str) -> Result<[u8; 32], String> {
-    let problem = || {
-        "sha256 is the token's SHA-256 in 64 hex digits (printf %s TOKEN | sha256sum)".to_owned()
-    };
-    if text.len() != 64 || !text.is_ascii() {
-        return Err(problem());
-    }
-    let mut bytes = [0; 32];
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        let digits = std::str::from_utf8(digits).map_err(|_| problem())?;
-        // `from_str_radix` would also read a sign.
-        if !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return Err(problem());
-        }
-        *byte = u8::from_str_radix(digits, 16).map_err(|_| problem())?;
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -94,10 +61,15 @@ mod tests {
         assert!(parse("").is_ok());
         assert!(parse(&entry("agent = \"roman\"")).is_ok());
         assert!(parse(&entry("operator = \"david\"")).is_ok());
+        assert!(parse(&entry("client = \"acme\"")).is_ok());
+        let listed = format!("{}\n[[agents]]\nid = \"acme\"", entry("client = \"acme\""));
+        assert!(parse(&listed).unwrap_err().contains("`acme` is an agent"));
         for bad in [
             "",
             "agent = \"a b\"",
             "agent = \"human\"",
+            "client = \"a2a-client\"",
+            "client = \"acme\"\noperator = \"david\"",
             "operator = \"a b\"",
             "agent = \"roman\"\noperator = \"david\"",
         ] {

@@ -1,6 +1,7 @@
 //! Who is calling: tokens where they are asked for, anybody on this machine where they are not.
 
-use std::collections::HashMap;
+mod failures;
+
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
@@ -9,49 +10,22 @@ use a2a_protocol::AgentId;
 use actix_web::dev::Payload;
 use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use actix_web::http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{FromRequest, HttpRequest, web};
-use sha2::{Digest, Sha256};
+use chrono::{SecondsFormat, Utc};
 
-use super::problem::{problem, refuse};
+use super::problem::{agent_id, problem, refuse};
+use crate::tokens::{Entry, KeyRing, Pass, Principal, UNNAMED_CLIENT};
+
+pub use failures::Failures;
 
 /// With it an operator says in whose name it sends.
 const ON_BEHALF_OF: &str = "A2A-On-Behalf-Of";
 
-/// Whose token it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Principal {
-    /// An agent's: it sends under its own name and reads its own inbox.
-    Agent(AgentId),
-    /// A person's: it sees and stops everything.
-    Operator(Arc<str>),
-}
-
-/// The tokens that are known, by their SHA-256: the tokens themselves are nowhere.
-#[derive(Debug, Clone, Default)]
-pub struct Tokens(HashMap<[u8; 32], Principal>);
-
-impl Tokens {
-    /// Adds a token by its hash; `false` when it was there.
-    pub fn insert(&mut self, sha256: [u8; 32], principal: Principal) -> bool {
-        self.0.insert(sha256, principal).is_none()
-    }
-
-    /// Whether nobody is asked for a token.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn find(&self, token: &str) -> Option<&Principal> {
-        // What is compared are hashes, so the time it takes tells nothing about the token.
-        self.0.get(&<[u8; 32]>::from(Sha256::digest(token.as_bytes())))
-    }
-}
-
-/// Who is calling, as far as that is proven.
+/// Who is calling the bus, as far as that is proven. A2A clients have no business there.
 pub(super) struct Who {
     caller: Caller,
+    pass: Pass,
 }
 
 impl Who {
@@ -66,6 +40,20 @@ impl Who {
             Caller::Agent(agent) => Some(agent),
             _ => None,
         }
+    }
+
+    /// What this caller's streams are counted under; `None` where nobody is told from another.
+    pub(super) fn owner(&self) -> Option<String> {
+        match &self.caller {
+            Caller::Agent(agent) => Some(format!("agent:{agent}")),
+            Caller::Operator { name, .. } => Some(format!("operator:{name}")),
+            _ => None,
+        }
+    }
+
+    /// Ends when the token that let it in is no longer good.
+    pub(super) async fn until_revoked(&self) {
+        self.pass.clone().until_revoked().await;
     }
 
     /// Refuses whoever is neither this agent nor a person.
@@ -97,26 +85,21 @@ impl FromRequest for Who {
     type Future = Ready<Result<Self, Self::Error>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(identify(request).map(|caller| Self { caller }))
+        ready(identify(request))
     }
 }
 
-fn identify(request: &HttpRequest) -> actix_web::Result<Caller> {
-    let tokens = request.app_data::<web::Data<Tokens>>();
-    let Some(tokens) = tokens.filter(|tokens| !tokens.is_empty()) else {
-        return Ok(Caller::Local);
-    };
-    let given = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = given.and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-    });
-    let Some(principal) = token.and_then(|token| tokens.find(token)) else {
-        return Err(unauthorized(token.is_some()));
-    };
-    match principal {
-        Principal::Agent(agent) => Ok(Caller::Agent(agent.clone())),
-        Principal::Operator(name) => {
+fn identify(request: &HttpRequest) -> actix_web::Result<Who> {
+    let (principal, pass) = admit(request)?;
+    let caller = match principal {
+        None => Caller::Local,
+        Some(Principal::Agent(agent)) => Caller::Agent(agent),
+        Some(Principal::Client(client)) => {
+            let detail =
+                format!("You are the A2A client `{client}`; /bus is for agents and operators.");
+            return Err(refuse(StatusCode::FORBIDDEN, "forbidden", &detail));
+        }
+        Some(Principal::Operator(name)) => {
             let on_behalf_of = match request.headers().get(ON_BEHALF_OF).map(HeaderValue::to_str) {
                 None => None,
                 Some(text) => {
@@ -126,17 +109,123 @@ fn identify(request: &HttpRequest) -> actix_web::Result<Caller> {
                     })?)
                 }
             };
-            Ok(Caller::Operator { name: Arc::clone(name), on_behalf_of })
+            Caller::Operator { name, on_behalf_of }
+        }
+    };
+    Ok(Who { caller, pass })
+}
+
+/// Who is calling an A2A endpoint: anybody with a good token, or anybody where none is asked for.
+#[derive(Debug, Clone)]
+pub struct A2aCaller {
+    /// `None` where no token is asked for.
+    principal: Option<Principal>,
+    name: AgentId,
+    pass: Pass,
+}
+
+impl A2aCaller {
+    /// Whose token it is; `None` where none is asked for.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// Whose the tasks are that it makes: `client:acme`, `agent:tim`, `operator:david`,
+    /// `anonymous`.
+    #[must_use]
+    pub fn owner(&self) -> String {
+        self.principal.as_ref().map_or_else(|| "anonymous".to_owned(), Principal::to_string)
+    }
+
+    /// The name its messages have on the bus. People and the anonymous have none of their own
+    /// there and share [`UNNAMED_CLIENT`].
+    #[must_use]
+    pub fn travels_as(&self) -> &AgentId {
+        &self.name
+    }
+
+    /// Whether it sees everybody's tasks.
+    #[must_use]
+    pub fn sees_everything(&self) -> bool {
+        matches!(self.principal, Some(Principal::Operator(_)))
+    }
+
+    /// Whether it may know of what belongs to `owner`; what it may not looks like nothing.
+    #[must_use]
+    pub fn may_see(&self, owner: &str) -> bool {
+        self.sees_everything() || self.owner() == owner
+    }
+
+    /// Ends when the token that let it in is no longer good: streams are then closed.
+    pub async fn until_revoked(&self) {
+        self.pass.clone().until_revoked().await;
+    }
+}
+
+impl FromRequest for A2aCaller {
+    type Error = actix_web::Error;
+    type Future = Ready<Result<Self, Self::Error>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(admit(request).and_then(|(principal, pass)| {
+            let name = match &principal {
+                Some(Principal::Agent(name) | Principal::Client(name)) => Ok(name.clone()),
+                Some(Principal::Operator(_)) | None => agent_id(UNNAMED_CLIENT),
+            };
+            Ok(Self { name: name?, principal, pass })
+        }))
+    }
+}
+
+/// The one place where a token is read.
+fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> {
+    let Some(ring) = request.app_data::<web::Data<KeyRing>>() else {
+        let detail = "This server does not know whom to let in.";
+        return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail));
+    };
+    let mut given = request.headers().get_all(AUTHORIZATION);
+    // Two of them would leave open who is meant.
+    let only = given.next().filter(|_| given.next().is_none());
+    let token = only.and_then(|value| value.to_str().ok()).and_then(|value| {
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+    });
+    let ring: Arc<KeyRing> = Arc::clone(ring);
+    match ring.enter(token, Utc::now()) {
+        Entry::Open(pass) => Ok((None, pass)),
+        Entry::Known(principal, pass) => Ok((Some(principal), pass)),
+        Entry::Missing => Err(unauthorized("Send your token as `Authorization: Bearer …`.")),
+        Entry::Unknown => {
+            slow_down(request)?;
+            Err(unauthorized("The token is not known. Ask whoever runs the bus for one."))
+        }
+        Entry::Expired(at) => {
+            slow_down(request)?;
+            let at = at.to_rfc3339_opts(SecondsFormat::Secs, true);
+            Err(unauthorized(&format!("The token expired at {at}. Ask for a new one.")))
         }
     }
 }
 
-fn unauthorized(given: bool) -> actix_web::Error {
-    let detail = if given {
-        "The token is not known. Ask whoever runs the bus for one."
-    } else {
-        "Send your token as `Authorization: Bearer …`."
-    };
+/// Refuses those who have shown too many tokens that are not good.
+fn slow_down(request: &HttpRequest) -> actix_web::Result<()> {
+    let failures = request.app_data::<web::Data<Failures>>();
+    let (Some(failures), Some(peer)) = (failures, request.peer_addr()) else { return Ok(()) };
+    let Err(wait) = failures.note(peer.ip(), std::time::Instant::now()) else { return Ok(()) };
+    let detail = "Too many tokens that are not known came from your address. Wait, and send a good one: that is accepted at any time.";
+    let mut response = problem(StatusCode::TOO_MANY_REQUESTS, "rate_limited", detail);
+    let seconds = HeaderValue::from(wait.as_secs() + 1);
+    response.headers_mut().insert(RETRY_AFTER, seconds);
+    Err(InternalError::from_response("too many bad tokens", response).into())
+}
+
+/// The answer to one whose token was good when it asked.
+pub(super) fn revoked() -> actix_web::Error {
+    unauthorized("The token was revoked or has expired.")
+}
+
+fn unauthorized(detail: &str) -> actix_web::Error {
     let mut response = problem(StatusCode::UNAUTHORIZED, "unauthorized", detail);
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     InternalError::from_response("unauthorized", response).into()

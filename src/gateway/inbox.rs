@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::auth::Who;
+use super::auth::{Who, revoked};
 use super::problem::{Reason, agent_id, inbox_problem, refuse};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -53,7 +53,11 @@ pub(super) async fn take(
         }
     };
     let limit = query.limit.unwrap_or(10).clamp(1, MOST);
-    let letters = bus.pull(agent, limit, wait).await.map_err(inbox_problem)?;
+    let letters = tokio::select! {
+        biased;
+        letters = bus.pull(agent, limit, wait) => letters.map_err(inbox_problem)?,
+        () = who.until_revoked() => return Err(revoked()),
+    };
     Ok(HttpResponse::Ok().json(Messages { messages: taken(&letters) }))
 }
 

@@ -31,13 +31,12 @@ use super::problem::refuse;
 const MAX_STREAMS: usize = 64;
 /// How many questions are answered at once; further ones wait for their turn.
 const MAX_SEARCHES: usize = 2;
-/// How long a reader may take nothing before its connection is closed.
-const STALLED: Duration = Duration::from_secs(30);
 
 /// How the log is shown.
 #[derive(Debug)]
 pub struct LogSettings {
     redaction: Redaction,
+    /// How long a reader may take nothing before its connection is closed.
     stalled: Duration,
     streams: Arc<Semaphore>,
     /// Searching takes a core while it lasts; the bus needs the others.
@@ -49,20 +48,14 @@ pub struct LogSettings {
 impl LogSettings {
     /// Shows everything but what is to be redacted.
     #[must_use]
-    pub fn new(redaction: Redaction, stalled: Option<Duration>) -> Self {
+    pub fn new(redaction: Redaction, stalled: Duration) -> Self {
         Self {
             redaction,
-            stalled: stalled.unwrap_or(STALLED),
+            stalled,
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             searching: Arc::new(Semaphore::new(MAX_SEARCHES)),
             verifying: Arc::new(Semaphore::new(1)),
         }
-    }
-
-    /// How long a reader may take nothing before its connection is closed.
-    #[must_use]
-    pub fn stalled(&self) -> Duration {
-        self.stalled
     }
 }
 

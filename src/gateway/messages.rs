@@ -6,16 +6,16 @@ use actix_web::{HttpResponse, post, web};
 use futures_util::StreamExt;
 
 use super::auth::Who;
-use super::problem::{answer, problem};
+use super::problem::{answer, bad_body};
 
 #[post("/bus/messages")]
-pub(super) async fn send(who: Who, body: web::Payload, bus: web::Data<BusSystem>) -> HttpResponse {
-    match read(body).await {
-        Ok(parcel) => answer(&bus.send(who.caller(), parcel).await),
-        Err(error) => {
-            problem(actix_web::http::StatusCode::BAD_REQUEST, "bad_request", &error.to_string())
-        }
-    }
+pub(super) async fn send(
+    who: Who,
+    body: web::Payload,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let parcel = read(body).await.map_err(|error| bad_body(&error))?;
+    Ok(answer(&bus.send(who.caller(), parcel).await))
 }
 
 /// Reads no more than a message may have; the rest is counted, not kept.

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use a2a_actors::InboxError;
 use a2a_protocol::{AgentId, Outcome, Receipt};
 use actix_web::dev::Payload;
-use actix_web::error::{InternalError, JsonPayloadError, QueryPayloadError, ResponseError};
+use actix_web::error::{
+    InternalError, JsonPayloadError, PayloadError, QueryPayloadError, ResponseError,
+};
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
@@ -85,10 +87,27 @@ pub(super) fn bad_query(error: QueryPayloadError, _: &HttpRequest) -> actix_web:
 
 /// A body that is JSON of another shape, or none.
 pub(super) fn bad_json(error: JsonPayloadError, _: &HttpRequest) -> actix_web::Error {
+    if let JsonPayloadError::Payload(error) = &error {
+        return bad_body(error);
+    }
     let status = error.status_code();
     let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
     let response = problem(status, code, &error.to_string());
     InternalError::from_response(error, response).into()
+}
+
+/// A body that did not come whole, in time, or within its limit.
+pub(super) fn bad_body(error: &PayloadError) -> actix_web::Error {
+    match error {
+        PayloadError::Io(late) if late.kind() == std::io::ErrorKind::TimedOut => {
+            let detail = format!("The request came too slowly: {late}.");
+            refuse(StatusCode::REQUEST_TIMEOUT, "timeout", &detail)
+        }
+        PayloadError::Overflow => {
+            refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The body is too large.")
+        }
+        error => refuse(StatusCode::BAD_REQUEST, "bad_request", &error.to_string()),
+    }
 }
 
 /// A problem as the error of a handler, so that `?` ends it.
@@ -123,11 +142,9 @@ impl FromRequest for Reason {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let bytes = web::Bytes::from_request(request, payload);
         Box::pin(async move {
-            let bytes = bytes.await.map_err(|error| {
-                let status = error.as_response_error().status_code();
-                let too_large = status == StatusCode::PAYLOAD_TOO_LARGE;
-                let code = if too_large { "too_large" } else { "bad_request" };
-                refuse(status, code, &error.to_string())
+            let bytes = bytes.await.map_err(|error| match error.as_error::<PayloadError>() {
+                Some(error) => bad_body(error),
+                None => refuse(StatusCode::BAD_REQUEST, "bad_request", &error.to_string()),
             })?;
             if bytes.is_empty() {
                 return Ok(Self::default());

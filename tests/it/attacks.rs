@@ -19,8 +19,14 @@ mod log_lines;
 mod loops;
 /// Names that would be paths or patterns.
 mod names;
+/// Pages in somebody's browser.
+mod pages;
 /// Recipients that are not there, do not work or take no more.
 mod recipients;
+/// What must stand in no log and no answer.
+mod secrets;
+/// Bytes that are no HTTP, and sockets that only stay.
+mod sockets;
 
 /// Every line of the log of a bus that was stopped; each is one JSON object.
 fn log_lines(folder: &Path) -> Vec<Value> {

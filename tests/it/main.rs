@@ -40,6 +40,11 @@ mod window;
 /// Push notifications: where they may go, receivers and name servers that misbehave.
 mod webhooks;
 
+/// `https`: certificates, our own commands, what is no TLS.
+mod tls;
+/// `openclaw-a2a token`, and what a running server makes of it.
+mod tokens;
+
 /// Support: an agent that passes on whatever it gets.
 mod listener;
 /// Support: the real server as a child process, and a client for it.

@@ -33,8 +33,12 @@ pub(crate) fn serve_on(folder: &Path, address: &str) -> Command {
 
 /// Starts the program on `folder` without waiting until it is ready.
 pub(crate) fn spawn(folder: &Path) -> Child {
+    spawned(serve(folder), folder)
+}
+
+fn spawned(mut command: Command, folder: &Path) -> Child {
     let log = std::fs::File::options().create(true).append(true).open(stderr_file(folder));
-    serve(folder).stdout(Stdio::piped()).stderr(log.unwrap()).spawn().unwrap()
+    command.stdout(Stdio::piped()).stderr(log.unwrap()).spawn().unwrap()
 }
 
 fn stderr_file(folder: &Path) -> PathBuf {
@@ -55,7 +59,10 @@ pub(crate) fn signal(child: &Child, name: &str) {
 impl Server {
     /// Starts a server on `folder`; it is ready when its first line of output is there.
     pub(crate) fn start(folder: &Path) -> Self {
-        let mut child = spawn(folder);
+        Self::wait_for(spawn(folder), folder)
+    }
+
+    fn wait_for(mut child: Child, folder: &Path) -> Self {
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
@@ -68,6 +75,13 @@ impl Server {
         Self { child, url, folder: folder.to_owned(), client, _stdout: stdout }
     }
 
+    /// Starts one that is prepared by `change`.
+    pub(crate) fn start_with(folder: &Path, change: impl FnOnce(&mut Command)) -> Self {
+        let mut command = serve(folder);
+        change(&mut command);
+        Self::wait_for(spawned(command, folder), folder)
+    }
+
     /// The same, with this `a2a.toml`.
     pub(crate) fn with_config(folder: &Path, config: &str) -> Self {
         std::fs::write(folder.join("a2a.toml"), config).unwrap();
@@ -78,9 +92,22 @@ impl Server {
         &self.url
     }
 
+    /// Its address and port.
+    pub(crate) fn host(&self) -> &str {
+        self.url.split_once("://").unwrap().1
+    }
+
     /// A client with connections of its own, for another thread.
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.url)
+    }
+
+    /// The same, and everything it wrote to stdout after its first line.
+    pub(crate) fn terminate_and_read(mut self) -> (ExitStatus, String) {
+        signal(&self.child, "TERM");
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut self._stdout, &mut said).unwrap();
+        (self.child.wait().unwrap(), said)
     }
 
     /// SIGKILL, and gone when this returns.
@@ -132,6 +159,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) content_type: String,
     pub(crate) retry_after: Option<String>,
+    pub(crate) headers: ureq::http::HeaderMap,
     /// `null` when the body is no JSON.
     pub(crate) body: Value,
 }
@@ -143,12 +171,15 @@ pub(crate) struct NoAnswer(ureq::Error);
 
 impl Client {
     fn new(url: &str) -> Self {
-        let config = ureq::Agent::config_builder()
+        let agent = Self::config().build().into();
+        Self { url: url.to_owned(), agent, headers: Vec::new() }
+    }
+
+    fn config() -> ureq::config::ConfigBuilder<ureq::typestate::AgentScope> {
+        ureq::Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
             .timeout_global(Some(TOO_LONG))
-            .build();
-        Self { url: url.to_owned(), agent: config.into(), headers: Vec::new() }
     }
 
     /// The same client, sending this with every request.
@@ -156,6 +187,20 @@ impl Client {
         let mut client = self.clone();
         client.headers.push((name, value.into()));
         client
+    }
+
+    /// The same client, with this token.
+    pub(crate) fn bearing(&self, token: &str) -> Self {
+        self.with("authorization", format!("Bearer {token}"))
+    }
+
+    /// The same client, over connections that trust this certificate alone.
+    pub(crate) fn trusting(&self, certificate: &[u8]) -> Self {
+        let certificate = ureq::tls::Certificate::from_der(certificate).to_owned();
+        let tls = ureq::tls::TlsConfig::builder()
+            .root_certs(ureq::tls::RootCerts::new_with_certs(&[certificate]))
+            .unversioned_rustls_crypto_provider(rustls::crypto::ring::default_provider().into());
+        Self { agent: Self::config().tls_config(tls.build()).build().into(), ..self.clone() }
     }
 
     fn headed<Any>(&self, mut request: ureq::RequestBuilder<Any>) -> ureq::RequestBuilder<Any> {
@@ -256,6 +301,7 @@ fn read(
         status: head.status.as_u16(),
         content_type: header("content-type").unwrap_or_default(),
         retry_after: header("retry-after"),
+        headers: head.headers.clone(),
         body: serde_json::from_str(&text).unwrap_or(Value::Null),
     })
 }

@@ -10,6 +10,7 @@ use openclaw_a2a::gateway::log::write_query;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::source::{Page, Source};
 
@@ -56,15 +57,29 @@ struct Problem {
 type Parameters<'a> = &'a [(&'static str, String)];
 
 impl Server {
-    /// Makes sure that a server of ours is there, before it is shown a token.
-    pub(super) fn connect(url: &str, token: Option<&str>) -> anyhow::Result<Self> {
-        if !url.starts_with("http://") {
+    /// Makes sure that a server of ours is there, before it is shown a token. Under TLS that is
+    /// one with a certificate that our own configuration names, or one that such a one vouches for.
+    pub(super) fn connect(
+        url: &str,
+        token: Option<&str>,
+        trusted: &[Vec<u8>],
+    ) -> anyhow::Result<Self> {
+        if url.starts_with("https://") && trusted.is_empty() {
+            bail!("it speaks TLS, and [http.tls] of the configuration names no certificate");
+        }
+        if !url.starts_with("http://") && !url.starts_with("https://") {
             bail!("this is no address of a server");
         }
+        let trusted: Vec<_> =
+            trusted.iter().map(|cert| Certificate::from_der(cert).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&trusted))
+            .unversioned_rustls_crypto_provider(rustls::crypto::ring::default_provider().into());
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
             .max_redirects(0)
+            .tls_config(tls.build())
             .timeout_connect(Some(CONNECT))
             .build();
         let authorization = token.map(|token| format!("Bearer {token}"));

@@ -42,6 +42,8 @@ pub(super) trait Source {
 pub(super) struct Place {
     pub(super) state: StateDir,
     pub(super) token: Option<String>,
+    /// The certificates by which a server under TLS is known.
+    pub(super) trusted: Vec<Vec<u8>>,
     pub(super) redaction: Redaction,
 }
 
@@ -71,10 +73,12 @@ impl Place {
                 let why = format!("{} names {url}, which did not stop cleanly", file.display());
                 (Found::Nobody, why)
             }
-            (Some(url), true) => match Server::connect(&url, self.token.as_deref()) {
-                Ok(server) => (Found::Server(server), String::new()),
-                Err(error) => (Found::Silent, format!("{url} does not answer ({error})")),
-            },
+            (Some(url), true) => {
+                match Server::connect(&url, self.token.as_deref(), &self.trusted) {
+                    Ok(server) => (Found::Server(server), String::new()),
+                    Err(error) => (Found::Silent, format!("{url} does not answer ({error})")),
+                }
+            }
             (None, true) => {
                 let journal = self.state.path().join("data/a2a-journal");
                 let (journal, file) = (journal.display(), file.display());

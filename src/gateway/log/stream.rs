@@ -13,11 +13,12 @@ use a2a_store::{Read, ReadError};
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, get, web};
 use chrono::{DateTime, Utc};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 use super::query::read_query;
 use super::wanted::{Glance, Wanted};
 use super::{LogSettings, Parameters, bad_parameter, unreadable};
+use crate::gateway::Streams;
 use crate::gateway::auth::Who;
 use crate::gateway::problem::refuse;
 
@@ -37,15 +38,17 @@ pub(in crate::gateway) async fn stream(
     parameters: Parameters,
     bus: web::Data<BusSystem>,
     settings: web::Data<LogSettings>,
+    streams: web::Data<Streams>,
 ) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
     let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let query = read_query(pairs, Utc::now(), false).map_err(|bad| bad_parameter(&bad))?;
     let last = last_event_id(&request)?;
-    let Ok(place) = Arc::clone(&settings.streams).try_acquire_owned() else {
+    let Ok(follower) = Arc::clone(&settings.streams).try_acquire_owned() else {
         let detail = "Too many follow the log already. Try again when one of them has left.";
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail));
     };
+    let place = (follower, streams.enter(who.owner())?);
     // Before the head is read: what is written from here on is not missed.
     let head = bus.head_changes();
     let (reader, since) = (bus.reader(), query.since);
@@ -66,7 +69,15 @@ pub(in crate::gateway) async fn stream(
         settings: settings_of,
     };
     let (out, chunks) = mpsc::channel(1);
-    actix_web::rt::spawn(run(follower, head, Outlet { out, stalled: settings.stalled }, place));
+    let running = run(follower, head, Outlet { out, stalled: settings.stalled });
+    actix_web::rt::spawn(async move {
+        let _place = place;
+        tokio::select! {
+            () = running => {}
+            // Whoever is no longer let in sees nothing more.
+            () = who.until_revoked() => {}
+        }
+    });
     let body = futures_util::stream::unfold(chunks, |mut chunks| async move {
         let chunk: web::Bytes = chunks.recv().await?;
         Some((Ok::<_, Infallible>(chunk), chunks))
@@ -188,12 +199,7 @@ impl Outlet {
 }
 
 /// Runs until the reader has left, is cut off, or the bus has stopped.
-async fn run(
-    mut follower: Follower,
-    mut head: watch::Receiver<u64>,
-    outlet: Outlet,
-    _place: OwnedSemaphorePermit,
-) {
+async fn run(mut follower: Follower, mut head: watch::Receiver<u64>, outlet: Outlet) {
     // The place is told at once: who is cut off before the first line comes back to it.
     if !outlet.give(format!("retry: 1000\nid: {}\n\n", follower.last)).await {
         return;

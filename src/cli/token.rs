@@ -1,0 +1,267 @@
+//! `openclaw-a2a token`: make tokens, see whose there are, take them back.
+//!
+//! It works on the token file, which a running server looks at by itself: nothing has to be
+//! restarted, and no server has to be there.
+
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use openclaw_a2a::config::{Config, StateDir};
+use openclaw_a2a::tokens::{Credential, Principal, StoredToken, TokenFile, TokenHash, Tokens};
+use serde_json::json;
+
+use super::stdout::harmless;
+use super::{Answer, Format, Global};
+
+/// What every token begins with, so that people and scanners know one when they see it.
+const PREFIX: &str = "oca_";
+/// How many tokens the file may hold.
+const MOST: usize = 10_000;
+const LONGEST_NOTE: usize = 200;
+
+/// Make, list and revoke the tokens by which agents, A2A clients and operators are known
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a token create --agent tim
+  openclaw-a2a token create --client acme --expires 30d --note 'the order desk'
+  openclaw-a2a token create --operator david
+  openclaw-a2a token list
+  openclaw-a2a token revoke 1f0c9a7be2d4
+
+From the first token on, every call to a server on this state folder needs one. A running server
+notices changes at once; a token that was revoked or has expired also loses its open streams.
+
+Exit codes: 0 success, 1 there is no such token (revoke), 2 it could not be done.")]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Make a token and print it; it is shown this once and kept nowhere
+    Create(Create),
+    /// Show whose tokens there are
+    List,
+    /// Take a token back: from now on it is not accepted
+    Revoke {
+        /// What `token list` calls it
+        id: String,
+    },
+}
+
+#[derive(clap::Args)]
+struct Create {
+    #[command(flatten)]
+    holder: Holder,
+
+    /// How long it is good: 90s, 15m, 12h, 30d [default: until it is revoked]
+    #[arg(long, value_name = "TIME")]
+    expires: Option<String>,
+
+    /// What to remember about it
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct Holder {
+    /// For this agent: it sends under this name and reads its own inbox
+    #[arg(long, value_name = "ID")]
+    agent: Option<String>,
+    /// For a program that speaks A2A: it has its own tasks, and nothing of the bus
+    #[arg(long, value_name = "NAME")]
+    client: Option<String>,
+    /// For a person: it sees and stops everything
+    #[arg(long, value_name = "NAME")]
+    operator: Option<String>,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let state = StateDir::find(global.state_dir.clone());
+    let file = global.config.clone().unwrap_or_else(|| state.config_file());
+    let config = Config::read(&file, global.config.is_some())?;
+    let tokens = TokenFile::below(state.path());
+    match &args.verb {
+        Verb::Create(args) => create(args, &config, &tokens, global.format),
+        Verb::List => list(&config, &tokens, global.format),
+        Verb::Revoke { id } => revoke(id, &config, &tokens),
+    }
+}
+
+fn create(
+    args: &Create,
+    config: &Config,
+    file: &TokenFile,
+    format: Format,
+) -> anyhow::Result<Answer> {
+    let Holder { agent, client, operator } = &args.holder;
+    let principal = Principal::named(agent.as_deref(), client.as_deref(), operator.as_deref())?;
+    let now = Utc::now();
+    let expires = args.expires.as_deref().map(|text| after(now, text)).transpose()?;
+    let note = args.note.as_deref().map(str::trim).filter(|note| !note.is_empty());
+    if note.is_some_and(|n| n.chars().count() > LONGEST_NOTE || n.chars().any(char::is_control)) {
+        bail!("--note has at most {LONGEST_NOTE} characters, all on one line");
+    }
+    let token = new_token()?;
+    let hash = TokenHash::of(&token);
+    file.change(|tokens| {
+        if tokens.len() >= MOST {
+            bail!("there are {MOST} tokens already; revoke some of them first");
+        }
+        must_be_one(&principal, tokens, config)?;
+        let note = note.map(str::to_owned);
+        tokens.push(StoredToken::new(hash, &principal, now, expires, note));
+        Ok(())
+    })?;
+    let (id, until) = (hash.id(), expires.map(shown));
+    if format == Format::Text {
+        let until =
+            until.map_or("until it is revoked".to_owned(), |until| format!("until {until}"));
+        anstream::eprintln!("{id} for {principal}, good {until}. It is shown only this once:");
+        writeln!(anstream::stdout(), "{token}")?;
+    } else {
+        let made =
+            json!({"id": id, "holder": principal.to_string(), "token": token, "expires": until});
+        writeln!(anstream::stdout(), "{made}")?;
+    }
+    Ok(Answer::Yes)
+}
+
+/// Nobody may be an agent and a client under one name.
+fn must_be_one(
+    principal: &Principal,
+    stored: &[StoredToken],
+    config: &Config,
+) -> anyhow::Result<()> {
+    let mut all = Tokens::default();
+    let made = stored.iter().map(StoredToken::principal);
+    for (n, principal) in made.chain([Ok(principal.clone())]).enumerate() {
+        let credential = Credential { principal: principal?, expires: None };
+        all.insert(TokenHash::of(&n.to_string()), credential);
+    }
+    let configured = config.tokens().map_err(anyhow::Error::msg)?;
+    let listed = config.listed().map_err(anyhow::Error::msg)?;
+    match all.clash(&configured, &listed) {
+        Some(name) => bail!("`{name}` would be an agent and a client; give one another name"),
+        None => Ok(()),
+    }
+}
+
+/// 256 bits nobody can guess.
+fn new_token() -> anyhow::Result<String> {
+    let mut bytes = [0; 32];
+    let random = rustls::crypto::ring::default_provider().secure_random;
+    random.fill(&mut bytes).ok().context("the system gives no random numbers")?;
+    let digits: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{PREFIX}{}", digits.concat()))
+}
+
+fn after(now: DateTime<Utc>, text: &str) -> anyhow::Result<DateTime<Utc>> {
+    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit: i64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => 0,
+    };
+    let longest = 3_660 * 86_400;
+    let seconds = number.parse::<i64>().ok().and_then(|number| number.checked_mul(unit));
+    match seconds.filter(|seconds| (1..=longest).contains(seconds)) {
+        Some(seconds) => Ok(now + TimeDelta::seconds(seconds)),
+        None => {
+            bail!("--expires {text:?} is no time such as 90s, 15m, 12h or 30d, up to ten years")
+        }
+    }
+}
+
+fn shown(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+fn list(config: &Config, file: &TokenFile, format: Format) -> anyhow::Result<Answer> {
+    let mut out = anstream::stdout().lock();
+    let configured = config.tokens().map_err(anyhow::Error::msg)?;
+    let mut fixed: Vec<_> =
+        configured.iter().map(|(hash, known)| (known.principal.to_string(), hash.id())).collect();
+    fixed.sort();
+    let made = file.read()?.unwrap_or_default();
+    if format == Format::Text {
+        writeln!(out, "{:<12}  {:<24}  {:<20}  {:<20}  NOTE", "ID", "WHOSE", "MADE", "EXPIRES")?;
+    }
+    for (holder, id) in fixed {
+        if format == Format::Text {
+            writeln!(out, "{id:<12}  {holder:<24}  {:<20}  {:<20}", "in a2a.toml", "never")?;
+        } else {
+            writeln!(out, "{}", json!({"id": id, "holder": holder, "configured": true}))?;
+        }
+    }
+    for token in made {
+        let holder = token.principal()?.to_string();
+        let (id, created) = (&token.id, shown(token.created));
+        if format != Format::Text {
+            let (expires, note) = (token.expires.map(shown), &token.note);
+            let line = json!({"id": id, "holder": holder, "created": created, "expires": expires, "note": note});
+            writeln!(out, "{line}")?;
+            continue;
+        }
+        let is_expired = token.expires.is_some_and(|expires| expires <= Utc::now());
+        let expires = token.expires.map_or("never".to_owned(), shown);
+        let expires = if is_expired { "expired".to_owned() } else { expires };
+        let note = harmless(token.note.as_deref().unwrap_or_default());
+        let line =
+            format!("{:<12}  {holder:<24}  {created:<20}  {expires:<20}  {note}", harmless(id));
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn revoke(id: &str, config: &Config, file: &TokenFile) -> anyhow::Result<Answer> {
+    let configured = config.tokens().map_err(anyhow::Error::msg)?;
+    if configured.iter().any(|(hash, _)| hash.id() == id) {
+        bail!("{id} stands in a2a.toml; remove it there and start the server anew");
+    }
+    if !file.read()?.unwrap_or_default().iter().any(|token| token.id == id) {
+        anstream::eprintln!("error: there is no token {}; see `token list`", harmless(id));
+        return Ok(Answer::No);
+    }
+    let left = file.change(|tokens| {
+        tokens.retain(|token| token.id != id);
+        anyhow::Ok(tokens.len())
+    })?;
+    writeln!(anstream::stdout(), "{id} is revoked")?;
+    if left == 0 && configured.is_empty() {
+        let file = file.path().display();
+        anstream::eprintln!(
+            "note: no token is left, so nobody is let in; to ask for none again, delete {file} and start the server anew"
+        );
+    }
+    Ok(Answer::Yes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_long_and_never_the_same() {
+        let [a, b] = [new_token().unwrap(), new_token().unwrap()];
+        assert_ne!(a, b);
+        assert!(a.starts_with(PREFIX) && a.len() == PREFIX.len() + 64, "{a}");
+    }
+
+    #[test]
+    fn how_long_it_is_good_is_read_with_its_unit() {
+        let now = Utc::now();
+        assert_eq!(after(now, "30d").unwrap(), now + TimeDelta::days(30));
+        assert_eq!(after(now, "90s").unwrap(), now + TimeDelta::seconds(90));
+        for bad in ["", "d", "0d", "-1d", "1w", "1.5h", "30", "99999d", "99999999999999999999d"] {
+            assert!(after(now, bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! Who may come in: the tokens that are known, by their hashes, and whose each is.
+//!
+//! Nothing here knows HTTP; `gateway/auth.rs` reads the header and words the refusal.
+
+mod file;
+mod ring;
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use a2a_policy::Roster;
+use a2a_protocol::{AgentId, BadAgentId};
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use sha2::{Digest, Sha256};
+
+pub use file::{StoredToken, TokenFile, TokenFileError};
+pub use ring::{Entry, KeyRing, Pass};
+
+/// The name on the bus of an A2A caller that has none of its own there.
+pub const UNNAMED_CLIENT: &str = "a2a-client";
+
+/// Whose token it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Principal {
+    /// An agent's: it sends under its own name and reads its own inbox.
+    Agent(AgentId),
+    /// A program's that speaks A2A: it has the tasks it asked for, and nothing of the bus.
+    Client(AgentId),
+    /// A person's: it sees and stops everything.
+    Operator(Arc<str>),
+}
+
+/// A name nobody's token can have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadPrincipal {
+    /// It is no id.
+    #[error("{what} = {text:?}: {source}")]
+    Name {
+        /// Whose name it would be.
+        what: &'static str,
+        /// The name.
+        text: String,
+        /// What the rule is.
+        source: BadAgentId,
+    },
+    /// It belongs to the bus.
+    #[error("`{0}` is reserved; write operator = \"…\" for a person")]
+    Reserved(AgentId),
+    /// It is what callers without a name travel under.
+    #[error("`{UNNAMED_CLIENT}` is the name of callers that have none; choose another")]
+    Unnamed,
+    /// It is no operator's name.
+    #[error("operator is a name of 1 to 64 letters, digits, . _ - @")]
+    Operator,
+    /// There is none, or more than one.
+    #[error("write one of agent = \"…\", client = \"…\" and operator = \"…\"")]
+    NotOne,
+}
+
+impl Principal {
+    /// The agent of this name.
+    ///
+    /// # Errors
+    /// When no agent can be called that.
+    pub fn agent(text: &str) -> Result<Self, BadPrincipal> {
+        name("agent", text).map(Self::Agent)
+    }
+
+    /// The A2A client of this name.
+    ///
+    /// # Errors
+    /// When no client can be called that.
+    pub fn client(text: &str) -> Result<Self, BadPrincipal> {
+        name("client", text).map(Self::Client)
+    }
+
+    /// The operator of this name.
+    ///
+    /// # Errors
+    /// When no operator can be called that.
+    pub fn operator(text: &str) -> Result<Self, BadPrincipal> {
+        let plain = |c: char| c.is_alphanumeric() || "._-@".contains(c);
+        if text.is_empty() || text.chars().count() > 64 || !text.chars().all(plain) {
+            return Err(BadPrincipal::Operator);
+        }
+        Ok(Self::Operator(text.into()))
+    }
+
+    /// Whoever is named, if exactly one is.
+    ///
+    /// # Errors
+    /// When none or several are, or the name is bad.
+    pub fn named(
+        agent: Option<&str>,
+        client: Option<&str>,
+        operator: Option<&str>,
+    ) -> Result<Self, BadPrincipal> {
+        match (agent, client, operator) {
+            (Some(text), None, None) => Self::agent(text),
+            (None, Some(text), None) => Self::client(text),
+            (None, None, Some(text)) => Self::operator(text),
+            _ => Err(BadPrincipal::NotOne),
+        }
+    }
+}
+
+fn name(what: &'static str, text: &str) -> Result<AgentId, BadPrincipal> {
+    let bad = |source| BadPrincipal::Name { what, text: text.to_owned(), source };
+    let name: AgentId = text.parse().map_err(bad)?;
+    if Roster::is_reserved(&name) {
+        return Err(BadPrincipal::Reserved(name));
+    }
+    if text.eq_ignore_ascii_case(UNNAMED_CLIENT) {
+        return Err(BadPrincipal::Unnamed);
+    }
+    Ok(name)
+}
+
+/// `agent:tim`, `client:acme`, `operator:david`: also the owner of what it asks for.
+impl fmt::Display for Principal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(agent) => write!(f, "agent:{agent}"),
+            Self::Client(client) => write!(f, "client:{client}"),
+            Self::Operator(name) => write!(f, "operator:{name}"),
+        }
+    }
+}
+
+/// The SHA-256 of a token.
+///
+/// A plain hash is enough, and looking it up in a map is: a token of 256 random bits can be
+/// neither guessed nor found from its hash, and the time of a lookup depends on the hash of what
+/// was sent, which says nothing about any token that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TokenHash([u8; 32]);
+
+/// The text is no SHA-256.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("sha256 is the token's SHA-256 in 64 hex digits (printf %s TOKEN | sha256sum)")]
+pub struct BadTokenHash;
+
+impl TokenHash {
+    /// The hash of a token.
+    #[must_use]
+    pub fn of(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// What a person calls the token by: the first digits of the hash.
+    #[must_use]
+    pub fn id(&self) -> String {
+        self.to_string()[..12].to_owned()
+    }
+}
+
+impl fmt::Display for TokenHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for TokenHash {
+    type Err = BadTokenHash;
+
+    fn from_str(text: &str) -> Result<Self, BadTokenHash> {
+        // `from_str_radix` would also read a sign.
+        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+            return Err(BadTokenHash);
+        }
+        let mut bytes = [0; 32];
+        for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digits = std::str::from_utf8(digits).map_err(|_| BadTokenHash)?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| BadTokenHash)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl Serialize for TokenHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for TokenHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// What is known of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credential {
+    /// Whose it is.
+    pub principal: Principal,
+    /// When it stops being good.
+    pub expires: Option<DateTime<Utc>>,
+}
+
+impl Credential {
+    /// Whether it is no longer good.
+    #[must_use]
+    pub fn is_expired(&self, now: DateTime<Utc>) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
+/// Tokens by their hashes: the tokens themselves are nowhere.
+#[derive(Debug, Clone, Default)]
+pub struct Tokens(HashMap<TokenHash, Credential>);
+
+impl Tokens {
+    /// Adds a token by its hash; `false` when it was there.
+    pub fn insert(&mut self, hash: TokenHash, credential: Credential) -> bool {
+        self.0.insert(hash, credential).is_none()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What is known of a token.
+    #[must_use]
+    pub fn get(&self, hash: &TokenHash) -> Option<&Credential> {
+        self.0.get(hash)
+    }
+
+    /// Every token, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&TokenHash, &Credential)> {
+        self.0.iter()
+    }
+
+    /// A name that is both an agent's and a client's, if there is one: nobody could tell who
+    /// sent what.
+    #[must_use]
+    pub fn clash<'a>(&'a self, other: &'a Self, listed: &'a [AgentId]) -> Option<&'a AgentId> {
+        let all = || self.0.values().chain(other.0.values());
+        let agents: HashSet<_> = all()
+            .filter_map(|known| match &known.principal {
+                Principal::Agent(agent) => Some(agent),
+                _ => None,
+            })
+            .chain(listed)
+            .collect();
+        all().find_map(|known| match &known.principal {
+            Principal::Client(client) if agents.contains(client) => Some(client),
+            _ => None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_belongs_to_exactly_one() {
+        let named = Principal::named(None, Some("acme"), None).unwrap();
+        assert_eq!(named.to_string(), "client:acme");
+        assert_eq!(Principal::named(None, None, None), Err(BadPrincipal::NotOne));
+        assert_eq!(Principal::named(Some("a"), Some("b"), None), Err(BadPrincipal::NotOne));
+        for bad in ["", "a b", "Human", "system", "A2A-client", "../x"] {
+            assert!(Principal::client(bad).is_err(), "{bad}");
+            assert!(Principal::agent(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_hash_is_read_as_it_is_written() {
+        let hash = TokenHash::of("oca_x");
+        assert_eq!(hash.to_string().parse(), Ok(hash));
+        assert_eq!(hash.id().len(), 12);
+        for bad in ["", "xyz", &"+f".repeat(32), &"é".repeat(32)] {
+            assert_eq!(bad.parse::<TokenHash>(), Err(BadTokenHash), "{bad}");
+        }
+    }
+
+    #[test]
+    fn no_name_is_an_agents_and_a_clients() {
+        let of = |principal| {
+            let mut tokens = Tokens::default();
+            tokens.insert(TokenHash::of("x"), Credential { principal, expires: None });
+            tokens
+        };
+        let client = of(Principal::client("acme").unwrap());
+        let agent = of(Principal::agent("acme").unwrap());
+        let acme: AgentId = "acme".parse().unwrap();
+        assert_eq!(client.clash(&agent, &[]), Some(&acme));
+        assert_eq!(agent.clash(&client, &[]), Some(&acme));
+        assert_eq!(client.clash(&Tokens::default(), std::slice::from_ref(&acme)), Some(&acme));
+        assert_eq!(client.clash(&Tokens::default(), &[]), None);
+    }
+}

@@ -1,0 +1,290 @@
+//! The tokens a running server knows, now: those of the configuration, and those of the token
+//! file, which may change at any moment.
+
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use a2a_protocol::AgentId;
+use chrono::{DateTime, Utc};
+use tokio::sync::watch;
+
+use super::{Principal, TokenFile, TokenFileError, TokenHash, Tokens};
+
+/// How often the file is looked at for the sake of those who are connected and ask nothing.
+const LOOK: Duration = Duration::from_millis(250);
+/// The longest that is waited for a token to expire before the clock is read again.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+
+/// The tokens a server knows.
+#[derive(Debug)]
+pub struct KeyRing {
+    /// From the configuration; these change by a new start only.
+    configured: Tokens,
+    listed: Vec<AgentId>,
+    file: TokenFile,
+    /// What the file looked like when it was last read.
+    stamp: Mutex<Stamp>,
+    known: watch::Sender<Known>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Known {
+    /// Whether anybody is asked for a token. Once it is so it stays so: whoever removes the last
+    /// token wants nobody in, not everybody.
+    asks: bool,
+    made: Tokens,
+}
+
+/// Enough of a file to see that it was replaced or changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamp {
+    Never,
+    Absent,
+    Unreadable,
+    There { inode: u64, bytes: u64, seconds: i64, nanoseconds: i64 },
+}
+
+/// What a caller turned out to be.
+#[derive(Debug)]
+pub enum Entry {
+    /// Nobody is asked for a token here.
+    Open(Pass),
+    /// A good token.
+    Known(Principal, Pass),
+    /// A token is asked for, and none was shown.
+    Missing,
+    /// The token is not known.
+    Unknown,
+    /// The token was good until then.
+    Expired(DateTime<Utc>),
+}
+
+/// That a caller was let in, and for how long that holds.
+#[derive(Debug, Clone)]
+pub struct Pass {
+    ring: Arc<KeyRing>,
+    /// `None` for one who needed no token.
+    key: Option<TokenHash>,
+}
+
+impl KeyRing {
+    /// Reads the token file for the first time. `listed` are the agents of the configuration.
+    ///
+    /// # Errors
+    /// When the file is damaged or contradicts the configuration.
+    pub fn open(
+        configured: Tokens,
+        listed: Vec<AgentId>,
+        file: TokenFile,
+    ) -> Result<Self, TokenFileError> {
+        let known = watch::Sender::new(Known::default());
+        let stamp = Mutex::new(Stamp::Never);
+        let ring = Self { configured, listed, file, stamp, known };
+        let stamp = ring.look();
+        let known = ring.read()?;
+        ring.known.send_replace(known);
+        *ring.stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+        Ok(ring)
+    }
+
+    /// Whether there is any token with which somebody could come in.
+    #[must_use]
+    pub fn has_tokens(&self) -> bool {
+        !self.configured.is_empty() || !self.known.borrow().made.is_empty()
+    }
+
+    /// Lets a caller in, or says why not. A changed file is noticed first: a token that was
+    /// revoked before this call is not good in it.
+    pub fn enter(self: &Arc<Self>, token: Option<&str>, now: DateTime<Utc>) -> Entry {
+        self.refresh();
+        let pass = |key| Pass { ring: Arc::clone(self), key };
+        let Some(token) = token else {
+            return if self.known.borrow().asks { Entry::Missing } else { Entry::Open(pass(None)) };
+        };
+        let hash = TokenHash::of(token);
+        let known = self.known.borrow();
+        if !known.asks {
+            return Entry::Open(pass(None));
+        }
+        match self.configured.get(&hash).or_else(|| known.made.get(&hash)) {
+            None => Entry::Unknown,
+            Some(found) => match found.expires.filter(|expires| *expires <= now) {
+                Some(expired) => Entry::Expired(expired),
+                None => Entry::Known(found.principal.clone(), pass(Some(hash))),
+            },
+        }
+    }
+
+    /// Looks at the file again and again, until nobody needs it.
+    pub async fn watch(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(LOOK);
+        loop {
+            ticks.tick().await;
+            self.refresh();
+        }
+    }
+
+    /// Reads the file if it changed; asking the system whether it did takes about a microsecond.
+    fn refresh(&self) {
+        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.look();
+        if now == *stamp {
+            return;
+        }
+        *stamp = now;
+        let known = self.read().unwrap_or_else(|error| {
+            // Which tokens were revoked cannot be known, so none of them is good.
+            tracing::error!(%error, "no token of the token file is accepted");
+            Known { asks: true, made: Tokens::default() }
+        });
+        self.known.send_modify(|old| *old = Known { asks: old.asks || known.asks, ..known });
+    }
+
+    fn read(&self) -> Result<Known, TokenFileError> {
+        let made = self.file.tokens()?;
+        let asks = made.is_some() || !self.configured.is_empty();
+        let made = made.unwrap_or_default();
+        if let Some(name) = self.configured.clash(&made, &self.listed) {
+            let (file, id) = (self.file.path().to_owned(), format!("of `{name}`"));
+            let reason = "an agent and a client have the same name".to_owned();
+            return Err(TokenFileError::Entry { file, id, reason });
+        }
+        Ok(Known { asks, made })
+    }
+
+    fn look(&self) -> Stamp {
+        match std::fs::metadata(self.file.path()) {
+            Ok(found) => Stamp::There {
+                inode: found.ino(),
+                bytes: found.len(),
+                seconds: found.mtime(),
+                nanoseconds: found.mtime_nsec(),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Stamp::Absent,
+            Err(_) => Stamp::Unreadable,
+        }
+    }
+
+    /// Whether this key is good, and until when.
+    fn is_good(&self, key: Option<&TokenHash>) -> Option<Option<DateTime<Utc>>> {
+        let known = self.known.borrow();
+        match key {
+            None => (!known.asks).then_some(None),
+            Some(key) => {
+                let found = self.configured.get(key).or_else(|| known.made.get(key))?;
+                (!found.is_expired(Utc::now())).then_some(found.expires)
+            }
+        }
+    }
+}
+
+impl Pass {
+    /// Ends when the token is revoked or expires, or when tokens begin to be asked for: whatever
+    /// was opened with this pass must then be closed.
+    pub async fn until_revoked(self) {
+        let mut changes = self.ring.known.subscribe();
+        while let Some(expires) = self.ring.is_good(self.key.as_ref()) {
+            let left = expires.map(|expires| (expires - Utc::now()).to_std().unwrap_or_default());
+            let wait = left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
+            tokio::select! {
+                // The sender lives in the ring, which lives in this pass.
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::TimeDelta;
+
+    use super::super::StoredToken;
+    use super::*;
+
+    fn ring(folder: &std::path::Path) -> (Arc<KeyRing>, TokenFile) {
+        let file = TokenFile::below(folder);
+        let ring = KeyRing::open(Tokens::default(), Vec::new(), file.clone()).unwrap();
+        (Arc::new(ring), file)
+    }
+
+    fn add(file: &TokenFile, secret: &str, expires: Option<DateTime<Utc>>) {
+        let principal = Principal::agent("roman").unwrap();
+        let hash = TokenHash::of(secret);
+        let token = StoredToken::new(hash, &principal, Utc::now(), expires, None);
+        let done = file.change(|tokens| {
+            tokens.push(token);
+            Ok::<_, TokenFileError>(())
+        });
+        done.unwrap();
+    }
+
+    fn clear(file: &TokenFile) {
+        let done = file.change(|tokens| {
+            tokens.clear();
+            Ok::<_, TokenFileError>(())
+        });
+        done.unwrap();
+    }
+
+    #[test]
+    fn a_change_of_the_file_counts_from_the_next_call_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, file) = ring(folder.path());
+        let now = Utc::now();
+        assert!(matches!(ring.enter(None, now), Entry::Open(_)));
+        add(&file, "a", None);
+        assert!(matches!(ring.enter(None, now), Entry::Missing));
+        assert!(matches!(ring.enter(Some("a"), now), Entry::Known(Principal::Agent(_), _)));
+        assert!(matches!(ring.enter(Some("b"), now), Entry::Unknown));
+        add(&file, "b", Some(now));
+        assert!(matches!(ring.enter(Some("b"), now), Entry::Expired(at) if at == now));
+        let before = now - TimeDelta::seconds(1);
+        assert!(matches!(ring.enter(Some("b"), before), Entry::Known(..)));
+    }
+
+    #[test]
+    fn who_revokes_the_last_token_lets_nobody_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, file) = ring(folder.path());
+        add(&file, "a", None);
+        clear(&file);
+        assert!(matches!(ring.enter(Some("a"), Utc::now()), Entry::Unknown));
+        assert!(matches!(ring.enter(None, Utc::now()), Entry::Missing));
+        std::fs::remove_file(file.path()).unwrap();
+        assert!(matches!(ring.enter(None, Utc::now()), Entry::Missing), "until a new start");
+        assert!(!ring.has_tokens());
+    }
+
+    #[test]
+    fn a_damaged_file_lets_nobody_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, file) = ring(folder.path());
+        add(&file, "a", None);
+        assert!(matches!(ring.enter(Some("a"), Utc::now()), Entry::Known(..)));
+        std::fs::write(file.path(), "{").unwrap();
+        assert!(matches!(ring.enter(Some("a"), Utc::now()), Entry::Unknown));
+        assert!(matches!(ring.enter(None, Utc::now()), Entry::Missing));
+        assert!(KeyRing::open(Tokens::default(), Vec::new(), file).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_pass_ends_with_its_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, file) = ring(folder.path());
+        let Entry::Open(anybody) = ring.enter(None, Utc::now()) else { panic!("asked") };
+        add(&file, "a", None);
+        add(&file, "late", Some(Utc::now() - TimeDelta::seconds(1)));
+        let Entry::Known(_, pass) = ring.enter(Some("a"), Utc::now()) else { panic!("unknown") };
+        anybody.until_revoked().await;
+        let waiting = tokio::spawn(pass.until_revoked());
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        clear(&file);
+        ring.refresh();
+        waiting.await.unwrap();
+        let expired = Pass { ring, key: Some(TokenHash::of("late")) };
+        expired.until_revoked().await;
+    }
+}
