@@ -23,6 +23,7 @@ use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::web::{self, JsonConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
 use crate::tokens::KeyRing;
+use a2a::A2a;
 use auth::Failures;
 
 pub use connections::Connections;
@@ -35,6 +36,7 @@ pub use streams::{StreamPlace, Streams, TooManyStreams};
 #[derive(Clone)]
 pub struct Edge {
     bus: BusSystem,
+    a2a: web::Data<A2a>,
     keys: web::Data<KeyRing>,
     failures: web::Data<Failures>,
     log: web::Data<LogSettings>,
@@ -50,6 +52,7 @@ impl Edge {
     /// A sentence about the setting that makes no sense.
     pub fn new(
         bus: BusSystem,
+        a2a: A2a,
         keys: Arc<KeyRing>,
         log: LogSettings,
         settings: HttpSettings,
@@ -58,6 +61,7 @@ impl Edge {
     ) -> Result<Self, String> {
         Ok(Self {
             bus,
+            a2a: web::Data::new(a2a),
             keys: web::Data::from(keys),
             failures: web::Data::new(Failures::default()),
             log: web::Data::new(log),
@@ -71,9 +75,10 @@ impl Edge {
 /// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
 /// them is wrapped in [`guard`].
 pub fn routes(config: &mut ServiceConfig, edge: Edge) {
-    let Edge { bus, keys, failures, log, streams, guard, settings } = edge;
+    let Edge { bus, a2a, keys, failures, log, streams, guard, settings } = edge;
     config
         .app_data(web::Data::new(bus))
+        .app_data(a2a)
         .app_data(keys)
         .app_data(failures)
         .app_data(log)
@@ -106,5 +111,10 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(log::message)
         .service(health::live)
         .service(health::ready)
-        .default_service(web::to(problem::no_such_place));
+        .service(tasks::whole)
+        .service(a2a::host_card)
+        .service(a2a::card)
+        .service(a2a::host_call)
+        .service(a2a::agent_call)
+        .default_service(web::to(a2a::anything));
 }

@@ -116,6 +116,9 @@ pub struct PushConfig {
     /// How to authenticate there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authentication: Option<Authentication>,
+    /// It was made by a caller that speaks 0.3, and is called in that way. Kept, never shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub legacy: bool,
 }
 
 /// How the server proves itself to a webhook: `Authorization: {scheme} {credentials}`.

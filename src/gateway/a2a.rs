@@ -9,6 +9,7 @@
 //! What goes over the wire stands in `a2a_protocol::wire`, what is done in the task service;
 //! here one becomes the other.
 
+mod body;
 mod call;
 mod card;
 mod extensions;
@@ -24,7 +25,6 @@ use std::time::Duration;
 use a2a_actors::BusSystem;
 use a2a_actors::tasks::TaskSystem;
 use a2a_protocol::AgentId;
-use tokio::sync::Semaphore;
 
 use crate::webhooks::Webhooks;
 
@@ -45,20 +45,17 @@ pub struct A2aSettings {
     pub push: bool,
     /// URIs of extensions that every caller must activate.
     pub required_extensions: Vec<String>,
-    /// Where the server is reached from outside; as the caller names it without one.
-    pub public_url: Option<String>,
     /// Media types that agents take, such as `text/*`.
     pub input_modes: Vec<String>,
-    /// The longest body, in bytes.
-    pub max_body: usize,
     /// How many calls a batch may have.
     pub batch: usize,
-    /// How many streams may be open at once.
-    pub streams: usize,
     /// How often an idle stream shows that it is alive.
     pub keep_alive: Duration,
     /// Callers must show a token, so the card says so and there is an extended one.
     pub secured: bool,
+    /// Where the server is reached, such as `https://bus.example.org`; as the caller names it
+    /// without one.
+    pub url: Option<String>,
     /// The server listens with TLS.
     pub tls: bool,
 }
@@ -84,13 +81,11 @@ impl A2aSettings {
             streaming: true,
             push: true,
             required_extensions: Vec::new(),
-            public_url: None,
             input_modes: INPUT_MODES.iter().map(|&mode| mode.to_owned()).collect(),
-            max_body: 4 * 1024 * 1024,
             batch: 50,
-            streams: 10_000,
             keep_alive: Duration::from_secs(15),
             secured: false,
+            url: None,
             tls: false,
         }
     }
@@ -101,9 +96,8 @@ impl A2aSettings {
 pub struct A2a {
     tasks: TaskSystem,
     bus: BusSystem,
-    webhooks: Webhooks,
+    webhooks: Arc<Webhooks>,
     settings: Arc<A2aSettings>,
-    streams: Arc<Semaphore>,
 }
 
 impl A2a {
@@ -112,16 +106,10 @@ impl A2a {
     pub fn new(
         bus: BusSystem,
         tasks: TaskSystem,
-        webhooks: Webhooks,
+        webhooks: Arc<Webhooks>,
         settings: A2aSettings,
     ) -> Self {
-        let streams = Arc::new(Semaphore::new(settings.streams));
-        Self { tasks, bus, webhooks, settings: Arc::new(settings), streams }
-    }
-
-    /// The longest body a call may have.
-    pub(super) fn max_body(&self) -> usize {
-        self.settings.max_body
+        Self { tasks, bus, webhooks, settings: Arc::new(settings) }
     }
 
     /// The task service.

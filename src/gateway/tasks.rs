@@ -8,6 +8,7 @@ use actix_web::{HttpResponse, get, post, web};
 use serde::Deserialize;
 use serde_json::json;
 
+use super::a2a::A2a;
 use super::auth::Who;
 use super::problem::{Reason, agent_id, refuse, status_of};
 
@@ -75,4 +76,31 @@ pub(super) async fn cancel(
 fn task_id(text: &str) -> actix_web::Result<TaskId> {
     text.parse::<TaskId>()
         .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string()))
+}
+
+/// The A2A task behind a `task_request`, whole, for the agent that does it.
+#[get("/bus/tasks/{id}/a2a")]
+pub(super) async fn whole(
+    who: Who,
+    agent: web::Query<ForAgent>,
+    id: web::Path<String>,
+    a2a: web::Data<A2a>,
+) -> actix_web::Result<HttpResponse> {
+    let id = task_id(&id)?;
+    let none = || refuse(StatusCode::NOT_FOUND, "unknown_task", &format!("There is no task {id}."));
+    let asked = agent.agent.as_deref().map(agent_id).transpose()?;
+    let agent = match (who.agent(), asked) {
+        (Some(agent), _) => Some(agent.clone()),
+        (None, asked) => asked,
+    };
+    let task = match agent {
+        Some(agent) => a2a.tasks().get_as_agent(&agent, id).await,
+        None => a2a.tasks().whole(id).await,
+    };
+    Ok(HttpResponse::Ok().json(task.map_err(|_| none())?))
+}
+
+#[derive(Deserialize)]
+struct ForAgent {
+    agent: Option<String>,
 }

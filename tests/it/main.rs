@@ -35,10 +35,10 @@ mod oversight;
 mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
-/// Several messages at once in the hands of one session.
-mod window;
 /// Push notifications: where they may go, receivers and name servers that misbehave.
 mod webhooks;
+/// Several messages at once in the hands of one session.
+mod window;
 
 /// `https`: certificates, our own commands, what is no TLS.
 mod tls;

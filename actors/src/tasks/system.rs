@@ -220,6 +220,7 @@ impl TaskSystem {
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
+        after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
         match self.begin(caller, agent, send, Want::Stream).await? {
             Begun::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
@@ -227,7 +228,8 @@ impl TaskSystem {
                 let event = Arc::new(a2a_protocol::operation::StreamEvent::Message(message));
                 Ok(TaskStream::new(vec![Happened { number: 0, event, last: true }], None))
             }
-            Begun::Repeated(task) => self.watch(task, None).await,
+            // Said again by one who lost the stream: it goes on where that was.
+            Begun::Repeated(task) => self.watch(task, after).await,
             Begun::Task(_) => Err(Fault::Internal),
         }
     }
@@ -559,6 +561,19 @@ impl TaskSystem {
         if self.tell(SettlePush(vec![(write, reply)])).is_ok() {
             let _ = answer.await;
         }
+    }
+
+    /// Nobody there wants to be told any more.
+    pub async fn drop_push(&self, task: TaskId, id: Label) {
+        self.settle_push(Write::DeletePush { task, id }).await;
+    }
+
+    /// A task, whoever's it is, for whoever calls webhooks.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn whole(&self, id: TaskId) -> Result<Task, Fault> {
+        self.read(id).await
     }
 
     /// A task as the agent that does it may see it: whole.

@@ -41,9 +41,15 @@ pub struct Request<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id<'a>(&'a str);
 
-impl Id<'_> {
+impl<'a> Id<'a> {
     /// For an answer to something whose id is not known.
     pub const NULL: Id<'static> = Id("null");
+
+    /// An id that was kept as the text that [`Id::as_json`] gave.
+    #[must_use]
+    pub const fn kept(json: &'a str) -> Self {
+        Self(json)
+    }
 
     /// The JSON text.
     #[must_use]

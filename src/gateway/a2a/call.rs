@@ -7,13 +7,15 @@ use a2a_protocol::operation::{Operation, PushConfig, Reply, SendMessage};
 use a2a_protocol::task::Message;
 use a2a_protocol::wire::{Method, Version};
 use a2a_protocol::{Code, Violation};
+use actix_web::HttpRequest;
 use serde_json::Value;
 
 use super::A2a;
+use super::card::base_url;
 use super::extensions::Extensions;
-
-/// The key in a task's metadata that says which version its caller speaks.
-pub(crate) const VERSION_KEY: &str = crate::agents::VERSION_KEY;
+use crate::gateway::auth::A2aCaller;
+use crate::tokens::Principal;
+use crate::webhooks::{Authorization, HeaderRefused, NotificationToken};
 
 /// Who calls whom, and how.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(super) struct Context {
     pub(super) extensions: Extensions,
     /// The number of the last event the caller has seen.
     pub(super) last_event: Option<u64>,
+    /// Where the caller reaches this server.
+    pub(super) base_url: String,
 }
 
 /// What a call leads to.
@@ -34,6 +38,39 @@ pub(super) enum Outcome {
 }
 
 impl A2a {
+    /// Who calls whom; the tenant of 1.0 is an agent, too.
+    pub(super) fn context(
+        &self,
+        caller: &A2aCaller,
+        request: &HttpRequest,
+        version: Version,
+        agent: Option<AgentId>,
+        tenant: Option<String>,
+    ) -> Result<Context, Fault> {
+        let tenant = tenant.filter(|tenant| !tenant.is_empty());
+        let tenant = tenant.map(|name| name.parse().map_err(|_| no_such_agent(&name)));
+        let tenant: Option<AgentId> = tenant.transpose()?;
+        let agent = match (agent, tenant) {
+            (Some(agent), Some(tenant)) if agent != tenant => {
+                return Err(no_such_agent(tenant.as_str()));
+            }
+            (agent, tenant) => agent.or(tenant).unwrap_or_else(|| self.settings.host.clone()),
+        };
+        Ok(Context {
+            caller: TaskCaller {
+                owner: caller.owner().into(),
+                principal: caller.travels_as().clone(),
+                alone: !matches!(caller.principal(), Some(Principal::Agent(_))),
+                sees_all: caller.sees_everything(),
+            },
+            agent,
+            version,
+            extensions: Extensions::of(request, &self.settings.required_extensions),
+            last_event: None,
+            base_url: base_url(self, request),
+        })
+    }
+
     pub(super) async fn perform(
         &self,
         context: &Context,
@@ -66,11 +103,14 @@ impl A2a {
             }
             Operation::SetPush(config) => {
                 let config = self.checked(context, config)?;
-                Reply::Push(tasks.set_push(caller, agent, config).await?)
+                Reply::Push(shown(tasks.set_push(caller, agent, config).await?))
             }
-            Operation::GetPush(key) => Reply::Push(tasks.get_push(caller, agent, key).await?),
+            Operation::GetPush(key) => {
+                Reply::Push(shown(tasks.get_push(caller, agent, key).await?))
+            }
             Operation::ListPushes(list) => {
                 let configs = tasks.list_pushes(caller, agent, list).await?;
+                let configs = configs.into_iter().map(shown).collect();
                 Reply::Pushes { configs, next_page_token: String::new() }
             }
             Operation::DeletePush(key) => {
@@ -110,8 +150,6 @@ impl A2a {
             }
             send.push = Some(self.checked(context, push)?);
         }
-        let metadata = send.metadata.get_or_insert_default();
-        metadata.insert(VERSION_KEY.to_owned(), context.version.as_str().into());
         Ok(send)
     }
 
@@ -121,9 +159,7 @@ impl A2a {
             Fault::InvalidParams(vec![Violation::new(path, Code::NotAllowed, why)])
         };
         self.webhooks.check(&config.url).map_err(|error| violation("/url", error.to_string()))?;
-        self.webhooks
-            .check_secrets(&config)
-            .map_err(|error| violation("/authentication", error.to_string()))?;
+        secrets(&config).map_err(|error| violation("/authentication", error.to_string()))?;
         Ok(PushConfig { legacy: context.version == Version::V0_3, ..config })
     }
 
@@ -140,6 +176,40 @@ impl A2a {
         }
         Ok(())
     }
+}
+
+pub(super) fn no_such_agent(name: &str) -> Fault {
+    Fault::NoSuchAgent { agent: name.chars().take(100).collect() }
+}
+
+/// What the caller says it speaks, beside what its call shows.
+///
+/// # Errors
+/// When nobody here speaks that.
+pub(super) fn check_version(request: &HttpRequest) -> Result<(), Fault> {
+    let header = request.headers().get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
+    let query = request.query_string().split('&').find_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        key.eq_ignore_ascii_case("a2a-version").then_some(value)
+    });
+    Version::from_header(header.or(query)).map(drop)
+}
+
+/// A wish to be told as its owner sees it.
+fn shown(config: PushConfig) -> PushConfig {
+    PushConfig { legacy: false, ..config }
+}
+
+/// The headers that carry the secrets of a webhook.
+pub(super) fn secrets(
+    config: &PushConfig,
+) -> Result<(Option<Authorization>, Option<NotificationToken>), HeaderRefused> {
+    let authorization = config.authentication.as_ref().and_then(|authentication| {
+        let credentials = authentication.credentials.as_deref()?;
+        Some(Authorization::new(&authentication.scheme, credentials))
+    });
+    let token = config.token.as_deref().map(NotificationToken::new);
+    Ok((authorization.transpose()?, token.transpose()?))
 }
 
 /// Whether a media type is one of a pattern such as `text/*`.

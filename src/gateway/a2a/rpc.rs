@@ -1,7 +1,6 @@
 //! JSON-RPC: `POST /a2a` for the host's own agent, `POST /agents/{id}/a2a` for any.
 
-use std::sync::Arc;
-
+use a2a_actors::tasks::Happened;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::error::Refusal;
@@ -11,39 +10,44 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, post, web};
 use futures_util::future::join_all;
 
-use super::call::{Context, Outcome};
+use super::call::{Context, Outcome, check_version};
 use super::extensions::Extensions;
+use super::body::Body;
 use super::{A2a, sse};
-use crate::gateway::auth::Who;
+use crate::gateway::Streams;
+use crate::gateway::auth::A2aCaller;
+use crate::gateway::log::stream::last_event_id;
 use crate::gateway::problem::agent_id;
-use crate::gateway::last_event_id;
 
 #[post("/a2a")]
 pub(in crate::gateway) async fn host_call(
-    who: Who,
+    who: A2aCaller,
     request: HttpRequest,
-    body: web::Bytes,
+    body: Body,
     a2a: web::Data<A2a>,
+    streams: web::Data<Streams>,
 ) -> actix_web::Result<HttpResponse> {
-    call(&a2a, &who, &request, &body, None).await
+    call(&a2a, &streams, &who, &request, &body, None).await
 }
 
 #[post("/agents/{id}/a2a")]
 pub(in crate::gateway) async fn agent_call(
-    who: Who,
+    who: A2aCaller,
     id: web::Path<String>,
     request: HttpRequest,
-    body: web::Bytes,
+    body: Body,
     a2a: web::Data<A2a>,
+    streams: web::Data<Streams>,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&id)?;
-    call(&a2a, &who, &request, &body, Some(agent)).await
+    call(&a2a, &streams, &who, &request, &body, Some(agent)).await
 }
 
 /// What all calls of one request share.
 struct Session<'a> {
     a2a: &'a A2a,
-    who: &'a Who,
+    streams: &'a Streams,
+    who: &'a A2aCaller,
     request: &'a HttpRequest,
     agent: Option<AgentId>,
     last_event: Option<u64>,
@@ -51,13 +55,14 @@ struct Session<'a> {
 
 async fn call(
     a2a: &A2a,
-    who: &Who,
+    streams: &Streams,
+    who: &A2aCaller,
     request: &HttpRequest,
     body: &[u8],
     agent: Option<AgentId>,
 ) -> actix_web::Result<HttpResponse> {
     let last_event = last_event_id(request)?;
-    let session = Session { a2a, who, request, agent, last_event };
+    let session = Session { a2a, streams, who, request, agent, last_event };
     match jsonrpc::parse(body, a2a.settings.batch) {
         Err(refusal) => Ok(text(jsonrpc::refusal(Id::NULL, &refusal), None)),
         Ok(Incoming::One(item)) => Ok(session.one(item).await),
@@ -99,8 +104,9 @@ impl Session<'_> {
         let extensions = context.as_ref().map(|context| (&context.extensions, version));
         match outcome {
             Ok(Outcome::Stream(events)) => {
-                let Ok(place) = Arc::clone(&self.a2a.streams).try_acquire_owned() else {
-                    return text(jsonrpc::fault(version, id, &no_streams_left()), extensions);
+                let place = match sse::place(self.streams, self.who) {
+                    Ok(place) => place,
+                    Err(fault) => return text(jsonrpc::fault(version, id, &fault), extensions),
                 };
                 let mut response = HttpResponse::Ok();
                 if let Some(header) =
@@ -109,11 +115,13 @@ impl Session<'_> {
                     response.insert_header(header);
                 }
                 let id = id.as_json().to_owned();
-                let write = move |happened: &a2a_actors::tasks::Happened| {
+                let write = move |happened: &Happened| {
                     let event = wire::event(dialect, &happened.event, happened.last);
-                    jsonrpc::success_raw(&id, &event)
+                    jsonrpc::success(Id::kept(&id), &event)
                 };
-                sse::response(response, events, write, self.a2a.settings.keep_alive, place)
+                let keep_alive = self.a2a.settings.keep_alive;
+                let open = sse::Open::new(events, write, keep_alive, place, self.who.clone());
+                sse::response(response, open)
             }
             Ok(outcome) => text(answered(id, dialect, method, &outcome), extensions),
             Err(fault) => text(jsonrpc::fault(version, id, &fault), extensions),
@@ -149,7 +157,7 @@ impl Session<'_> {
         request: &Request<'_>,
     ) -> (Option<Context>, Dialect, Result<Outcome, Fault>) {
         let plain = version.dialect();
-        if let Err(fault) = self.a2a.check_version(self.request) {
+        if let Err(fault) = check_version(self.request) {
             return (None, plain, Err(fault));
         }
         let decoded = match wire::decode(version, method, request.params) {
@@ -168,14 +176,7 @@ impl Session<'_> {
 }
 
 fn unknown(request: &Request<'_>) -> Refusal {
-    Refusal::MethodNotFound { method: request.method.chars().take(100).collect() }
-}
-
-fn no_streams_left() -> Fault {
-    Fault::Unavailable {
-        reason: "too many streams are open; try again when one of them has ended".into(),
-        retry_after_ms: 1_000,
-    }
+    Refusal::method_not_found(&request.method)
 }
 
 fn answered(id: Id<'_>, dialect: Dialect, method: Method, outcome: &Outcome) -> String {

@@ -4,55 +4,90 @@
 //! off, and it can ask on with the `id` of the last event it got.
 
 use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
 use a2a_actors::tasks::{Happened, TaskStream};
+use a2a_protocol::fault::Fault;
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use futures_util::{Stream, StreamExt, stream};
-use tokio::sync::OwnedSemaphorePermit;
 
-/// What an open stream holds on to.
-struct Open<W> {
+use crate::gateway::auth::A2aCaller;
+use crate::gateway::{StreamPlace, Streams};
+
+/// A stream that is open.
+pub(super) struct Open<W> {
     events: TaskStream,
+    /// Makes the data of an event.
     write: W,
     keep_alive: Duration,
     over: bool,
-    _place: OwnedSemaphorePermit,
+    /// Ends when the caller is let in no longer.
+    revoked: Pin<Box<dyn Future<Output = ()>>>,
+    _place: StreamPlace,
 }
 
-/// A response that goes on until the task rests or the reader leaves. `write` makes the data of
-/// an event.
-pub(super) fn response(
+impl<W: Fn(&Happened) -> String + 'static> Open<W> {
+    pub(super) fn new(
+        events: TaskStream,
+        write: W,
+        keep_alive: Duration,
+        place: StreamPlace,
+        caller: A2aCaller,
+    ) -> Self {
+        let revoked = Box::pin(async move { caller.until_revoked().await });
+        Self { events, write, keep_alive, over: false, revoked, _place: place }
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        let Self { events, revoked, keep_alive, .. } = self;
+        let next = tokio::select! {
+            next = tokio::time::timeout(*keep_alive, events.next()) => next,
+            () = revoked => return None,
+        };
+        match next {
+            Err(_) => Some(Bytes::from_static(b": still here\n\n")),
+            Ok(None) => None,
+            Ok(Some(happened)) => {
+                self.over = happened.last;
+                let data = (self.write)(&happened);
+                Some(format!("id: {}\ndata: {data}\n\n", happened.number).into())
+            }
+        }
+    }
+}
+
+/// A place among the open streams.
+pub(super) fn place(streams: &Streams, caller: &A2aCaller) -> Result<StreamPlace, Fault> {
+    let owner = caller.principal().map(|_| caller.owner());
+    streams.enter(owner).map_err(|error| Fault::Unavailable {
+        reason: error.to_string(),
+        retry_after_ms: 1_000,
+    })
+}
+
+/// A response that goes on until the task rests or the reader leaves.
+pub(super) fn response<W: Fn(&Happened) -> String + 'static>(
     mut response: HttpResponseBuilder,
-    events: TaskStream,
-    write: impl Fn(&Happened) -> String + 'static,
-    keep_alive: Duration,
-    place: OwnedSemaphorePermit,
+    open: Open<W>,
 ) -> HttpResponse {
     response
         .content_type("text/event-stream")
         .insert_header(("cache-control", "no-store"))
         .insert_header(("x-accel-buffering", "no"))
-        .streaming(body(Open { events, write, keep_alive, over: false, _place: place }))
+        .streaming(body(open))
 }
 
 fn body<W: Fn(&Happened) -> String + 'static>(
     open: Open<W>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(open, |mut open| async move {
-        if open.over {
-            return None;
-        }
-        let chunk = match tokio::time::timeout(open.keep_alive, open.events.next()).await {
-            Err(_) => Bytes::from_static(b": still here\n\n"),
-            Ok(None) => return None,
-            Ok(Some(happened)) => {
-                open.over = happened.last;
-                let data = (open.write)(&happened);
-                format!("id: {}\ndata: {data}\n\n", happened.number).into()
-            }
-        };
+        let chunk = open.next().await?;
         Some((Ok(chunk), open))
     })
 }

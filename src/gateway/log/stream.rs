@@ -88,7 +88,7 @@ pub(in crate::gateway) async fn stream(
         .streaming(body))
 }
 
-fn last_event_id(request: &HttpRequest) -> actix_web::Result<Option<u64>> {
+pub(in crate::gateway) fn last_event_id(request: &HttpRequest) -> actix_web::Result<Option<u64>> {
     let Some(value) = request.headers().get("last-event-id") else { return Ok(None) };
     let text = value.to_str().unwrap_or_default().trim();
     if text.is_empty() {

@@ -63,7 +63,8 @@ pub(super) fn config(
     let place = Place::Key(at, "authentication");
     let authentication =
         read.authentication.and_then(|Object(read)| authentication(check, version, &place, read));
-    Some(PushConfig { id, task_id, url: url?, token: set(read.token), authentication })
+    let token = set(read.token);
+    Some(PushConfig { id, task_id, url: url?, token, authentication, legacy: false })
 }
 
 fn authentication(

@@ -1,0 +1,155 @@
+//! Agent cards: one for the host, one for each agent, in a form that clients of both versions read.
+
+use a2a_actors::AgentView;
+use a2a_protocol::AgentId;
+use a2a_protocol::card::{AgentCard, Capabilities, Extension, Interface, SecurityScheme, Skill};
+use a2a_protocol::fault::Fault;
+use a2a_protocol::wire::Version;
+use actix_web::http::header::{
+    CACHE_CONTROL, ETAG, EntityTag, IF_NONE_MATCH, VARY,
+};
+use actix_web::{HttpRequest, HttpResponse, get, web};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::A2a;
+use super::call::{Context, no_such_agent};
+use crate::gateway::auth::A2aCaller;
+use crate::gateway::problem::{agent_id, refuse};
+
+/// How long a card may be kept without asking.
+const MAX_AGE_SECONDS: u32 = 60;
+
+#[get("/.well-known/agent-card.json")]
+pub(in crate::gateway) async fn host_card(
+    request: HttpRequest,
+    a2a: web::Data<A2a>,
+) -> HttpResponse {
+    // Everybody may know that there is a server, and how to speak with it.
+    let host = a2a.settings.host.clone();
+    let view = a2a.view(&host).await;
+    let card = a2a.card(&host, view.as_ref(), true, &base_url(&a2a, &request));
+    served(&request, &card.hybrid())
+}
+
+#[get("/agents/{id}/.well-known/agent-card.json")]
+pub(in crate::gateway) async fn card(
+    _caller: A2aCaller,
+    id: web::Path<String>,
+    request: HttpRequest,
+    a2a: web::Data<A2a>,
+) -> actix_web::Result<HttpResponse> {
+    let agent = agent_id(&id)?;
+    let Some(view) = a2a.view(&agent).await else {
+        let detail = format!("There is no agent `{agent}`.");
+        return Err(refuse(actix_web::http::StatusCode::NOT_FOUND, "unknown_recipient", &detail));
+    };
+    let card = a2a.card(&agent, Some(&view), false, &base_url(&a2a, &request));
+    Ok(served(&request, &card.hybrid()))
+}
+
+fn served(request: &HttpRequest, card: &Value) -> HttpResponse {
+    let body = card.to_string();
+    let digest = Sha256::digest(body.as_bytes());
+    let tag: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let tag = EntityTag::new_strong(tag).to_string();
+    let known = request.headers().get_all(IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
+    let known = known.flat_map(|list| list.split(',')).map(str::trim);
+    let is_known = known.into_iter().any(|other| other == "*" || other.trim_start_matches("W/") == tag);
+    let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+    response
+        .insert_header((ETAG, tag))
+        .insert_header((CACHE_CONTROL, format!("max-age={MAX_AGE_SECONDS}")))
+        .insert_header((VARY, "Host, Authorization"));
+    if is_known { response.finish() } else { response.content_type("application/json").body(body) }
+}
+
+/// Where the caller reaches this server.
+pub(super) fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
+    if let Some(url) = &a2a.settings.url {
+        return url.trim_end_matches('/').to_owned();
+    }
+    let scheme = if a2a.settings.tls { "https" } else { "http" };
+    // The guard has checked it.
+    let host = request.headers().get("host").and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+    format!("{scheme}://{}", host.unwrap_or("127.0.0.1"))
+}
+
+impl A2a {
+    async fn view(&self, agent: &AgentId) -> Option<AgentView> {
+        self.bus.agents().await.into_iter().find(|view| view.agent_id == *agent)
+    }
+
+    /// The card for callers who are known: what else the directory says.
+    pub(super) async fn extended_card(&self, context: &Context) -> Result<Value, Fault> {
+        if !self.settings.secured {
+            return Err(match context.version {
+                Version::V0_3 => Fault::NoExtendedCard,
+                Version::V1_0 => Fault::Unsupported {
+                    reason: "this agent has no extended card; its public one says everything".into(),
+                },
+            });
+        }
+        let view = self.view(&context.agent).await;
+        let Some(view) = view else { return Err(no_such_agent(context.agent.as_str())) };
+        let is_host = context.agent == self.settings.host;
+        let mut card = self.card(&context.agent, Some(&view), is_host, &context.base_url);
+        let profile = &view.profile;
+        let known = [("role", &profile.role), ("squad", &profile.squad), ("tier", &profile.tier)];
+        let known: Vec<String> = known
+            .iter()
+            .filter_map(|(name, value)| value.as_ref().map(|value| format!("{name}: {value}")))
+            .collect();
+        if !known.is_empty() {
+            card.description = format!("{} ({})", card.description, known.join(", "));
+        }
+        Ok(card.hybrid())
+    }
+
+    fn card(&self, agent: &AgentId, view: Option<&AgentView>, is_host: bool, base: &str) -> AgentCard {
+        let (name, description) = if is_host {
+            (format!("OpenClaw A2A ({agent})"), host_description())
+        } else {
+            let role = view.and_then(|view| view.profile.role.clone());
+            let what = role.map_or_else(|| "An agent".to_owned(), |role| format!("{role}: an agent"));
+            (agent.to_string(), format!("{what} on an OpenClaw A2A bus. Give it a task in plain text."))
+        };
+        let below = if is_host { base.to_owned() } else { format!("{base}/agents/{agent}") };
+        let extensions = self.settings.required_extensions.iter().map(|uri| Extension {
+            uri: uri.clone(),
+            description: None,
+            required: true,
+            params: None,
+        });
+        let mut card = AgentCard::new(&name, &description, env!("CARGO_PKG_VERSION"))
+            .interface(Interface::json_rpc(format!("{below}/a2a"), Version::V1_0))
+            .interface(Interface::http_json(below.clone(), Version::V1_0))
+            .interface(Interface::json_rpc(format!("{below}/a2a"), Version::V0_3))
+            .interface(Interface::http_json(below, Version::V0_3))
+            .capabilities(Capabilities {
+                streaming: self.settings.streaming,
+                push_notifications: self.settings.push,
+                extensions: extensions.collect(),
+                extended_agent_card: self.settings.secured,
+            });
+        card.default_input_modes = self.settings.input_modes.clone();
+        let capabilities = view.map(|view| view.profile.capabilities.clone()).unwrap_or_default();
+        for capability in &capabilities {
+            let text = format!("{agent} can do this: {capability}");
+            card = card.skill(Skill::new(capability, capability, &text, &[capability]));
+        }
+        if capabilities.is_empty() {
+            let text = "Takes a task in plain text and answers with what came of it.";
+            card = card.skill(Skill::new("tasks", "Tasks", text, &["tasks"]));
+        }
+        if self.settings.secured {
+            card = card.secured_by("bearer", SecurityScheme::bearer(), &[]);
+        }
+        card
+    }
+}
+
+fn host_description() -> String {
+    "The host of a bus of agents. Its own agent answers simple questions; the other agents are reached below /agents/{id}/.".to_owned()
+}

@@ -1,0 +1,127 @@
+//! HTTP+JSON: whatever no other route takes may be a call of A2A.
+
+use a2a_actors::tasks::Happened;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::wire::rest::{NoRoute, Route};
+use a2a_protocol::wire::{self, Decoded, Dialect, Version, error, rest};
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, web};
+
+use super::body::Body;
+use super::call::{Context, Outcome, check_version};
+use super::place::place;
+use super::{A2a, sse};
+use crate::gateway::Streams;
+use crate::gateway::auth::A2aCaller;
+use crate::gateway::log::stream::last_event_id;
+use crate::gateway::problem::{no_such_place, problem};
+
+/// Takes what no other route takes.
+pub(in crate::gateway) async fn anything(
+    request: HttpRequest,
+    payload: web::Payload,
+    a2a: web::Data<A2a>,
+    streams: web::Data<Streams>,
+) -> actix_web::Result<HttpResponse> {
+    let Some(place) = place(request.path()) else { return Ok(no_such_place(request).await) };
+    let route = match rest::route(place.version, request.method().as_str(), place.rest) {
+        Ok(route) => route,
+        Err(NoRoute::Unknown) => return Ok(no_such_place(request).await),
+        Err(NoRoute::Verb { allowed }) => {
+            let detail = format!("This path takes {allowed}.");
+            let mut response =
+                problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &detail);
+            if let Ok(allowed) = allowed.parse() {
+                response.headers_mut().insert(ALLOW, allowed);
+            }
+            return Ok(response);
+        }
+    };
+    let caller = A2aCaller::extract(&request).await?;
+    let body = Body::from_request(&request, &mut payload.into_inner()).await?;
+    let call = Call { a2a: &a2a, streams: &streams, caller: &caller, request: &request };
+    Ok(call.run(place.version, place.agent.clone(), &route, &body).await?)
+}
+
+struct Call<'a> {
+    a2a: &'a A2a,
+    streams: &'a Streams,
+    caller: &'a A2aCaller,
+    request: &'a HttpRequest,
+}
+
+impl Call<'_> {
+    async fn run(
+        &self,
+        version: Version,
+        agent: Option<a2a_protocol::AgentId>,
+        route: &Route,
+        body: &[u8],
+    ) -> actix_web::Result<HttpResponse> {
+        let last_event = last_event_id(self.request)?;
+        if let Err(fault) = check_version(self.request) {
+            return Ok(failed(version, &fault));
+        }
+        let body = Some(body).filter(|body| !body.is_empty());
+        let query = Some(self.request.query_string());
+        let decoded = match rest::decode(version, route, query, body) {
+            Ok(decoded) => decoded,
+            Err(fault) => return Ok(failed(version, &fault)),
+        };
+        let Decoded { tenant, operation, dialect } = decoded;
+        let context = self.a2a.context(self.caller, self.request, version, agent, tenant);
+        let context = match context {
+            Ok(context) => Context { last_event, ..context },
+            Err(fault) => return Ok(failed(version, &fault)),
+        };
+        let outcome = self.a2a.perform(&context, operation).await;
+        let mut response = HttpResponse::Ok();
+        if let Some(header) = context.extensions.header(version) {
+            response.insert_header(header);
+        }
+        Ok(match outcome {
+            Ok(outcome) => self.answer(response, dialect, route, outcome),
+            Err(fault) => failed(version, &fault),
+        })
+    }
+
+    fn answer(
+        &self,
+        mut response: HttpResponseBuilder,
+        dialect: Dialect,
+        route: &Route,
+        outcome: Outcome,
+    ) -> HttpResponse {
+        let version = dialect.version();
+        response.content_type(rest::media_type(version));
+        match outcome {
+            Outcome::Reply(reply) => {
+                response.body(rest::reply(dialect, route.method, &reply).to_json())
+            }
+            Outcome::Card(card) => response.body(card.to_string()),
+            Outcome::Stream(events) => {
+                let place = match sse::place(self.streams, self.caller) {
+                    Ok(place) => place,
+                    Err(fault) => return failed(version, &fault),
+                };
+                let write = move |happened: &Happened| {
+                    wire::event(dialect, &happened.event, happened.last).to_json()
+                };
+                let keep_alive = self.a2a.settings.keep_alive;
+                let open = sse::Open::new(events, write, keep_alive, place, self.caller.clone());
+                sse::response(response, open)
+            }
+        }
+    }
+}
+
+fn failed(version: Version, fault: &Fault) -> HttpResponse {
+    let (status, body) = rest::fault(version, fault);
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = HttpResponse::build(status);
+    if let Some(wait) = error::retry_after_ms(fault) {
+        response.insert_header((RETRY_AFTER, wait.div_ceil(1_000).to_string()));
+    }
+    response.content_type(rest::media_type(version)).body(body)
+}
