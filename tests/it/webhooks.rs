@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use openclaw_a2a::webhooks::{
-    AddressKind, AddressRefused, Authorization, Call, ContentType, DeliveryError, HostBusy, Next,
+    AddressKind, AddressRefused, Authorization, Busy, Call, ContentType, DeliveryError, Next,
     NotificationId, NotificationToken, UrlRefused, WebhookSettings, Webhooks, next,
 };
 use receiver::{Behaviour, Names, Receiver};
@@ -35,6 +35,7 @@ fn impatient() -> WebhookSettings {
 fn call(url: impl Into<String>) -> Call {
     Call {
         id: NotificationId(uuid::Uuid::now_v7()),
+        owner: "ann".to_owned(),
         url: url.into(),
         body: Bytes::from_static(br#"{"task":{"id":"t"}}"#),
         content_type: ContentType::A2aJson,
@@ -299,7 +300,7 @@ async fn a_slow_receiver_does_not_hold_the_others() {
     let mut second = Box::pin(webhooks.deliver(&to_slow));
     assert!(second.as_mut().now_or_never().is_none());
     let third = webhooks.deliver(&to_slow).now_or_never();
-    assert_eq!(third.unwrap().unwrap_err(), DeliveryError::Busy(HostBusy));
+    assert_eq!(third.unwrap().unwrap_err(), DeliveryError::Busy(Busy::Host));
 
     let url = format!("http://quick.example.com:{}/", quick.port());
     webhooks.deliver(&call(url)).await.unwrap();
