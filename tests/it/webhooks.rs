@@ -97,6 +97,16 @@ async fn without_secrets_there_are_no_headers_for_them() {
 }
 
 #[tokio::test]
+async fn names_are_looked_up_by_the_system() {
+    let receiver = Receiver::start(Behaviour::status("200 OK")).await;
+    let webhooks = Webhooks::new(private()).unwrap();
+    let url = format!("http://localhost:{}/", receiver.port());
+    webhooks.deliver(&call(url)).await.unwrap();
+    let (head, _) = receiver.request().await;
+    assert!(head.contains("host: localhost:"), "{head}");
+}
+
+#[tokio::test]
 async fn only_the_switch_lets_loopback_through() {
     let receiver = Receiver::start(Behaviour::status("200 OK")).await;
     let names = Names::fixed(&["127.0.0.1"]);
