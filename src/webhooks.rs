@@ -26,7 +26,7 @@ pub use call::{
     Authorization, Call, ContentType, HeaderRefused, MAX_SCHEME_BYTES, MAX_SECRET_BYTES,
     NotificationId, NotificationToken,
 };
-pub use gate::HostBusy;
+pub use gate::Busy;
 pub use outcome::{DeliveryError, Next, next, pause_after};
 pub use resolver::{Answer, Lookup, SystemLookup};
 pub use sender::SetupError;
@@ -54,8 +54,12 @@ pub struct WebhookSettings {
     pub max_response_bytes: usize,
     /// Attempts at once.
     pub at_once: NonZeroUsize,
-    /// Attempts at once to one host.
+    /// Attempts at once for one owner: many names can lead to one slow receiver.
+    pub at_once_per_owner: NonZeroUsize,
+    /// Attempts at once for one owner to one host.
     pub at_once_per_host: NonZeroUsize,
+    /// Attempts that may wait for a place of one owner.
+    pub waiting_per_owner: usize,
     /// Attempts that may wait for a place at one host. Behind a host that never answers, the last
     /// of them waits for `waiting_per_host / at_once_per_host` timeouts.
     pub waiting_per_host: usize,
@@ -67,6 +71,7 @@ impl Default for WebhookSettings {
     fn default() -> Self {
         const ATTEMPTS: NonZeroU32 = NonZeroU32::new(8).unwrap();
         const AT_ONCE: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+        const AT_ONCE_PER_OWNER: NonZeroUsize = NonZeroUsize::new(16).unwrap();
         const AT_ONCE_PER_HOST: NonZeroUsize = NonZeroUsize::new(4).unwrap();
         Self {
             allow_private: false,
@@ -77,7 +82,9 @@ impl Default for WebhookSettings {
             longest_retry_after: Duration::from_secs(3600),
             max_response_bytes: 64 * 1024,
             at_once: AT_ONCE,
+            at_once_per_owner: AT_ONCE_PER_OWNER,
             at_once_per_host: AT_ONCE_PER_HOST,
+            waiting_per_owner: 1000,
             waiting_per_host: 100,
             extra_roots: Vec::new(),
         }
@@ -116,8 +123,7 @@ impl Webhooks {
             settings.timeout,
             settings.max_response_bytes,
         )?;
-        let gate =
-            gate::Gate::new(settings.at_once, settings.at_once_per_host, settings.waiting_per_host);
+        let gate = gate::Gate::new(&settings);
         Ok(Self { settings, gate, sender })
     }
 
@@ -141,7 +147,7 @@ impl Webhooks {
     /// [`DeliveryError`] says what happened, and [`next`] what follows from it.
     pub async fn deliver(&self, call: &Call) -> Result<(), DeliveryError> {
         let url = self.check(&call.url)?;
-        let _place = self.gate.enter(url.host()).await?;
+        let _place = self.gate.enter(&call.owner, url.host()).await?;
         let outcome = self.sender.attempt(&url, call).await;
         match &outcome {
             Ok(()) => tracing::debug!(id = %call.id.0, host = url.host(), "notification delivered"),

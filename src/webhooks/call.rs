@@ -121,6 +121,8 @@ impl ContentType {
 pub struct Call {
     /// Which notification.
     pub id: NotificationId,
+    /// Who registered the webhook, in whatever words tell owners apart; is not sent.
+    pub owner: String,
     /// Where to; checked again before every attempt.
     pub url: String,
     /// What to say.
@@ -238,6 +240,7 @@ mod tests {
     fn nothing_secret_is_shown() {
         let call = Call {
             id: NotificationId(Uuid::nil()),
+            owner: "ann".into(),
             url: "https://example.com/hook?key=hidden-in-url".into(),
             body: Bytes::from_static(b"hidden-in-body"),
             content_type: ContentType::A2aJson,

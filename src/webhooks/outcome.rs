@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 
 use super::WebhookSettings;
 use super::address::AddressRefused;
-use super::gate::HostBusy;
+use super::gate::Busy;
 use super::url::UrlRefused;
 
 /// An attempt that did not succeed.
@@ -22,9 +22,9 @@ pub enum DeliveryError {
     /// The host's name led to an address where no webhook goes.
     #[error("the webhook's host is refused: {0}")]
     Address(#[from] AddressRefused),
-    /// Too many wait for the host.
+    /// Too many wait for the host or the owner.
     #[error(transparent)]
-    Busy(#[from] HostBusy),
+    Busy(#[from] Busy),
     /// The host's name led nowhere.
     #[error("{0}")]
     Name(String),
@@ -158,7 +158,8 @@ mod tests {
         }
         let text = || "because".to_owned();
         let temporary = [
-            DeliveryError::Busy(HostBusy),
+            DeliveryError::Busy(Busy::Host),
+            DeliveryError::Busy(Busy::Owner),
             DeliveryError::Name(text()),
             DeliveryError::Connect(text()),
             DeliveryError::Timeout,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use openclaw_a2a::webhooks::{
-    AddressKind, AddressRefused, Authorization, Call, ContentType, DeliveryError, HostBusy, Next,
+    AddressKind, AddressRefused, Authorization, Busy, Call, ContentType, DeliveryError, Next,
     NotificationId, NotificationToken, UrlRefused, WebhookSettings, Webhooks, next,
 };
 use receiver::{Behaviour, Names, Receiver};
@@ -35,6 +35,7 @@ fn impatient() -> WebhookSettings {
 fn call(url: impl Into<String>) -> Call {
     Call {
         id: NotificationId(uuid::Uuid::now_v7()),
+        owner: "ann".to_owned(),
         url: url.into(),
         body: Bytes::from_static(br#"{"task":{"id":"t"}}"#),
         content_type: ContentType::A2aJson,
@@ -93,6 +94,16 @@ async fn without_secrets_there_are_no_headers_for_them() {
     let (head, _) = receiver.request().await;
     assert!(head.contains("content-type: application/json\r\n"), "{head}");
     assert!(!head.contains("authorization") && !head.contains("token"), "{head}");
+}
+
+#[tokio::test]
+async fn names_are_looked_up_by_the_system() {
+    let receiver = Receiver::start(Behaviour::status("200 OK")).await;
+    let webhooks = Webhooks::new(private()).unwrap();
+    let url = format!("http://localhost:{}/", receiver.port());
+    webhooks.deliver(&call(url)).await.unwrap();
+    let (head, _) = receiver.request().await;
+    assert!(head.contains("host: localhost:"), "{head}");
 }
 
 #[tokio::test]
@@ -299,7 +310,7 @@ async fn a_slow_receiver_does_not_hold_the_others() {
     let mut second = Box::pin(webhooks.deliver(&to_slow));
     assert!(second.as_mut().now_or_never().is_none());
     let third = webhooks.deliver(&to_slow).now_or_never();
-    assert_eq!(third.unwrap().unwrap_err(), DeliveryError::Busy(HostBusy));
+    assert_eq!(third.unwrap().unwrap_err(), DeliveryError::Busy(Busy::Host));
 
     let url = format!("http://quick.example.com:{}/", quick.port());
     webhooks.deliver(&call(url)).await.unwrap();
