@@ -1,5 +1,6 @@
 //! HTTP: decode, call the bus, encode. Nothing here decides anything about a message.
 
+pub mod a2a;
 mod agents;
 pub mod auth;
 mod circuits;
@@ -113,7 +114,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(health::ready)
         .service(tasks::whole)
         .service(a2a::host_card)
-        .service(a2a::card)
+        .service(a2a::agent_card)
         .service(a2a::host_call)
         .service(a2a::agent_call)
         .default_service(web::to(a2a::anything));

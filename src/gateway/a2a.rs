@@ -30,7 +30,7 @@ use crate::webhooks::Webhooks;
 
 pub use pump::Pump;
 
-pub(super) use card::{card, host_card};
+pub(super) use card::{agent_card, host_card};
 pub(super) use rest::anything;
 pub(super) use rpc::{agent_call, host_call};
 

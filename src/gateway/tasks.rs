@@ -95,7 +95,7 @@ pub(super) async fn whole(
     };
     let task = match agent {
         Some(agent) => a2a.tasks().get_as_agent(&agent, id).await,
-        None => a2a.tasks().whole(id).await,
+        None => a2a.tasks().whole(id).await.map(|(task, _)| task),
     };
     Ok(HttpResponse::Ok().json(task.map_err(|_| none())?))
 }

@@ -568,12 +568,13 @@ impl TaskSystem {
         self.settle_push(Write::DeletePush { task, id }).await;
     }
 
-    /// A task, whoever's it is, for whoever calls webhooks.
+    /// A task, whoever's it is, and whose that is.
     ///
     /// # Errors
     /// When there is none.
-    pub async fn whole(&self, id: TaskId) -> Result<Task, Fault> {
-        self.read(id).await
+    pub async fn whole(&self, id: TaskId) -> Result<(Task, Arc<str>), Fault> {
+        let stored = self.stored(id).await?;
+        Ok((Arc::unwrap_or_clone(stored.task), stored.owner))
     }
 
     /// A task as the agent that does it may see it: whole.

@@ -33,7 +33,7 @@ pub(in crate::gateway) async fn host_card(
 }
 
 #[get("/agents/{id}/.well-known/agent-card.json")]
-pub(in crate::gateway) async fn card(
+pub(in crate::gateway) async fn agent_card(
     _caller: A2aCaller,
     id: web::Path<String>,
     request: HttpRequest,

@@ -114,15 +114,14 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
 /// The call for an event; `None` when its task is gone or the secrets cannot be sent.
 async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
-    let body = match version {
-        Version::V0_3 => push_body(version, &due.event, &tasks.whole(due.task).await.ok()?),
-        Version::V1_0 => serde_json::to_string(&*due.event).ok()?,
-    };
+    let (task, owner) = tasks.whole(due.task).await.ok()?;
+    let body = push_body(version, &due.event, &task);
     let (authorization, token) = secrets(&due.config).ok()?;
     // The same for every attempt, so that a receiver can tell a repeat.
     let id = Uuid::from_u128(due.task.as_uuid().as_u128() ^ u128::from(due.outbox));
     Some(Call {
         id: NotificationId(id),
+        owner: owner.to_string(),
         url: due.config.url.clone(),
         body: body.into(),
         content_type: match version {
