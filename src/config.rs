@@ -1,5 +1,6 @@
 //! The configuration file, and where everything lies.
 
+mod a2a;
 mod access;
 mod audit;
 mod auth;
@@ -13,13 +14,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use a2a_actors::BusSettings;
+use a2a_actors::tasks::TaskSettings;
 use a2a_policy::{Profile, RateSettings, RetryPolicy};
 use a2a_protocol::AgentId;
 use a2a_store::Retention;
 use serde::Deserialize;
 
+use crate::gateway::a2a::A2aSettings;
 use crate::gateway::{HttpSettings, LogSettings, Redaction};
 use crate::tokens::Tokens;
+use crate::webhooks::WebhookSettings;
 
 use safeguards::{BreakerValues, LedgerValues};
 
@@ -98,6 +102,8 @@ pub struct Config {
     http: http::HttpValues,
     audit: audit::AuditValues,
     auth: auth::AuthValues,
+    tasks: a2a::TaskValues,
+    a2a: a2a::A2aValues,
     /// Where paths in it begin.
     #[serde(skip)]
     folder: PathBuf,
@@ -163,6 +169,7 @@ impl Config {
             .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
         parsed.folder = file.parent().unwrap_or(Path::new("")).to_owned();
         let checked = parsed.settings().and_then(|_| parsed.tokens()).and_then(|_| parsed.log());
+        let checked = checked.and_then(|_| parsed.tasks()).and_then(|_| parsed.a2a());
         checked.map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
         Ok(parsed)
     }
@@ -225,6 +232,28 @@ impl Config {
     /// A sentence about the entry that makes no sense.
     pub fn log(&self) -> Result<LogSettings, String> {
         Ok(LogSettings::new(self.audit.redaction()?, self.http()?.stalled))
+    }
+
+    /// How long tasks may take and are kept.
+    ///
+    /// # Errors
+    /// A sentence about the value that makes no sense.
+    pub fn tasks(&self) -> Result<TaskSettings, String> {
+        self.a2a.tasks(&self.tasks)
+    }
+
+    /// What A2A clients are offered.
+    ///
+    /// # Errors
+    /// A sentence about the value that makes no sense.
+    pub fn a2a(&self) -> Result<A2aSettings, String> {
+        self.a2a.settings()
+    }
+
+    /// How webhooks are called.
+    #[must_use]
+    pub fn webhooks(&self) -> WebhookSettings {
+        self.a2a.webhooks()
     }
 
     /// How long the log is kept.

@@ -62,7 +62,10 @@ pub use a2a_protocol::{
     },
 };
 
-/// Configuration, HTTP and webhooks: the parts of the `openclaw-a2a` program that need no command line.
+/// Agents, configuration, HTTP, tokens and webhooks: the parts of the `openclaw-a2a` program
+/// that need no command line.
+#[doc(hidden)]
+pub mod agents;
 #[doc(hidden)]
 pub mod config;
 #[doc(hidden)]

@@ -11,6 +11,7 @@ mod send;
 mod sent;
 mod work;
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -163,10 +164,24 @@ impl Bus {
         name: &str,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
+        self.attach_many(name, NonZeroUsize::MIN, handler).await
+    }
+
+    /// The same for a handler that takes up to `window` messages at once, begun in their order.
+    /// What one conversation says next may then be handled while the first is still at work.
+    ///
+    /// # Errors
+    /// When the name is none, reserved, or not listed in a closed directory.
+    pub async fn attach_many<Args: Send + 'static>(
+        &self,
+        name: &str,
+        window: NonZeroUsize,
+        handler: impl Handler<Args>,
+    ) -> Result<Agent, AttachError> {
         let bad_name = |source| AttachError::BadName { name: name.to_owned(), source };
         let id: AgentId = name.parse().map_err(bad_name)?;
         let agent = Agent::new(id.clone(), self.system.clone(), Arc::clone(&self.watched));
-        let runtime = handler::runtime(handler, agent.clone());
+        let runtime = handler::runtime(handler, window, agent.clone());
         let attached = self.system.attach(id.clone(), runtime).await;
         agent.attached(attached.map_err(|source| AttachError::Refused { agent: id, source })?);
         Ok(agent)

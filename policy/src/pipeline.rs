@@ -257,14 +257,14 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
         Caller::Agent(agent) | Caller::Service { agent, .. } if agent != from => forbidden(
             format!("You are `{agent}`, but `from.agentId` says `{from}`. Send under your own id."),
         ),
-        Caller::Operator { .. } if is_for_people(from) => Ok(()),
+        Caller::Operator { .. } if Roster::is_for_people(from) => Ok(()),
         Caller::Operator { on_behalf_of, .. } if on_behalf_of.as_ref() != Some(from) => {
             forbidden(format!(
                 "An operator may send in the name of `{from}` only by saying so: mark the message as sent on behalf of `{from}`."
             ))
         }
         _ if Roster::is_reserved(from) => forbidden(format!(
-            "`{from}` is a name of the bus or of people; no agent may send under it."
+            "`{from}` is a name of the bus, of people or of a path; no agent may send under it."
         )),
         // Whoever the gateway lets in is admitted.
         Caller::Service { .. } => Ok(()),
@@ -273,11 +273,6 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
         )),
         _ => Ok(()),
     }
-}
-
-/// Whether people speak under this name; agents never do.
-fn is_for_people(name: &AgentId) -> bool {
-    Roster::is_reserved(name) && !name.as_str().eq_ignore_ascii_case("system")
 }
 
 fn refused(refusal: LedgerRefusal) -> Refusal {

@@ -70,7 +70,29 @@ pub enum CannotUpdate {
 }
 
 /// Names no agent may take: the bus and people speak under them.
-const RESERVED: &[&str] = &["system", "human", "operator"];
+const RESERVED: &[&str] = &[
+    "system",
+    "human",
+    "operator", // who is no agent
+    "bus",
+    "agents",
+    "a2a",
+    "v1",
+    "message",
+    "tasks",
+    "task",
+    "card",
+    "extendedAgentCard", // paths
+    "healthz",
+    "readyz",
+    "metrics",
+    "objectives",
+    "plans",
+    "console",
+    "mcp",
+];
+/// Names under which people speak.
+const PEOPLE: &[&str] = &["human", "operator"];
 
 /// Every agent the bus knows.
 #[derive(Debug, Default)]
@@ -107,6 +129,12 @@ impl Roster {
     #[must_use]
     pub fn is_reserved(agent: &AgentId) -> bool {
         RESERVED.iter().any(|name| agent.as_str().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether people speak under this name; agents never do.
+    #[must_use]
+    pub fn is_for_people(name: &AgentId) -> bool {
+        PEOPLE.iter().any(|person| name.as_str().eq_ignore_ascii_case(person))
     }
 
     /// Adds an agent; `None` when it is known already.

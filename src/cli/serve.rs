@@ -6,13 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_actors::tasks::{TaskSystem, TaskThread};
+use a2a_store::tasks::{Options, Sqlite};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
-use openclaw_a2a::Bus;
+use openclaw_a2a::agents::conformance::{self, Conformance};
+use openclaw_a2a::agents::host;
 use openclaw_a2a::config::{Config, StateDir};
+use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings};
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
+use openclaw_a2a::webhooks::Webhooks;
+use openclaw_a2a::{Bus, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -33,6 +39,18 @@ pub(super) struct Args {
     /// Where to listen [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
+    /// Which built-in agent answers for the host itself: `conformance` is for conformance kits
+    #[arg(long, value_name = "NAME")]
+    agent: Option<BuiltIn>,
+}
+
+/// The agents that come with the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum BuiltIn {
+    /// Answers simple questions
+    Openclaw,
+    /// Behaves as conformance kits ask it to
+    Conformance,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
@@ -50,19 +68,35 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let listener = listen(address, &keys)?;
     create_folder(state.path())?;
     allow_connections(http.connections);
-    let settings = config.settings().map_err(anyhow::Error::msg)?;
+    let mut settings = config.settings().map_err(anyhow::Error::msg)?;
+    let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
+    if args.agent == Some(BuiltIn::Conformance) {
+        // A kit asks more in a minute than an agent may.
+        settings.rates = RateSettings::far_away();
+        a2a.host = conformance::NAME.parse()?;
+    }
+    a2a.secured = keys.has_tokens();
+    a2a.tls = tls.is_some();
+    a2a.url.clone_from(&http.url);
     let bus = Bus::builder()
         .state_dir(state.path())
         .retention(config.retention())
         .settings(settings)
         .start()?;
+    let store = Sqlite::open(&Options::new(state.path()))?;
+    let tasks = config.tasks().map_err(anyhow::Error::msg)?;
+    let (tasks, tasks_thread) = TaskSystem::start(tasks, bus.system().clone(), Box::new(store))?;
+    let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
+    let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
     let (system, keys) = (bus.system().clone(), Arc::new(keys));
     let local = listener.local_addr()?;
     let url = base_url(&http, tls.is_some(), local);
-    let edge = Edge::new(system, Arc::clone(&keys), log, http.clone(), tls.is_some(), local)
+    let edge = Edge::new(system, a2a, Arc::clone(&keys), log, http.clone(), tls.is_some(), local)
         .map_err(anyhow::Error::msg)?;
     let front = Front { listener, edge, http, tls, keys, url };
-    actix_web::rt::System::new().block_on(serve(front, bus, &state))?;
+    let agent = args.agent.unwrap_or(BuiltIn::Openclaw);
+    let inside = Inside { bus, tasks, tasks_thread, webhooks, agent };
+    actix_web::rt::System::new().block_on(serve(front, inside, &state))?;
     Ok(Answer::Yes)
 }
 
@@ -92,6 +126,15 @@ fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
 
 fn create_folder(folder: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+/// What works behind it.
+struct Inside {
+    bus: Bus,
+    tasks: TaskSystem,
+    tasks_thread: TaskThread,
+    webhooks: Arc<Webhooks>,
+    agent: BuiltIn,
 }
 
 /// What callers meet.
@@ -160,8 +203,14 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     })
 }
 
-async fn serve(front: Front, bus: Bus, state: &StateDir) -> anyhow::Result<()> {
+async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result<()> {
+    let Inside { bus, tasks, tasks_thread, webhooks, agent } = inside;
     let url = front.url.clone();
+    match agent {
+        BuiltIn::Openclaw => host::attach(&bus).await?,
+        BuiltIn::Conformance => Conformance::default().attach(&bus).await?,
+    };
+    let pump = actix_web::rt::spawn(Pump::new(tasks.clone(), webhooks).run());
     actix_web::rt::spawn(Arc::clone(&front.keys).watch());
     let server = start_http(front)?;
     let handle = server.handle();
@@ -177,6 +226,10 @@ async fn serve(front: Front, bus: Bus, state: &StateDir) -> anyhow::Result<()> {
     }
     tracing::info!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
     let stopped = bus.stop_within(STOP_DEADLINE).await;
+    // What agents answered while they stopped still counts; then those who wait are let go.
+    pump.abort();
+    tasks.stop().await;
+    actix_web::rt::task::spawn_blocking(move || tasks_thread.join()).await?;
     handle.stop(true).await;
     server.await??;
     std::fs::remove_file(&address)

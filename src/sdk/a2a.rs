@@ -33,6 +33,8 @@ pub struct A2aRequest {
     pub context_id: ContextId,
     /// What was said before in this task, the oldest first.
     pub history: Vec<Message>,
+    /// The version of A2A in which the task was asked for, such as `0.3`, if the server says so.
+    pub version: Option<String>,
 }
 
 impl A2aRequest {
@@ -47,7 +49,8 @@ impl A2aRequest {
             Some(Value::Array(all)) => all.into_iter().filter_map(read).collect(),
             _ => Vec::new(),
         };
-        Some(Self { message, context_id, history })
+        let version = context.get("a2aVersion").and_then(Value::as_str).map(str::to_owned);
+        Some(Self { message, context_id, history, version })
     }
 
     /// The text of the message.

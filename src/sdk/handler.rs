@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::future::Future;
 use std::marker::PhantomData;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,13 +68,15 @@ where
 /// A handler in the shape a session runs.
 pub(super) fn runtime<Args: Send + 'static>(
     handler: impl Handler<Args>,
+    window: NonZeroUsize,
     me: Agent,
 ) -> Arc<dyn Runtime> {
-    Arc::new(InProcess { handler: Arc::new(handler), me, args: PhantomData })
+    Arc::new(InProcess { handler: Arc::new(handler), window, me, args: PhantomData })
 }
 
 struct InProcess<H, Args> {
     handler: Arc<H>,
+    window: NonZeroUsize,
     me: Agent,
     args: PhantomData<fn(Args)>,
 }
@@ -97,6 +100,10 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
             }
             Ok(Handled { note, durable: None })
         })
+    }
+
+    fn window(&self) -> usize {
+        self.window.get()
     }
 
     fn watches(&self) -> bool {

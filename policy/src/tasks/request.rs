@@ -20,6 +20,10 @@ const DESCRIPTION_CHARS: usize = 16_384;
 /// The description of a message without any text.
 const NO_TEXT: &str = "(no text; see context.a2a)";
 
+/// The key in a task's metadata under which the server notes in which version of A2A it was asked
+/// for, such as `0.3`; its agent hears of it as `context.a2aVersion`.
+pub const VERSION_EXTENSION: &str = "urn:openclaw:a2a:version:v1";
+
 /// What is asked, of whom, in whose name.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -96,6 +100,11 @@ fn context(message: &Message, earlier: &[Message], task: &Task) -> Value {
     let mut room = CARRIED_BYTES;
     let said = carried(message, &mut room);
     let mut context = json!({ "a2a": said, "contextId": task.context_id });
+    let version = task.metadata.as_ref().and_then(|metadata| metadata.get(VERSION_EXTENSION));
+    // The key is open to callers too, so only what looks like a version goes on.
+    if let Some(version) = version.and_then(Value::as_str).filter(|version| version.len() <= 16) {
+        context["a2aVersion"] = clean(version).into();
+    }
     if !earlier.is_empty() {
         // The newest first, as long as there is room; then in order again.
         let mut kept: Vec<Value> = Vec::new();
@@ -209,6 +218,20 @@ mod tests {
         let context = context_of(&envelope);
         assert_eq!(context["a2a"]["parts"], parts);
         assert_eq!(context["contextId"], "talk");
+    }
+
+    #[test]
+    fn the_version_of_the_caller_travels_along() {
+        let mut task = task(json!([{"text": "hi"}]));
+        assert!(context_of(&request(&task)).get("a2aVersion").is_none());
+        for (noted, heard) in [
+            (json!("0.3"), json!("0.3")),
+            (json!(3), Value::Null),
+            ("9".repeat(17).into(), Value::Null),
+        ] {
+            task.metadata = Some([(VERSION_EXTENSION.to_owned(), noted)].into_iter().collect());
+            assert_eq!(context_of(&request(&task))["a2aVersion"], heard);
+        }
     }
 
     #[test]

@@ -32,7 +32,8 @@ impl FromRequest for Body {
         let limits = request.app_data::<web::Data<HttpSettings>>().cloned();
         let mut payload = payload.take();
         Box::pin(async move {
-            let limits = limits.map_or_else(HttpSettings::default, |data| HttpSettings::clone(&data));
+            let limits =
+                limits.map_or_else(HttpSettings::default, |data| HttpSettings::clone(&data));
             let read = async {
                 let mut body = BytesMut::new();
                 while let Some(chunk) = payload.next().await {

@@ -1,6 +1,7 @@
 //! One call, whatever it came over: is it offered, is it sound, and then the task service.
 
 use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
+use a2a_policy::tasks::VERSION_EXTENSION;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{Operation, PushConfig, Reply, SendMessage};
@@ -124,13 +125,11 @@ impl A2a {
 
     /// Whether the call is offered here at all.
     fn check(&self, context: &Context, method: Method) -> Result<(), Fault> {
-        let missing =
-            |uri: &&String| !context.extensions.is_active(uri);
+        let missing = |uri: &&String| !context.extensions.is_active(uri);
         if let Some(uri) = self.settings.required_extensions.iter().find(missing) {
             return Err(Fault::ExtensionRequired { uri: uri.clone() });
         }
-        let pushes =
-            [Method::SetPush, Method::GetPush, Method::ListPushes, Method::DeletePush];
+        let pushes = [Method::SetPush, Method::GetPush, Method::ListPushes, Method::DeletePush];
         if pushes.contains(&method) && !self.settings.push {
             return Err(Fault::PushNotSupported);
         }
@@ -149,6 +148,11 @@ impl A2a {
                 return Err(Fault::PushNotSupported);
             }
             send.push = Some(self.checked(context, push)?);
+        }
+        if context.version == Version::V0_3 {
+            // For the agent, who may treat old callers differently.
+            let metadata = send.metadata.get_or_insert_default();
+            metadata.insert(VERSION_EXTENSION.to_owned(), context.version.as_str().into());
         }
         Ok(send)
     }
@@ -170,7 +174,8 @@ impl A2a {
             if !self.settings.input_modes.iter().any(|mode| matches(mode, &essence)) {
                 let shown: String = given.chars().take(100).collect();
                 let taken = self.settings.input_modes.join(", ");
-                let reason = format!("the media type {shown:?} is not taken here; these are: {taken}");
+                let reason =
+                    format!("the media type {shown:?} is not taken here; these are: {taken}");
                 return Err(Fault::ContentType { reason });
             }
         }

@@ -5,9 +5,7 @@ use a2a_protocol::AgentId;
 use a2a_protocol::card::{AgentCard, Capabilities, Extension, Interface, SecurityScheme, Skill};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::Version;
-use actix_web::http::header::{
-    CACHE_CONTROL, ETAG, EntityTag, IF_NONE_MATCH, VARY,
-};
+use actix_web::http::header::{CACHE_CONTROL, ETAG, EntityTag, IF_NONE_MATCH, VARY};
 use actix_web::{HttpRequest, HttpResponse, get, web};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -55,7 +53,8 @@ fn served(request: &HttpRequest, card: &Value) -> HttpResponse {
     let tag = EntityTag::new_strong(tag).to_string();
     let known = request.headers().get_all(IF_NONE_MATCH).filter_map(|value| value.to_str().ok());
     let known = known.flat_map(|list| list.split(',')).map(str::trim);
-    let is_known = known.into_iter().any(|other| other == "*" || other.trim_start_matches("W/") == tag);
+    let is_known =
+        known.into_iter().any(|other| other == "*" || other.trim_start_matches("W/") == tag);
     let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
     response
         .insert_header((ETAG, tag))
@@ -87,7 +86,8 @@ impl A2a {
             return Err(match context.version {
                 Version::V0_3 => Fault::NoExtendedCard,
                 Version::V1_0 => Fault::Unsupported {
-                    reason: "this agent has no extended card; its public one says everything".into(),
+                    reason: "this agent has no extended card; its public one says everything"
+                        .into(),
                 },
             });
         }
@@ -107,13 +107,23 @@ impl A2a {
         Ok(card.hybrid())
     }
 
-    fn card(&self, agent: &AgentId, view: Option<&AgentView>, is_host: bool, base: &str) -> AgentCard {
+    fn card(
+        &self,
+        agent: &AgentId,
+        view: Option<&AgentView>,
+        is_host: bool,
+        base: &str,
+    ) -> AgentCard {
         let (name, description) = if is_host {
             (format!("OpenClaw A2A ({agent})"), host_description())
         } else {
             let role = view.and_then(|view| view.profile.role.clone());
-            let what = role.map_or_else(|| "An agent".to_owned(), |role| format!("{role}: an agent"));
-            (agent.to_string(), format!("{what} on an OpenClaw A2A bus. Give it a task in plain text."))
+            let what =
+                role.map_or_else(|| "An agent".to_owned(), |role| format!("{role}: an agent"));
+            (
+                agent.to_string(),
+                format!("{what} on an OpenClaw A2A bus. Give it a task in plain text."),
+            )
         };
         let below = if is_host { base.to_owned() } else { format!("{base}/agents/{agent}") };
         let extensions = self.settings.required_extensions.iter().map(|uri| Extension {

@@ -10,9 +10,9 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, post, web};
 use futures_util::future::join_all;
 
+use super::body::Body;
 use super::call::{Context, Outcome, check_version};
 use super::extensions::Extensions;
-use super::body::Body;
 use super::{A2a, sse};
 use crate::gateway::Streams;
 use crate::gateway::auth::A2aCaller;

@@ -65,10 +65,9 @@ impl<W: Fn(&Happened) -> String + 'static> Open<W> {
 /// A place among the open streams.
 pub(super) fn place(streams: &Streams, caller: &A2aCaller) -> Result<StreamPlace, Fault> {
     let owner = caller.principal().map(|_| caller.owner());
-    streams.enter(owner).map_err(|error| Fault::Unavailable {
-        reason: error.to_string(),
-        retry_after_ms: 1_000,
-    })
+    streams
+        .enter(owner)
+        .map_err(|error| Fault::Unavailable { reason: error.to_string(), retry_after_ms: 1_000 })
 }
 
 /// A response that goes on until the task rests or the reader leaves.

@@ -1,0 +1,46 @@
+//! The agents that come with the server. They are agents like any other: they know the bus only
+//! as its authors do, and nothing of HTTP.
+
+pub mod conformance;
+pub mod host;
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use a2a_actors::Letter;
+use a2a_protocol::Envelope;
+
+use crate::{Agent, SendError};
+
+/// How many messages each of them has in hand at once. An answer is on disk before it counts, and
+/// those who wait for the same disk share one write.
+const WINDOW: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
+
+/// How long to wait before trying again when the bus does not say.
+const TRY_AGAIN: Duration = Duration::from_millis(250);
+
+/// Sends a message about the task of a letter until the bus takes it. That the task is not wanted
+/// any more is no error: `false` then, and there is no more to do.
+async fn send(me: &Agent, letter: &Letter, message: Envelope) -> Result<bool, SendError> {
+    loop {
+        match me.post(message.clone()).await {
+            Ok(_) => return Ok(true),
+            Err(SendError::Task(_)) => return Ok(false),
+            Err(error) if error.is_temporary() => {
+                let wait = error.retry_after().unwrap_or(TRY_AGAIN);
+                if !pause(letter, wait).await {
+                    return Ok(false);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits; `false` at once when the task of the letter is called off meanwhile.
+async fn pause(letter: &Letter, wait: Duration) -> bool {
+    tokio::select! {
+        () = tokio::time::sleep(wait) => !letter.is_cancelled(),
+        () = letter.cancelled() => false,
+    }
+}

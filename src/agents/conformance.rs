@@ -1,0 +1,210 @@
+//! The agent that conformance kits talk to. A kit chooses its behaviour by how the id of a message
+//! begins, or its text; what it does then stands in one table.
+//!
+//! It knows nothing of the kits' transports, and of A2A's versions only which one the caller
+//! speaks: the kit for 0.3 wants tasks that stay open, the one for 1.0 tasks that end.
+
+mod script;
+
+use std::time::Duration;
+
+use a2a_actors::Letter;
+use a2a_protocol::body::TaskRequest;
+use a2a_protocol::task::{Artifact, Content, Message, Part, Role};
+use serde_json::json;
+
+use super::{WINDOW, pause, send};
+use crate::{
+    A2aRequest, Agent, AttachError, Bus, Draft, Handlers, SendError, StatusReport, TaskAnswer,
+};
+use script::{Piece, Script, script_of};
+
+/// Its name.
+pub const NAME: &str = "conformance";
+
+/// How long it takes for what takes time; the defaults are what the kits expect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conformance {
+    /// How long a task is worked on that stays open, or that takes long.
+    pub pause: Duration,
+    /// How long a task is worked on that a kit comes back to: twice its own patience.
+    pub long: Duration,
+}
+
+impl Default for Conformance {
+    fn default() -> Self {
+        Self { pause: Duration::from_secs(3), long: Duration::from_secs(4) }
+    }
+}
+
+impl Conformance {
+    /// Brings it in.
+    ///
+    /// # Errors
+    /// When the bus takes no agent of that name.
+    pub async fn attach(self, bus: &Bus) -> Result<Agent, AttachError> {
+        let work = move |me: Agent, letter: Letter, _: TaskRequest| async move {
+            let script = A2aRequest::of(&letter).map_or(Script::Complete, |asked| choose(&asked));
+            Performance { me: &me, letter: &letter, settings: self }.play(script).await
+        };
+        bus.attach_many(NAME, WINDOW, Handlers::new().on_task_request(work)).await
+    }
+}
+
+/// What is to be done for a message.
+fn choose(asked: &A2aRequest) -> Script {
+    if let Some(script) = named_by(&asked.message) {
+        return script;
+    }
+    let otherwise = if asked.version.as_deref().is_some_and(|version| version.starts_with("0.")) {
+        Script::StayOpen
+    } else {
+        Script::Complete
+    };
+    // What goes on with a task that asks again and again is done when it says so.
+    let first = asked.history.iter().find(|message| message.role == Role::User);
+    match first.and_then(named_by) {
+        Some(Script::MultiTurn) if is_done(&asked.message) => Script::Complete,
+        Some(Script::MultiTurn) => Script::MultiTurn,
+        Some(_) => Script::Complete,
+        None => otherwise,
+    }
+}
+
+/// The id counts before the text: a kit that knows ids uses the same few words for every task.
+fn named_by(message: &Message) -> Option<Script> {
+    script_of(message.message_id.as_str()).or_else(|| script_of(message.text().trim_start()))
+}
+
+fn is_done(message: &Message) -> bool {
+    message.text().trim().eq_ignore_ascii_case("done")
+}
+
+/// One task at work.
+struct Performance<'a> {
+    me: &'a Agent,
+    letter: &'a Letter,
+    settings: Conformance,
+}
+
+impl Performance<'_> {
+    async fn play(&self, script: Script) -> Result<(), SendError> {
+        match script {
+            Script::Complete => self.say(TaskAnswer::completed("Hello from TCK")).await,
+            Script::Finish => self.say(TaskAnswer::completed("Done.")).await,
+            Script::Artifact(piece) => {
+                let answer = TaskAnswer::completed("Here it is.");
+                self.say(answer.artifact(&artifact(piece.part()))).await
+            }
+            Script::Message => {
+                self.say(TaskAnswer::completed("Direct message response").directly()).await
+            }
+            Script::AskInput => self.say(TaskAnswer::blocked("More input is needed.")).await,
+            Script::MultiTurn => {
+                let ask = "Go on; say \"done\" when that was all.";
+                self.say(TaskAnswer::blocked(ask)).await
+            }
+            Script::AskCredentials => {
+                let ask = TaskAnswer::blocked("Credentials are needed.").for_credentials();
+                self.say(ask).await
+            }
+            Script::Reject => self.say(TaskAnswer::declined("rejected")).await,
+            Script::Fail => self.say(TaskAnswer::failed("It was asked to fail.")).await,
+            Script::Stream(piece) => self.stream(piece).await,
+            Script::StreamChunks => self.stream_chunks().await,
+            Script::Resubscribe => {
+                self.work(self.settings.long, TaskAnswer::completed("Done.")).await
+            }
+            Script::LongRunning => {
+                let part = Part::text("The long work is done.");
+                let answer = TaskAnswer::completed("Done.").artifact(&artifact(part));
+                self.work(self.settings.pause, answer).await
+            }
+            Script::StayOpen => {
+                let ask = TaskAnswer::blocked("What next?");
+                self.work(self.settings.pause, ask).await
+            }
+            Script::WaitForCancel => {
+                if self.report("Working until called off.").await? {
+                    self.letter.cancelled().await;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The one answer.
+    async fn say(&self, answer: TaskAnswer) -> Result<(), SendError> {
+        self.send(answer).await.map(drop)
+    }
+
+    async fn report(&self, progress: &str) -> Result<bool, SendError> {
+        self.send(StatusReport::in_progress(progress)).await
+    }
+
+    async fn send(&self, draft: impl Draft) -> Result<bool, SendError> {
+        send(self.me, self.letter, self.me.write(self.letter, draft)?).await
+    }
+
+    /// Works for a while and then answers, unless the task is called off.
+    async fn work(&self, time: Duration, answer: TaskAnswer) -> Result<(), SendError> {
+        if self.report("Working.").await? && pause(self.letter, time).await {
+            self.say(answer).await?;
+        }
+        Ok(())
+    }
+
+    async fn stream(&self, piece: Piece) -> Result<(), SendError> {
+        let whole = StatusReport::in_progress("An artifact.");
+        let whole = whole.artifact(&artifact(piece.part()), false, true);
+        if self.report("Working.").await? && self.send(whole).await? {
+            self.say(TaskAnswer::completed("Done.")).await?;
+        }
+        Ok(())
+    }
+
+    async fn stream_chunks(&self) -> Result<(), SendError> {
+        if !self.report("Working.").await? {
+            return Ok(());
+        }
+        for (chunk, append) in [("chunk-1 ", false), ("chunk-2", true)] {
+            let piece = StatusReport::in_progress("A piece of an artifact.");
+            let piece = piece.artifact(&artifact(Part::text(chunk)), append, append);
+            if !self.send(piece).await? {
+                return Ok(());
+            }
+        }
+        self.say(TaskAnswer::completed("Done.")).await
+    }
+}
+
+/// The one artifact of a task; its name stays, so that doing the work again changes nothing.
+fn artifact(part: Part) -> Artifact {
+    let artifact_id =
+        "artifact-1".try_into().unwrap_or_else(|_| unreachable!("short and not blank"));
+    Artifact {
+        artifact_id,
+        name: Some("result".to_owned()),
+        description: None,
+        parts: vec![part],
+        metadata: None,
+        extensions: Vec::new(),
+    }
+}
+
+impl Piece {
+    fn part(self) -> Part {
+        let file = |content| Part {
+            filename: Some("output.txt".to_owned()),
+            media_type: Some("text/plain".to_owned()),
+            ..Part::from(content)
+        };
+        match self {
+            Self::Text(text) => Part::text(text),
+            // "tck" in base64.
+            Self::File => file(Content::Raw("dGNr".to_owned())),
+            Self::FileUrl => file(Content::Url("https://example.com/output.txt".to_owned())),
+            Self::Data => Content::Data(json!({ "key": "value", "count": 42 })).into(),
+        }
+    }
+}

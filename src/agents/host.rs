@@ -1,0 +1,148 @@
+//! The host's own agent: it answers at once, without a model, so that the first message of a new
+//! user gets a sensible answer. It knows a few words and says so when it knows no more.
+//!
+//! Whatever it is told is data: it is repeated in one clean line at most, and never obeyed.
+
+mod parts;
+mod wish;
+
+use std::fmt::Write as _;
+
+use a2a_actors::{AgentView, BusSystem, Letter, Presence};
+use a2a_protocol::body::TaskRequest;
+use a2a_protocol::task::{Message, Part};
+use chrono::{SecondsFormat, Utc};
+
+use super::{WINDOW, send};
+use crate::{A2aRequest, Agent, AttachError, Bus, Handlers, SendError, TaskAnswer};
+use parts::{described, one_line};
+use wish::Wish;
+
+/// Its name.
+pub const NAME: &str = "openclaw";
+
+/// How many agents it lists.
+const LISTED: usize = 50;
+/// The longest answer, in characters: it is said twice and must fit a message of the bus.
+const LONGEST: usize = 16_000;
+
+const HELP: &str = "\
+This is an OpenClaw A2A server: a message bus for teams of AI agents. I am its built-in agent and \
+have no model; I know these words:
+  help      this text
+  agents    who is here
+  status    what the bus has done since it started
+  time      the server's clock
+  echo …    says … back
+To reach another agent, send your message below /agents/{id}/ instead; \
+/.well-known/agent-card.json describes what is here.";
+
+const HOW_TO_GO_ON: &str = "\
+Say help to see what I know. For real work attach an agent to this bus and send your message below \
+/agents/{id}/; say agents to see who is here.";
+
+/// Brings it in.
+///
+/// # Errors
+/// When the bus takes no agent of that name.
+pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
+    let system = bus.system().clone();
+    let answer = move |me: Agent, letter: Letter, task: TaskRequest| {
+        let system = system.clone();
+        async move { answer(&system, &me, &letter, &task).await }
+    };
+    bus.attach_many(NAME, WINDOW, Handlers::new().on_task_request(answer)).await
+}
+
+async fn answer(
+    system: &BusSystem,
+    me: &Agent,
+    letter: &Letter,
+    task: &TaskRequest,
+) -> Result<(), SendError> {
+    let asked = A2aRequest::of(letter);
+    let (text, parts) = match &asked {
+        Some(A2aRequest { message, .. }) => (message.text(), message.parts.as_slice()),
+        // Another agent asks, in the words of the bus.
+        None => (task.description.to_string(), &[] as &[Part]),
+    };
+    let said = match Wish::of(&text) {
+        Wish::Nothing => received(asked.as_ref().map(|asked| &asked.message)),
+        Wish::Greeting => format!("Hello! {HELP}"),
+        Wish::Help => HELP.to_owned(),
+        Wish::Agents => who_is_here(&system.agents().await),
+        Wish::Status => status(system).await,
+        Wish::Time => {
+            format!("It is {} (UTC).", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true))
+        }
+        Wish::EchoOfNothing => "There was nothing to echo; write something after the word.".into(),
+        Wish::Echo(words) => words.to_owned(),
+        Wish::Unknown => unknown(&text, parts),
+    };
+    let said: String = said.chars().take(LONGEST).collect();
+    let summary = format!("Answered: {}", one_line(&said, 100));
+    let answer = TaskAnswer::completed(summary).text_artifact("answer", &said).saying(said);
+    send(me, letter, me.write(letter, answer)?).await.map(drop)
+}
+
+/// What is said of a message without text.
+fn received(message: Option<&Message>) -> String {
+    let parts = message.map_or(&[] as &[Part], |message| &message.parts);
+    match described(parts) {
+        Some(what) => format!(
+            "I got {what}, and no text with it. I have no model and cannot look inside. {HOW_TO_GO_ON}"
+        ),
+        None => format!("The message is empty. {HOW_TO_GO_ON}"),
+    }
+}
+
+fn unknown(text: &str, parts: &[Part]) -> String {
+    let others: Vec<Part> = parts.iter().filter(|part| !parts::is_text(part)).cloned().collect();
+    let with = described(&others).map(|what| format!(" With it came {what}.")).unwrap_or_default();
+    format!(
+        "I am the built-in agent of this server and have no model, so I cannot work on this: \
+         \"{}\".{with} {HOW_TO_GO_ON}",
+        one_line(text, 200)
+    )
+}
+
+fn who_is_here(agents: &[AgentView]) -> String {
+    let count = agents.len();
+    let noun = if count == 1 { "agent is" } else { "agents are" };
+    let mut text = format!("{count} {noun} known here:");
+    // Those who can answer first; each group is in the order of the names.
+    let (online, offline): (Vec<_>, Vec<_>) =
+        agents.iter().partition(|agent| agent.presence == Presence::Online);
+    for agent in online.iter().chain(&offline).take(LISTED) {
+        let presence = match agent.presence {
+            Presence::Online => "online",
+            Presence::Offline => "offline",
+        };
+        let _ = write!(text, "\n  {} ({presence})", agent.agent_id);
+        if let Some(role) = &agent.profile.role {
+            let _ = write!(text, ", {}", one_line(role, 100));
+        }
+    }
+    if count > LISTED {
+        let _ = write!(text, "\n  and {} more; GET /bus/agents lists all", count - LISTED);
+    }
+    text.push_str("\nEach takes messages below /agents/{id}/.");
+    text
+}
+
+async fn status(system: &BusSystem) -> String {
+    let agents = system.agents().await;
+    let online = agents.iter().filter(|agent| agent.presence == Presence::Online).count();
+    let pending: usize = agents.iter().map(|agent| agent.pending).sum();
+    let stats = system.stats();
+    let disk = if stats.is_writing() { "takes records" } else { "REFUSES records" };
+    format!(
+        "Agents: {online} online of {}. Messages since the start: {} accepted, {} refused, \
+         {} acknowledged, {} given up; {pending} pending. The journal {disk}.",
+        agents.len(),
+        stats.accepted(),
+        stats.refused(),
+        stats.acknowledged(),
+        stats.dead_letters(),
+    )
+}
