@@ -57,6 +57,7 @@ pub fn routes(
         .service(log::verify)
         .service(log::stream::stream)
         .service(log::message)
+        .service(log::circuit)
         .service(health::live)
         .service(health::ready)
         .default_service(web::to(problem::no_such_place));

@@ -30,7 +30,9 @@ mod system;
 mod writer;
 
 pub use letter::{Letter, Parcel};
-pub use router::{AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError};
+pub use router::{
+    AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError, circuit_fact,
+};
 pub use runtime::{Handled, HandlerFuture, Runtime};
 pub use settings::BusSettings;
 pub use stats::Stats;

@@ -43,7 +43,7 @@ pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, ListAgents, Register};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox};
-pub use circuits::CircuitView;
+pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};

@@ -12,13 +12,13 @@ use crate::server::{Server, id_of, message, stderr};
 const TOO_LONG: Duration = Duration::from_secs(60);
 
 /// A reader of server-sent events.
-struct Stream {
+pub(crate) struct Stream {
     lines: Box<dyn BufRead>,
-    id: u64,
+    pub(crate) id: u64,
 }
 
 impl Stream {
-    fn open(server: &Server, query: &str, last: Option<u64>) -> Self {
+    pub(crate) fn open(server: &Server, query: &str, last: Option<u64>) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
@@ -47,7 +47,7 @@ impl Stream {
     }
 
     /// The next event; `None` at the end.
-    fn next(&mut self) -> Option<Value> {
+    pub(crate) fn next(&mut self) -> Option<Value> {
         loop {
             let line = self.line()?;
             if let Some(id) = line.strip_prefix("id: ") {
