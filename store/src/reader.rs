@@ -20,6 +20,7 @@ use crate::note::Noting;
 use crate::query::Plan;
 use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
 use crate::tail::{Shared, Slot};
+use crate::trail::Tracked;
 use crate::{
     Bookmark, Head, Notes, Page, Query, Read, ReadError, StoredRecord, Trail, Verified, VerifyError,
 };
@@ -113,7 +114,7 @@ impl View<'_> {
     /// The records of a message from one on, oldest first.
     fn records_of(&self, id: MessageId, from: u64, limit: usize) -> Result<Tracked, ReadError> {
         let plan = Plan::of_message(id);
-        let mut found = Tracked { from, limit, ..Tracked::default() };
+        let mut found = Tracked::new(from, limit);
         let (mut above, end) = (from.saturating_sub(1), self.tail_start());
         while let Some(meta) = self.index.block_above(above, |sum| plan.may_match(sum))
             && meta.first < end
@@ -222,51 +223,6 @@ impl View<'_> {
             }
         }
         Ok(noting.finish(u64::MAX))
-    }
-}
-
-/// Records of one message in the making.
-#[derive(Default)]
-struct Tracked {
-    from: u64,
-    limit: usize,
-    records: Vec<(u64, Box<RawValue>)>,
-    bytes: usize,
-    looked_at: usize,
-    /// Where to look on; `None` when there is nothing left.
-    next: Option<u64>,
-    scratch: Vec<u8>,
-}
-
-impl Tracked {
-    /// Whether it goes on.
-    fn take(
-        &mut self,
-        entries: &[Entry],
-        bytes: &[u8],
-        end: u64,
-        plan: &Plan,
-    ) -> Result<bool, ReadError> {
-        self.looked_at += bytes.len();
-        let from = self.from;
-        let is_record = |e: &&Entry| e.kind == Kind::Record && (from..end).contains(&e.seq);
-        for entry in entries.iter().filter(is_record) {
-            let line = entry.of(bytes);
-            if !plan.matches(line, &mut self.scratch) {
-                continue;
-            }
-            if self.records.len() == self.limit || self.bytes >= PAGE_BYTES {
-                self.next = Some(entry.seq);
-                return Ok(false);
-            }
-            self.bytes += line.len();
-            self.records.push((entry.seq, raw(line.to_vec())?));
-        }
-        if self.looked_at >= SCAN_BYTES {
-            let last = entries.last().map_or(self.from, |entry| entry.seq);
-            self.next = Some(last.saturating_add(1).min(end));
-        }
-        Ok(self.next.is_none())
     }
 }
 

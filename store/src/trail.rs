@@ -3,7 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::StoredRecord;
+use serde_json::value::RawValue;
+
+use crate::batch::{Entry, Kind};
+use crate::query::Plan;
+use crate::read::{PAGE_BYTES, SCAN_BYTES, raw};
+use crate::{ReadError, StoredRecord};
 
 /// Some records of one message, oldest first, with their events.
 #[derive(Debug, Clone, Default)]
@@ -50,6 +55,55 @@ impl FromStr for Bookmark {
         let (record, after) = text.split_once('.').ok_or(BadBookmark)?;
         let number = |text: &str| text.parse().map_err(|_| BadBookmark);
         Ok(Self { record: number(record)?, after: number(after)? })
+    }
+}
+
+/// Records of one message in the making.
+#[derive(Default)]
+pub(crate) struct Tracked {
+    from: u64,
+    limit: usize,
+    pub records: Vec<(u64, Box<RawValue>)>,
+    bytes: usize,
+    looked_at: usize,
+    /// Where to look on; `None` when there is nothing left.
+    pub next: Option<u64>,
+    scratch: Vec<u8>,
+}
+
+impl Tracked {
+    pub fn new(from: u64, limit: usize) -> Self {
+        Self { from, limit, ..Self::default() }
+    }
+
+    /// Whether it goes on.
+    pub fn take(
+        &mut self,
+        entries: &[Entry],
+        bytes: &[u8],
+        end: u64,
+        plan: &Plan,
+    ) -> Result<bool, ReadError> {
+        self.looked_at += bytes.len();
+        let from = self.from;
+        let is_record = |e: &&Entry| e.kind == Kind::Record && (from..end).contains(&e.seq);
+        for entry in entries.iter().filter(is_record) {
+            let line = entry.of(bytes);
+            if !plan.matches(line, &mut self.scratch) {
+                continue;
+            }
+            if self.records.len() == self.limit || self.bytes >= PAGE_BYTES {
+                self.next = Some(entry.seq);
+                return Ok(false);
+            }
+            self.bytes += line.len();
+            self.records.push((entry.seq, raw(line.to_vec())?));
+        }
+        if self.looked_at >= SCAN_BYTES {
+            let last = entries.last().map_or(self.from, |entry| entry.seq);
+            self.next = Some(last.saturating_add(1).min(end));
+        }
+        Ok(self.next.is_none())
     }
 }
 

@@ -266,11 +266,14 @@ fn a_conversation_shows_when_it_was_stopped_and_went_on() {
     server.accepted(&sent);
     let correlation = sent["correlationId"].as_str().unwrap();
     let circuit = format!("/bus/circuits/correlation:{correlation}");
+    let mut stream = Stream::open(&server, "", None);
     assert_eq!(server.post(&format!("{circuit}/trip"), br#"{"reason": "enough"}"#).status, 200);
     let mut refused = message("tim", "roman", "second");
     refused["correlationId"] = json!(correlation);
     assert_eq!(server.send(&refused).status, 409);
     assert_eq!(server.post(&format!("{circuit}/reset"), b"").status, 200);
+    // Nobody waits for such a line, so it is written a moment later.
+    while stream.next().unwrap()["event"] != "closed" {}
     let events = server.get(&format!("{circuit}/log"));
     let words: Vec<_> =
         events.body["events"].as_array().unwrap().iter().map(|e| &e["event"]).collect();
