@@ -99,8 +99,10 @@ mod tests {
 
     fn record() -> String {
         format!(
-            r#"{{"seq":7,"time":"2026-02-21T18:30:00.000Z","outcome":"queued","by":"bob","message":{{"from":{{"agentId":"roman"}},"to":{{"agentId":"tim"}},"type":"task_request","correlationId":"{}","payload":{{"taskId":"{TASK}","title":"Caf\u00c9 \"x\""}}}},"recipients":[{{"agentId":"ann","outcome":"queued"}}],"prev":"dead","hash":"beef"}}"#,
-            TALK.to_uppercase()
+            r#"{{"seq":7,"time":"2026-02-21T18:30:00.000Z","outcome":"queued","by":"bob","message":{{"from":{{"agentId":"roman"}},"to":{{"agentId":"tim"}},"type":"task_request","correlationId":"{}","payload":{{"taskId":"{TASK}","title":"Caf\u00c9 \"x\""}}}},"recipients":[{{"agentId":"ann","outcome":"queued"}}],"prev":"{}","hash":"{}"}}"#,
+            TALK.to_uppercase(),
+            "dead".repeat(16),
+            "beef".repeat(16)
         )
     }
 
