@@ -110,6 +110,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(log::verify)
         .service(log::stream::stream)
         .service(log::message)
+        .service(log::circuit)
         .service(health::live)
         .service(health::ready)
         .service(tasks::whole)

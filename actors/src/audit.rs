@@ -213,8 +213,8 @@ fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) ->
         recipients: Arc<[RecipientOutcome]>,
     }
     receipt.seq = Some(first);
-    match reader.get(first) {
-        Ok(Some(record)) => match serde_json::from_str::<First>(record.line.get()) {
+    match reader.record(first) {
+        Ok(Some(record)) => match serde_json::from_str::<First>(record.get()) {
             Ok(first) => {
                 receipt.time = first.time;
                 receipt.recipients = first.recipients;

@@ -31,7 +31,9 @@ pub mod tasks;
 mod writer;
 
 pub use letter::{Letter, Parcel};
-pub use router::{AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError};
+pub use router::{
+    AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError, circuit_fact,
+};
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
 pub use settings::BusSettings;
 pub use stats::Stats;

@@ -5,6 +5,7 @@
 
 mod files;
 mod follow;
+mod gathered;
 mod journal;
 mod list;
 mod record;
@@ -13,12 +14,12 @@ mod show;
 mod source;
 mod thread;
 mod verify;
+mod whole;
 
-use std::io::{BufWriter, Write};
+use std::io::Write;
 
 use a2a_protocol::CorrelationId;
 use a2a_store::{Head, Query};
-use anstream::AutoStream;
 use chrono::Utc;
 use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::log::read_query;
@@ -174,8 +175,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let token = token.filter(|token| !token.is_empty());
     let trusted = config.trusted().map_err(anyhow::Error::msg)?;
     let place = Place { state, token, trusted, redaction };
-    let mut out = BufWriter::with_capacity(1 << 16, AutoStream::auto(std::io::stdout()));
     let format = global.format;
+    let mut out = super::stdout::output(format);
     match &args.verb {
         None => {
             let query = args.filter.query()?;

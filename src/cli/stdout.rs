@@ -1,6 +1,20 @@
 //! Standard output that a reader may close early.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, BufWriter, ErrorKind, Write};
+
+use anstream::AutoStream;
+
+use super::Format;
+
+/// Standard output. Whatever takes colours out for a file also takes out characters that
+/// messages may hold, so it is only there for people: programs get every byte.
+pub(crate) fn output(format: Format) -> BufWriter<Box<dyn Write>> {
+    let out: Box<dyn Write> = match format {
+        Format::Text => Box::new(AutoStream::auto(io::stdout())),
+        Format::Json | Format::Jsonl => Box::new(io::stdout()),
+    };
+    BufWriter::with_capacity(1 << 16, out)
+}
 
 /// Whether `error` says that nobody reads our output any more.
 pub(crate) fn is_closed(error: &anyhow::Error) -> bool {

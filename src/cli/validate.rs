@@ -1,7 +1,7 @@
 //! `openclaw-a2a validate`: JSON Lines in, one verdict a line out.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use a2a_protocol::{Envelope, Progress, Report, Violation, limits};
@@ -68,7 +68,7 @@ struct Tally {
 }
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Answer> {
-    let mut out = BufWriter::with_capacity(1 << 16, anstream::AutoStream::auto(io::stdout()));
+    let mut out = super::stdout::output(format);
     let mut tally = Tally::default();
     for file in &args.files {
         if let Err(error) = check_file(file, args.kind, format, &mut out, &mut tally) {

@@ -1,4 +1,7 @@
 //! `/bus/log`: the record, newest first, page by page; one message; whether it is whole.
+//!
+//! Answers are read, joined and redacted where blocking is allowed: one may be many megabytes,
+//! and whoever sends messages must not wait for it.
 
 mod moment;
 mod query;
@@ -9,10 +12,10 @@ mod wanted;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_actors::BusSystem;
+use a2a_actors::{BusSystem, circuit_fact};
+use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Head, ReadError, StoredRecord, VerifyError};
-use actix_web::error::BlockingError;
+use a2a_store::{Head, Read, ReadError, StoredRecord, VerifyError};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, web};
 use chrono::Utc;
@@ -20,10 +23,11 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 pub use moment::{BadMoment, moment};
-pub use query::{BadParameter, read_query, write_query};
+pub use query::{BadParameter, read_place, read_query, write_query};
 pub use redact::Redaction;
 pub use wanted::{Glance, Wanted};
 
+use self::query::read_after;
 use super::auth::Who;
 use super::problem::refuse;
 
@@ -72,23 +76,19 @@ pub(super) async fn page(
     who.must_be_a_person()?;
     let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let query = read_query(pairs, Utc::now(), true).map_err(|bad| bad_parameter(&bad))?;
-    let turn = Arc::clone(&settings.searching).acquire_owned().await;
-    let reader = bus.reader();
-    let page = read(
-        web::block(move || {
-            let _turn = turn; // whoever asked may be gone before the search is
-            reader.query(&query)
-        })
-        .await,
-    )?;
-    let next = page.next.map(|next| next.to_string()).unwrap_or_default();
-    Ok(records(&page.records, &settings.redaction, &format!(",\"nextCursor\":\"{next}\"")))
+    search(&bus, &settings, move |reader, redaction| {
+        let page = reader.query(&query)?;
+        let next = page.next.map(|next| next.to_string()).unwrap_or_default();
+        Ok(Some(records(&page.records, redaction, &next)))
+    })
+    .await
 }
 
 #[get("/bus/log/{message}")]
 pub(super) async fn message(
     who: Who,
     id: web::Path<String>,
+    parameters: Parameters,
     bus: web::Data<BusSystem>,
     settings: web::Data<LogSettings>,
 ) -> actix_web::Result<HttpResponse> {
@@ -98,20 +98,41 @@ pub(super) async fn message(
         let detail = format!("The message's id in the path is {error}.");
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &detail)
     })?;
-    let turn = Arc::clone(&settings.searching).acquire_owned().await;
-    let reader = bus.reader();
-    let found = read(
-        web::block(move || {
-            let _turn = turn;
-            reader.find(&id)
-        })
-        .await,
-    )?;
-    if found.is_empty() {
-        let detail = format!("The log has no message {id}.");
-        return Err(refuse(StatusCode::NOT_FOUND, "not_found", &detail));
-    }
-    Ok(records(&found, &settings.redaction, ""))
+    let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let (from, limit) = read_place(pairs).map_err(|bad| bad_parameter(&bad))?;
+    let is_first = from.is_none();
+    search(&bus, &settings, move |reader, redaction| {
+        let trail = reader.trail(&id, from.unwrap_or_default(), limit)?;
+        let is_nowhere = is_first && trail.records.is_empty() && trail.next.is_none();
+        let next = trail.next.map(|next| next.to_string()).unwrap_or_default();
+        Ok((!is_nowhere).then(|| records(&trail.records, redaction, &next)))
+    })
+    .await
+}
+
+/// When something was stopped, and when it went on.
+#[get("/bus/circuits/{key}/log")]
+pub(super) async fn circuit(
+    who: Who,
+    key: web::Path<String>,
+    parameters: Parameters,
+    bus: web::Data<BusSystem>,
+    settings: web::Data<LogSettings>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let key = key.parse::<CircuitKey>();
+    let key =
+        key.map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_request", &error.to_string()))?;
+    let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let after = read_after(pairs).map_err(|bad| bad_parameter(&bad))?;
+    search(&bus, &settings, move |reader, redaction| {
+        let notes = reader.notes(&circuit_fact(&key), after)?;
+        let shown = notes.lines.iter().map(|line| line.get().to_owned());
+        let shown: Vec<_> = shown.map(|line| redaction.apply(line)).collect();
+        let next = notes.next.map(|next| next.to_string()).unwrap_or_default();
+        Ok(Some(format!("{{\"events\":[{}],\"nextCursor\":\"{next}\"}}", shown.join(","))))
+    })
+    .await
 }
 
 #[get("/bus/log/head")]
@@ -178,8 +199,26 @@ pub(super) async fn verify(
     }
 }
 
-fn read<T>(answer: Result<Result<T, ReadError>, BlockingError>) -> actix_web::Result<T> {
-    answer.unwrap_or(Err(ReadError::Closed)).map_err(|error| unreadable(&error))
+/// Answers a question when it is its turn; `None` is a message that is not there.
+async fn search(
+    bus: &BusSystem,
+    settings: &web::Data<LogSettings>,
+    question: impl FnOnce(&dyn Read, &Redaction) -> Result<Option<String>, ReadError> + Send + 'static,
+) -> actix_web::Result<HttpResponse> {
+    let turn = Arc::clone(&settings.searching).acquire_owned().await;
+    let (reader, settings) = (bus.reader(), settings.clone());
+    let answer = web::block(move || {
+        let _turn = turn; // whoever asked may be gone before the search is
+        question(reader.as_ref(), &settings.redaction)
+    });
+    match answer.await.unwrap_or(Err(ReadError::Closed)) {
+        Ok(Some(body)) => Ok(HttpResponse::Ok().content_type("application/json").body(body)),
+        Ok(None) => {
+            let detail = "The log has no such message.";
+            Err(refuse(StatusCode::NOT_FOUND, "not_found", detail))
+        }
+        Err(error) => Err(unreadable(&error)),
+    }
 }
 
 fn unreadable(error: &ReadError) -> actix_web::Error {
@@ -196,18 +235,22 @@ fn bad_parameter(bad: &BadParameter) -> actix_web::Error {
     refuse(StatusCode::BAD_REQUEST, "bad_request", &format!("{bad}."))
 }
 
-fn records(records: &[StoredRecord], redaction: &Redaction, more: &str) -> HttpResponse {
+fn records(records: &[StoredRecord], redaction: &Redaction, next: &str) -> String {
     let shown: Vec<_> =
         records.iter().map(|record| redaction.apply(with_deliveries(record))).collect();
-    let body = format!("{{\"records\":[{}]{more}}}", shown.join(","));
-    HttpResponse::Ok().content_type("application/json").body(body)
+    format!("{{\"records\":[{}],\"nextCursor\":\"{next}\"}}", shown.join(","))
 }
 
 /// The record's own line with the events so far; the line is passed on as it stands in the log.
+/// Events that one answer has no room for are counted.
 #[must_use]
 pub fn with_deliveries(record: &StoredRecord) -> String {
     let line = record.line.get().trim_end();
     let open = line.strip_suffix('}').unwrap_or(line);
     let deliveries: Vec<_> = record.deliveries.iter().map(|event| event.get()).collect();
-    format!("{open},\"deliveries\":[{}]}}", deliveries.join(","))
+    let more = match record.more_deliveries {
+        0 => String::new(),
+        more => format!(",\"moreDeliveries\":{more}"),
+    };
+    format!("{open},\"deliveries\":[{}]{more}}}", deliveries.join(","))
 }

@@ -5,11 +5,12 @@
 //! them must be quick: the indexer does it for each.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use a2a_protocol::{CorrelationId, Kind, MessageId, Outcome, TaskId};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// What a record can be found by, apart from its text.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -86,7 +87,7 @@ pub(crate) fn facets(line: &[u8]) -> Facets<'_> {
     match serde_json::from_slice::<Record<'_>>(line) {
         Ok(record) => of_record(record),
         // A message of another shape, or a key twice.
-        Err(_) => serde_json::from_slice(line).map(|value| of_value(&value)).unwrap_or_default(),
+        Err(_) => serde_json::from_slice(line).map(of_any).unwrap_or_default(),
     }
 }
 
@@ -107,19 +108,31 @@ fn of_record(record: Record<'_>) -> Facets<'_> {
     facets
 }
 
-fn of_value(record: &Value) -> Facets<'static> {
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    let message = &record["message"];
-    let recipients = record["recipients"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let parties = [&message["from"], &message["to"]].into_iter().chain(recipients);
-    let agents = std::iter::once(&record["by"]).chain(parties.map(|party| &party["agentId"]));
+/// Reads level by level: a message may be nested deeper than a whole value can be read.
+fn of_any(record: &RawValue) -> Facets<'static> {
+    let text = |value: Option<&RawValue>| serde_json::from_str::<String>(value?.get()).ok();
+    let record = fields(record);
+    let field = |of: &Fields<'_>, name: &str| text(of.get(name).copied());
+    let message = record.get("message").map(|message| fields(message)).unwrap_or_default();
+    let payload = message.get("payload").map(|payload| fields(payload)).unwrap_or_default();
+    let recipients = record.get("recipients").map(|list| serde_json::from_str(list.get()));
+    let recipients: Vec<&RawValue> = recipients.and_then(Result::ok).unwrap_or_default();
+    let parties = ["from", "to"].into_iter().filter_map(|name| message.get(name).copied());
+    let names = parties.chain(recipients).filter_map(|party| field(&fields(party), "agentId"));
     Facets {
-        agents: agents.filter_map(text).map(Cow::Owned).collect(),
-        kind: message["type"].as_str().and_then(Kind::from_word),
-        message_id: record["messageId"].as_str().and_then(|id| id.parse().ok()),
-        correlation: message["correlationId"].as_str().and_then(|id| id.parse().ok()),
-        task: message["payload"]["taskId"].as_str().and_then(|id| id.parse().ok()),
+        agents: field(&record, "by").into_iter().chain(names).map(Cow::Owned).collect(),
+        kind: field(&message, "type").and_then(|word| Kind::from_word(&word)),
+        message_id: field(&record, "messageId").and_then(|id| id.parse().ok()),
+        correlation: field(&message, "correlationId").and_then(|id| id.parse().ok()),
+        task: field(&payload, "taskId").and_then(|id| id.parse().ok()),
     }
+}
+
+/// The fields of an object, unread; of one that is there twice, the last.
+type Fields<'a> = HashMap<String, &'a RawValue>;
+
+fn fields(value: &RawValue) -> Fields<'_> {
+    serde_json::from_str(value.get()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -153,6 +166,27 @@ mod tests {
             assert_eq!(facets(line.as_bytes()).agents, ["bob"], "{message}");
         }
         assert_eq!(facets(b"no line"), Facets::default());
+    }
+
+    #[test]
+    fn depth_hides_nothing() {
+        for depth in [126, 127, 128, 5_000] {
+            let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+            for message in [
+                deep.clone(),
+                format!(r#"{{"from":{deep},"type":"broadcast"}}"#),
+                format!(r#"{{"type":7,"type":"broadcast","payload":{deep}}}"#),
+            ] {
+                let line = format!(
+                    r#"{{"messageId":"{ID}","by":"bob","message":{message},"recipients":[{{"agentId":"ann"}}]}}"#
+                );
+                let found = facets(line.as_bytes());
+                assert_eq!(found.agents, ["bob", "ann"], "{depth}");
+                assert_eq!(found.message_id, ID.parse().ok(), "{depth}");
+                let kind = message.contains("broadcast").then_some(Kind::Broadcast);
+                assert_eq!(found.kind, kind, "{depth}");
+            }
+        }
     }
 
     #[test]

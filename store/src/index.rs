@@ -256,6 +256,18 @@ impl Index {
         known[start..].iter().find(|(_, sum)| wanted(sum)).map(|(meta, _)| *meta)
     }
 
+    /// A line such that every record up to it is older than this moment. Summaries know no
+    /// times of events: those just before the first record are in the block with the record
+    /// before it, or behind that.
+    pub fn older_up_to(&self, ms: i64) -> u64 {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let has_records = |(meta, _): &(Meta, Summary)| meta.records > 0;
+        let is_later = |entry: &(Meta, Summary)| has_records(entry) && entry.1.times.1 >= ms;
+        let first = known.iter().position(is_later).unwrap_or(known.len());
+        let before = known[..first].iter().rposition(has_records).unwrap_or(0);
+        known.get(before).map_or(0, |(meta, _)| meta.first.saturating_sub(1))
+    }
+
     /// Opens a block and keeps it for the next reader.
     pub fn block(&self, first: u64) -> Result<Arc<Block>, ReadError> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);

@@ -63,10 +63,13 @@ mod retention;
 
 pub mod tasks;
 
+mod answer;
 mod journal;
 mod memory;
+mod note;
 mod read;
 mod reader;
+mod trail;
 
 pub use disk::{Disk, LogFile, RealDisk};
 pub use evidence::{verify_journal, verify_log};
@@ -75,10 +78,11 @@ pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
 pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedForm};
 pub use memory::MemoryJournal;
-pub use query::Query;
-pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
+pub use query::{Plan, Query};
+pub use read::{MAX_PAGE, Notes, Page, Read, ReadError, StoredRecord};
 pub use rebuild::rebuild_log;
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
 pub use retention::{Retained, Retention};
 pub use seen::Seen;
+pub use trail::{BadBookmark, Bookmark, Trail};
 pub use verdict::{Fault, Tampering, Verified, VerifyError};

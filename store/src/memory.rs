@@ -7,16 +7,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use a2a_protocol::MessageId;
+use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 
+use crate::answer::{Answer, Room};
 use crate::batch::Kind;
 use crate::encode::Encoder;
+use crate::facets::time_and_outcome;
+use crate::note::Noting;
 use crate::query::Plan;
 use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
 use crate::verify::{Place, See, Source, verify};
 use crate::{
-    Commit, CommitError, Head, Line, Page, Query, Read, ReadError, RemovedForm, StoredRecord,
-    Verified, VerifyError,
+    Bookmark, Commit, CommitError, Head, Line, Notes, Page, Query, Read, ReadError, RemovedForm,
+    StoredRecord, Trail, Verified, VerifyError,
 };
 
 /// A journal in memory.
@@ -38,6 +42,8 @@ struct Lines {
 struct Stored {
     seq: u64,
     is_record: bool,
+    /// Whether it is an event that belongs to no record.
+    is_note: bool,
     line: Box<RawValue>,
 }
 
@@ -76,7 +82,8 @@ impl Commit for MemoryJournal {
                 lines.events.entry(of).or_default().push(at);
             }
             let is_record = entry.kind == Kind::Record;
-            lines.all.push(Stored { seq: entry.seq, is_record, line });
+            let is_note = entry.kind == Kind::Event;
+            lines.all.push(Stored { seq: entry.seq, is_record, is_note, line });
         }
         lines.head = head;
         Ok(())
@@ -108,16 +115,22 @@ impl Lines {
         self.all.partition_point(|stored| stored.seq < seq)
     }
 
-    fn complete(&self, record: &Stored) -> StoredRecord {
-        let events = self.events.get(&record.seq).map(Vec::as_slice).unwrap_or_default();
-        let deliveries = events.iter().filter_map(|&at| Some(self.all.get(at)?.line.clone()));
-        StoredRecord {
-            seq: record.seq,
-            line: record.line.clone(),
-            deliveries: deliveries.collect(),
+    /// Adds the events of its records to an answer, record by record.
+    fn with_events(&self, mut answer: Answer) -> Result<Answer, ReadError> {
+        let numbers: Vec<u64> = answer.numbers().collect();
+        for of in numbers {
+            for event in self.events.get(&of).into_iter().flatten() {
+                if let Some(event) = self.all.get(*event) {
+                    answer.add(of, event.seq, || Ok(event.line.get().as_bytes().to_vec()))?;
+                }
+            }
         }
+        Ok(answer)
     }
 }
+
+/// What a page may hold.
+const PAGE: Room = Room { bytes: PAGE_BYTES, events: usize::MAX };
 
 impl Source for Lines {
     fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError> {
@@ -135,10 +148,16 @@ impl Source for Lines {
 }
 
 impl Read for MemoryReader {
-    fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError> {
+    fn record(&self, seq: u64) -> Result<Option<Box<RawValue>>, ReadError> {
         let lines = self.lines();
         let found = lines.all.get(lines.at(seq)).filter(|found| found.seq == seq);
-        Ok(found.filter(|found| found.is_record).map(|record| lines.complete(record)))
+        Ok(found.filter(|found| found.is_record).map(|record| record.line.clone()))
+    }
+
+    fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError> {
+        let Some(line) = self.record(seq)? else { return Ok(None) };
+        let answer = Answer::new(vec![(seq, line)], PAGE);
+        Ok(self.lines().with_events(answer)?.finish().pop())
     }
 
     fn query(&self, query: &Query) -> Result<Page, ReadError> {
@@ -146,45 +165,76 @@ impl Read for MemoryReader {
         let (plan, mut scratch) = (Plan::of(query), Vec::new());
         let lines = self.lines();
         let end = lines.at(query.before.unwrap_or(u64::MAX));
-        let (mut page, mut looked_at, mut size) = (Page::default(), 0, 0);
-        let mut below = None;
+        let (mut found, mut next) = (Vec::new(), None);
+        let (mut looked_at, mut size, mut below) = (0, 0, None);
         for stored in lines.all[..end].iter().rev().filter(|stored| stored.is_record) {
             if looked_at >= SCAN_BYTES || size >= PAGE_BYTES {
-                page.next = below;
+                next = below;
                 break;
             }
             let line = stored.line.get();
             looked_at += line.len();
             if plan.matches(line.as_bytes(), &mut scratch) {
-                if page.records.len() == limit {
-                    page.next = page.records.last().map(|record| record.seq);
+                if found.len() == limit {
+                    next = found.last().map(|(seq, _)| *seq);
                     break;
                 }
                 size += line.len();
-                page.records.push(lines.complete(stored));
+                found.push((stored.seq, stored.line.clone()));
             }
             below = Some(stored.seq);
         }
-        Ok(page)
+        let answer = lines.with_events(Answer::new(found, PAGE))?;
+        let is_cut = answer.is_cut();
+        let records = answer.finish();
+        let last = records.last().map(|record| record.seq);
+        Ok(Page { next: last.filter(|_| is_cut).or(next), records })
     }
 
-    fn find(&self, id: &MessageId) -> Result<Vec<StoredRecord>, ReadError> {
+    fn trail(&self, id: &MessageId, from: Bookmark, limit: usize) -> Result<Trail, ReadError> {
+        let limit = limit.clamp(1, MAX_PAGE);
         let (plan, mut scratch) = (Plan::of_message(*id), Vec::new());
         let lines = self.lines();
-        let records = lines.all.iter().filter(|stored| stored.is_record);
-        let wanted = records.filter(|s| plan.matches(s.line.get().as_bytes(), &mut scratch));
-        Ok(wanted.take(MAX_PAGE).map(|record| lines.complete(record)).collect())
+        let records = lines.all[lines.at(from.record)..].iter().filter(|stored| stored.is_record);
+        let mut wanted = records.filter(|s| plan.matches(s.line.get().as_bytes(), &mut scratch));
+        let part: Vec<_> = wanted.by_ref().take(limit).map(|s| (s.seq, s.line.clone())).collect();
+        let rest = wanted.next().map(|stored| Bookmark::at(stored.seq));
+        let is_there = part.first().is_some_and(|(seq, _)| *seq == from.record);
+        let answer = Answer::new(part, Room { events: limit, ..PAGE })
+            .going_on_after(if is_there { from.after } else { 0 });
+        let answer = lines.with_events(answer)?;
+        let next = answer.goes_on().or(rest);
+        Ok(Trail { records: answer.finish(), next })
     }
 
-    fn after(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
+    fn lines(&self, seq: u64, limit: usize, bytes: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
+        let Some(first) = seq.checked_add(1) else { return Ok(Vec::new()) };
         let lines = self.lines();
         let mut size = 0;
-        let above = lines.all[lines.at(seq.saturating_add(1))..].iter().take_while(|stored| {
-            let fits = size < PAGE_BYTES;
+        let above = lines.all[lines.at(first)..].iter().take_while(|stored| {
+            let fits = size == 0 || size < bytes;
             size += stored.line.get().len();
             fits
         });
         Ok(above.take(limit.clamp(1, MAX_PAGE)).map(|stored| stored.line.clone()).collect())
+    }
+
+    fn last_before(&self, moment: DateTime<Utc>) -> Result<u64, ReadError> {
+        let is_older = |stored: &&Stored| {
+            time_and_outcome(stored.line.get().as_bytes()).is_none_or(|(time, _)| time < moment)
+        };
+        let lines = self.lines();
+        Ok(lines.all.iter().take_while(is_older).last().map_or(0, |stored| stored.seq))
+    }
+
+    fn notes(&self, key: &str, after: u64) -> Result<Notes, ReadError> {
+        let Some(first) = after.checked_add(1) else { return Ok(Notes::default()) };
+        let lines = self.lines();
+        let mut noting = Noting::of(key);
+        for stored in lines.all[lines.at(first)..].iter().filter(|stored| stored.is_note) {
+            noting.look(stored.line.get().as_bytes())?;
+        }
+        Ok(noting.finish(u64::MAX))
     }
 
     fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {

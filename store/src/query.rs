@@ -52,9 +52,10 @@ impl Default for Query {
     }
 }
 
-/// A question, made ready to be asked of many blocks and lines.
-#[derive(Debug, Default)]
-pub(crate) struct Plan {
+/// A question, made ready to be asked of many blocks and lines. The one place that knows what
+/// each condition means.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
     agent: Option<AgentId>,
     kind: Option<Kind>,
     since: Option<DateTime<Utc>>,
@@ -71,6 +72,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Records that meet the conditions of a question; its `before` and `limit` are not asked.
+    #[must_use]
     pub fn of(query: &Query) -> Self {
         Self {
             agent: query.agent.clone(),
@@ -87,6 +90,7 @@ impl Plan {
     }
 
     /// Records of one message.
+    #[must_use]
     pub fn of_message(id: MessageId) -> Self {
         Self { message: Some(id), ..Self::default() }.ready()
     }
@@ -108,12 +112,12 @@ impl Plan {
     }
 
     /// Whether block after block has to be read, rather than the few with what is wanted.
-    pub fn reads_everything(&self) -> bool {
+    pub(crate) fn reads_everything(&self) -> bool {
         self.text.is_some()
     }
 
     /// Whether a block may hold a record that is wanted.
-    pub fn may_match(&self, block: &Summary) -> bool {
+    pub(crate) fn may_match(&self, block: &Summary) -> bool {
         let time = |ms| DateTime::from_timestamp_millis(ms);
         self.kind.is_none_or(|kind| block.kinds & kind_bit(kind) != 0)
             && self.outcome.is_none_or(|outcome| block.outcomes & outcome_bit(outcome) != 0)
@@ -122,8 +126,15 @@ impl Plan {
             && self.terms.iter().all(|term| block.terms.may_hold(*term))
     }
 
-    /// Whether a record is wanted.
-    pub fn matches(&self, line: &[u8], scratch: &mut Vec<u8>) -> bool {
+    /// Whether a record, given as its line, is wanted. For lines that are read one after the
+    /// other, where no index is any help.
+    #[must_use]
+    pub fn wants(&self, line: &str) -> bool {
+        self.matches(line.as_bytes(), &mut Vec::new())
+    }
+
+    /// The same, with memory that is used again.
+    pub(crate) fn matches(&self, line: &[u8], scratch: &mut Vec<u8>) -> bool {
         if self.since.is_some() || self.until.is_some() || self.outcome.is_some() {
             let Some((time, outcome)) = time_and_outcome(line) else { return false };
             if self.since.is_some_and(|since| time < since)

@@ -3,16 +3,17 @@
 use std::io;
 
 use a2a_protocol::MessageId;
+use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 
-use crate::{Head, Query, Verified, VerifyError};
+use crate::{Bookmark, Head, Query, Trail, Verified, VerifyError};
 
 /// The most records one page holds.
 pub const MAX_PAGE: usize = 1_000;
 
 /// Bytes of lines one question may look at before it answers with what it has.
 pub(crate) const SCAN_BYTES: usize = 64 << 20;
-/// What one answer may hold of lines, give or take one.
+/// What one answer may hold of lines; one record with one event may be more.
 pub(crate) const PAGE_BYTES: usize = 8 << 20;
 
 /// A message's record with the events that followed.
@@ -24,6 +25,17 @@ pub struct StoredRecord {
     pub line: Box<RawValue>,
     /// Its events' lines, oldest first.
     pub deliveries: Vec<Box<RawValue>>,
+    /// How many events follow that one answer has no room for; [`Read::trail`] has them.
+    pub more_deliveries: u64,
+}
+
+/// Some events that belong to no record, oldest first.
+#[derive(Debug, Clone, Default)]
+pub struct Notes {
+    /// Their lines.
+    pub lines: Vec<Box<RawValue>>,
+    /// What to pass as `after` to look on; `None` when everything was looked at.
+    pub next: Option<u64>,
 }
 
 /// Some records, newest first.
@@ -40,15 +52,22 @@ pub struct Page {
 
 /// The reading side of a journal. Sees a batch as soon as its commit has returned.
 pub trait Read: Send + Sync {
-    /// The message record with this number and its events; `None` if there is no such
-    /// record or the line with this number is an event.
+    /// The line of the message record with this number; `None` if there is no such record or
+    /// the line with this number is an event.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn record(&self, seq: u64) -> Result<Option<Box<RawValue>>, ReadError>;
+
+    /// The same with its events, as far as one answer holds them.
     ///
     /// # Errors
     /// When what is stored cannot be read.
     fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError>;
 
     /// Up to `query.limit` (at most [`MAX_PAGE`]) message records that are wanted, newest
-    /// first. One call looks at 64 MiB of lines at most; see [`Page::next`].
+    /// first. One call looks at 64 MiB of lines at most and answers with 8 MiB of them, events
+    /// included; see [`Page::next`] and [`StoredRecord::more_deliveries`].
     ///
     /// # Errors
     /// When what is stored cannot be read.
@@ -62,19 +81,51 @@ pub trait Read: Send + Sync {
         self.query(&Query { before, limit, ..Query::default() })
     }
 
-    /// Every record of this message, oldest first: the first attempt to send it and the
-    /// repeats. At most [`MAX_PAGE`], and no more than one look at 64 MiB of lines finds.
+    /// The records of this message, oldest first (the first attempt to send it and the
+    /// repeats), from a place on: up to `limit` (at most [`MAX_PAGE`]) records, and as many
+    /// events. One call looks at 64 MiB of lines at most and answers with 8 MiB of them.
     ///
     /// # Errors
     /// When what is stored cannot be read.
-    fn find(&self, id: &MessageId) -> Result<Vec<StoredRecord>, ReadError>;
+    fn trail(&self, id: &MessageId, from: Bookmark, limit: usize) -> Result<Trail, ReadError>;
+
+    /// The first part of a message's trail.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn find(&self, id: &MessageId) -> Result<Vec<StoredRecord>, ReadError> {
+        Ok(self.trail(id, Bookmark::default(), MAX_PAGE)?.records)
+    }
 
     /// Up to `limit` (at most [`MAX_PAGE`]) lines above `seq`, records and events, oldest
-    /// first; fewer when they are large. For following the log.
+    /// first; of no more than `bytes` together, but for the last. For following the log.
     ///
     /// # Errors
     /// When what is stored cannot be read.
-    fn after(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError>;
+    fn lines(&self, seq: u64, limit: usize, bytes: usize) -> Result<Vec<Box<RawValue>>, ReadError>;
+
+    /// The same, of 8 MiB.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn after(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
+        self.lines(seq, limit, PAGE_BYTES)
+    }
+
+    /// A line such that every record up to it is older than `moment`, whatever the clock did
+    /// since. It is the last one or lies up to two blocks before it, or before what is not
+    /// indexed yet.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn last_before(&self, moment: DateTime<Utc>) -> Result<u64, ReadError>;
+
+    /// Events above `after` that belong to no record and note something under this key of
+    /// `facts`. There is no index for it: one call looks at 64 MiB of lines at most.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read.
+    fn notes(&self, key: &str, after: u64) -> Result<Notes, ReadError>;
 
     /// Checks every hash and link of what the journal holds, and that `known` heads are in
     /// it. Takes a second for each gigabyte or so.

@@ -3,29 +3,32 @@
 //! In that order, because a line is stored in sled before it leaves the tail: looked
 //! for the other way round it could be missed in between.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use a2a_protocol::MessageId;
+use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 
+use crate::answer::{Answer, Room};
 use crate::batch::{Entry, Kind};
 use crate::evidence::{verify_open, with_noted};
 use crate::index::{Index, Opener};
+use crate::note::Noting;
 use crate::query::Plan;
 use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
 use crate::tail::{Shared, Slot};
-use crate::{Head, Page, Query, Read, ReadError, StoredRecord, Verified, VerifyError};
+use crate::trail::Tracked;
+use crate::{
+    Bookmark, Head, Notes, Page, Query, Read, ReadError, StoredRecord, Trail, Verified, VerifyError,
+};
 
 /// Reads while the journal writes.
 pub(crate) struct Reader {
     pub shared: Arc<Shared>,
 }
-
-/// Events by record, then by their own number, so that one found twice counts once.
-type Events = BTreeMap<u64, BTreeMap<u64, Box<RawValue>>>;
 
 /// What both sides held at one moment.
 struct View<'a> {
@@ -108,45 +111,42 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// The records of a message, oldest first.
-    fn records_of(&self, id: MessageId) -> Result<Vec<(u64, Box<RawValue>)>, ReadError> {
+    /// The records of a message from one on, oldest first.
+    fn records_of(&self, id: MessageId, from: u64, limit: usize) -> Result<Tracked, ReadError> {
         let plan = Plan::of_message(id);
-        let (mut records, mut seen, mut scratch) = (Vec::new(), 0, Vec::new());
-        let mut gather = |entries: &[Entry], bytes: &[u8], end: u64| {
-            seen += bytes.len();
-            for entry in entries.iter().filter(|e| e.kind == Kind::Record && e.seq < end) {
-                let line = entry.of(bytes);
-                if records.len() < MAX_PAGE && plan.matches(line, &mut scratch) {
-                    records.push((entry.seq, raw(line.to_vec())?));
-                }
-            }
-            Ok::<_, ReadError>(records.len() < MAX_PAGE && seen < SCAN_BYTES)
-        };
-        let (mut above, end, mut goes_on) = (0, self.tail_start(), true);
-        while goes_on
-            && let Some(meta) = self.index.block_above(above, |sum| plan.may_match(sum))
+        let mut found = Tracked::new(from, limit);
+        let (mut above, end) = (from.saturating_sub(1), self.tail_start());
+        while let Some(meta) = self.index.block_above(above, |sum| plan.may_match(sum))
             && meta.first < end
         {
             above = meta.last.seq;
             let block = self.index.block(meta.first)?;
-            goes_on = gather(&block.entries, &block.bytes, end)?;
-        }
-        for slot in &self.tail {
-            if goes_on {
-                goes_on = gather(&slot.batch.entries, &slot.bytes(self.dir)?, u64::MAX)?;
+            if !found.take(&block.entries, &block.bytes, end, &plan)? {
+                return Ok(found);
             }
         }
-        Ok(records)
+        for slot in self.tail.iter().filter(|slot| slot.last() >= from) {
+            let bytes = slot.bytes(self.dir)?;
+            if !found.take(&slot.batch.entries, &bytes, u64::MAX, &plan)? {
+                break;
+            }
+        }
+        Ok(found)
     }
 
     /// Up to `limit` lines above `seq`, oldest first.
-    fn lines_above(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
-        let (mut lines, mut size) = (Vec::new(), 0);
+    fn lines_above(
+        &self,
+        seq: u64,
+        limit: usize,
+        bytes: usize,
+    ) -> Result<Vec<Box<RawValue>>, ReadError> {
+        let (mut lines, mut size, most) = (Vec::new(), 0, bytes);
         let mut take = |entry: &Entry, bytes: &[u8]| {
             let line = entry.of(bytes).to_vec();
             size += line.len();
             lines.push(raw(line)?);
-            Ok::<_, ReadError>(lines.len() < limit && size < PAGE_BYTES)
+            Ok::<_, ReadError>(lines.len() < limit && size < most)
         };
         let (mut above, end) = (seq, self.tail_start());
         while let Some(meta) = self.index.block_above(above, |_| true)
@@ -171,37 +171,58 @@ impl View<'_> {
         Ok(lines)
     }
 
-    /// The events of some records.
-    fn events(&self, of: &BTreeSet<u64>) -> Result<Events, ReadError> {
-        let mut events = Events::new();
-        let homes: BTreeSet<u64> =
-            of.iter().filter_map(|&seq| self.index.block_of(seq)).map(|meta| meta.first).collect();
+    /// Adds the events of its records to an answer, oldest first.
+    fn with_events(&self, mut answer: Answer) -> Result<Answer, ReadError> {
+        let homes: BTreeSet<u64> = answer
+            .numbers()
+            .filter_map(|seq| self.index.block_of(seq))
+            .map(|meta| meta.first)
+            .collect();
         let mut blocks = BTreeSet::new();
         for home in homes {
             blocks.extend(self.index.blocks_with_events_of(home)?);
         }
+        let end = self.tail_start();
         for first in blocks {
             let block = self.index.block(first)?;
-            let line = |entry: &Entry| Ok(entry.of(&block.bytes).to_vec());
-            take_events(&block.entries, line, of, &mut events)?;
+            for entry in block.entries.iter().filter(|entry| entry.seq < end) {
+                if let Kind::EventOf(of) = entry.kind {
+                    answer.add(of, entry.seq, || Ok(entry.of(&block.bytes).to_vec()))?;
+                }
+            }
         }
         for slot in &self.tail {
-            let line = |entry: &Entry| Ok(slot.line(entry, self.dir)?);
-            take_events(&slot.batch.entries, line, of, &mut events)?;
+            for entry in &slot.batch.entries {
+                if let Kind::EventOf(of) = entry.kind {
+                    answer.add(of, entry.seq, || Ok(slot.line(entry, self.dir)?))?;
+                }
+            }
         }
-        Ok(events)
+        Ok(answer)
     }
 
-    fn with_events(
-        &self,
-        records: Vec<(u64, Box<RawValue>)>,
-    ) -> Result<Vec<StoredRecord>, ReadError> {
-        let mut events = self.events(&records.iter().map(|(seq, _)| *seq).collect())?;
-        let complete = |(seq, line)| {
-            let deliveries = events.remove(&seq).unwrap_or_default().into_values().collect();
-            StoredRecord { seq, line, deliveries }
-        };
-        Ok(records.into_iter().map(complete).collect())
+    /// Events of no record that note something under a key.
+    fn notes(&self, key: &str, after: u64) -> Result<Notes, ReadError> {
+        let mut noting = Noting::of(key);
+        let mut opener = Opener::new()?;
+        let (mut above, end) = (after, self.tail_start());
+        while let Some(meta) = self.index.block_above(above, |_| true)
+            && meta.first < end
+        {
+            self.index.read_block(meta.first, &mut opener)?;
+            let entries = opener.block.entries.iter().filter(|e| e.seq > after && e.seq < end);
+            above = meta.last.seq;
+            if !noting.take(entries, &opener.block.bytes)? {
+                return Ok(noting.finish(above.min(end.saturating_sub(1))));
+            }
+        }
+        for slot in self.tail.iter().filter(|slot| slot.last() > after) {
+            let bytes = slot.bytes(self.dir)?;
+            if !noting.take(slot.batch.entries.iter().filter(|e| e.seq > after), &bytes)? {
+                return Ok(noting.finish(slot.last()));
+            }
+        }
+        Ok(noting.finish(u64::MAX))
     }
 }
 
@@ -263,27 +284,18 @@ impl Found {
     }
 }
 
-fn take_events(
-    entries: &[Entry],
-    line: impl Fn(&Entry) -> Result<Vec<u8>, ReadError>,
-    of: &BTreeSet<u64>,
-    events: &mut Events,
-) -> Result<(), ReadError> {
-    for entry in entries {
-        if let Kind::EventOf(seq) = entry.kind
-            && of.contains(&seq)
-        {
-            events.entry(seq).or_default().insert(entry.seq, raw(line(entry)?)?);
-        }
-    }
-    Ok(())
-}
+/// What a page may hold.
+const PAGE: Room = Room { bytes: PAGE_BYTES, events: usize::MAX };
 
 impl Read for Reader {
+    fn record(&self, seq: u64) -> Result<Option<Box<RawValue>>, ReadError> {
+        self.ask(|view| view.line(seq))
+    }
+
     fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError> {
         self.ask(|view| {
             let Some(line) = view.line(seq)? else { return Ok(None) };
-            Ok(view.with_events(vec![(seq, line)])?.pop())
+            Ok(view.with_events(Answer::new(vec![(seq, line)], PAGE))?.finish().pop())
         })
     }
 
@@ -293,16 +305,38 @@ impl Read for Reader {
         self.ask(|view| {
             let found = view.search(&plan, query.before.unwrap_or(u64::MAX), limit)?;
             let (records, next) = found.finish();
-            Ok(Page { records: view.with_events(records)?, next })
+            let answer = view.with_events(Answer::new(records, PAGE))?;
+            let is_cut = answer.is_cut();
+            let records = answer.finish();
+            let last = records.last().map(|record| record.seq);
+            Ok(Page { next: last.filter(|_| is_cut).or(next), records })
         })
     }
 
-    fn find(&self, id: &MessageId) -> Result<Vec<StoredRecord>, ReadError> {
-        self.ask(|view| view.with_events(view.records_of(*id)?))
+    fn trail(&self, id: &MessageId, from: Bookmark, limit: usize) -> Result<Trail, ReadError> {
+        let limit = limit.clamp(1, MAX_PAGE);
+        self.ask(|view| {
+            let found = view.records_of(*id, from.record, limit)?;
+            // It may have been removed for its age.
+            let is_there = found.records.first().is_some_and(|(seq, _)| *seq == from.record);
+            let answer = Answer::new(found.records, Room { events: limit, ..PAGE })
+                .going_on_after(if is_there { from.after } else { 0 });
+            let answer = view.with_events(answer)?;
+            let next = answer.goes_on().or(found.next.map(Bookmark::at));
+            Ok(Trail { records: answer.finish(), next })
+        })
     }
 
-    fn after(&self, seq: u64, limit: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
-        self.ask(|view| view.lines_above(seq, limit.clamp(1, MAX_PAGE)))
+    fn lines(&self, seq: u64, limit: usize, bytes: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
+        self.ask(|view| view.lines_above(seq, limit.clamp(1, MAX_PAGE), bytes))
+    }
+
+    fn last_before(&self, moment: DateTime<Utc>) -> Result<u64, ReadError> {
+        self.ask(|view| Ok(view.index.older_up_to(moment.timestamp_millis())))
+    }
+
+    fn notes(&self, key: &str, after: u64) -> Result<Notes, ReadError> {
+        self.ask(|view| view.notes(key, after))
     }
 
     fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {

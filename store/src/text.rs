@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use crate::hash::unsealed;
 
 /// The words that must all be there.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Words {
     plain: Vec<Finder<'static>>,
     /// In lower case.

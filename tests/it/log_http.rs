@@ -249,6 +249,8 @@ fn tokens_are_nowhere() {
         is_problem(&clients[2].get(path), 401, "unauthorized");
     }
     is_problem(&clients[0].get(&format!("/bus/log/{}", new_id())), 403, "forbidden");
+    let circuit = format!("/bus/circuits/correlation:{}/log", new_id());
+    is_problem(&clients[0].get(&circuit), 403, "forbidden");
     // The command: without a token, with an agent's, with an operator's both ways.
     let command = || {
         let mut command = openclaw_a2a();

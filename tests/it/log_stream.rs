@@ -12,13 +12,13 @@ use crate::server::{Server, id_of, message, stderr};
 const TOO_LONG: Duration = Duration::from_secs(60);
 
 /// A reader of server-sent events.
-struct Stream {
+pub(crate) struct Stream {
     lines: Box<dyn BufRead>,
-    id: u64,
+    pub(crate) id: u64,
 }
 
 impl Stream {
-    fn open(server: &Server, query: &str, last: Option<u64>) -> Self {
+    pub(crate) fn open(server: &Server, query: &str, last: Option<u64>) -> Self {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
@@ -47,7 +47,7 @@ impl Stream {
     }
 
     /// The next event; `None` at the end.
-    fn next(&mut self) -> Option<Value> {
+    pub(crate) fn next(&mut self) -> Option<Value> {
         loop {
             let line = self.line()?;
             if let Some(id) = line.strip_prefix("id: ") {
@@ -94,7 +94,7 @@ fn lines_come_as_they_are_written_and_a_reader_goes_on_where_it_was() {
     let mut stream = Stream::open(&server, "", Some(place));
     let came = stream.take(100);
     assert!(came.iter().zip(&missed).all(|(event, sent)| event["message"] == *sent));
-    // From a moment on, by halving; and from the very start.
+    // From a moment on; and from the very start.
     let since = came[50]["time"].as_str().unwrap();
     let first = Stream::open(&server, &format!("since={since}"), None).next().unwrap();
     assert!(first["seq"].as_u64() <= came[50]["seq"].as_u64() && first["time"] == came[50]["time"]);
@@ -123,7 +123,7 @@ fn a_filtered_stream_has_what_is_wanted_with_its_events() {
     let came = stream.take(3);
     assert_eq!(words(&came), ["queued", "delivered", "acknowledged"]);
     assert!(came.iter().all(|event| event["messageId"] == sent["messageId"]));
-    // Over when its time is: what is later ends it.
+    // Over when its time is, without what is later.
     let until = came[2]["time"].as_str().unwrap().to_owned();
     server.accepted(&message("roman", "tim", "too late"));
     let mut ended = Stream::open(&server, &format!("until={until}"), Some(0));

@@ -23,6 +23,8 @@ mod log_command;
 mod log_follow;
 /// `/bus/log`: filters, one message, redaction, tokens.
 mod log_http;
+/// Logs that are not as usual: much about one message, clocks set back, deep messages.
+mod log_reading;
 /// `/bus/log/stream`: from where to where, filters, slow readers.
 mod log_stream;
 /// What happens to the log behind the server's back, found by `log verify`.

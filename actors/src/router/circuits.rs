@@ -89,10 +89,16 @@ impl Router {
     }
 }
 
+/// The key under which the journal's lines note a circuit in `facts`.
+#[must_use]
+pub fn circuit_fact(key: &CircuitKey) -> String {
+    format!("{KEY}{key}")
+}
+
 fn fact(key: &CircuitKey, circuit: Option<&Circuit>) -> Fact {
     // A circuit always serialises; were it not so, forgetting it is the lesser harm.
     let value = circuit.and_then(|circuit| serde_json::to_string(circuit).ok());
-    Fact { key: format!("{KEY}{key}").into(), value: value.map(Into::into) }
+    Fact { key: circuit_fact(key).into(), value: value.map(Into::into) }
 }
 
 #[derive(Message)]

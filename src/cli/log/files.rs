@@ -6,12 +6,15 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 
+use a2a_actors::circuit_fact;
+use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Head, Query};
+use a2a_store::{Bookmark, Head, Plan, Query};
 use anyhow::Context;
 use openclaw_a2a::gateway::Redaction;
 use openclaw_a2a::gateway::log::{Glance, Wanted};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::source::{Page, Place, Source};
 
@@ -26,9 +29,12 @@ type Gathered = BTreeMap<u64, (String, Vec<String>)>;
 
 #[derive(Deserialize)]
 struct Sealed {
-    #[serde(rename = "messageId")]
-    message_id: Option<String>,
     hash: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Noted {
+    facts: BTreeMap<String, IgnoredAny>,
 }
 
 impl<'a> Files<'a> {
@@ -116,15 +122,33 @@ impl Source for Files<'_> {
         Ok(Page { records, next })
     }
 
-    fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>> {
-        let id = id.to_string();
-        let wants = |line: &str, _: &Glance| {
-            line.contains(&id)
-                && serde_json::from_str::<Sealed>(line)
-                    .is_ok_and(|record| record.message_id.as_deref() == Some(&id))
-        };
-        let (found, _) = self.gather(a2a_store::MAX_PAGE, wants)?;
-        Ok(found.into_values().map(|record| self.shown(record)).collect())
+    /// All of it: the files are read once for each question, so few are better.
+    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>> {
+        let plan = Plan::of_message(id);
+        let wants = |line: &str, glance: &Glance| glance.seq >= from.record && plan.wants(line);
+        let (mut found, _) = self.gather(usize::MAX, wants)?;
+        if let Some((_, events)) = found.get_mut(&from.record) {
+            let is_after = |event: &String| {
+                serde_json::from_str::<Glance>(event).is_ok_and(|event| event.seq > from.after)
+            };
+            events.retain(is_after);
+        }
+        let records = found.into_values().map(|record| self.shown(record)).collect();
+        Ok(Page { records, next: None })
+    }
+
+    fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page> {
+        let (key, mut records) = (circuit_fact(key), Vec::new());
+        self.each(|line, glance| {
+            let is_note = glance.event.is_some() && glance.of.is_none() && glance.seq > after;
+            if is_note
+                && line.contains(&key)
+                && serde_json::from_str::<Noted>(line).is_ok_and(|l| l.facts.contains_key(&key))
+            {
+                records.push(self.redaction.apply(line.to_owned()));
+            }
+        })?;
+        Ok(Page { records, next: None })
     }
 
     fn head(&mut self) -> anyhow::Result<Head> {

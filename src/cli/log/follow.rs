@@ -82,7 +82,7 @@ fn history(
     out: &mut Out,
 ) -> anyhow::Result<u64> {
     let head = source.head()?.seq;
-    let query = Query { before: Some(head + 1), ..query.clone() };
+    let query = Query { before: Some(head.saturating_add(1)), ..query.clone() };
     let mut records = Vec::new();
     each(source, &query, limit, |record| {
         records.push(record);

@@ -7,9 +7,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use a2a_actors::circuit_fact;
+use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use a2a_store::{
-    Commit, Head, Journal, Options, Query, Read, ReadError, RecoveryReport, Retention, StoredRecord,
+    Bookmark, Commit, Head, Journal, MAX_PAGE, Options, Query, Read, ReadError, RecoveryReport,
+    Retention, StoredRecord,
 };
 use anyhow::Context;
 use openclaw_a2a::gateway::log::with_deliveries;
@@ -112,10 +115,21 @@ impl Source for OwnJournal<'_> {
         }
     }
 
-    fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>> {
-        match self.ask(|reader| reader.find(&id))? {
-            Some(found) => Ok(self.shown(&found)),
-            None => self.instead()?.message(id),
+    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>> {
+        match self.ask(|reader| reader.trail(&id, from, MAX_PAGE))? {
+            Some(trail) => Ok(Page { records: self.shown(&trail.records), next: trail.next }),
+            None => self.instead()?.message(id, from),
+        }
+    }
+
+    fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page> {
+        match self.ask(|reader| reader.notes(&circuit_fact(key), after))? {
+            Some(notes) => {
+                let lines = notes.lines.iter().map(|line| line.get().to_owned());
+                let records = lines.map(|line| self.place.redaction.apply(line)).collect();
+                Ok(Page { records, next: notes.next })
+            }
+            None => self.instead()?.circuit(key, after),
         }
     }
 

@@ -34,6 +34,9 @@ pub(super) struct Record {
     pub(super) hash: Option<String>,
     #[serde(default)]
     pub(super) deliveries: Vec<Event>,
+    /// How many follow that one answer had no room for.
+    #[serde(default)]
+    pub(super) more_deliveries: u64,
 }
 
 #[derive(Deserialize)]
@@ -61,6 +64,8 @@ pub(super) struct Event {
     attempt: Option<u32>,
     count: Option<u64>,
     reason: Option<String>,
+    #[serde(default)]
+    pub(super) facts: BTreeMap<String, Value>,
 }
 
 /// A text that fits a line.
@@ -207,6 +212,12 @@ impl Record {
         let done = last.values().filter(|event| event.event == "acknowledged").count();
         match (self.recipients.len(), self.deliveries.last()) {
             (_, None) => None,
+            (0 | 1, Some(_)) if self.more_deliveries > 0 => {
+                Some(format!("{} events", self.deliveries.len() as u64 + self.more_deliveries))
+            }
+            (all, Some(_)) if self.more_deliveries > 0 => {
+                Some(format!("at least {done} of {all} acknowledged"))
+            }
             (0 | 1, Some(event)) => {
                 Some(format!("{} after {}", short(&event.event, 32), span(event.time - self.time)))
             }

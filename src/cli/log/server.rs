@@ -1,10 +1,12 @@
 //! A running server, asked over HTTP.
 
 use std::io::{BufRead, BufReader, Read};
+use std::str::FromStr;
 use std::time::Duration;
 
+use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Head, Query};
+use a2a_store::{Bookmark, Head, Query};
 use anyhow::{Context, anyhow, bail};
 use openclaw_a2a::gateway::log::write_query;
 use serde::Deserialize;
@@ -29,9 +31,20 @@ pub(super) struct Server {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Records {
+    #[serde(alias = "events")]
     records: Vec<Box<RawValue>>,
     #[serde(default)]
     next_cursor: String,
+}
+
+impl Records {
+    fn page<Place: FromStr>(self) -> anyhow::Result<Page<Place>> {
+        let records = self.records.into_iter().map(|record| Box::<str>::from(record).into());
+        let next = Some(self.next_cursor).filter(|next| !next.is_empty());
+        let next = next.map(|next| next.parse()).transpose();
+        let next = next.map_err(|_| anyhow!("the server's answer is no log"))?;
+        Ok(Page { records: records.collect(), next })
+    }
 }
 
 #[derive(Deserialize)]
@@ -164,20 +177,21 @@ fn refused(status: u16, text: &str) -> anyhow::Error {
 
 impl Source for Server {
     fn page(&mut self, query: &Query) -> anyhow::Result<Page> {
-        let page: Records = self.ask("/bus/log", &write_query(query, true))?;
-        let records = page.records.into_iter().map(|record| Box::<str>::from(record).into());
-        let next = Some(page.next_cursor).filter(|next| !next.is_empty());
-        let next = next.map(|next| next.parse()).transpose();
-        Ok(Page {
-            records: records.collect(),
-            next: next.context("the server's answer is no log")?,
-        })
+        self.ask::<Records>("/bus/log", &write_query(query, true))?.page()
     }
 
-    fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>> {
-        let found: Option<Records> = self.find(&format!("/bus/log/{id}"), &[])?;
-        let records = found.into_iter().flat_map(|found| found.records);
-        Ok(records.map(|record| Box::<str>::from(record).into()).collect())
+    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>> {
+        let place = [("cursor", from.to_string())];
+        let place = if from == Bookmark::default() { &[][..] } else { &place };
+        match self.find::<Records>(&format!("/bus/log/{id}"), place)? {
+            Some(found) => found.page(),
+            None => Ok(Page { records: Vec::new(), next: None }),
+        }
+    }
+
+    fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page> {
+        let place = [("cursor", after.to_string())];
+        self.ask::<Records>(&format!("/bus/circuits/{key}/log"), &place)?.page()
     }
 
     fn head(&mut self) -> anyhow::Result<Head> {

@@ -1,14 +1,16 @@
 //! `openclaw-a2a log show`: one message and every step of its delivery, timed.
 
 use a2a_protocol::MessageId;
-use a2a_store::Query;
+use a2a_store::{Bookmark, Query};
 use anstyle::Style;
 use anyhow::bail;
 use serde_json::Value;
 
+use super::Out;
+use super::gathered::Gathered;
 use super::record::{Record, moment, short, span, style_of};
-use super::source::Source;
-use super::{Out, is_for_programs};
+use super::source::{Source, note};
+use super::whole::Whole;
 use crate::cli::stdout::harmless;
 use crate::cli::{Answer, Format};
 
@@ -18,34 +20,19 @@ pub(super) fn run(
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<Answer> {
-    let found = find(source, message)?;
-    if found.is_empty() {
-        anstream::eprintln!("the log has no message {}", harmless(message));
+    let records = find(source, message)?;
+    if records.is_empty() {
+        note(&format!("the log has no message {message}"));
         return Ok(Answer::No);
     }
-    match format {
-        Format::Json => writeln!(out, "{{\"records\":[{}]}}", found.join(","))?,
-        _ if is_for_programs(format) => {
-            for record in &found {
-                writeln!(out, "{record}")?;
-            }
-        }
-        _ => {
-            let records: Vec<Record> = found
-                .iter()
-                .map(|record| serde_json::from_str(record))
-                .collect::<Result<_, _>>()?;
-            write(&records, out)?;
-        }
-    }
-    out.flush()?;
-    Ok(Answer::Yes)
+    Gathered { records, events: Vec::new() }
+        .write(format, out, |records, _, out| write(records, out))
 }
 
 /// By its id, or by the number of one of its records.
 fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     if let Ok(id) = message.parse::<MessageId>() {
-        return source.message(id);
+        return every_part(source, id, Bookmark::default(), |_| true);
     }
     let Ok(seq) = message.trim_start_matches('#').parse::<u64>() else {
         bail!(
@@ -54,10 +41,38 @@ fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     };
     let query = Query { before: Some(seq.saturating_add(1)), limit: 1, ..Query::default() };
     let mut page = source.page(&query)?.records;
-    page.retain(|record| {
-        serde_json::from_str::<Record>(record).is_ok_and(|record| record.seq == seq)
-    });
-    Ok(page)
+    let Some(record) = page.pop() else { return Ok(page) };
+    let Ok(found) = serde_json::from_str::<Record>(&record) else { return Ok(page) };
+    match found.message_id.map(|id| id.parse()) {
+        _ if found.seq != seq => Ok(page),
+        Some(Ok(id)) if found.more_deliveries > 0 => {
+            every_part(source, id, Bookmark::at(seq), |number| number == seq)
+        }
+        _ => Ok(vec![record]),
+    }
+}
+
+/// The records of a message from one on, while they are wanted, each with all its events.
+fn every_part(
+    source: &mut dyn Source,
+    id: MessageId,
+    from: Bookmark,
+    wanted: impl Fn(u64) -> bool,
+) -> anyhow::Result<Vec<String>> {
+    let (mut found, mut next): (Vec<Whole>, _) = (Vec::new(), Some(from));
+    'all: while let Some(place) = next {
+        let part = source.message(id, place)?;
+        for record in &part.records {
+            let record = Whole::of(record)?;
+            match found.last_mut() {
+                _ if !wanted(record.seq) => break 'all,
+                Some(last) if last.seq == record.seq => last.go_on(record),
+                _ => found.push(record),
+            }
+        }
+        next = part.next;
+    }
+    Ok(found.into_iter().map(Whole::text).collect())
 }
 
 fn write(records: &[Record], out: &mut Out) -> anyhow::Result<()> {

@@ -4,8 +4,9 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Head, Query};
+use a2a_store::{Bookmark, Head, Query};
 use anyhow::bail;
 use openclaw_a2a::config::StateDir;
 use openclaw_a2a::gateway::Redaction;
@@ -19,11 +20,11 @@ pub(super) const LOOK: Duration = Duration::from_millis(100);
 /// How often to look when a server is there that does not say where; it may be starting.
 pub(super) const STARTING: u32 = 50;
 
-/// Records as JSON texts, each with its `deliveries`.
-pub(super) struct Page {
+/// Records as JSON texts, each with its `deliveries`, or events.
+pub(super) struct Page<Place = u64> {
     pub(super) records: Vec<String>,
     /// Where the next page begins; a page may be short, or empty, before there is none.
-    pub(super) next: Option<u64>,
+    pub(super) next: Option<Place>,
 }
 
 /// Answers questions about the log.
@@ -31,8 +32,11 @@ pub(super) trait Source {
     /// Records that are wanted, newest first.
     fn page(&mut self, query: &Query) -> anyhow::Result<Page>;
 
-    /// Every record of a message, oldest first.
-    fn message(&mut self, id: MessageId) -> anyhow::Result<Vec<String>>;
+    /// Records of a message from a place on, oldest first.
+    fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>>;
+
+    /// Events after a line that have to do with a circuit, oldest first.
+    fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page>;
 
     /// The last line.
     fn head(&mut self) -> anyhow::Result<Head>;

@@ -1,15 +1,18 @@
 //! `openclaw-a2a log thread`: one conversation as a sequence, a lane for each participant.
 
+use a2a_actors::circuit_fact;
+use a2a_policy::CircuitKey;
 use a2a_protocol::CorrelationId;
 use a2a_store::Query;
 use anstyle::Style;
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
+use super::Out;
+use super::gathered::Gathered;
 use super::list::each;
-use super::record::{Record, moment, short, span, style_of};
+use super::record::{Event, Record, moment, short, span, style_of};
 use super::source::{Source, note};
-use super::{Out, is_for_programs};
 use crate::cli::{Answer, Format};
 
 /// More lanes than this fit no terminal; further participants are named instead.
@@ -34,25 +37,78 @@ pub(super) fn run(
         Ok(())
     })?;
     found.reverse();
-    if found.is_empty() {
+    let Some(first) = found.first() else {
         note(&format!("the log has no conversation {correlation}"));
         return Ok(Answer::No);
+    };
+    let first = serde_json::from_str::<Record>(first).map_or(0, |first| first.seq);
+    let key = CircuitKey::Correlation(correlation);
+    let events = circuit_events(source, &key, first)?;
+    let circuit = circuit_fact(&key);
+    Gathered { records: found, events }.write(format, out, |records, events, out| {
+        draw(correlation, records, &stops(events, &circuit), out)
+    })
+}
+
+/// When the conversation was stopped and went on.
+fn circuit_events(
+    source: &mut dyn Source,
+    key: &CircuitKey,
+    after: u64,
+) -> anyhow::Result<Vec<String>> {
+    let (mut events, mut next) = (Vec::new(), Some(after));
+    while let Some(after) = next {
+        let page = source.circuit(key, after)?;
+        events.extend(page.records);
+        next = page.next;
     }
-    match format {
-        Format::Json => writeln!(out, "{{\"records\":[{}]}}", found.join(","))?,
-        _ if is_for_programs(format) => {
-            for record in &found {
-                writeln!(out, "{record}")?;
-            }
+    // A line that says what was removed repeats what was noted long before it.
+    let is_removal = |line: &String| {
+        serde_json::from_str::<Event>(line).is_ok_and(|event| event.event == "removed")
+    };
+    events.retain(|line| !is_removal(line));
+    Ok(events)
+}
+
+/// A change of the conversation's circuit.
+struct Stop<'a> {
+    event: &'a Event,
+    word: &'static str,
+}
+
+fn stops<'a>(events: &'a [Event], circuit: &str) -> Vec<Stop<'a>> {
+    let word = |event: &Event| match (event.event.as_str(), event.facts.get(circuit)) {
+        ("tripped", Some(Value::Null)) => "lapsed",
+        ("tripped", _) => "tripped",
+        _ => "closed",
+    };
+    events.iter().map(|event| Stop { event, word: word(event) }).collect()
+}
+
+impl Stop<'_> {
+    fn write(
+        &self,
+        lanes: usize,
+        before: (u64, DateTime<Utc>),
+        out: &mut Out,
+    ) -> anyhow::Result<()> {
+        let event = self.event;
+        write_time((event.seq, event.time), before, lanes, out)?;
+        let mut row: Vec<char> = idle(lanes).chars().collect();
+        row.resize(lanes * WIDTH, ' ');
+        row[middle(0)..=middle(lanes.saturating_sub(1))].fill('═');
+        let label: Vec<char> = format!(" {} ", self.word).chars().collect();
+        let start = (row.len().saturating_sub(label.len())) / 2;
+        if let Some(space) = row.get_mut(start..start + label.len()) {
+            space.copy_from_slice(&label);
         }
-        _ => {
-            let records: Vec<Record> =
-                found.iter().filter_map(|record| serde_json::from_str(record).ok()).collect();
-            draw(correlation, &records, out)?;
-        }
+        let row: String = row.into_iter().collect();
+        let style = style_of(if self.word == "tripped" { "tripped" } else { "closed" });
+        // A circuit that lapsed is mentioned where another one was opened.
+        let why = if self.word == "lapsed" { String::new() } else { event.sentence() };
+        writeln!(out, "{style}{row}{style:#}  {}", why.trim_start_matches(": "))?;
+        Ok(())
     }
-    out.flush()?;
-    Ok(Answer::Yes)
 }
 
 /// A message between lanes.
@@ -64,7 +120,12 @@ struct Step<'a> {
     to: Vec<String>,
 }
 
-fn draw(correlation: CorrelationId, records: &[Record], out: &mut Out) -> anyhow::Result<()> {
+fn draw(
+    correlation: CorrelationId,
+    records: &[Record],
+    stops: &[Stop<'_>],
+    out: &mut Out,
+) -> anyhow::Result<()> {
     let steps: Vec<_> = records.iter().map(Step::of).collect();
     let mut names: Vec<&str> = Vec::new();
     for name in steps.iter().flat_map(|step| std::iter::once(&step.from).chain(&step.to)) {
@@ -88,11 +149,40 @@ fn draw(correlation: CorrelationId, records: &[Record], out: &mut Out) -> anyhow
     let heads: String =
         lanes.iter().map(|name| format!("{:^WIDTH$}", short(name, WIDTH - 3))).collect();
     writeln!(out, "\n{:24}{bold}{}{bold:#}", "", heads.trim_end())?;
-    let mut before = first;
+    let mut before = (first.seq, first.time);
+    let mut stops = stops.iter().peekable();
     for step in &steps {
+        while let Some(stop) = stops.next_if(|stop| stop.event.seq < step.record.seq) {
+            stop.write(lanes.len(), before, out)?;
+            before = (stop.event.seq, stop.event.time);
+        }
         step.write(lanes, before, out)?;
-        before = step.record;
+        before = (step.record.seq, step.record.time);
     }
+    for stop in stops {
+        stop.write(lanes.len(), before, out)?;
+        before = (stop.event.seq, stop.event.time);
+    }
+    Ok(())
+}
+
+/// When it was, and how long after what came before.
+fn write_time(
+    (seq, time): (u64, DateTime<Utc>),
+    (before, earlier): (u64, DateTime<Utc>),
+    lanes: usize,
+    out: &mut Out,
+) -> anyhow::Result<()> {
+    let since = time - earlier;
+    if time.date_naive() != earlier.date_naive() {
+        writeln!(out, "{:24}{}", time.format("%Y-%m-%d"), idle(lanes))?;
+    }
+    if since >= GAP {
+        writeln!(out, "{:>22}  {}", format!("⋮ {}", span(since)), idle(lanes))?;
+    }
+    let after =
+        if since < GAP && seq != before { format!("+{}", span(since)) } else { String::new() };
+    write!(out, "{}  {after:>8}  ", time.format("%H:%M:%S%.3f"))?;
     Ok(())
 }
 
@@ -104,25 +194,17 @@ impl<'a> Step<'a> {
         Self { record, message, from, to }
     }
 
-    fn write(&self, lanes: &[&str], before: &Record, out: &mut Out) -> anyhow::Result<()> {
+    fn write(
+        &self,
+        lanes: &[&str],
+        before: (u64, DateTime<Utc>),
+        out: &mut Out,
+    ) -> anyhow::Result<()> {
         let record = self.record;
-        let since = record.time - before.time;
-        if record.time.date_naive() != before.time.date_naive() {
-            writeln!(out, "{:24}{}", record.time.format("%Y-%m-%d"), idle(lanes.len()))?;
-        }
-        if since >= GAP {
-            writeln!(out, "{:>22}  {}", format!("⋮ {}", span(since)), idle(lanes.len()))?;
-        }
-        let time = record.time.format("%H:%M:%S%.3f");
-        let after = if since < GAP && record.seq != before.seq {
-            format!("+{}", span(since))
-        } else {
-            String::new()
-        };
+        write_time((record.seq, record.time), before, lanes.len(), out)?;
         let style = style_of(&record.outcome);
         let row = self.row(lanes);
-        write!(out, "{time}  {after:>8}  {style}{row}{style:#}  {}", self.text(lanes))?;
-        writeln!(out)?;
+        writeln!(out, "{style}{row}{style:#}  {}", self.text(lanes))?;
         Ok(())
     }
 
@@ -196,6 +278,8 @@ fn idle(lanes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn record(seq: u64, time: &str, from: &str, to: &str, outcome: &str) -> Record {
@@ -228,7 +312,15 @@ mod tests {
         }
         let id = "0192a4c8-7e1a-7b3c-9d4e-000000000001".parse().unwrap();
         let mut out = Vec::new();
-        draw(id, &records, &mut out).unwrap();
+        let events: Vec<Event> = [
+            json!({"seq": 2, "time": "2026-02-21T23:40:03.000Z", "event": "tripped", "reason": "loop: x", "facts": {"circuit:k": {"a": 1}}}),
+            json!({"seq": 20, "time": "2026-02-22T00:00:02.000Z", "event": "closed", "reason": "k: progress", "facts": {"circuit:k": null}}),
+            json!({"seq": 21, "time": "2026-02-22T00:00:03.000Z", "event": "tripped", "reason": "other", "facts": {"circuit:k": null, "circuit:o": {}}}),
+        ]
+        .into_iter()
+        .map(|event| serde_json::from_value(event).unwrap())
+        .collect();
+        draw(id, &records, &stops(&events, "circuit:k"), &mut out).unwrap();
         let drawn = anstream::adapter::strip_str(&String::from_utf8(out).unwrap()).to_string();
         for part in [
             "10 participants, 11 messages, 1 of them not accepted; 20 min 1 s from 2026-02-21 23:40",
@@ -240,6 +332,10 @@ mod tests {
             "2026-02-22",
             "roman → a11: in_progress: x",
             "forbidden — no",
+            "═ tripped ═",
+            "loop: x",
+            "═ closed ═",
+            "═ lapsed ═",
         ] {
             assert!(drawn.contains(part), "{part:?} in\n{drawn}");
         }

@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use a2a_protocol::{Kind, Outcome};
-use a2a_store::{MAX_PAGE, Query};
+use a2a_store::{Bookmark, MAX_PAGE, Query};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::moment::moment;
@@ -22,8 +22,19 @@ pub struct BadParameter {
     pub problem: String,
 }
 
-/// What can be asked for.
-const FILTERS: &str = "agent, type, since, until, correlation, task, outcome, text";
+/// What can be asked for, and how pages are turned.
+const FILTERS: [&str; 10] = [
+    "agent",
+    "type",
+    "since",
+    "until",
+    "correlation",
+    "task",
+    "outcome",
+    "text",
+    "limit",
+    "cursor",
+];
 
 /// Reads a question; `paged` ones may also have `limit` and `cursor`.
 ///
@@ -34,14 +45,10 @@ pub fn read_query<'a>(
     now: DateTime<Utc>,
     paged: bool,
 ) -> Result<Query, BadParameter> {
+    let known = if paged { &FILTERS[..] } else { &FILTERS[..FILTERS.len() - 2] };
     let mut query = Query::default();
-    let mut given: Vec<&str> = Vec::new();
-    for (name, value) in parameters {
+    for (name, value) in once_each(parameters, known)? {
         let bad = |problem: String| BadParameter { name: name.to_owned(), problem };
-        if given.contains(&name) {
-            return Err(bad("is there twice; leave one of them out".into()));
-        }
-        given.push(name);
         match name {
             "agent" => query.agent = Some(parse(name, value)?),
             "correlation" => query.correlation = Some(parse(name, value)?),
@@ -57,23 +64,75 @@ pub fn read_query<'a>(
             "since" => query.since = Some(time(name, value, now)?),
             "until" => query.until = Some(time(name, value, now)?),
             "text" => query.text = Some(value.to_owned()).filter(|text| !text.trim().is_empty()),
-            "limit" if paged => {
-                let limit = value.parse::<usize>();
-                let limit = limit.map_err(|_| bad(format!("must be a number up to {MAX_PAGE}")))?;
-                query.limit = limit.clamp(1, MAX_PAGE);
-            }
-            "cursor" if paged => {
-                let cursor = Some(value).filter(|value| !value.is_empty()).map(str::parse);
-                let problem = "must be the `nextCursor` of an earlier page";
-                query.before = cursor.transpose().map_err(|_| bad(problem.into()))?;
-            }
-            _ => {
-                let more = if paged { ", limit, cursor" } else { "" };
-                return Err(bad(format!("is not known here; known are {FILTERS}{more}")));
-            }
+            "limit" => query.limit = limit(value)?,
+            _ => query.before = cursor(value)?,
         }
     }
     Ok(query)
+}
+
+/// Reads where to go on in one message, and how much of it is wanted.
+///
+/// # Errors
+/// The first parameter that makes no sense.
+pub fn read_place<'a>(
+    parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<(Option<Bookmark>, usize), BadParameter> {
+    let (mut place, mut most) = (None, MAX_PAGE);
+    for (name, value) in once_each(parameters, &["limit", "cursor"])? {
+        match name {
+            "limit" => most = limit(value)?,
+            _ => place = cursor(value)?,
+        }
+    }
+    Ok((place, most))
+}
+
+/// Reads after which line to look on.
+///
+/// # Errors
+/// The first parameter that makes no sense.
+pub(super) fn read_after<'a>(
+    parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+) -> Result<u64, BadParameter> {
+    let mut after = None;
+    for (_, value) in once_each(parameters, &["cursor"])? {
+        after = cursor(value)?;
+    }
+    Ok(after.unwrap_or(0))
+}
+
+/// Parameters that are known and there once.
+fn once_each<'a>(
+    parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
+    known: &[&str],
+) -> Result<Vec<(&'a str, &'a str)>, BadParameter> {
+    let mut given: Vec<(&str, &str)> = Vec::new();
+    for (name, value) in parameters {
+        if !known.contains(&name) {
+            let problem = format!("is not known here; known are {}", known.join(", "));
+            return Err(BadParameter { name: name.to_owned(), problem });
+        }
+        if given.iter().any(|(earlier, _)| *earlier == name) {
+            let problem = "is there twice; leave one of them out".to_owned();
+            return Err(BadParameter { name: name.to_owned(), problem });
+        }
+        given.push((name, value));
+    }
+    Ok(given)
+}
+
+fn limit(value: &str) -> Result<usize, BadParameter> {
+    let problem = || format!("must be a number up to {MAX_PAGE}");
+    let limit = value.parse::<usize>();
+    let limit = limit.map_err(|_| BadParameter { name: "limit".into(), problem: problem() })?;
+    Ok(limit.clamp(1, MAX_PAGE))
+}
+
+fn cursor<T: FromStr>(value: &str) -> Result<Option<T>, BadParameter> {
+    let problem = "must be the `nextCursor` of an earlier page";
+    let cursor = Some(value).filter(|value| !value.is_empty()).map(str::parse);
+    cursor.transpose().map_err(|_| BadParameter { name: "cursor".into(), problem: problem.into() })
 }
 
 fn parse<T: FromStr<Err: Display>>(name: &str, value: &str) -> Result<T, BadParameter> {

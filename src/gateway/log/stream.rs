@@ -12,7 +12,7 @@ use a2a_actors::BusSystem;
 use a2a_store::{Read, ReadError};
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, get, web};
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use tokio::sync::{mpsc, watch};
 
 use super::query::read_query;
@@ -24,10 +24,10 @@ use crate::gateway::problem::refuse;
 
 /// How often an idle stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Lines read at once: few, so that little is held for a reader that is slow.
-const LINES: usize = 32;
-/// The same when most lines are passed over.
-const FILTERED_LINES: usize = 256;
+/// Lines read at once.
+const LINES: usize = 256;
+/// Bytes of lines read at once, but for the last: little is held for a reader that is slow.
+const BYTES: usize = 256 << 10;
 /// Records whose verdict is remembered for their events.
 const REMEMBERED: usize = 10_000;
 
@@ -53,8 +53,9 @@ pub(in crate::gateway) async fn stream(
     let head = bus.head_changes();
     let (reader, since) = (bus.reader(), query.since);
     let start = web::block(move || match (last, since) {
-        (Some(last), _) => Ok(last),
-        (None, Some(since)) => last_before(reader.as_ref(), since),
+        // A place beyond the end is one of another log; waiting for it would take for ever.
+        (Some(last), _) => Ok(last.min(reader.head().seq)),
+        (None, Some(since)) => reader.last_before(since),
         (None, None) => Ok(reader.head().seq),
     });
     let last = start.await.map_err(|_| unreadable(&ReadError::Closed))?;
@@ -100,22 +101,6 @@ pub(in crate::gateway) fn last_event_id(request: &HttpRequest) -> actix_web::Res
     })
 }
 
-/// The last line before a moment. The lines' times rise, so halving finds it.
-fn last_before(reader: &dyn Read, moment: DateTime<Utc>) -> Result<u64, ReadError> {
-    // Everything up to `low` is too old; nothing above `high` is.
-    let (mut low, mut high) = (0, reader.head().seq);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let line = reader.after(middle, 1)?.pop();
-        let next = line.and_then(|line| serde_json::from_str::<Glance>(line.get()).ok());
-        match next {
-            Some(next) if next.time < moment => low = next.seq,
-            _ => high = middle,
-        }
-    }
-    Ok(low)
-}
-
 /// Reads the journal from a place on; its calls block.
 struct Follower {
     reader: Arc<dyn Read>,
@@ -132,20 +117,15 @@ struct Found {
     events: Vec<u8>,
     /// Whether there may be more.
     goes_on: bool,
-    /// Whether nothing that follows can be wanted.
-    is_over: bool,
 }
 
 impl Follower {
     fn look(&mut self) -> Result<Found, ReadError> {
-        let everything = self.wanted.is_everything();
-        let lines =
-            self.reader.after(self.last, if everything { LINES } else { FILTERED_LINES })?;
-        let mut found = Found { events: Vec::new(), goes_on: !lines.is_empty(), is_over: false };
+        let lines = self.reader.lines(self.last, LINES, BYTES)?;
+        let mut found = Found { events: Vec::new(), goes_on: !lines.is_empty() };
         for line in lines {
             let Ok(glance) = serde_json::from_str::<Glance>(line.get()) else { continue };
             self.last = glance.seq;
-            found.is_over |= self.wanted.is_over(glance.time);
             if self.wants(&glance, line.get()) {
                 let text = self.settings.redaction.apply(line.get().to_owned());
                 found.events.extend_from_slice(format!("id: {}\ndata: ", glance.seq).as_bytes());
@@ -171,8 +151,8 @@ impl Follower {
         }
         wanted.wants_event(glance, |of| {
             *seen.entry(of).or_insert_with(|| {
-                let record = reader.get(of).ok().flatten();
-                record.is_some_and(|record| wanted.wants_record(record.line.get()))
+                let record = reader.record(of).ok().flatten();
+                record.is_some_and(|record| wanted.wants_record(record.get()))
             })
         })
     }
@@ -205,6 +185,9 @@ async fn run(mut follower: Follower, mut head: watch::Receiver<u64>, outlet: Out
         return;
     }
     loop {
+        // Asked before looking, or a line that is just in time could be missed. Not of the
+        // lines: after one that is too late the clock may have been set back.
+        let is_over = follower.wanted.is_over(Utc::now());
         head.mark_unchanged();
         loop {
             let looked = web::block(move || {
@@ -221,14 +204,14 @@ async fn run(mut follower: Follower, mut head: watch::Receiver<u64>, outlet: Out
                     return;
                 }
             };
-            if !found.events.is_empty() && !outlet.give(found.events).await || found.is_over {
+            if !found.events.is_empty() && !outlet.give(found.events).await {
                 return;
             }
             if !found.goes_on {
                 break;
             }
         }
-        if follower.wanted.is_over(Utc::now()) {
+        if is_over {
             return;
         }
         tokio::select! {

@@ -6,6 +6,27 @@ use serde::Serialize;
 
 use super::{Addressee, BuildError, Cover, draft, strings};
 
+/// What drafts for many have in common: they may name one recipient more, and lack nothing
+/// that an addressee could fill in.
+macro_rules! for_many {
+    ($name:ident is $kind:ident) => {
+        draft!($name is $kind);
+
+        impl $name {
+            /// One recipient more.
+            #[must_use]
+            pub fn also_to(mut self, agent: impl Into<String>) -> Self {
+                self.cover.to = Some(agent.into());
+                self
+            }
+
+            fn fill_in(&mut self, _: &AgentId, _: &Addressee) -> Result<(), BuildError> {
+                Ok(())
+            }
+        }
+    };
+}
+
 /// Something the sender found out, to be sent with
 /// [`Agent::share_knowledge`](crate::Agent::share_knowledge).
 ///
@@ -33,7 +54,7 @@ pub struct Knowledge {
     suggested_action: Option<String>,
 }
 
-draft!(Knowledge is KnowledgeShare);
+for_many!(Knowledge is KnowledgeShare);
 
 impl Knowledge {
     /// A brief label, what was found out, and how: a session, research, a code review.
@@ -74,17 +95,6 @@ impl Knowledge {
         self.suggested_action = Some(suggestion.into());
         self.actionable()
     }
-
-    /// One recipient more.
-    #[must_use]
-    pub fn also_to(mut self, agent: impl Into<String>) -> Self {
-        self.cover.to = Some(agent.into());
-        self
-    }
-
-    fn fill_in(&mut self, _: &AgentId, _: &Addressee) -> Result<(), BuildError> {
-        Ok(())
-    }
 }
 
 /// An announcement to many agents, to be sent with
@@ -108,7 +118,7 @@ pub struct Announcement {
     urgency: Urgency,
 }
 
-draft!(Announcement is Broadcast);
+for_many!(Announcement is Broadcast);
 
 impl Announcement {
     /// Who hears it, a brief label, and the announcement; it asks nothing of those who hear it
@@ -129,16 +139,5 @@ impl Announcement {
     pub fn urgency(mut self, urgency: Urgency) -> Self {
         self.urgency = urgency;
         self
-    }
-
-    /// One recipient more.
-    #[must_use]
-    pub fn also_to(mut self, agent: impl Into<String>) -> Self {
-        self.cover.to = Some(agent.into());
-        self
-    }
-
-    fn fill_in(&mut self, _: &AgentId, _: &Addressee) -> Result<(), BuildError> {
-        Ok(())
     }
 }

@@ -17,6 +17,8 @@ mod golden;
 mod model;
 /// Every filter, against a plain look at each line.
 mod query;
+/// Much about one message, clocks that were set back, and places beyond the end.
+mod reading;
 /// What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
 mod reopen;
 /// Old days are packed, removed and written down, whatever happens in between.
