@@ -245,6 +245,8 @@ impl Maker {
             message_id: Some(id),
             by: Some(from),
             via: None,
+            bytes: body.len() as u64,
+            took_us: 30 + self.next() % 200,
             received: Received::Json(body.into_bytes().into()),
             fingerprint: Some(self.next()),
             recipients: Arc::new([recipient]),

@@ -67,6 +67,7 @@ mod reader;
 
 pub use disk::{Disk, LogFile, RealDisk};
 pub use evidence::{verify_journal, verify_log};
+pub use facets::time_of;
 pub use hash::{Hash, Head};
 pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};

@@ -36,6 +36,10 @@ pub struct MessageLine {
     pub via: Option<Arc<str>>,
     /// The message itself.
     pub received: Received,
+    /// How large it was as it came, also where less of it is kept.
+    pub bytes: u64,
+    /// Microseconds from when the bus had the bytes in hand to the router's decision.
+    pub took_us: u64,
     /// Fingerprint of the body, by which a repeat is told from a conflict.
     pub fingerprint: Option<u64>,
     /// Whom it went to.

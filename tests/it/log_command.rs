@@ -173,7 +173,15 @@ fn a_conversation_is_drawn_and_a_message_shown_step_by_step() {
         assert!(drawn.contains(part), "{part:?} in\n{drawn}");
     }
     let shown = log(folder.path(), &["show", id_of(&asked)]).out;
-    for part in ["queued", "delivered tim attempt 1", "attempt_failed tim", "\"title\": \"Count"] {
+    let size = format!("size          {} bytes", asked.to_string().len());
+    for part in [
+        "queued",
+        &size,
+        ", decided in ",
+        "delivered tim attempt 1",
+        "attempt_failed tim",
+        "\"title\": \"Count",
+    ] {
         assert!(shown.contains(part), "{part:?} in\n{shown}");
     }
     let record = &server.get(&format!("/bus/log/{}", id_of(&asked))).body["records"][0];
