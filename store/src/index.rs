@@ -78,6 +78,8 @@ pub(crate) struct Index {
     /// so a million messages make some 6 MB.
     known: RwLock<Vec<(Meta, Summary)>>,
     opened: Mutex<VecDeque<(u64, Arc<Block>)>>,
+    /// Whether blocks lie behind a hole: their lines are read from the log again.
+    has_hole: bool,
 }
 
 /// Opens one block after the other.
@@ -105,7 +107,7 @@ impl Index {
         // On some damage sled panics instead of saying so.
         let db =
             catch_unwind(AssertUnwindSafe(|| config.open())).map_err(|_| IndexError::Damaged)??;
-        let index = Self {
+        let mut index = Self {
             blocks: db.open_tree("blocks")?,
             metas: db.open_tree("metas")?,
             events: db.open_tree("events")?,
@@ -113,8 +115,10 @@ impl Index {
             db,
             known: RwLock::default(),
             opened: Mutex::default(),
+            has_hole: false,
         };
-        let seen = index.load()?;
+        let seen;
+        (seen, index.has_hole) = index.load()?;
         Ok((index, seen))
     }
 
@@ -189,6 +193,21 @@ impl Index {
         }
         self.metas.remove(key)?;
         self.blocks.remove(key)?;
+        Ok(())
+    }
+
+    /// Removes what lies behind a hole. The log must have its lines: they are stored anew, in
+    /// blocks that may begin elsewhere, and what is left of the old ones would be a hole again.
+    pub fn forget_stale(&self) -> io::Result<()> {
+        if !self.has_hole {
+            return Ok(());
+        }
+        let start = self.last().map_or(0, |meta| meta.first + 1).to_be_bytes();
+        for tree in [&self.metas, &self.blocks, &self.events] {
+            for key in tree.range(start..).keys() {
+                tree.remove(key?)?;
+            }
+        }
         Ok(())
     }
 

@@ -110,6 +110,16 @@ pub enum OpenError {
         /// The folder of the index.
         path: PathBuf,
     },
+    /// Lines that only the index had are not there.
+    #[error(
+        "what came before line {before} is missing: the files of these days were removed because the index had them (keep_jsonl = false), and {path} cannot be read or does not hold them; put back a copy of that folder or of the day files, or move a2a-log and that folder away to begin anew without the agents, tasks and messages they knew"
+    )]
+    Incomplete {
+        /// The folder of the index.
+        path: PathBuf,
+        /// Number of the first line there is.
+        before: u64,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),

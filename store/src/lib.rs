@@ -48,6 +48,7 @@ mod tail;
 
 mod state;
 
+mod before;
 mod recover;
 mod scan;
 

@@ -11,6 +11,8 @@ mod faults;
 mod forging;
 /// Indexes that other versions of the program wrote.
 mod formats;
+/// What one form lacks is taken from the other; what both lack is not passed over.
+mod gaps;
 /// The exact bytes of a record and an event, hashed here by other means.
 mod golden;
 /// Random commits, faults and restarts against a simple model.
