@@ -110,6 +110,7 @@ impl From<sled::Error> for ReadError {
     fn from(error: sled::Error) -> Self {
         match error {
             sled::Error::Io(error) if crate::index::is_damage(&error) => Self::Damaged { block: 0 },
+            sled::Error::Corruption { .. } => Self::Damaged { block: 0 },
             error => Self::Io(error.into()),
         }
     }
