@@ -155,6 +155,9 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
         push_json(out, "reason", reason);
     }
     push_facts(out, &line.facts);
+    if !line.agents.is_empty() {
+        push_json(out, "agents", &line.agents);
+    }
     if !line.removed.is_empty() {
         push_json(out, "removed", &line.removed);
     }

@@ -88,7 +88,10 @@ pub struct EventLine {
     pub reason: Option<String>,
     /// What it changed that must be known after a restart.
     pub facts: Vec<Fact>,
-    /// What the journal removed; it alone fills this in. See [`crate::Commit::commit`].
+    /// Agents that are known still; the journal alone fills this in, before a removal of which
+    /// one line cannot say everything. See [`crate::Commit::commit`].
+    pub agents: Vec<AgentId>,
+    /// What the journal removed; it alone fills this in.
     pub removed: Vec<Removed>,
 }
 
@@ -141,6 +144,7 @@ impl EventLine {
             count: None,
             reason: None,
             facts: Vec::new(),
+            agents: Vec::new(),
             removed: Vec::new(),
         }
     }

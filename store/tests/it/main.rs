@@ -19,6 +19,8 @@ mod golden;
 mod model;
 /// Every filter, against a plain look at each line.
 mod query;
+/// What a removal must not take with it, however much that is.
+mod removal;
 /// What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
 mod reopen;
 /// Old days are packed, removed and written down, whatever happens in between.
