@@ -97,16 +97,7 @@ impl Opener {
 impl Index {
     /// Opens the index and lists the messages its blocks hold.
     pub fn open(path: &Path) -> Result<(Self, Vec<Seen>), IndexError> {
-        wait_for_lock(path)?;
-        let config = sled::Config::new()
-            .path(path)
-            .cache_capacity(CACHE_BYTES)
-            .mode(sled::Mode::HighThroughput)
-            // Flushed where the journal says so; losing the newest blocks costs nothing.
-            .flush_every_ms(None);
-        // On some damage sled panics instead of saying so.
-        let db =
-            catch_unwind(AssertUnwindSafe(|| config.open())).map_err(|_| IndexError::Damaged)??;
+        let db = open_sled(path)?;
         let mut index = Self {
             blocks: db.open_tree("blocks")?,
             metas: db.open_tree("metas")?,
@@ -345,19 +336,39 @@ impl Index {
     }
 }
 
-/// sled reports a lock only as text, so its file is tried first.
-fn wait_for_lock(path: &Path) -> Result<(), IndexError> {
-    let file = match File::open(path.join("db")) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
+fn open_sled(path: &Path) -> Result<sled::Db, IndexError> {
+    let config = sled::Config::new()
+        .path(path)
+        .cache_capacity(CACHE_BYTES)
+        .mode(sled::Mode::HighThroughput)
+        // Flushed where the journal says so; losing the newest blocks costs nothing.
+        .flush_every_ms(None);
     for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file.unlock()?),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
+        // sled reports a lock only as text, so its file is tried first.
+        if is_locked(path)? {
+            std::thread::sleep(LOCK_PAUSE);
+            continue;
+        }
+        // On some damage sled panics instead of saying so.
+        match catch_unwind(AssertUnwindSafe(|| config.open())).map_err(|_| IndexError::Damaged)? {
+            Ok(db) => return Ok(db),
+            // Somebody else was quicker.
+            Err(sled::Error::Io(_)) if is_locked(path)? => {}
+            Err(error) => return Err(error.into()),
         }
     }
     Err(IndexError::Locked)
+}
+
+fn is_locked(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path.join("db")) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => file.unlock().map(|()| false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }

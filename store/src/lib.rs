@@ -63,17 +63,19 @@ mod retention;
 
 mod journal;
 mod memory;
+mod offline;
 mod read;
 mod reader;
 
 pub use disk::{Disk, LogFile, RealDisk};
-pub use evidence::{verify_journal, verify_log};
+pub use evidence::{verify_journal, verify_journal_in_turns, verify_log};
 pub use facets::time_of;
 pub use hash::{Hash, Head};
 pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
 pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedForm};
 pub use memory::MemoryJournal;
+pub use offline::{OfflineJournal, read_offline};
 pub use query::Query;
 pub use read::{MAX_PAGE, Page, Read, ReadError, StoredRecord};
 pub use rebuild::rebuild_log;

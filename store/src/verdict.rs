@@ -91,6 +91,12 @@ pub enum VerifyError {
     /// Something in it is wrong.
     #[error("{0}")]
     Fault(Fault),
+    /// Another process has the index open, perhaps since a moment ago.
+    #[error("{} is in use by another process", path.display())]
+    InUse {
+        /// The folder of the index.
+        path: PathBuf,
+    },
     /// A file cannot be read.
     #[error("{} cannot be read", path.display())]
     Io {

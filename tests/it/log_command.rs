@@ -264,3 +264,75 @@ fn reading_the_journal_keeps_no_server_from_starting() {
     let left = leaves.wait_with_output().unwrap();
     assert!(left.status.success(), "{left:?}");
 }
+
+#[test]
+fn reading_the_journal_leaves_the_log_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::with_config(folder.path(), "");
+    let asked = talk(&server);
+    server.kill();
+    let files = || {
+        let files = std::fs::read_dir(folder.path().join("a2a-log")).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files.into_iter().map(|path| (std::fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
+    };
+    let (mut torn, newest) = files().pop().unwrap();
+    torn.extend_from_slice(b"{\"seq\":");
+    std::fs::write(&newest, torn).unwrap();
+    let before = files();
+    let correlation = asked["correlationId"].as_str().unwrap();
+    for args in [
+        &["--limit", "0"][..],
+        &["show", id_of(&asked)],
+        &["thread", correlation],
+        &["head"],
+        &["verify"],
+    ] {
+        let said = log(folder.path(), args);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+        assert!(files() == before, "{args:?} changed the log");
+    }
+    let said = log(folder.path(), &[]);
+    assert!(said.err.contains("7 bytes at its end are no whole line"), "{}", said.err);
+    // Without an index the files are read, and none is made.
+    let index = folder.path().join("data/a2a-journal");
+    std::fs::remove_dir_all(&index).unwrap();
+    let files_alone = log(folder.path(), &[]);
+    assert_eq!((files_alone.code, files_alone.out), (Some(0), said.out));
+    assert!(files_alone.err.contains("there is no index"), "{}", files_alone.err);
+    assert!(!index.exists() && files() == before);
+}
+
+#[test]
+fn verifying_keeps_no_server_from_starting() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::with_config(folder.path(), "");
+    talk(&server);
+    assert_eq!(server.terminate().code(), Some(0));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let verifying = [(), ()].map(|()| {
+            scope.spawn(|| {
+                let mut times = 0;
+                while !is_over.load(Relaxed) {
+                    let said = log(folder.path(), &["verify"]);
+                    // A server that stops while it is asked gives no answer, but no bad one either.
+                    assert_ne!(said.code, Some(1), "{} {}", said.out, said.err);
+                    times += u32::from(said.code == Some(0));
+                }
+                times
+            })
+        });
+        for _ in 0..5 {
+            let server = Server::start(folder.path());
+            server.accepted(&message("roman", "tim", "hello"));
+            assert_eq!(server.terminate().code(), Some(0));
+        }
+        is_over.store(true, Relaxed);
+        for thread in verifying {
+            assert!(thread.join().unwrap() > 0);
+        }
+    });
+}

@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::server::Server;
 use super::source::{Found, Place, Source, note};
 use super::{Out, is_for_programs};
 use crate::cli::stdout::harmless;
@@ -24,15 +25,10 @@ pub(super) fn run(
     // What the index holds must be in the files as well, down to its last line.
     let mut heads = known.to_vec();
     if let Found::Server(server) = &found {
-        let verdict = server.verify(known)?;
-        if !verdict.ok {
-            let problem = verdict.problem.unwrap_or_else(|| "it is not whole".into());
-            let (line, seq) = (verdict.line, verdict.seq);
-            let details = json!({ "ok": false, "line": line, "seq": seq, "problem": problem });
-            return bad(&details, INDEX, format, out);
+        match ask(server, known)? {
+            Ok(head) => heads.extend(head),
+            Err(details) => return bad(&details, INDEX, format, out),
         }
-        let head = verdict.head.and_then(|head| head.parse::<Head>().ok());
-        heads.extend(head.filter(|head| head.seq > 0));
     }
     let state = place.state.path();
     let whole = match verify_log(state, &heads) {
@@ -40,7 +36,7 @@ pub(super) fn run(
         Err(error) => return fault(error, "", format, out),
     };
     if matches!(found, Found::Silent) {
-        note("the index was not checked: only the process that has it open can do that");
+        note(NOT_CHECKED);
     } else if !matches!(found, Found::Server(_)) && state.join("data/a2a-journal").is_dir() {
         match verify_journal(state, known) {
             Ok(index) if index.head == whole.head => {}
@@ -50,6 +46,14 @@ pub(super) fn run(
                     return fault(error, "", format, out);
                 }
             }
+            // A server has started meanwhile: it has the index now.
+            Err(VerifyError::InUse { .. }) => match place.server()? {
+                Some(server) => match ask(&server, known)? {
+                    Ok(_) => {}
+                    Err(details) => return bad(&details, INDEX, format, out),
+                },
+                None => note(NOT_CHECKED),
+            },
             Err(error) => return fault(error, INDEX, format, out),
         }
     }
@@ -64,6 +68,21 @@ pub(super) fn run(
     }
     good(&whole, format, out)?;
     Ok(Answer::Yes)
+}
+
+const NOT_CHECKED: &str =
+    "the index was not checked: only the process that has it open can do that";
+
+/// Has a server check its index: the head that the files must have too, or what is wrong.
+fn ask(server: &Server, known: &[Head]) -> anyhow::Result<Result<Option<Head>, Value>> {
+    let verdict = server.verify(known)?;
+    if !verdict.ok {
+        let problem = verdict.problem.unwrap_or_else(|| "it is not whole".into());
+        let (line, seq) = (verdict.line, verdict.seq);
+        return Ok(Err(json!({ "ok": false, "line": line, "seq": seq, "problem": problem })));
+    }
+    let head = verdict.head.and_then(|head| head.parse::<Head>().ok());
+    Ok(Ok(head.filter(|head| head.seq > 0)))
 }
 
 /// Where the second copy lies.

@@ -17,6 +17,8 @@ mod gaps;
 mod golden;
 /// Random commits, faults and restarts against a simple model.
 mod model;
+/// Reading without a server: the log stays as it is, and a server can start at any time.
+mod offline;
 /// Every filter, against a plain look at each line.
 mod query;
 /// What a removal must not take with it, however much that is.
