@@ -336,3 +336,33 @@ fn verifying_keeps_no_server_from_starting() {
         }
     });
 }
+
+#[test]
+fn days_that_are_missing_are_written_again_while_no_server_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = log(folder.path(), &["rebuild"]);
+    assert!(said.code == Some(2) && said.err.contains("there is no index"), "{}", said.err);
+    assert!(!folder.path().join("data").exists(), "nothing is created by asking");
+
+    let server = Server::with_config(folder.path(), "");
+    talk(&server);
+    let logs = folder.path().join("a2a-log");
+    let day = std::fs::read_dir(&logs).unwrap().next().unwrap().unwrap().path();
+    let said = log(folder.path(), &["rebuild"]);
+    assert!(said.code == Some(2) && said.err.contains("stop the server first"), "{}", said.err);
+    assert_eq!(server.terminate().code(), Some(0));
+
+    let bytes = std::fs::read(&day).unwrap();
+    let said = log(folder.path(), &["rebuild"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "no day of the log is missing\n"));
+    for format in ["text", "json"] {
+        std::fs::remove_dir_all(&logs).unwrap();
+        let said = log(folder.path(), &["rebuild", "--format", format]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.out.contains(day.to_str().unwrap()), "{}", said.out);
+        assert!(std::fs::read(&day).unwrap() == bytes, "byte for byte");
+    }
+    assert_eq!(log(folder.path(), &["verify"]).code, Some(0));
+    let said = log(folder.path(), &["--agent", "tim", "rebuild"]);
+    assert_eq!(said.code, Some(2), "filters make no sense here");
+}
