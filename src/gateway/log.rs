@@ -160,10 +160,14 @@ pub(super) async fn verify(
     let reader = bus.reader();
     let verified = web::block(move || {
         let _turn = turn;
-        reader.verify(&known)
+        reader.verify(&known).map(|whole| (whole.unproven(&known), whole))
     });
     match verified.await {
-        Ok(Ok(whole)) => Ok(HttpResponse::Ok().json(json!({
+        Ok(Ok((Some(head), whole))) => {
+            let problem = unproven(head, whole.from);
+            Ok(HttpResponse::Ok().json(json!({ "ok": false, "seq": head.seq, "problem": problem })))
+        }
+        Ok(Ok((None, whole))) => Ok(HttpResponse::Ok().json(json!({
             "ok": true,
             "records": whole.records,
             "lines": whole.lines,
@@ -183,6 +187,12 @@ pub(super) async fn verify(
         }
         Err(_) => Err(unreadable(&ReadError::Closed)),
     }
+}
+
+/// Whoever asks about a line wants proof, and the claim that it was removed is none.
+#[must_use]
+pub fn unproven(head: Head, from: u64) -> String {
+    format!("head {head} cannot be proven: the log says that lines before {from} were removed")
 }
 
 fn read<T>(answer: Result<Result<T, ReadError>, BlockingError>) -> actix_web::Result<T> {

@@ -6,6 +6,7 @@
 use a2a_store::{Head, Verified, VerifyError, verify_journal, verify_log};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
+use openclaw_a2a::gateway::log::unproven;
 use serde_json::{Value, json};
 
 use super::server::Server;
@@ -24,9 +25,14 @@ pub(super) fn run(
     let found = place.find()?;
     // What the index holds must be in the files as well, down to its last line.
     let mut heads = known.to_vec();
+    // Where files of closed days are not kept, only the index can prove an old head.
+    let mut index_proves = false;
     if let Found::Server(server) = &found {
         match ask(server, known)? {
-            Ok(head) => heads.extend(head),
+            Ok(head) => {
+                heads.extend(head);
+                index_proves = true;
+            }
             Err(details) => return bad(&details, INDEX, format, out),
         }
     }
@@ -39,17 +45,19 @@ pub(super) fn run(
         note(NOT_CHECKED);
     } else if !matches!(found, Found::Server(_)) && state.join("data/a2a-journal").is_dir() {
         match verify_journal(state, known) {
-            Ok(index) if index.head == whole.head => {}
-            // One of them has lines that the other has not; the files must have them all.
             Ok(index) => {
-                if let Err(error) = verify_log(state, &[index.head]) {
+                index_proves = index.unproven(known).is_none();
+                // One of them has lines that the other has not; the files must have them all.
+                if index.head != whole.head
+                    && let Err(error) = verify_log(state, &[index.head])
+                {
                     return fault(error, "", format, out);
                 }
             }
             // A server has started meanwhile: it has the index now.
             Err(VerifyError::InUse { .. }) => match place.server()? {
                 Some(server) => match ask(&server, known)? {
-                    Ok(_) => {}
+                    Ok(_) => index_proves = true,
                     Err(details) => return bad(&details, INDEX, format, out),
                 },
                 None => note(NOT_CHECKED),
@@ -57,12 +65,8 @@ pub(super) fn run(
             Err(error) => return fault(error, INDEX, format, out),
         }
     }
-    if let Some(head) = known.iter().find(|head| head.seq < whole.from) {
-        // Whoever asks about a line wants proof, and the claim that it was removed is none.
-        let problem = format!(
-            "head {head} cannot be proven: the log says that lines before {} were removed",
-            whole.from
-        );
+    if let Some(head) = whole.unproven(known).filter(|_| !index_proves) {
+        let problem = unproven(head, whole.from);
         let details = json!({ "ok": false, "seq": head.seq, "problem": problem });
         return bad(&details, "", format, out);
     }
