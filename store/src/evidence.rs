@@ -214,6 +214,8 @@ impl Source for InTurns<'_> {
             above = meta.last.seq;
         }
         let end = self.ask(|index| Ok(index.last().map(|meta| meta.end)))?;
+        // The rest needs no index, and may be much.
+        drop(self.open.take());
         let mut files = day_files(self.dir).map_err(|source| io_error(self.dir, source))?;
         files.retain(|file| end.is_none_or(|end| file.day >= end.day));
         let skip = match (end, files.first()) {

@@ -343,21 +343,26 @@ fn open_sled(path: &Path) -> Result<sled::Db, IndexError> {
         .mode(sled::Mode::HighThroughput)
         // Flushed where the journal says so; losing the newest blocks costs nothing.
         .flush_every_ms(None);
+    let mut refused = IndexError::Locked;
     for _ in 0..LOCK_TRIES {
         // sled reports a lock only as text, so its file is tried first.
         if is_locked(path)? {
-            std::thread::sleep(LOCK_PAUSE);
-            continue;
+            refused = IndexError::Locked;
+        } else {
+            // On some damage sled panics instead of saying so.
+            let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+            match opened.map_err(|_| IndexError::Damaged)? {
+                Ok(db) => return Ok(db),
+                // Perhaps somebody else was quicker, or just looked whether it is locked.
+                Err(sled::Error::Io(error)) if error.kind() == io::ErrorKind::Other => {
+                    refused = IndexError::Io(error);
+                }
+                Err(error) => return Err(error.into()),
+            }
         }
-        // On some damage sled panics instead of saying so.
-        match catch_unwind(AssertUnwindSafe(|| config.open())).map_err(|_| IndexError::Damaged)? {
-            Ok(db) => return Ok(db),
-            // Somebody else was quicker.
-            Err(sled::Error::Io(_)) if is_locked(path)? => {}
-            Err(error) => return Err(error.into()),
-        }
+        std::thread::sleep(LOCK_PAUSE);
     }
-    Err(IndexError::Locked)
+    Err(refused)
 }
 
 fn is_locked(path: &Path) -> io::Result<bool> {

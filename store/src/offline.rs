@@ -5,10 +5,12 @@
 //! files may change; what they hold does not.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::batch::{Batch, Entry, LogPos};
+use crate::days::{day_file, day_files};
 use crate::decode::glance;
 use crate::hash::Head;
 use crate::index::{Index, IndexError};
@@ -20,8 +22,11 @@ use crate::{OpenError, Read, ReadError, RecoveryReport};
 
 /// Bytes of lines that are read at a time where the index lacks them.
 const SLOT: usize = 1 << 20;
-/// More than this of packed days is not held in memory.
-const MOST_HELD: usize = 256 << 20;
+/// An index that lacks more bytes of lines than this is of no help: reading them takes so long
+/// that a server which starts meanwhile would give up.
+const MOST_LACKING: u64 = 128 << 20;
+/// How many times its size a packed day has, about.
+const UNPACKED: u64 = 6;
 
 /// A journal that is open for reading. It is held until the reader is dropped; no server can
 /// start meanwhile, so that should be soon.
@@ -55,12 +60,12 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
     if start.is_some_and(|(head, end)| !ends_with(&dir, head, end)) {
         return Ok(None);
     }
-    let mut lacking = Lacking { dir: &dir, slots: Vec::new(), current: None, held: 0 };
-    let scanned = scan::<ReadError>(&dir, start, |good| lacking.line(good))?;
-    lacking.finish();
-    if lacking.held > MOST_HELD {
+    if lacking_bytes(&dir, start.map(|(_, end)| end))? > MOST_LACKING {
         return Ok(None);
     }
+    let mut lacking = Lacking { dir: &dir, slots: Vec::new(), current: None };
+    let scanned = scan::<ReadError>(&dir, start, |good| lacking.line(good))?;
+    lacking.finish();
     let report = RecoveryReport {
         lines_replayed: scanned.lines,
         torn_bytes: scanned.torn.map_or(0, |torn| torn.len),
@@ -76,18 +81,31 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
     Ok(Some(OfflineJournal { reader, report }))
 }
 
+/// How much lies behind the last line that the index holds, about.
+fn lacking_bytes(dir: &Path, end: Option<LogPos>) -> io::Result<u64> {
+    let mut bytes = 0;
+    for file in day_files(dir)? {
+        let size = fs::metadata(&file.path)?.len() * if file.is_packed { UNPACKED } else { 1 };
+        bytes += match end {
+            Some(end) if file.day < end.day => 0,
+            Some(end) if file.day == end.day => size.saturating_sub(end.offset),
+            _ => size,
+        };
+    }
+    Ok(bytes)
+}
+
 /// Lines that the index lacks, by where they lie.
 struct Lacking<'a> {
     dir: &'a Path,
     slots: Vec<Slot>,
     current: Option<Current>,
-    /// Bytes that had to be taken into memory: those of packed days.
-    held: usize,
 }
 
 struct Current {
     at: LogPos,
     entries: Vec<Entry>,
+    /// Those of a packed day, which cannot be read from the middle.
     bytes: Option<Vec<u8>>,
     len: usize,
 }
@@ -107,8 +125,7 @@ impl Lacking<'_> {
             Some(current) => current,
             none => {
                 let at = LogPos { day: good.end.day, offset: begin };
-                let is_packed = crate::days::day_file(self.dir, at.day)?.is_packed;
-                let bytes = (is_packed && self.held <= MOST_HELD).then(Vec::new);
+                let bytes = day_file(self.dir, at.day)?.is_packed.then(Vec::new);
                 none.insert(Current { at, entries: Vec::new(), bytes, len: 0 })
             }
         };
@@ -117,7 +134,6 @@ impl Lacking<'_> {
         current.entries.push(Entry { seq, kind, start, end: current.len });
         if let Some(bytes) = &mut current.bytes {
             bytes.extend_from_slice(good.bytes);
-            self.held += good.bytes.len();
         }
         Ok(())
     }
