@@ -1,6 +1,6 @@
-//! The only place that reads a clock.
+//! The only place of the bus that reads a clock; when a message came is told by whoever took it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use a2a_policy::Now;
 use chrono::{SubsecRound, Utc};
@@ -14,6 +14,16 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn start() -> Self {
         Self { started: Instant::now() }
+    }
+
+    /// For what the bus itself sends: it has the bytes in hand from the start.
+    pub(crate) fn instant() -> Instant {
+        Instant::now()
+    }
+
+    /// How long ago something was.
+    pub(crate) fn since(then: Instant) -> Duration {
+        then.elapsed()
     }
 
     pub(crate) fn now(&self) -> Now {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Instant;
 
 use a2a_policy::{Delivery, Fingerprints};
 use a2a_protocol::{AgentId, Envelope, Report};
@@ -13,24 +14,30 @@ pub struct Parcel {
     pub(crate) message: Result<Arc<Envelope>, Report>,
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) fingerprints: Fingerprints,
+    /// How many bytes came, also where fewer are kept.
+    pub(crate) size: usize,
+    /// When the bus had them in hand.
+    pub(crate) since: Instant,
 }
 
 impl Parcel {
-    /// Reads JSON bytes; what is wrong with them is the router's to answer.
+    /// Reads JSON bytes, in hand since `since`; what is wrong with them is the router's to answer.
     #[must_use]
-    pub fn from_json(bytes: &[u8]) -> Self {
+    pub fn from_json(bytes: &[u8], since: Instant) -> Self {
         let message = Envelope::parse(bytes).map(Arc::new);
         let fingerprints = message.as_deref().map(Fingerprints::of).unwrap_or_default();
-        Self { message, bytes: bytes.into(), fingerprints }
+        Self { message, bytes: bytes.into(), fingerprints, size: bytes.len(), since }
     }
 
     /// Bytes that were not read to their end because there are `total`, too many.
     #[must_use]
-    pub fn too_large(beginning: &[u8], total: usize) -> Self {
+    pub fn too_large(beginning: &[u8], total: usize, since: Instant) -> Self {
         Self {
             message: Err(Report::too_large(total)),
             bytes: beginning.into(),
             fingerprints: Fingerprints::default(),
+            size: total,
+            since,
         }
     }
 
@@ -42,13 +49,13 @@ impl Parcel {
 
     /// Takes a typed message; one whose fields contradict each other is read again to say why.
     #[must_use]
-    pub fn from_message(message: Envelope) -> Self {
+    pub fn from_message(message: Envelope, since: Instant) -> Self {
         let bytes = message.to_json();
         if !message.is_consistent() || bytes.len() > a2a_protocol::limits::MESSAGE_BYTES {
-            return Self::from_json(&bytes);
+            return Self::from_json(&bytes, since);
         }
-        let fingerprints = Fingerprints::of(&message);
-        Self { message: Ok(Arc::new(message)), bytes: bytes.into(), fingerprints }
+        let (fingerprints, size) = (Fingerprints::of(&message), bytes.len());
+        Self { message: Ok(Arc::new(message)), bytes: bytes.into(), fingerprints, size, since }
     }
 }
 

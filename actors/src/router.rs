@@ -31,6 +31,7 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use crate::audit::{self, Health, Then};
+use crate::clock::Clock;
 use crate::desk::{Desk, DeskNo, Desks};
 use crate::letter::{Content, Parcel};
 use crate::session::Session;
@@ -268,7 +269,7 @@ impl Router {
                     return;
                 }
                 let receipt = Receipt { outcome: Outcome::Duplicate, ..self.receipt(&parcel, now) };
-                let line = message_line(&receipt, caller, &parcel, now);
+                let line = message_line(&receipt, caller, &parcel, now, Clock::since(parcel.since));
                 let then = Then::FirstReceipt { receipt, first: seq, reply };
                 self.shared.append(Append { line: Line::Message(line), then });
             }
@@ -312,7 +313,7 @@ impl Router {
         let mut receipt = self.receipt(&parcel, now);
         receipt.outcome = accepted.outcome;
         receipt.recipients = accepted.recipients.into();
-        let mut line = message_line(&receipt, caller, &parcel, now);
+        let mut line = message_line(&receipt, caller, &parcel, now, Clock::since(parcel.since));
         let (Ok(message), Some(seq)) = (parcel.message, receipt.seq) else { return };
         let mut undo = None;
         if let Some(change) = accepted.change {
@@ -353,7 +354,13 @@ impl Router {
         receipt.circuit = refusal.circuit;
         receipt.errors = refusal.errors;
         if written {
-            let line = Line::Message(message_line(&receipt, caller, parcel, now));
+            let line = Line::Message(message_line(
+                &receipt,
+                caller,
+                parcel,
+                now,
+                Clock::since(parcel.since),
+            ));
             let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None, undo: None };
             self.shared.append(Append { line, then });
         } else {

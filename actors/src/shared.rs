@@ -19,6 +19,9 @@ use crate::{BusSettings, Stats};
 /// How often to look whether a day has ended.
 const LOOK_FOR_A_NEW_DAY: Duration = Duration::from_secs(15 * 60);
 
+/// Numbers left out before that offer, for a journal that has more to say than fits a line.
+const ROOM_TO_SAY_MORE: u64 = 31;
+
 /// What router, sessions and audit share on their one thread.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
@@ -75,6 +78,7 @@ pub(crate) async fn offer_every_day(shared: Rc<Shared>) {
         let today = shared.clock.now().utc.date_naive();
         if today != day && !shared.stopping.get() {
             day = today;
+            shared.seq.set(shared.seq.get() + ROOM_TO_SAY_MORE);
             let line = Line::Event(shared.event(Event::Removed));
             shared.append(Append { line, then: Then::Nothing });
         }

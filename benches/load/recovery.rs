@@ -42,6 +42,8 @@ fn write(folder: &std::path::Path) {
             message_id: Some(message.message_id),
             by: Some(roman.clone()),
             received: Received::Json(Arc::from(message.to_json())),
+            bytes: message.to_json().len() as u64,
+            took_us: 85,
             fingerprint: Some(i as u64),
             recipients: Arc::new([RecipientOutcome {
                 agent_id: tim.clone(),

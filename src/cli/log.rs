@@ -8,6 +8,7 @@ mod follow;
 mod gathered;
 mod journal;
 mod list;
+mod rebuild;
 mod record;
 mod server;
 mod show;
@@ -95,6 +96,16 @@ Exit codes: 0 whole, 1 tampered with (the first bad line is named), 2 it could n
     },
     /// Print the last line's number and hash, to be kept elsewhere and given to verify
     Head,
+    /// Write day files that are missing again, from the index
+    #[command(after_help = "\
+Example:
+  openclaw-a2a log rebuild
+
+Only while no server runs. Every line is checked on the way; files that are there are left alone, and days
+that were removed for their age do not come back. Lines that the index lacks are not made up.
+
+Exit codes: 0 every day that the index holds has its file, 2 it could not be done.")]
+    Rebuild,
 }
 
 /// What is wanted. All of it must hold.
@@ -199,6 +210,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
             show::run(place.source()?.as_mut(), message, format, &mut out)
         }
         Some(Verb::Verify { heads }) => verify::run(&place, heads, format, &mut out),
+        Some(Verb::Rebuild) => rebuild::run(&place, format, &mut out),
         Some(Verb::Head) => verify::head(place.source()?.as_mut(), format, &mut out),
     }
 }

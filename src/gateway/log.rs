@@ -174,10 +174,14 @@ pub(super) async fn verify(
     let reader = bus.reader();
     let verified = web::block(move || {
         let _turn = turn;
-        reader.verify(&known)
+        reader.verify(&known).map(|whole| (whole.unproven(&known), whole))
     });
     match verified.await {
-        Ok(Ok(whole)) => Ok(HttpResponse::Ok().json(json!({
+        Ok(Ok((Some(head), whole))) => {
+            let problem = unproven(head, whole.from);
+            Ok(HttpResponse::Ok().json(json!({ "ok": false, "seq": head.seq, "problem": problem })))
+        }
+        Ok(Ok((None, whole))) => Ok(HttpResponse::Ok().json(json!({
             "ok": true,
             "records": whole.records,
             "lines": whole.lines,
@@ -221,6 +225,12 @@ async fn search(
     }
 }
 
+/// Whoever asks about a line wants proof, and the claim that it was removed is none.
+#[must_use]
+pub fn unproven(head: Head, from: u64) -> String {
+    format!("head {head} cannot be proven: the log says that lines before {from} were removed")
+}
+
 fn unreadable(error: &ReadError) -> actix_web::Error {
     if matches!(error, ReadError::Closed) {
         let detail = "The bus is stopping.";
@@ -241,16 +251,67 @@ fn records(records: &[StoredRecord], redaction: &Redaction, next: &str) -> Strin
     format!("{{\"records\":[{}],\"nextCursor\":\"{next}\"}}", shown.join(","))
 }
 
-/// The record's own line with the events so far; the line is passed on as it stands in the log.
-/// Events that one answer has no room for are counted.
+/// The record's own line with the events so far. Events that one answer has no room for are
+/// counted.
 #[must_use]
 pub fn with_deliveries(record: &StoredRecord) -> String {
-    let line = record.line.get().trim_end();
+    let events = record.deliveries.iter().map(|event| event.get());
+    joined(record.line.get(), events, record.more_deliveries)
+}
+
+/// A record's line with its events' lines. All are passed on as they stand in the log; to
+/// each event is added how long after the record it happened.
+pub fn joined<'a>(line: &str, events: impl Iterator<Item = &'a str>, more: u64) -> String {
+    let line = line.trim_end();
+    let time = a2a_store::time_of(line);
     let open = line.strip_suffix('}').unwrap_or(line);
-    let deliveries: Vec<_> = record.deliveries.iter().map(|event| event.get()).collect();
-    let more = match record.more_deliveries {
-        0 => String::new(),
-        more => format!(",\"moreDeliveries\":{more}"),
-    };
-    format!("{open},\"deliveries\":[{}]{more}}}", deliveries.join(","))
+    let mut whole = format!("{open},\"deliveries\":[");
+    for (n, event) in events.enumerate() {
+        if n > 0 {
+            whole.push(',');
+        }
+        let after = time.zip(a2a_store::time_of(event)).map(|(time, then)| then - time);
+        match (event.strip_suffix('}'), after) {
+            (Some(open), Some(after)) => {
+                // A clock that was set back is no reason to claim that it happened before.
+                let ms = after.num_milliseconds().max(0);
+                whole.push_str(&format!("{open},\"afterMs\":{ms}}}"));
+            }
+            _ => whole.push_str(event),
+        }
+    }
+    whole.push(']');
+    if more > 0 {
+        whole.push_str(&format!(",\"moreDeliveries\":{more}"));
+    }
+    whole.push('}');
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_say_how_long_after_the_record_they_happened() {
+        let line = |seq: u64, time: &str, word: &str| {
+            format!(r#"{{"seq":{seq},"time":"2026-02-21T{time}Z","{word}":"x","hash":"0"}}"#)
+        };
+        let record = line(1, "18:30:00.100", "outcome");
+        let events = [
+            line(2, "18:30:00.104", "event"),
+            line(3, "18:30:00.099", "event"),
+            line(4, "18:31:00.100", "event"),
+            r#"{"seq":5,"time":"never"}"#.to_owned(),
+        ];
+        let whole = joined(&record, events.iter().map(String::as_str), 0);
+        let whole: serde_json::Value = serde_json::from_str(&whole).unwrap();
+        assert_eq!(whole["seq"], 1);
+        let after: Vec<_> =
+            whole["deliveries"].as_array().unwrap().iter().map(|event| &event["afterMs"]).collect();
+        assert_eq!(json!(after), json!([4, 0, 60_000, null]));
+        let alone: serde_json::Value =
+            serde_json::from_str(&joined(&record, std::iter::empty(), 0)).unwrap();
+        assert_eq!(alone["deliveries"], json!([]));
+    }
 }

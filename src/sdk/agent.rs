@@ -1,6 +1,7 @@
 //! An agent's own handle: it sends under its name and no other.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use a2a_actors::{BusSystem, Parcel};
 use a2a_policy::Caller;
@@ -71,12 +72,14 @@ impl Agent {
 
     /// Sends a message and waits until it is on disk, or refused.
     pub async fn send(&self, message: Envelope) -> Receipt {
-        self.system.send(Caller::Agent(self.id.clone()), Parcel::from_message(message)).await
+        let parcel = Parcel::from_message(message, Instant::now());
+        self.system.send(Caller::Agent(self.id.clone()), parcel).await
     }
 
     /// Sends a message that is JSON text.
     pub async fn send_json(&self, json: &[u8]) -> Receipt {
-        self.system.send(Caller::Agent(self.id.clone()), Parcel::from_json(json)).await
+        let parcel = Parcel::from_json(json, Instant::now());
+        self.system.send(Caller::Agent(self.id.clone()), parcel).await
     }
 
     /// Ends this session; messages wait until the agent attaches again.

@@ -1,6 +1,7 @@
 //! What people see and stop: the directory, tasks, circuits, who may write to whom.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use a2a_actors::{BusSystem, CancelError, CircuitView, Parcel, RegisterError};
 use a2a_policy::{Caller, CircuitKey, Explanation, Profile, Task};
@@ -97,6 +98,6 @@ impl Operator {
 
     async fn hand_in(&self, on_behalf_of: Option<AgentId>, message: Envelope) -> Receipt {
         let caller = Caller::Operator { name: Arc::clone(&self.name), on_behalf_of };
-        self.system.send(caller, Parcel::from_message(message)).await
+        self.system.send(caller, Parcel::from_message(message, Instant::now())).await
     }
 }

@@ -63,6 +63,8 @@ pub(crate) struct Decoded<'a> {
     #[serde(borrow)]
     pub facts: Option<&'a RawValue>,
     #[serde(borrow)]
+    agents: Option<&'a RawValue>,
+    #[serde(borrow)]
     removed: Option<&'a RawValue>,
 }
 
@@ -88,6 +90,12 @@ impl Decoded<'_> {
     /// What the line says must be known after a restart.
     pub fn facts(&self) -> BTreeMap<String, Option<&RawValue>> {
         self.facts.and_then(|facts| serde_json::from_str(facts.get()).ok()).unwrap_or_default()
+    }
+
+    /// The agents that the line says are known still.
+    pub fn agents(&self) -> Vec<AgentId> {
+        let list = self.agents.filter(|_| self.event() == Some(Event::Removed));
+        list.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default()
     }
 
     /// What the line says was removed, if this version can read it.

@@ -84,6 +84,8 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
         // Writing to a Vec cannot fail.
         let _ = write!(out, ",\"bodyHash\":\"{fingerprint:016x}\"");
     }
+    push_number(out, "bytes", line.bytes);
+    push_number(out, "tookUs", line.took_us);
     match &line.received {
         Received::Json(bytes) => {
             out.extend_from_slice(b",\"message\":");
@@ -92,7 +94,6 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
         Received::Raw(bytes) => {
             let kept = &bytes[..bytes.len().min(RAW_KEPT)];
             push_json(out, "raw", &String::from_utf8_lossy(kept));
-            push_number(out, "rawBytes", bytes.len() as u64);
         }
     }
     out.extend_from_slice(b",\"recipients\":[");
@@ -154,6 +155,9 @@ fn push_event(out: &mut Vec<u8>, line: &EventLine) {
         push_json(out, "reason", reason);
     }
     push_facts(out, &line.facts);
+    if !line.agents.is_empty() {
+        push_json(out, "agents", &line.agents);
+    }
     if !line.removed.is_empty() {
         push_json(out, "removed", &line.removed);
     }

@@ -1,8 +1,10 @@
 //! Where lines to be verified come from: the day files, or sled and what it lacks.
 
+use std::cell::RefCell;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::days::{DayFile, day_file, day_files};
 use crate::heads::noted_heads;
@@ -36,28 +38,37 @@ pub fn verify_log(state_dir: &Path, known: &[Head]) -> Result<Verified, VerifyEr
     verify(&LogFiles { files: &files, skip: 0 }, &known)
 }
 
+/// How long sled is kept open at a time, and then left alone: a server that starts waits longer
+/// than the one and looks more often than the other.
+const TURN: Duration = Duration::from_millis(500);
+const GIVE_WAY: Duration = Duration::from_millis(100);
+
 /// Verifies what sled holds, and behind it the lines of the log that it does not hold yet.
 ///
-/// Only while no server runs: with one, ask [`crate::Read::verify`].
+/// Only while no server runs: with one, ask [`crate::Read::verify`]. A server can start all the
+/// same, as sled is let go again and again; the answer is [`VerifyError::InUse`] then.
 ///
 /// # Errors
 /// The first thing that is wrong, or what cannot be read.
 pub fn verify_journal(state_dir: &Path, known: &[Head]) -> Result<Verified, VerifyError> {
+    verify_journal_in_turns(state_dir, known, TURN, &|| std::thread::sleep(GIVE_WAY))
+}
+
+/// The same, letting sled go when it was open for `turn`, and doing `meanwhile` before it is
+/// opened again.
+///
+/// # Errors
+/// The first thing that is wrong, or what cannot be read.
+pub fn verify_journal_in_turns(
+    state_dir: &Path,
+    known: &[Head],
+    turn: Duration,
+    meanwhile: &dyn Fn(),
+) -> Result<Verified, VerifyError> {
     let (dir, path) = (state_dir.join(log::FOLDER), state_dir.join("data/a2a-journal"));
     let known = with_noted(state_dir, known)?;
-    let (index, _) = Index::open(&path).map_err(|error| match error {
-        IndexError::Io(source) => io_error(&path, source),
-        other => io_error(&path, io::Error::other(other)),
-    })?;
-    let mut files = day_files(&dir).map_err(|source| io_error(&dir, source))?;
-    let end = index.last().map(|meta| meta.end);
-    files.retain(|file| end.is_none_or(|end| file.day >= end.day));
-    let skip = match (end, files.first()) {
-        (Some(end), Some(file)) if file.day == end.day => end.offset,
-        _ => 0,
-    };
-    let rest = Rest::Files(LogFiles { files: &files, skip });
-    verify(&Blocks { index: &index, rest }, &known)
+    let open = RefCell::default();
+    verify(&InTurns { dir: &dir, path: &path, turn, meanwhile, open }, &known)
 }
 
 /// Verifies what an open journal holds: sled, then its tail.
@@ -68,7 +79,7 @@ pub(crate) fn verify_open(
     known: &[Head],
 ) -> Result<Verified, VerifyError> {
     let dir = state_dir.join(log::FOLDER);
-    verify(&Blocks { index, rest: Rest::Tail { slots: tail, dir: &dir } }, known)
+    verify(&Blocks { index, tail, dir: &dir }, known)
 }
 
 /// The heads someone knows and those the server noted.
@@ -133,53 +144,130 @@ impl Source for LogFiles<'_> {
     }
 }
 
-/// What follows the blocks.
-enum Rest<'a> {
-    Files(LogFiles<'a>),
-    Tail { slots: &'a [Slot], dir: &'a Path },
+/// sled's blocks and the lines behind them, read while a server may want to start.
+struct InTurns<'a> {
+    dir: &'a Path,
+    path: &'a Path,
+    turn: Duration,
+    meanwhile: &'a dyn Fn(),
+    open: RefCell<Option<Open>>,
+}
+
+struct Open {
+    index: Index,
+    since: Instant,
+    /// What was removed for its age by then.
+    floor: u64,
+}
+
+impl InTurns<'_> {
+    /// Asks the index, opening it first when it was let go.
+    fn ask<T>(
+        &self,
+        question: impl FnOnce(&Index) -> Result<T, VerifyError>,
+    ) -> Result<T, VerifyError> {
+        let mut open = self.open.borrow_mut();
+        let mut floor = None;
+        if let Some(old) = open.take_if(|open| open.since.elapsed() >= self.turn) {
+            floor = Some(old.floor);
+            drop(old);
+            (self.meanwhile)();
+        }
+        let open = match &mut *open {
+            Some(open) => open,
+            closed => closed.insert(self.open(floor)?),
+        };
+        question(&open.index)
+    }
+
+    fn open(&self, expected: Option<u64>) -> Result<Open, VerifyError> {
+        let in_use = || VerifyError::InUse { path: self.path.to_owned() };
+        let (index, _) = Index::open(self.path).map_err(|error| match error {
+            IndexError::Locked => in_use(),
+            IndexError::Io(source) => io_error(self.path, source),
+            IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
+            IndexError::Newer => io_error(self.path, io::Error::other(error)),
+        })?;
+        let floor = index.floor().map_err(ReadError::from)?;
+        // A server was there and is gone again, and with it lines that were not read yet.
+        if expected.is_some_and(|expected| expected != floor) {
+            return Err(in_use());
+        }
+        Ok(Open { index, since: Instant::now(), floor })
+    }
+}
+
+impl Source for InTurns<'_> {
+    fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError> {
+        let mut opener = Opener::new().map_err(ReadError::from)?;
+        let (mut line, mut above) = (0, 0);
+        loop {
+            let found = self.ask(|index| {
+                let Some(meta) = index.block_above(above, |_| true) else { return Ok(None) };
+                index.read_block(meta.first, &mut opener)?;
+                Ok(Some(meta))
+            })?;
+            let Some(meta) = found else { break };
+            if show(&opener.block.bytes, &mut line, see).is_break() {
+                return Ok(0);
+            }
+            above = meta.last.seq;
+        }
+        let end = self.ask(|index| Ok(index.last().map(|meta| meta.end)))?;
+        // The rest needs no index, and may be much.
+        drop(self.open.take());
+        let mut files = day_files(self.dir).map_err(|source| io_error(self.dir, source))?;
+        files.retain(|file| end.is_none_or(|end| file.day >= end.day));
+        let skip = match (end, files.first()) {
+            (Some(end), Some(file)) if file.day == end.day => end.offset,
+            _ => 0,
+        };
+        LogFiles { files: &files, skip }.each(see)
+    }
+
+    fn lost(&self, form: RemovedForm) -> bool {
+        form == RemovedForm::Records
+    }
+}
+
+/// Shows each line of `bytes`.
+fn show(bytes: &[u8], line: &mut u64, see: &mut See<'_>) -> ControlFlow<()> {
+    let mut start = 0;
+    for newline in memchr::memchr_iter(b'\n', bytes) {
+        *line += 1;
+        see(Place { file: None, line: *line }, &bytes[start..newline])?;
+        start = newline + 1;
+    }
+    ControlFlow::Continue(())
 }
 
 /// sled's blocks, and what it does not hold yet.
 struct Blocks<'a> {
     index: &'a Index,
-    rest: Rest<'a>,
+    tail: &'a [Slot],
+    dir: &'a Path,
 }
 
 impl Source for Blocks<'_> {
     fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError> {
         let mut opener = Opener::new().map_err(ReadError::from)?;
-        let mut line = 0;
-        let mut above = 0;
-        let mut show = |bytes: &[u8]| -> ControlFlow<()> {
-            let mut start = 0;
-            for newline in memchr::memchr_iter(b'\n', bytes) {
-                line += 1;
-                see(Place { file: None, line }, &bytes[start..newline])?;
-                start = newline + 1;
-            }
-            ControlFlow::Continue(())
-        };
+        let (mut line, mut above) = (0, 0);
         while let Some(meta) = self.index.block_above(above, |_| true) {
             self.index.read_block(meta.first, &mut opener)?;
-            if show(&opener.block.bytes).is_break() {
+            if show(&opener.block.bytes, &mut line, see).is_break() {
                 return Ok(0);
             }
             above = meta.last.seq;
         }
-        match &self.rest {
-            Rest::Files(files) => files.each(see),
-            Rest::Tail { slots, dir } => {
-                for slot in *slots {
-                    let bytes = slot.bytes(dir).map_err(ReadError::from)?;
-                    let start = slot.batch.entries.iter().find(|entry| entry.seq > above);
-                    let Some(start) = start.map(|entry| entry.start) else { continue };
-                    if show(bytes.get(start..).unwrap_or_default()).is_break() {
-                        return Ok(0);
-                    }
-                }
-                Ok(0)
+        for slot in self.tail {
+            let bytes = slot.bytes(self.dir).map_err(ReadError::from)?;
+            let start = slot.batch.entries.iter().find(|entry| entry.seq > above);
+            let Some(start) = start.map(|entry| entry.start) else { continue };
+            if show(bytes.get(start..).unwrap_or_default(), &mut line, see).is_break() {
+                return Ok(0);
             }
         }
+        Ok(0)
     }
 
     fn lost(&self, form: RemovedForm) -> bool {

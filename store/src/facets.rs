@@ -36,6 +36,12 @@ pub(crate) fn time_and_outcome(line: &[u8]) -> Option<(DateTime<Utc>, Option<Out
     Some((time, outcome))
 }
 
+/// When a line of the log was written or happened; `None` for what is no such line.
+#[must_use]
+pub fn time_of(line: &str) -> Option<DateTime<Utc>> {
+    time_and_outcome(line.as_bytes()).map(|(time, _)| time)
+}
+
 /// A string that borrows from the line unless something in it was escaped.
 #[derive(Deserialize)]
 struct Word<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -18,7 +18,7 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 const SEAL: usize = PREV.len() + HEX + HASH.len() + HEX + END.len();
 
 /// A SHA-256 hash of a line, shown as 64 lower-case hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Hash([u8; 32]);
 
 impl Hash {

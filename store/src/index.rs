@@ -78,6 +78,8 @@ pub(crate) struct Index {
     /// so a million messages make some 6 MB.
     known: RwLock<Vec<(Meta, Summary)>>,
     opened: Mutex<VecDeque<(u64, Arc<Block>)>>,
+    /// Whether blocks lie behind a hole: their lines are read from the log again.
+    has_hole: bool,
 }
 
 /// Opens one block after the other.
@@ -95,17 +97,8 @@ impl Opener {
 impl Index {
     /// Opens the index and lists the messages its blocks hold.
     pub fn open(path: &Path) -> Result<(Self, Vec<Seen>), IndexError> {
-        wait_for_lock(path)?;
-        let config = sled::Config::new()
-            .path(path)
-            .cache_capacity(CACHE_BYTES)
-            .mode(sled::Mode::HighThroughput)
-            // Flushed where the journal says so; losing the newest blocks costs nothing.
-            .flush_every_ms(None);
-        // On some damage sled panics instead of saying so.
-        let db =
-            catch_unwind(AssertUnwindSafe(|| config.open())).map_err(|_| IndexError::Damaged)??;
-        let index = Self {
+        let db = open_sled(path)?;
+        let mut index = Self {
             blocks: db.open_tree("blocks")?,
             metas: db.open_tree("metas")?,
             events: db.open_tree("events")?,
@@ -113,8 +106,10 @@ impl Index {
             db,
             known: RwLock::default(),
             opened: Mutex::default(),
+            has_hole: false,
         };
-        let seen = index.load()?;
+        let seen;
+        (seen, index.has_hole) = index.load()?;
         Ok((index, seen))
     }
 
@@ -189,6 +184,21 @@ impl Index {
         }
         self.metas.remove(key)?;
         self.blocks.remove(key)?;
+        Ok(())
+    }
+
+    /// Removes what lies behind a hole. The log must have its lines: they are stored anew, in
+    /// blocks that may begin elsewhere, and what is left of the old ones would be a hole again.
+    pub fn forget_stale(&self) -> io::Result<()> {
+        if !self.has_hole {
+            return Ok(());
+        }
+        let start = self.last().map_or(0, |meta| meta.first + 1).to_be_bytes();
+        for tree in [&self.metas, &self.blocks, &self.events] {
+            for key in tree.range(start..).keys() {
+                tree.remove(key?)?;
+            }
+        }
         Ok(())
     }
 
@@ -338,19 +348,44 @@ impl Index {
     }
 }
 
-/// sled reports a lock only as text, so its file is tried first.
-fn wait_for_lock(path: &Path) -> Result<(), IndexError> {
+fn open_sled(path: &Path) -> Result<sled::Db, IndexError> {
+    let config = sled::Config::new()
+        .path(path)
+        .cache_capacity(CACHE_BYTES)
+        .mode(sled::Mode::HighThroughput)
+        // Flushed where the journal says so; losing the newest blocks costs nothing.
+        .flush_every_ms(None);
+    let mut refused = IndexError::Locked;
+    for _ in 0..LOCK_TRIES {
+        // sled reports a lock only as text, so its file is tried first.
+        if is_locked(path)? {
+            refused = IndexError::Locked;
+        } else {
+            // On some damage sled panics instead of saying so.
+            let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+            match opened.map_err(|_| IndexError::Damaged)? {
+                Ok(db) => return Ok(db),
+                // Perhaps somebody else was quicker, or just looked whether it is locked.
+                Err(sled::Error::Io(error)) if error.kind() == io::ErrorKind::Other => {
+                    refused = IndexError::Io(error);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    Err(refused)
+}
+
+fn is_locked(path: &Path) -> io::Result<bool> {
     let file = match File::open(path.join("db")) {
         Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
     };
-    for _ in 0..LOCK_TRIES {
-        match file.try_lock() {
-            Ok(()) => return Ok(file.unlock()?),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
+    match file.try_lock() {
+        Ok(()) => file.unlock().map(|()| false),
+        Err(TryLockError::WouldBlock) => Ok(true),
+        Err(TryLockError::Error(error)) => Err(error),
     }
-    Err(IndexError::Locked)
 }

@@ -30,7 +30,9 @@ pub trait Commit: Send {
     /// A line with [`a2a_protocol::Event::Removed`] and nothing else to say is an offer: here
     /// the journal may say what it removes because it is too old or too much. Whoever numbers
     /// the lines makes one when a day has passed. If there is nothing to remove, the line is
-    /// left out and its number stays unused.
+    /// left out and its number stays unused. If one line is not enough, numbers that were left
+    /// out before it are used too; if these are too few, the rest is said at the next offer, and
+    /// nothing is removed until then.
     ///
     /// # Errors
     /// When it is not durable; see [`CommitError`] for what to do.
@@ -110,6 +112,16 @@ pub enum OpenError {
         /// The folder of the index.
         path: PathBuf,
     },
+    /// Lines that only the index had are not there.
+    #[error(
+        "what came before line {before} is missing: the files of these days were removed because the index had them (keep_jsonl = false), and {path} cannot be read or does not hold them; put back a copy of that folder or of the day files, or move a2a-log and that folder away to begin anew without the agents, tasks and messages they knew"
+    )]
+    Incomplete {
+        /// The folder of the index.
+        path: PathBuf,
+        /// Number of the first line there is.
+        before: u64,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
@@ -136,6 +148,9 @@ pub struct Options {
     /// The time. With it, what is too old is removed at opening; without it, only when a line
     /// offers to say so.
     pub now: Option<DateTime<Utc>>,
+    /// About how long a line about a removal may be; what must not be forgotten is said in
+    /// several where it is more. Far below the longest line that is read back.
+    pub removal_line_bytes: usize,
     /// What the log is written with.
     pub disk: Arc<dyn Disk>,
 }
@@ -151,6 +166,7 @@ impl Options {
             indexes: true,
             retention: Retention::default(),
             now: None,
+            removal_line_bytes: 16 << 20,
             disk: Arc::new(RealDisk),
         }
     }
@@ -170,6 +186,7 @@ pub struct Journal {
     lines_since_checkpoint: u64,
     heads: Heads,
     retention: Retention,
+    removal_line_bytes: usize,
     keeper: Option<(Arc<Keeper>, JoinHandle<()>)>,
     /// The time of the last line.
     time: DateTime<Utc>,
@@ -228,6 +245,7 @@ impl Journal {
             lines_since_checkpoint: 0,
             heads,
             retention: options.retention,
+            removal_line_bytes: options.removal_line_bytes,
             keeper: Some((Arc::clone(&keeper), keeper.start()?)),
             time: DateTime::UNIX_EPOCH,
             shared,

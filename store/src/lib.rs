@@ -49,6 +49,7 @@ mod tail;
 
 mod state;
 
+mod before;
 mod recover;
 mod scan;
 
@@ -67,17 +68,20 @@ mod answer;
 mod journal;
 mod memory;
 mod note;
+mod offline;
 mod read;
 mod reader;
 mod trail;
 
 pub use disk::{Disk, LogFile, RealDisk};
-pub use evidence::{verify_journal, verify_log};
+pub use evidence::{verify_journal, verify_journal_in_turns, verify_log};
+pub use facets::time_of;
 pub use hash::{Hash, Head};
 pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
 pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedForm};
 pub use memory::MemoryJournal;
+pub use offline::{OfflineJournal, read_offline};
 pub use query::{Plan, Query};
 pub use read::{MAX_PAGE, Notes, Page, Read, ReadError, StoredRecord};
 pub use rebuild::rebuild_log;

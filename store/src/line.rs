@@ -36,6 +36,10 @@ pub struct MessageLine {
     pub via: Option<Arc<str>>,
     /// The message itself.
     pub received: Received,
+    /// How large it was as it came, also where less of it is kept.
+    pub bytes: u64,
+    /// Microseconds from when the bus had the bytes in hand to the router's decision.
+    pub took_us: u64,
     /// Fingerprint of the body, by which a repeat is told from a conflict.
     pub fingerprint: Option<u64>,
     /// Whom it went to.
@@ -84,7 +88,10 @@ pub struct EventLine {
     pub reason: Option<String>,
     /// What it changed that must be known after a restart.
     pub facts: Vec<Fact>,
-    /// What the journal removed; it alone fills this in. See [`crate::Commit::commit`].
+    /// Agents that are known still; the journal alone fills this in, before a removal of which
+    /// one line cannot say everything. See [`crate::Commit::commit`].
+    pub agents: Vec<AgentId>,
+    /// What the journal removed; it alone fills this in.
     pub removed: Vec<Removed>,
 }
 
@@ -137,6 +144,7 @@ impl EventLine {
             count: None,
             reason: None,
             facts: Vec::new(),
+            agents: Vec::new(),
             removed: Vec::new(),
         }
     }

@@ -149,7 +149,7 @@ pub enum ReadError {
     Io(#[from] io::Error),
     /// A stored block does not hold what it should.
     #[error(
-        "the journal's index is damaged at block {block}; stop the server, delete data/a2a-journal and start again to rebuild it from the log"
+        "the journal's index is damaged at block {block}; if a2a-log has every day, stop the server, delete data/a2a-journal and start again to rebuild it from the log"
     )]
     Damaged {
         /// First line of the block.
@@ -161,6 +161,7 @@ impl From<sled::Error> for ReadError {
     fn from(error: sled::Error) -> Self {
         match error {
             sled::Error::Io(error) if crate::index::is_damage(&error) => Self::Damaged { block: 0 },
+            sled::Error::Corruption { .. } => Self::Damaged { block: 0 },
             error => Self::Io(error.into()),
         }
     }

@@ -1,7 +1,8 @@
 //! From whatever a stop left behind to a journal that can go on.
 //!
 //! In order: open the index (its lock keeps a second server out before anything is
-//! touched), check that it belongs to this log, read the log from the checkpoint on,
+//! touched), check that it belongs to this log, read the log from the checkpoint on (without
+//! one, all of it, and before it what only the index has),
 //! cut off a torn end, and fetch the messages that are still owed.
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use a2a_protocol::{AgentId, MessageId};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::batch::LogPos;
+use crate::before::state_before_files;
 use crate::block::Builder;
 use crate::checkpoint::{self, Checkpoint};
 use crate::decode::{glance, message_of};
@@ -153,6 +155,8 @@ pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<
         Err(OpenError::Read(ReadError::Damaged { .. })) => {}
         done => return done,
     }
+    // Whether the files alone are enough must be known before anything is moved.
+    state_before_files(dir, index_path, None)?;
     // Set aside, not deleted: the index may be the last copy of lines whose files are gone.
     let aside = unused(|n| index_path.with_file_name(format!("a2a-journal.unfit-{}{n}", stamp())));
     tracing::error!(aside = %aside.display(), "the index does not fit the log; building a new one");
@@ -186,8 +190,9 @@ fn attempt(
     let mut stored = checkpoint.as_ref().map(|stored| (stored.head.seq, stored.at.day));
     let (start, state) = match checkpoint {
         Some(Checkpoint { head, at, state }) => (Some((head, at)), state),
-        None => (None, State::default()),
+        None => (None, state_before_files(dir, index_path, Some(&index))?),
     };
+    index.forget_stale()?;
     let mut heal = Heal::new(&index, state)?;
     let scanned = scan(dir, start, |good| heal.line(good, &mut seen))?;
     heal.store()?;

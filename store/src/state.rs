@@ -83,6 +83,7 @@ impl State {
             }
             Line::Event(line) => {
                 self.apply_facts(line.seq, &line.facts);
+                self.know(line.seq, &line.agents);
                 self.removed(line.seq, &line.removed);
                 let EventLine { seq, event, of, attempt, reason, .. } = line;
                 let (agent_id, reason) = (line.agent_id.as_ref(), reason.as_deref());
@@ -119,9 +120,13 @@ impl State {
                 RemovedForm::Records => self.marks.records = mark,
                 RemovedForm::Files => self.marks.files = mark,
             }
-            for agent_id in &removed.agents {
-                self.agents.insert(agent_id.clone(), seq);
-            }
+            self.know(seq, &removed.agents);
+        }
+    }
+
+    fn know(&mut self, seq: u64, agents: &[AgentId]) {
+        for agent_id in agents {
+            self.agents.insert(agent_id.clone(), seq);
         }
     }
 
@@ -141,6 +146,7 @@ impl State {
         for (key, value) in line.facts() {
             self.fact(line.seq, &key.into(), value.map(|value| value.get().into()));
         }
+        self.know(line.seq, &line.agents());
         self.removed(line.seq, &line.removed());
         if let Some(event) = line.event() {
             self.event(

@@ -161,6 +161,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// `len` bytes of lines; without `bytes` they are read from the log when they are wanted.
+    pub fn new(batch: Arc<Batch>, len: usize, bytes: Option<Arc<[u8]>>) -> Self {
+        Self { batch, len, bytes }
+    }
+
     pub fn first(&self) -> u64 {
         self.batch.entries.first().map_or(u64::MAX, |entry| entry.seq)
     }

@@ -22,6 +22,15 @@ pub struct Verified {
     pub unfinished: u64,
 }
 
+impl Verified {
+    /// Of heads somebody knows, one that is below the first line. That lines before it were
+    /// removed is what the log says; it is no proof that the head was among them.
+    #[must_use]
+    pub fn unproven(&self, known: &[Head]) -> Option<Head> {
+        known.iter().copied().find(|head| head.seq < self.from)
+    }
+}
+
 impl fmt::Display for Verified {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ok, {} records, head {}", self.records, self.head)
@@ -91,6 +100,12 @@ pub enum VerifyError {
     /// Something in it is wrong.
     #[error("{0}")]
     Fault(Fault),
+    /// Another process has the index open, perhaps since a moment ago.
+    #[error("{} is in use by another process", path.display())]
+    InUse {
+        /// The folder of the index.
+        path: PathBuf,
+    },
     /// A file cannot be read.
     #[error("{} cannot be read", path.display())]
     Io {

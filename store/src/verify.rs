@@ -218,7 +218,7 @@ impl Removed {
 }
 
 /// What a line says was removed, if it is about that.
-fn removed_by(bytes: &[u8]) -> Vec<Removed> {
+pub(crate) fn removed_by(bytes: &[u8]) -> Vec<Removed> {
     let is_event = glance(bytes).is_some_and(|(_, kind)| kind == Kind::Event);
     // The word stands near the front; most events are passed over without being read.
     let front = &bytes[..bytes.len().min(100)];

@@ -20,7 +20,8 @@ fn tim() -> AgentId {
 }
 
 async fn send(bus: &UnreliableBus, message: &Envelope) -> Outcome {
-    bus.system.send(Caller::Local, Parcel::from_message(message.clone())).await.outcome
+    let parcel = Parcel::from_message(message.clone(), std::time::Instant::now());
+    bus.system.send(Caller::Local, parcel).await.outcome
 }
 
 /// Sends until the bus writes again; it says `unavailable` for a moment after a refusal.

@@ -173,7 +173,15 @@ fn a_conversation_is_drawn_and_a_message_shown_step_by_step() {
         assert!(drawn.contains(part), "{part:?} in\n{drawn}");
     }
     let shown = log(folder.path(), &["show", id_of(&asked)]).out;
-    for part in ["queued", "delivered tim attempt 1", "attempt_failed tim", "\"title\": \"Count"] {
+    let size = format!("size          {} bytes", asked.to_string().len());
+    for part in [
+        "queued",
+        &size,
+        ", decided in ",
+        "delivered tim attempt 1",
+        "attempt_failed tim",
+        "\"title\": \"Count",
+    ] {
         assert!(shown.contains(part), "{part:?} in\n{shown}");
     }
     let record = &server.get(&format!("/bus/log/{}", id_of(&asked))).body["records"][0];
@@ -255,4 +263,106 @@ fn reading_the_journal_keeps_no_server_from_starting() {
     drop(leaves_out);
     let left = leaves.wait_with_output().unwrap();
     assert!(left.status.success(), "{left:?}");
+}
+
+#[test]
+fn reading_the_journal_leaves_the_log_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::with_config(folder.path(), "");
+    let asked = talk(&server);
+    server.kill();
+    let files = || {
+        let files = std::fs::read_dir(folder.path().join("a2a-log")).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files.into_iter().map(|path| (std::fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
+    };
+    let (mut torn, newest) = files().pop().unwrap();
+    torn.extend_from_slice(b"{\"seq\":");
+    std::fs::write(&newest, torn).unwrap();
+    let before = files();
+    let correlation = asked["correlationId"].as_str().unwrap();
+    for args in [
+        &["--limit", "0"][..],
+        &["show", id_of(&asked)],
+        &["thread", correlation],
+        &["head"],
+        &["verify"],
+    ] {
+        let said = log(folder.path(), args);
+        assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
+        assert!(files() == before, "{args:?} changed the log");
+    }
+    let said = log(folder.path(), &[]);
+    assert!(said.err.contains("7 bytes at its end are no whole line"), "{}", said.err);
+    // Without an index the files are read, and none is made.
+    let index = folder.path().join("data/a2a-journal");
+    std::fs::remove_dir_all(&index).unwrap();
+    let files_alone = log(folder.path(), &[]);
+    assert_eq!((files_alone.code, files_alone.out), (Some(0), said.out));
+    assert!(files_alone.err.contains("there is no index"), "{}", files_alone.err);
+    assert!(!index.exists() && files() == before);
+}
+
+#[test]
+fn verifying_keeps_no_server_from_starting() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::with_config(folder.path(), "");
+    talk(&server);
+    assert_eq!(server.terminate().code(), Some(0));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let verifying = [(), ()].map(|()| {
+            scope.spawn(|| {
+                let mut times = 0;
+                while !is_over.load(Relaxed) {
+                    let said = log(folder.path(), &["verify"]);
+                    // A server that stops while it is asked gives no answer, but no bad one either.
+                    assert_ne!(said.code, Some(1), "{} {}", said.out, said.err);
+                    times += u32::from(said.code == Some(0));
+                }
+                times
+            })
+        });
+        for _ in 0..5 {
+            let server = Server::start(folder.path());
+            server.accepted(&message("roman", "tim", "hello"));
+            assert_eq!(server.terminate().code(), Some(0));
+        }
+        is_over.store(true, Relaxed);
+        for thread in verifying {
+            assert!(thread.join().unwrap() > 0);
+        }
+    });
+}
+
+#[test]
+fn days_that_are_missing_are_written_again_while_no_server_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = log(folder.path(), &["rebuild"]);
+    assert!(said.code == Some(2) && said.err.contains("there is no index"), "{}", said.err);
+    assert!(!folder.path().join("data").exists(), "nothing is created by asking");
+
+    let server = Server::with_config(folder.path(), "");
+    talk(&server);
+    let logs = folder.path().join("a2a-log");
+    let day = std::fs::read_dir(&logs).unwrap().next().unwrap().unwrap().path();
+    let said = log(folder.path(), &["rebuild"]);
+    assert!(said.code == Some(2) && said.err.contains("stop the server first"), "{}", said.err);
+    assert_eq!(server.terminate().code(), Some(0));
+
+    let bytes = std::fs::read(&day).unwrap();
+    let said = log(folder.path(), &["rebuild"]);
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "no day of the log is missing\n"));
+    for format in ["text", "json"] {
+        std::fs::remove_dir_all(&logs).unwrap();
+        let said = log(folder.path(), &["rebuild", "--format", format]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        assert!(said.out.contains(day.to_str().unwrap()), "{}", said.out);
+        assert!(std::fs::read(&day).unwrap() == bytes, "byte for byte");
+    }
+    assert_eq!(log(folder.path(), &["verify"]).code, Some(0));
+    let said = log(folder.path(), &["--agent", "tim", "rebuild"]);
+    assert_eq!(said.code, Some(2), "filters make no sense here");
 }

@@ -142,6 +142,43 @@ fn one_message_comes_with_every_attempt_and_delivery() {
     assert_eq!((&other["ok"], &other["seq"]), (&json!(false), &json!(1)), "{other}");
 }
 
+#[test]
+fn records_say_how_large_a_message_was_and_how_long_the_bus_took() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = started(folder.path(), "");
+    let sent = message("roman", "tim", "hello");
+    server.accepted(&sent);
+    server.inbox("tim", "wait=10s");
+    server.settle("tim", id_of(&sent), "ack");
+    let refused = message("roman", "nobody", "hello?").to_string();
+    assert_eq!(server.post("/bus/messages", refused.as_bytes()).status, 404);
+    assert_eq!(server.post("/bus/messages", b"no json").status, 422);
+    let large = vec![b'x'; 300_000];
+    assert_eq!(server.post("/bus/messages", &large).status, 422);
+
+    let log = server.whole_log(10);
+    let sizes: Vec<_> = log.iter().map(|record| record["bytes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [300_000, 7, refused.len() as u64, sent.to_string().len() as u64]);
+    assert!(log[0]["raw"].as_str().unwrap().len() <= 4_096);
+    for record in &log {
+        // More than a minute would be another clock's number.
+        assert!(record["tookUs"].as_u64().is_some_and(|us| us < 60_000_000), "{record}");
+        assert!(record.get("rawBytes").is_none());
+    }
+    let deliveries = log[3]["deliveries"].as_array().unwrap();
+    assert!(!deliveries.is_empty());
+    for event in deliveries {
+        let time = |value: &Value| {
+            chrono::DateTime::parse_from_rfc3339(value["time"].as_str().unwrap()).unwrap()
+        };
+        let after = (time(event) - time(&log[3])).num_milliseconds().max(0);
+        assert_eq!(event["afterMs"], after, "{event}");
+    }
+    let file = std::fs::read_dir(folder.path().join("a2a-log")).unwrap().next().unwrap().unwrap();
+    let file = std::fs::read_to_string(file.path()).unwrap();
+    assert!(!file.contains("afterMs"), "it is not stored");
+}
+
 /// Everything in a folder, one text.
 fn everything_in(folder: &Path) -> Vec<u8> {
     let (mut folders, mut all) = (vec![folder.to_owned()], Vec::new());

@@ -35,6 +35,8 @@ fn record(seq: u64, time: DateTime<Utc>, sent: &Value, to: &[String]) -> Line {
         outcome: Outcome::Queued,
         message_id: Some(id_of(sent).parse::<MessageId>().unwrap()),
         by: Some(agent("roman")),
+        bytes: sent.to_string().len() as u64,
+        took_us: 7,
         received: Received::Json(Arc::from(sent.to_string().into_bytes())),
         fingerprint: Some(seq),
         recipients: to.iter().map(recipient).collect(),

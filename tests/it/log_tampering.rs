@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use a2a_store::{Commit, EventLine, Head, Journal, Line, Options, Retention};
+use chrono::{TimeDelta, Utc};
+use serde_json::{Value, json};
 
 use crate::log_command::log;
 use crate::server::{Server, message};
@@ -90,4 +92,51 @@ fn another_log_in_its_place_is_not_the_one_whose_head_was_noted() {
     assert!(said.out.contains("is not the line that was known"), "{}", said.out);
     let bad = log(mine.path(), &["verify", "--head", "7"]);
     assert!(bad.code == Some(2) && bad.err.contains("64 hex digits"), "{}", bad.err);
+}
+
+/// A log whose oldest days went, with the head it had before, the last line that went, and one
+/// that was kept.
+fn shortened(folder: &Path, retention: Retention) -> [Head; 3] {
+    let options = Options { retention, ..Options::new(folder) };
+    let (mut journal, _) = Journal::open(&options).unwrap();
+    let mut heads = Vec::new();
+    for (seq, days_ago) in [(1, 5), (2, 5), (3, 1), (4, 0)] {
+        let time = Utc::now() - TimeDelta::days(days_ago);
+        let line = EventLine::new(seq, time, a2a_protocol::Event::Closed);
+        journal.commit(&[Line::Event(line)]).unwrap();
+        heads.push(journal.reader().head());
+    }
+    journal.retain(Utc::now()).unwrap();
+    journal.close().unwrap();
+    [heads[0], heads[1], heads[2]]
+}
+
+#[test]
+fn a_head_from_before_a_removal_is_not_claimed_to_be_proven() {
+    let old = Retention { max_age_days: Some(3), ..Retention::default() };
+    let no_files = Retention { keep_jsonl: false, ..Retention::default() };
+    for (retention, config, is_proven) in [
+        (old, "[audit]\nmax_age_days = 3\n", false),
+        // The index still has these lines.
+        (no_files, "[audit]\nkeep_jsonl = false\n", true),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let [first, last_gone, kept] = shortened(folder.path(), retention);
+        let check = |head: Head, expected: bool, who: &str| {
+            let said = log(folder.path(), &["verify", "--head", &head.to_string()]);
+            let code = if expected { 0 } else { 1 };
+            assert_eq!(said.code, Some(code), "{head} {who} {config}: {}{}", said.out, said.err);
+            assert_eq!(said.out.contains("cannot be proven"), !expected, "{}", said.out);
+        };
+        for (head, expected) in [(first, is_proven), (last_gone, is_proven), (kept, true)] {
+            check(head, expected, "offline");
+        }
+        let server = Server::with_config(folder.path(), config);
+        for (head, expected) in [(first, is_proven), (last_gone, is_proven), (kept, true)] {
+            let answer = server.get(&format!("/bus/log/verify?head={head}")).body;
+            assert_eq!(answer["ok"], json!(expected), "{answer}");
+            check(head, expected, "with a server");
+        }
+        assert_eq!(server.get("/bus/log/verify").body["ok"], json!(true));
+    }
 }

@@ -92,7 +92,8 @@ fn message(from: usize, to: usize, urgent: bool) -> Envelope {
 
 async fn send(bus: &UnreliableBus, model: &mut Model, message: Envelope) {
     let known = model.accepted.contains_key(&message.message_id);
-    let receipt = bus.system.send(Caller::Local, Parcel::from_message(message.clone())).await;
+    let parcel = Parcel::from_message(message.clone(), std::time::Instant::now());
+    let receipt = bus.system.send(Caller::Local, parcel).await;
     match receipt.outcome {
         Outcome::Delivered | Outcome::Queued => {
             assert!(!known, "accepted twice: {receipt:?}");

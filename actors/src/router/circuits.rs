@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Router;
 use crate::audit::Then;
+use crate::clock::Clock;
 use crate::letter::Parcel;
 use crate::notice;
 use crate::writer::Append;
@@ -62,7 +63,7 @@ impl Router {
             if self.roster.contains(agent)
                 && let Some(notice) = notice::stopped(agent, &circuit, now)
             {
-                self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
+                self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
             }
         }
     }

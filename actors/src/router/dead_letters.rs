@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{Dead, Router};
 use crate::audit::Then;
+use crate::clock::Clock;
 use crate::letter::{Content, Parcel};
 use crate::notice;
 use crate::writer::Append;
@@ -141,7 +142,7 @@ impl Router {
         let now = self.shared.clock.now();
         let notice = notice::late_failure(event, &delivery.item.message, agent, &reason, now);
         if let Some(notice) = notice {
-            self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
+            self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
         }
         let facts = self.give_up_task(&delivery, &reason, now, ctx);
         let line = Line::Event(EventLine {

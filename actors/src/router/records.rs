@@ -1,6 +1,7 @@
 //! What the log says of a message, and what is read back from it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2a_policy::{Caller, Delivery, Now};
 use a2a_protocol::{AgentId, Envelope, Outcome, Receipt};
@@ -26,11 +27,13 @@ pub(super) fn sender(caller: &Caller, parcel: &Parcel) -> Option<AgentId> {
     }
 }
 
+/// The record of a message about which was decided at `now`, `took` after it came.
 pub(super) fn message_line(
     receipt: &Receipt,
     caller: &Caller,
     parcel: &Parcel,
     now: Now,
+    took: Duration,
 ) -> MessageLine {
     let is_json = parcel.message.is_ok() || is_json_text(&parcel.bytes);
     let bytes = Arc::clone(&parcel.bytes);
@@ -47,6 +50,8 @@ pub(super) fn message_line(
         by: sender(caller, parcel),
         via,
         received: if is_json { Received::Json(bytes) } else { Received::Raw(bytes) },
+        bytes: parcel.size as u64,
+        took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         fingerprint: parcel.message.is_ok().then_some(parcel.fingerprints.message),
         recipients: Arc::clone(&receipt.recipients),
         reason: receipt.reason.clone(),

@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 
 use super::Router;
 use crate::audit::Then;
+use crate::clock::Clock;
 use crate::letter::{Content, Parcel};
 use crate::notice;
 use crate::session::CancelRunning;
@@ -176,7 +177,7 @@ impl Router {
         if self.roster.contains(agent)
             && let Some(notice) = notice::notice(agent, about, text, text, now)
         {
-            self.route(&Caller::Bus, Parcel::from_message(notice), None, ctx);
+            self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
         }
     }
 

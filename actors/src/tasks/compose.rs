@@ -1,6 +1,7 @@
 //! What the service says on the bus, and in whose name.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use a2a_policy::tasks::{BadRequest, Request, task_request};
 use a2a_policy::{Caller, Now};
@@ -30,7 +31,7 @@ pub(super) fn request(stored: &StoredTask, now: Now) -> Result<Parcel, BadReques
         agent: &stored.agent,
         correlation: stored.correlation,
     };
-    task_request(&request, now).map(Parcel::from_message)
+    task_request(&request, now).map(|message| Parcel::from_message(message, Instant::now()))
 }
 
 /// What the caller adds to a task that is being worked on, as the agent hears it. It names no
@@ -66,6 +67,10 @@ pub(super) fn addition(stored: &StoredTask, message: &Message, now: Now) -> Opti
             }),
         })
     };
-    let parcel = Parcel::from_message(envelope(metadata.ok())?);
-    if parcel.is_valid() { Some(parcel) } else { Some(Parcel::from_message(envelope(None)?)) }
+    let parcel = Parcel::from_message(envelope(metadata.ok())?, Instant::now());
+    if parcel.is_valid() {
+        Some(parcel)
+    } else {
+        Some(Parcel::from_message(envelope(None)?, Instant::now()))
+    }
 }

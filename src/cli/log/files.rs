@@ -12,7 +12,7 @@ use a2a_protocol::MessageId;
 use a2a_store::{Bookmark, Head, Plan, Query};
 use anyhow::Context;
 use openclaw_a2a::gateway::Redaction;
-use openclaw_a2a::gateway::log::{Glance, Wanted};
+use openclaw_a2a::gateway::log::{Glance, Wanted, joined};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -107,8 +107,7 @@ impl<'a> Files<'a> {
     }
 
     fn shown(&self, (line, events): (String, Vec<String>)) -> String {
-        let open = line.strip_suffix('}').unwrap_or(&line);
-        self.redaction.apply(format!("{open},\"deliveries\":[{}]}}", events.join(",")))
+        self.redaction.apply(joined(&line, events.iter().map(String::as_str), 0))
     }
 }
 

@@ -1,8 +1,10 @@
 //! The journal itself, when no server has it open.
 //!
-//! Only one process can have it open, and a server must be able to start at any time, also
-//! while somebody reads our output page by page: so the journal is let go as soon as it was
-//! not asked for a moment, and opened again when it is. If a server was quicker, it is asked.
+//! It is opened for reading and not recovered: that is for the server to do. Only one process
+//! can have it open, and a server must be able to start at any time, also while somebody reads
+//! our output page by page or we read all of it: so the journal is let go as soon as it was not
+//! asked for a moment, and every now and then in any case, and opened again when it is needed.
+//! If a server was quicker, it is asked.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,34 +13,42 @@ use a2a_actors::circuit_fact;
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use a2a_store::{
-    Bookmark, Commit, Head, Journal, MAX_PAGE, Options, Query, Read, ReadError, RecoveryReport,
-    Retention, StoredRecord,
+    Bookmark, Head, MAX_PAGE, OfflineJournal, Query, Read, ReadError, RecoveryReport, StoredRecord,
+    read_offline,
 };
 use anyhow::Context;
 use openclaw_a2a::gateway::log::with_deliveries;
 
+use super::files::Files;
 use super::source::{Page, Place, Source, note};
 
 /// How long the journal is kept open after the last question. Less than a server that starts
 /// waits for it.
 const KEPT: Duration = Duration::from_millis(300);
+/// How long it is kept open while question follows question.
+const TURN: Duration = Duration::from_millis(800);
+/// How long it is left alone then: a server that waits for it looks more often.
+const GIVE_WAY: Duration = Duration::from_millis(100);
 
 /// The journal of a state folder.
 pub(super) struct OwnJournal<'a> {
     place: &'a Place,
     open: Arc<Mutex<Option<Open>>>,
-    /// Who is asked since somebody else has the journal open.
+    /// What is wrong was said.
+    was_open: bool,
+    /// Who is asked since somebody else has the journal open, or it has no index.
     instead: Option<Box<dyn Source + 'a>>,
 }
 
 struct Open {
-    journal: Journal,
+    reader: Arc<dyn Read>,
+    since: Instant,
     asked: Instant,
 }
 
 impl<'a> OwnJournal<'a> {
     pub(super) fn new(place: &'a Place) -> Self {
-        Self { place, open: Arc::default(), instead: None }
+        Self { place, open: Arc::default(), was_open: false, instead: None }
     }
 
     /// Asks the journal; `None` when somebody else has it open by now, who is to be asked.
@@ -50,13 +60,18 @@ impl<'a> OwnJournal<'a> {
             return Ok(None);
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.take_if(|open| open.since.elapsed() >= TURN).is_some() {
+            std::thread::sleep(GIVE_WAY);
+        }
         if open.is_none() {
             let folder = self.place.state.path();
-            // Nothing is packed or removed: that is for the server to do.
-            let retention = Retention { pack: false, ..Retention::default() };
-            let options = Options { retention, ..Options::new(folder) };
-            let (journal, recovered) = match Journal::open(&options) {
-                Ok(opened) => opened,
+            let OfflineJournal { reader, report } = match read_offline(folder) {
+                Ok(Some(opened)) => opened,
+                Ok(None) => {
+                    note("there is no index that fits the log; reading the files of the log");
+                    self.instead = Some(Box::new(Files::new(self.place)));
+                    return Ok(None);
+                }
                 Err(_) if self.place.is_locked()? => {
                     self.instead = Some(self.place.others()?);
                     return Ok(None);
@@ -66,12 +81,15 @@ impl<'a> OwnJournal<'a> {
                     return Err(error).context(doing);
                 }
             };
-            say_what_is_wrong(&recovered.report);
-            *open = Some(Open { journal, asked: Instant::now() });
+            if !std::mem::replace(&mut self.was_open, true) {
+                say_what_is_wrong(&report);
+            }
+            let now = Instant::now();
+            *open = Some(Open { reader, since: now, asked: now });
             let_go_when_idle(Arc::clone(&self.open));
         }
         let Some(open) = open.as_mut() else { anyhow::bail!("the journal was let go") };
-        let answer = question(open.journal.reader().as_ref());
+        let answer = question(open.reader.as_ref());
         open.asked = Instant::now();
         Ok(Some(answer?))
     }
@@ -89,8 +107,13 @@ impl<'a> OwnJournal<'a> {
 
 /// A person who looks into the log wants to know that something is wrong with it.
 fn say_what_is_wrong(report: &RecoveryReport) {
-    if report.torn_bytes + report.unreadable_lines + report.broken_links > 0 {
-        note(&format!("{report}; `openclaw-a2a log verify` says more"));
+    let RecoveryReport { torn_bytes, unreadable_lines, broken_links, .. } = report;
+    if *torn_bytes > 0 {
+        note(&format!("{torn_bytes} bytes at its end are no whole line: a write was cut short"));
+    }
+    if unreadable_lines + broken_links > 0 {
+        let bad = format!("{unreadable_lines} unreadable lines, {broken_links} broken links");
+        note(&format!("found {bad}; `openclaw-a2a log verify` says more"));
     }
 }
 

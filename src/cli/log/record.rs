@@ -23,6 +23,9 @@ pub(super) struct Record {
     via: Option<String>,
     message: Option<Box<RawValue>>,
     raw: Option<String>,
+    /// Older records do not say how large they were and how long the bus took.
+    bytes: Option<u64>,
+    took_us: Option<u64>,
     #[serde(default)]
     pub(super) recipients: Vec<Recipient>,
     reason: Option<String>,
@@ -219,10 +222,29 @@ impl Record {
                 Some(format!("at least {done} of {all} acknowledged"))
             }
             (0 | 1, Some(event)) => {
-                Some(format!("{} after {}", short(&event.event, 32), span(event.time - self.time)))
+                Some(format!("{} after {}", short(&event.event, 32), self.until(event)))
             }
             (all, Some(_)) => Some(format!("{done} of {all} acknowledged")),
         }
+    }
+
+    /// How large it was.
+    pub(super) fn size(&self) -> Option<String> {
+        self.bytes.map(|bytes| if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") })
+    }
+
+    /// How long the bus took to decide about it.
+    pub(super) fn took(&self) -> Option<String> {
+        let us = self.took_us?;
+        Some(match us {
+            0..10_000 => format!("{us} µs"),
+            _ => span(TimeDelta::milliseconds(i64::try_from(us / 1_000).unwrap_or(i64::MAX))),
+        })
+    }
+
+    /// How long after it an event of it happened; a clock that was set back says nothing.
+    pub(super) fn until(&self, event: &Event) -> String {
+        span((event.time - self.time).max(TimeDelta::zero()))
     }
 
     /// States of tasks that it changed.

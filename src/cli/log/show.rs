@@ -90,6 +90,7 @@ fn write(records: &[Record], out: &mut Out) -> anyhow::Result<()> {
         ("conversation", text(&message["correlationId"])),
         ("task", text(&message["payload"]["taskId"])),
         ("sent", text(&message["timestamp"])),
+        ("size", first.size().unwrap_or_else(|| "-".to_owned())),
     ] {
         if value != "-" {
             writeln!(out, "  {name:<13} {value}")?;
@@ -117,9 +118,10 @@ fn write_steps(record: &Record, first: &Record, out: &mut Out) -> anyhow::Result
     } else {
         format!("+{}", span(record.time - first.time))
     };
+    let took = record.took().map(|took| format!(", decided in {took}")).unwrap_or_default();
     write!(
         out,
-        "{}  {after:<12}  {again}{who}{}{style}{}{style:#}  {dim}record {}{dim:#}",
+        "{}  {after:<12}  {again}{who}{}{style}{}{style:#}  {dim}record {}{took}{dim:#}",
         moment(record.time),
         if again.is_empty() { "" } else { ": " },
         short(&record.outcome, 32),
@@ -140,7 +142,7 @@ fn write_steps(record: &Record, first: &Record, out: &mut Out) -> anyhow::Result
     writeln!(out)?;
     for event in &record.deliveries {
         let style = style_of(&event.event);
-        let after = format!("+{}", span(event.time - record.time));
+        let after = format!("+{}", record.until(event));
         writeln!(
             out,
             "{}  {after:<12}  {style}{}{style:#} {}  {dim}line {}{dim:#}",

@@ -150,14 +150,23 @@ impl Place {
     /// Whoever can answer when the journal is not ours to open: a server that starts says where
     /// it is a moment after it has opened the journal.
     pub(super) fn others(&self) -> anyhow::Result<Box<dyn Source + '_>> {
-        for _ in 0..STARTING {
-            if let (Found::Server(server), _) = self.look()? {
-                return Ok(Box::new(server));
-            }
-            std::thread::sleep(LOOK);
+        if let Some(server) = self.server()? {
+            return Ok(Box::new(server));
         }
         note("another process has the journal open; reading the files of the log");
         Ok(Box::new(Files::new(self)))
+    }
+
+    /// The server that has just opened the journal, if that is who did.
+    pub(super) fn server(&self) -> anyhow::Result<Option<Server>> {
+        for _ in 0..STARTING {
+            match self.look()? {
+                (Found::Server(server), _) => return Ok(Some(server)),
+                (Found::Nobody, _) => return Ok(None),
+                (Found::Silent, _) => std::thread::sleep(LOOK),
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -6,8 +6,10 @@
 use a2a_store::{Head, Verified, VerifyError, verify_journal, verify_log};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
+use openclaw_a2a::gateway::log::unproven;
 use serde_json::{Value, json};
 
+use super::server::Server;
 use super::source::{Found, Place, Source, note};
 use super::{Out, is_for_programs};
 use crate::cli::stdout::harmless;
@@ -23,16 +25,16 @@ pub(super) fn run(
     let found = place.find()?;
     // What the index holds must be in the files as well, down to its last line.
     let mut heads = known.to_vec();
+    // Where files of closed days are not kept, only the index can prove an old head.
+    let mut index_proves = false;
     if let Found::Server(server) = &found {
-        let verdict = server.verify(known)?;
-        if !verdict.ok {
-            let problem = verdict.problem.unwrap_or_else(|| "it is not whole".into());
-            let (line, seq) = (verdict.line, verdict.seq);
-            let details = json!({ "ok": false, "line": line, "seq": seq, "problem": problem });
-            return bad(&details, INDEX, format, out);
+        match ask(server, known)? {
+            Ok(head) => {
+                heads.extend(head);
+                index_proves = true;
+            }
+            Err(details) => return bad(&details, INDEX, format, out),
         }
-        let head = verdict.head.and_then(|head| head.parse::<Head>().ok());
-        heads.extend(head.filter(|head| head.seq > 0));
     }
     let state = place.state.path();
     let whole = match verify_log(state, &heads) {
@@ -40,30 +42,51 @@ pub(super) fn run(
         Err(error) => return fault(error, "", format, out),
     };
     if matches!(found, Found::Silent) {
-        note("the index was not checked: only the process that has it open can do that");
+        note(NOT_CHECKED);
     } else if !matches!(found, Found::Server(_)) && state.join("data/a2a-journal").is_dir() {
         match verify_journal(state, known) {
-            Ok(index) if index.head == whole.head => {}
-            // One of them has lines that the other has not; the files must have them all.
             Ok(index) => {
-                if let Err(error) = verify_log(state, &[index.head]) {
+                index_proves = index.unproven(known).is_none();
+                // One of them has lines that the other has not; the files must have them all.
+                if index.head != whole.head
+                    && let Err(error) = verify_log(state, &[index.head])
+                {
                     return fault(error, "", format, out);
                 }
             }
+            // A server has started meanwhile: it has the index now.
+            Err(VerifyError::InUse { .. }) => match place.server()? {
+                Some(server) => match ask(&server, known)? {
+                    Ok(_) => index_proves = true,
+                    Err(details) => return bad(&details, INDEX, format, out),
+                },
+                None => note(NOT_CHECKED),
+            },
             Err(error) => return fault(error, INDEX, format, out),
         }
     }
-    if let Some(head) = known.iter().find(|head| head.seq < whole.from) {
-        // Whoever asks about a line wants proof, and the claim that it was removed is none.
-        let problem = format!(
-            "head {head} cannot be proven: the log says that lines before {} were removed",
-            whole.from
-        );
+    if let Some(head) = whole.unproven(known).filter(|_| !index_proves) {
+        let problem = unproven(head, whole.from);
         let details = json!({ "ok": false, "seq": head.seq, "problem": problem });
         return bad(&details, "", format, out);
     }
     good(&whole, format, out)?;
     Ok(Answer::Yes)
+}
+
+const NOT_CHECKED: &str =
+    "the index was not checked: only the process that has it open can do that";
+
+/// Has a server check its index: the head that the files must have too, or what is wrong.
+fn ask(server: &Server, known: &[Head]) -> anyhow::Result<Result<Option<Head>, Value>> {
+    let verdict = server.verify(known)?;
+    if !verdict.ok {
+        let problem = verdict.problem.unwrap_or_else(|| "it is not whole".into());
+        let (line, seq) = (verdict.line, verdict.seq);
+        return Ok(Err(json!({ "ok": false, "line": line, "seq": seq, "problem": problem })));
+    }
+    let head = verdict.head.and_then(|head| head.parse::<Head>().ok());
+    Ok(Ok(head.filter(|head| head.seq > 0)))
 }
 
 /// Where the second copy lies.

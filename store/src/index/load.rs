@@ -60,20 +60,23 @@ impl Part {
 }
 
 impl Index {
-    /// Learns of all blocks, and lists the messages they hold.
-    pub(super) fn load(&self) -> Result<Vec<Seen>, IndexError> {
+    /// Learns of all blocks, lists the messages they hold, and says whether there is a hole.
+    pub(super) fn load(&self) -> Result<(Vec<Seen>, bool), IndexError> {
         let Part { blocks, mut seen } = Part::joined(self.read_parts()?);
         let floor = self.floor()?;
         let mut known: Vec<(Meta, Summary)> = Vec::with_capacity(blocks.len());
         // What is listed of blocks that were removed, and of those that count.
-        let (mut removed, mut listed) = (0, 0);
+        let (mut removed, mut listed, mut has_hole) = (0, 0, false);
         for (stored, end) in blocks {
             let (meta, summary) = match stored {
                 Stored::Now(meta, summary) => (meta, Some(summary)),
                 Stored::Old(meta) => (meta, None),
                 Stored::Newer => return Err(IndexError::Newer),
-                // A hole: what follows it is read from the log again.
-                Stored::Damaged => break,
+                // What follows it is read from the log again.
+                Stored::Damaged => {
+                    has_hole = true;
+                    break;
+                }
             };
             if meta.last.seq <= floor {
                 // A removal that was cut short.
@@ -86,6 +89,7 @@ impl Index {
                 None => meta.before <= floor,
             };
             if !follows {
+                has_hole = true;
                 break;
             }
             let summary = match summary {
@@ -98,7 +102,7 @@ impl Index {
         seen.truncate(listed);
         seen.drain(..removed);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
-        Ok(seen)
+        Ok((seen, has_hole))
     }
 
     /// All metadata, in order; two threads share the work when there is much.

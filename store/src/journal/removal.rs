@@ -5,14 +5,14 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-use a2a_protocol::Event;
+use a2a_protocol::{AgentId, Event};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use super::{CommitError, Journal};
 use crate::days::day_files;
 use crate::line::RemovedForm;
 use crate::retention::{Holdings, plan};
-use crate::{EventLine, Line, Recovered, Retained, Retention};
+use crate::{EventLine, Fact, Line, Recovered, Retained, Retention};
 
 /// How often a wait looks whether the indexer is still there.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
@@ -60,12 +60,12 @@ impl Journal {
                     let plan =
                         if has_answered { Retained::default() } else { self.plan(offer.time) };
                     has_answered = true;
-                    let mut record = self.record(&plan, offer);
-                    if let Some(Line::Event(record)) = &mut record {
-                        // What a line before it says anew must not be overwritten by what was.
-                        record.facts.retain(|fact| !says(&lines, &fact.key));
-                    }
-                    lines.extend(record);
+                    let mut record = self.record(&plan, offer.time, &lines);
+                    let last = lines.last().map_or(self.head.seq, Line::seq);
+                    let room = usize::try_from(offer.seq.saturating_sub(last));
+                    record.truncate(room.unwrap_or(usize::MAX).max(1));
+                    let first = (offer.seq + 1).saturating_sub(record.len() as u64);
+                    lines.extend(numbered(record, first));
                 }
                 line => lines.push(line.clone()),
             }
@@ -80,10 +80,9 @@ impl Journal {
     /// Decides what goes and writes that down.
     fn remove(&mut self, now: DateTime<Utc>) -> Result<Retained, CommitError> {
         let plan = self.plan(now);
-        let line = self.record(&plan, &EventLine::new(self.head.seq + 1, now, Event::Removed));
-        if let Some(line) = line {
-            self.write(&[line])?;
-        }
+        let record = self.record(&plan, now, &[]);
+        let lines: Vec<Line> = numbered(record, self.head.seq + 1).collect();
+        self.write(&lines)?;
         Ok(plan)
     }
 
@@ -116,20 +115,36 @@ impl Journal {
         Ok(Holdings { days, settled_before, owed: self.state.held.keys().next().copied() })
     }
 
-    /// The line that says what goes, with what must not be forgotten with it.
-    fn record(&self, plan: &Retained, offer: &EventLine) -> Option<Line> {
-        let mut line = offer.clone();
-        line.removed = plan.removed.clone();
-        line.count = Some(plan.removed.iter().map(|removed| removed.lines).sum());
-        line.reason = Some(reason(&self.retention, plan)?);
-        for removed in &mut line.removed {
-            if removed.what == RemovedForm::Records {
-                let facts;
-                (removed.agents, facts) = self.state.noted_up_to(removed.last);
-                line.facts.extend(facts);
-            }
+    /// The lines that say what goes, without numbers yet. What must not be forgotten with it
+    /// comes first and the removal last, so that wherever they are cut nothing is lost.
+    fn record(&self, plan: &Retained, time: DateTime<Utc>, before: &[Line]) -> Vec<EventLine> {
+        let Some(reason) = reason(&self.retention, plan) else { return Vec::new() };
+        let records = plan.removed.iter().position(|r| r.what == RemovedForm::Records);
+        let noted = records.map(|at| self.state.noted_up_to(plan.removed[at].last));
+        let (agents, mut facts) = noted.unwrap_or_default();
+        // What a line before it says anew must not be overwritten by what was.
+        facts.retain(|fact| !says(before, &fact.key));
+        let mut parts = portions(agents, facts, self.removal_line_bytes);
+        let (agents, facts) = parts.pop().unwrap_or_default();
+        let mut lines: Vec<EventLine> = parts
+            .into_iter()
+            .map(|(agents, facts)| {
+                let reason = Some("kept of what is removed next".to_owned());
+                EventLine { agents, facts, reason, ..EventLine::new(0, time, Event::Removed) }
+            })
+            .collect();
+        let mut removed = plan.removed.clone();
+        if let Some(at) = records {
+            removed[at].agents = agents;
         }
-        Some(Line::Event(line))
+        lines.push(EventLine {
+            count: Some(removed.iter().map(|removed| removed.lines).sum()),
+            reason: Some(reason),
+            facts,
+            removed,
+            ..EventLine::new(0, time, Event::Removed)
+        });
+        lines
     }
 
     /// Waits until sled holds every line and a checkpoint of them.
@@ -167,6 +182,39 @@ impl Journal {
         let fail = |source| CommitError::Io { doing: "packing and removing old days", source };
         keeper.tidy(&self.state.marks).map_err(fail)
     }
+}
+
+/// Gives the lines numbers in a row.
+fn numbered(lines: Vec<EventLine>, first: u64) -> impl Iterator<Item = Line> {
+    (first..).zip(lines).map(|(seq, line)| Line::Event(EventLine { seq, ..line }))
+}
+
+/// Agents and facts in portions of about `most` bytes each, at least one of either in each.
+fn portions(agents: Vec<AgentId>, facts: Vec<Fact>, most: usize) -> Vec<(Vec<AgentId>, Vec<Fact>)> {
+    let mut all = vec![(Vec::new(), Vec::new())];
+    let mut size = 0;
+    let mut room_for = |bytes: usize, all: &mut Vec<_>| {
+        if size > 0 && size + bytes > most {
+            all.push((Vec::new(), Vec::new()));
+            size = 0;
+        }
+        size += bytes;
+    };
+    for agent in agents {
+        room_for(agent.as_str().len() + 3, &mut all);
+        if let Some((agents, _)) = all.last_mut() {
+            agents.push(agent);
+        }
+    }
+    for fact in facts {
+        // Escaped, a letter of the key may take six bytes.
+        let value = fact.value.as_ref().map_or(4, |value| value.len());
+        room_for(6 * fact.key.len() + value + 4, &mut all);
+        if let Some((_, facts)) = all.last_mut() {
+            facts.push(fact);
+        }
+    }
+    all
 }
 
 /// Why something goes; `None` when nothing does.

@@ -77,10 +77,11 @@ fn bytes_that_are_no_text_are_kept_readable_and_short() {
     let mut line = accepted(1, &[]);
     line.outcome = Outcome::Invalid;
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    line.bytes = bytes.len() as u64;
     line.received = Received::Raw(bytes.into());
     commit(&mut bench.journal, &[Line::Message(line)]);
     let lines = checked_log(bench.dir.path());
-    assert_eq!(lines[0]["rawBytes"], 100_000);
+    assert_eq!(lines[0]["bytes"], 100_000);
     assert!(lines[0]["raw"].as_str().unwrap().chars().count() <= 4096);
     assert_eq!(bench.journal.reader().page(None, 1).unwrap().records.len(), 1);
 }

@@ -63,3 +63,42 @@ fn metadata_of_a_newer_version_is_refused_and_left_alone() {
     rewrite(dir.path(), |value| [&[2], &value[1..]].concat());
     assert_eq!(of_ann(&open(dir.path()).0).len(), 10);
 }
+
+/// What a version wrote that did not note sizes and times, and called the size of bytes that
+/// are no JSON `rawBytes`.
+const WITHOUT_SIZES: [&str; 3] = [
+    r#"{"seq":1,"time":"2026-02-21T18:30:00.001Z","outcome":"delivered","messageId":"0192a4c8-7e1a-7b3c-9d4e-000000000001","by":"roman","bodyHash":"000000000000beef","message":{"a":   [1,  2]},"recipients":[{"agentId":"tim","outcome":"delivered"}]"#,
+    r#"{"seq":2,"time":"2026-02-21T18:30:00.002Z","event":"attempt_failed","of":1,"messageId":"0192a4c8-7e1a-7b3c-9d4e-000000000001","agentId":"tim","attempt":1"#,
+    r#"{"seq":3,"time":"2026-02-21T18:30:00.003Z","outcome":"invalid","raw":"not\njson","rawBytes":8,"recipients":[],"reason":"It is no JSON.""#,
+];
+
+#[test]
+fn lines_without_sizes_are_read_verified_and_built_again_as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut prev = "0".repeat(64);
+    let mut log = String::new();
+    for line in WITHOUT_SIZES {
+        let covered = format!("{line},\"prev\":\"{prev}\"");
+        prev = hex(covered.as_bytes());
+        log.push_str(&format!("{covered},\"hash\":\"{prev}\"}}\n"));
+    }
+    let file = dir.path().join("a2a-log/2026-02-21.jsonl");
+    std::fs::create_dir_all(dir.path().join("a2a-log")).unwrap();
+    std::fs::write(&file, &log).unwrap();
+
+    let (mut journal, recovered) = open(dir.path());
+    assert_eq!((recovered.pending.len(), recovered.pending[0].attempts), (1, 1));
+    assert_eq!(recovered.seen[0].fingerprint, 0xbeef);
+    assert_eq!(all(&journal.reader(), 9), [(3, vec![]), (1, vec!["attempt_failed".to_owned()])]);
+    commit(&mut journal, &[message(4, &["tim"])]);
+    journal.close().unwrap();
+    drop(journal);
+
+    let whole = std::fs::read(&file).unwrap();
+    assert!(whole.starts_with(log.as_bytes()));
+    let verified = a2a_store::verify_log(dir.path(), &[]).unwrap();
+    assert_eq!((verified.records, verified.lines), (3, 4));
+    std::fs::remove_file(&file).unwrap();
+    a2a_store::rebuild_log(dir.path()).unwrap();
+    assert!(std::fs::read(&file).unwrap() == whole);
+}

@@ -12,18 +12,19 @@ fn a_record_and_an_event_are_written_exactly_so() {
     let mut bench = fresh();
     let mut line = accepted(1, &["tim"]);
     line.received = Received::Json(b"{\"a\":\r\n [1,  2]}".as_slice().into());
+    line.bytes = 16;
     line.fingerprint = Some(0xbeef);
     commit(&mut bench.journal, &[Line::Message(line), event(2, Event::AttemptFailed, 1, "tim")]);
 
     let record = concat!(
         r#"{"seq":1,"time":"2026-02-21T18:30:00.001Z","outcome":"delivered","#,
         r#""messageId":"0192a4c8-7e1a-7b3c-9d4e-000000000001","by":"roman","#,
-        r#""bodyHash":"000000000000beef","message":{"a":   [1,  2]},"#,
+        r#""bodyHash":"000000000000beef","bytes":16,"tookUs":41,"message":{"a":   [1,  2]},"#,
         r#""recipients":[{"agentId":"tim","outcome":"delivered"}],"#,
         r#""prev":"0000000000000000000000000000000000000000000000000000000000000000""#,
     );
     // From `sha256sum`, so that no code of ours vouches for itself.
-    let record_hash = "0ff173aedd86e8c32990c34880fbf043706c9a05880771d3695a56fdbee6ae60";
+    let record_hash = "9beb2b396c78f4f9ad2a8c67d0078729e2dff6d9898680a5a8b683ba137ab4b7";
     let event = format!(
         concat!(
             r#"{{"seq":2,"time":"2026-02-21T18:30:00.002Z","event":"attempt_failed","of":1,"#,
@@ -32,7 +33,7 @@ fn a_record_and_an_event_are_written_exactly_so() {
         ),
         record_hash
     );
-    let event_hash = "e7d007156c44576f644cd4f6bd4c9c8f5785ad96a8221305a7f9152f74579865";
+    let event_hash = "fa811815ea92a0265d0e9688594b3b588d088f52515d0ce2d45e74fdc7d80ee3";
     let expected =
         format!("{record},\"hash\":\"{record_hash}\"}}\n{event},\"hash\":\"{event_hash}\"}}\n");
     let file = bench.dir.path().join("a2a-log/2026-02-21.jsonl");
@@ -49,6 +50,7 @@ fn a_refusal_says_everything() {
     line.by = None;
     line.fingerprint = None;
     line.received = Received::Raw(b"not\njson".as_slice().into());
+    line.bytes = 8;
     line.reason = Some("It is no JSON.".to_owned());
     line.retry_after_ms = Some(20);
     line.errors = Envelope::parse(b"not\njson").unwrap_err().into_violations();
@@ -65,7 +67,8 @@ fn a_refusal_says_everything() {
         "time": "2026-02-21T18:30:00.001Z",
         "outcome": "invalid",
         "raw": "not\njson",
-        "rawBytes": 8,
+        "bytes": 8,
+        "tookUs": 41,
         "recipients": [],
         "reason": "It is no JSON.",
         "retryAfterMs": 20,

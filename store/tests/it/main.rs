@@ -11,14 +11,20 @@ mod faults;
 mod forging;
 /// Indexes that other versions of the program wrote.
 mod formats;
+/// What one form lacks is taken from the other; what both lack is not passed over.
+mod gaps;
 /// The exact bytes of a record and an event, hashed here by other means.
 mod golden;
 /// Random commits, faults and restarts against a simple model.
 mod model;
+/// Reading without a server: the log stays as it is, and a server can start at any time.
+mod offline;
 /// Every filter, against a plain look at each line.
 mod query;
 /// Much about one message, clocks that were set back, and places beyond the end.
 mod reading;
+/// What a removal must not take with it, however much that is.
+mod removal;
 /// What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
 mod reopen;
 /// Old days are packed, removed and written down, whatever happens in between.

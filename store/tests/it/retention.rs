@@ -16,15 +16,15 @@ use chrono::{DateTime, Utc};
 use crate::setup::*;
 
 const DAY: i64 = 86_400_000;
-const LINES_A_DAY: u64 = 40;
+pub const LINES_A_DAY: u64 = 40;
 
 /// The time on a day, from 0.
-fn on(day: u64) -> DateTime<Utc> {
+pub fn on(day: u64) -> DateTime<Utc> {
     at(day as i64 * DAY)
 }
 
 /// Lines of a day, none of them owed: each message has a fact, the first an agent joining.
-fn day(n: u64) -> Vec<Line> {
+pub fn day(n: u64) -> Vec<Line> {
     (1..=LINES_A_DAY)
         .map(|i| {
             let seq = n * LINES_A_DAY + i;
@@ -42,16 +42,16 @@ fn day(n: u64) -> Vec<Line> {
         .collect()
 }
 
-fn options(dir: &Path, retention: Retention) -> Options {
+pub fn options(dir: &Path, retention: Retention) -> Options {
     Options { retention, ..Options::new(dir) }
 }
 
-fn by_age(days: u32) -> Retention {
+pub fn by_age(days: u32) -> Retention {
     Retention { max_age_days: Some(days), ..Retention::default() }
 }
 
 /// A journal with so many days in it.
-fn filled(dir: &Path, days: u64, retention: Retention) -> Journal {
+pub fn filled(dir: &Path, days: u64, retention: Retention) -> Journal {
     let (mut journal, _) = Journal::open(&options(dir, retention)).unwrap();
     for n in 0..days {
         let lines = day(n);
@@ -64,7 +64,7 @@ fn filled(dir: &Path, days: u64, retention: Retention) -> Journal {
 }
 
 /// Name and content of the log's files, unpacked.
-fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir.join("a2a-log")).unwrap().map(|entry| entry.unwrap().path());
     entries
         .map(|path| {
@@ -78,20 +78,20 @@ fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn names(dir: &Path) -> Vec<String> {
+pub fn names(dir: &Path) -> Vec<String> {
     files(dir).into_keys().collect()
 }
 
-fn records(journal: &Journal) -> Vec<u64> {
+pub fn records(journal: &Journal) -> Vec<u64> {
     all(&journal.reader(), 1_000).into_iter().map(|(seq, _)| seq).rev().collect()
 }
 
 /// The records of the days from `first` to `last`.
-fn of_days(first: u64, last: u64) -> Vec<u64> {
+pub fn of_days(first: u64, last: u64) -> Vec<u64> {
     (first..=last).flat_map(|n| (2..=LINES_A_DAY).map(move |i| n * LINES_A_DAY + i)).collect()
 }
 
-fn is_whole(dir: &Path, journal: &Journal) {
+pub fn is_whole(dir: &Path, journal: &Journal) {
     let head = journal.reader().head();
     let log = verify_log(dir, &[head]).unwrap();
     let sled = journal.reader().verify(&[head]).unwrap();
@@ -99,7 +99,7 @@ fn is_whole(dir: &Path, journal: &Journal) {
 }
 
 /// What must be known however old it is.
-fn check_known(recovered: &Recovered, days: u64) {
+pub fn check_known(recovered: &Recovered, days: u64) {
     let facts: BTreeMap<&str, &str> =
         recovered.facts.iter().map(|(key, value)| (&**key, &**value)).collect();
     for n in 0..days {
@@ -242,7 +242,7 @@ fn what_is_owed_is_never_removed() {
     is_whole(dir.path(), &journal);
 }
 
-fn bench_copy(dir: &Path) -> tempfile::TempDir {
+pub fn bench_copy(dir: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     copy_dir(dir, copy.path());
     copy

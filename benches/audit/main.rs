@@ -3,7 +3,9 @@
 //! Everything is measured in this one process, and what is compared is compared by ratio, so
 //! that it means something on any machine. The last line is one JSON object.
 //!
-//! `cargo bench --bench audit`
+//! `cargo bench --bench audit`, or `cargo bench --bench audit -- follow` for following alone.
+
+mod follow;
 
 use std::fs;
 use std::path::Path;
@@ -43,6 +45,10 @@ fn main() {
     if !args.iter().any(|arg| arg == "--bench") {
         return;
     }
+    if args.iter().any(|arg| arg == "follow") {
+        let figures = follow::run().report();
+        return println!("{figures}");
+    }
     let (mut on, mut off) = (Writing::default(), Writing::default());
     for n in 0..PAIRS {
         // In turn, so that neither is always the one after the other.
@@ -60,7 +66,10 @@ fn main() {
     let memory = memory_in_a_new_process(large.path());
     let (verify, sha) = verifying(large.path());
     let disk = Disk::of(large.path());
-    report(&on, &off, opening, &asked, memory, (verify, sha), &disk);
+    let figures = report(&on, &off, opening, &asked, memory, (verify, sha), &disk);
+    let following = follow::run().report();
+    let all = [figures, following].into_iter().filter_map(|figures| figures.as_object().cloned());
+    println!("{}", serde_json::Value::Object(all.flatten().collect()));
 }
 
 fn report(
@@ -71,7 +80,7 @@ fn report(
     memory: u64,
     (verify, sha): (f64, f64),
     disk: &Disk,
-) {
+) -> serde_json::Value {
     let row = |name: &str, value: f64, note: String| println!("{name:<52} {value:>12.2}  {note}");
     let bar = |ratio: f64, limit: &str| format!("{ratio:.2}, must be {limit}");
     let [small, large] = asked;
@@ -105,30 +114,27 @@ fn report(
     row("sled (bytes a message)", disk.sled, String::new());
     row("memory of the open journal, 1,000,000 (MB)", memory as f64 / 1e6, String::new());
     let round = |value: f64| (value * 100.0).round() / 100.0;
-    println!(
-        "{}",
-        json!({
-            "write_ratio": round(committed),
-            "write_indexed_ratio": round(indexed),
-            "write_msgs_per_s": median(&on.committed).round(),
-            "agent_50_ms_10k": round(small.agent),
-            "agent_50_ms_1m": round(large.agent),
-            "agent_50_ratio": round(large.agent / small.agent),
-            "rare_agent_ms_1m": round(large.rare),
-            "open_ms_100k": round(opening[1]),
-            "open_ms_1m": round(opening[2]),
-            "open_ratio": round(opening[2] / opening[1]),
-            "verify_mb_per_s": verify.round(),
-            "sha256_mb_per_s": sha.round(),
-            "verify_ratio": round(verify / sha),
-            "text_scan_ms_1m": round(large.text_all),
-            "text_page_ms": round(large.text_page),
-            "jsonl_bytes": disk.plain.round(),
-            "jsonl_packed_bytes": disk.packed.round(),
-            "sled_bytes": disk.sled.round(),
-            "memory_mb": (memory as f64 / 1e6).round(),
-        })
-    );
+    json!({
+        "write_ratio": round(committed),
+        "write_indexed_ratio": round(indexed),
+        "write_msgs_per_s": median(&on.committed).round(),
+        "agent_50_ms_10k": round(small.agent),
+        "agent_50_ms_1m": round(large.agent),
+        "agent_50_ratio": round(large.agent / small.agent),
+        "rare_agent_ms_1m": round(large.rare),
+        "open_ms_100k": round(opening[1]),
+        "open_ms_1m": round(opening[2]),
+        "open_ratio": round(opening[2] / opening[1]),
+        "verify_mb_per_s": verify.round(),
+        "sha256_mb_per_s": sha.round(),
+        "verify_ratio": round(verify / sha),
+        "text_scan_ms_1m": round(large.text_all),
+        "text_page_ms": round(large.text_page),
+        "jsonl_bytes": disk.plain.round(),
+        "jsonl_packed_bytes": disk.packed.round(),
+        "sled_bytes": disk.sled.round(),
+        "memory_mb": (memory as f64 / 1e6).round(),
+    })
 }
 
 fn median(values: &[f64]) -> f64 {
@@ -245,6 +251,8 @@ impl Maker {
             message_id: Some(id),
             by: Some(from),
             via: None,
+            bytes: body.len() as u64,
+            took_us: 30 + self.next() % 200,
             received: Received::Json(body.into_bytes().into()),
             fingerprint: Some(self.next()),
             recipients: Arc::new([recipient]),

@@ -1,0 +1,42 @@
+//! `openclaw-a2a log rebuild`: day files that are missing, written again from the index.
+//!
+//! The only command that writes to the log, so only while nobody else does.
+
+use a2a_store::{OpenError, rebuild_log};
+use anyhow::{Context, bail};
+use serde_json::json;
+
+use super::source::Place;
+use super::{Out, is_for_programs};
+use crate::cli::stdout::harmless;
+use crate::cli::{Answer, Format};
+
+pub(super) fn run(place: &Place, format: Format, out: &mut Out) -> anyhow::Result<Answer> {
+    let state = place.state.path();
+    let index = state.join("data/a2a-journal");
+    // Looked for first: opening would make one.
+    if !index.join("db").is_file() {
+        bail!("there is no index in {} to build the log from", index.display());
+    }
+    let written = match rebuild_log(state) {
+        Err(OpenError::Locked { path }) => bail!(
+            "another process has {} open; stop the server first. Nothing was written",
+            path.display()
+        ),
+        written => written.with_context(|| {
+            format!("the log in {} could not be rebuilt", state.join("a2a-log").display())
+        })?,
+    };
+    if is_for_programs(format) {
+        let written: Vec<_> = written.iter().map(|path| path.display().to_string()).collect();
+        writeln!(out, "{}", json!({ "written": written }))?;
+    } else if written.is_empty() {
+        writeln!(out, "no day of the log is missing")?;
+    } else {
+        for path in &written {
+            writeln!(out, "wrote {}", harmless(&path.display().to_string()))?;
+        }
+    }
+    out.flush()?;
+    Ok(Answer::Yes)
+}
