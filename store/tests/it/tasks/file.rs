@@ -1,7 +1,9 @@
 //! What is only true of the file: restarts, other versions, a full disk, many readers.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2a_protocol::task::{Role, TaskState};
 use a2a_store::tasks::{
@@ -102,6 +104,24 @@ fn one_process_writes_and_any_number_reads() {
     let reader = Sqlite::open_read_only(bench.dir.path()).unwrap();
     assert_eq!(reader.open().unwrap().len(), 2);
     drop(open(bench.dir.path()));
+}
+
+#[test]
+fn a_child_that_is_just_being_born_does_not_hold_the_lock() {
+    let dir = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // Between fork and exec a child has a copy of every open file.
+            while !stop.load(Ordering::Relaxed) {
+                Command::new("true").status().unwrap();
+            }
+        });
+        let opened: Result<Vec<()>, _> =
+            (0..300).map(|_| Sqlite::open(&Options::new(dir.path())).map(drop)).collect();
+        stop.store(true, Ordering::Relaxed);
+        opened.unwrap();
+    });
 }
 
 #[test]
