@@ -19,6 +19,7 @@ mod error;
 
 mod apply;
 mod known;
+mod lock;
 mod schema;
 mod sqlite;
 

@@ -1,9 +1,9 @@
 //! The task database: opening it, and committing to it.
 //!
-//! One process writes: it holds the lock of a file beside the database. Readers, in this process
-//! or another, need none. What a write does to the rows stands in `apply`.
+//! One process writes (`lock`). Readers, in this process or another, need no leave. What a write
+//! does to the rows stands in `apply`.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use super::apply::Batch;
 use super::known::Known;
+use super::lock::Lock;
 use super::pool::Pool;
 use super::reader::SqliteReader;
 use super::{TaskOpenError, TaskReader, TaskStoreError, TaskWriter, Write, Written, schema};
@@ -46,8 +47,8 @@ pub struct Sqlite {
     connection: Connection,
     known: Known,
     reader: Arc<SqliteReader>,
-    /// Held as long as this writer lives.
-    _lock: File,
+    /// Goes last, when nothing is written any more.
+    _lock: Lock,
 }
 
 fn file_in(state_dir: &Path) -> PathBuf {
@@ -68,7 +69,7 @@ impl Sqlite {
         };
         fs::create_dir_all(&folder).map_err(cannot(&folder))?;
         sync_folder(&options.state_dir).map_err(cannot(&options.state_dir))?;
-        let lock = lock(&path)?;
+        let lock = Lock::take(&path)?;
         make_private(&path).map_err(cannot(&path))?;
         let mut connection = Connection::open(&path).map_err(TaskStoreError::from)?;
         prepare(&connection, options)?;
@@ -125,24 +126,6 @@ fn commit(
     let written = writes.into_iter().map(|write| batch.apply(write)).collect::<Result<_, _>>()?;
     transaction.commit()?;
     Ok(written)
-}
-
-/// Takes the file that says who writes. Not the database itself: closing any handle to that
-/// would drop the locks that SQLite holds on it.
-fn lock(path: &Path) -> Result<File, TaskOpenError> {
-    let beside = path.with_extension("lock");
-    let cannot = |source| TaskOpenError::Folder { path: beside.clone(), source };
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&beside)
-        .map_err(cannot)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(TaskOpenError::InUse { path: path.to_owned() }),
-        Err(TryLockError::Error(source)) => Err(cannot(source)),
-    }
 }
 
 /// Makes the database for its owner's eyes only: push configurations hold secrets. SQLite gives

@@ -31,6 +31,8 @@ mod reopen;
 mod retention;
 /// Every way to tamper with the log is noticed and named.
 mod tampering;
+/// The store of A2A tasks: its own table of contents.
+mod tasks;
 /// A write cut at every byte, damage in the middle, files that are not ours.
 mod torn;
 

@@ -1,0 +1,185 @@
+//! Tasks to write, and ways to look at what came of them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use a2a_protocol::operation::{PushConfig, StatusUpdate, StreamEvent};
+use a2a_protocol::task::{
+    Artifact, ContextId, Label, Message, Moment, Part, Role, Task, TaskState, TaskStatus,
+};
+use a2a_protocol::{CorrelationId, TaskId};
+use a2a_store::tasks::{
+    Memory, NewEvent, Options, Queued, Sqlite, StoredTask, TaskReader, TaskWriter, Write, Written,
+};
+
+pub use crate::setup::agent;
+
+/// A file in a folder of its own.
+pub struct OnDisk {
+    pub dir: tempfile::TempDir,
+    pub tasks: Sqlite,
+}
+
+pub fn on_disk() -> OnDisk {
+    let dir = tempfile::tempdir().unwrap();
+    let tasks = open(dir.path());
+    OnDisk { dir, tasks }
+}
+
+pub fn open(dir: &Path) -> Sqlite {
+    Sqlite::open(&Options::new(dir)).unwrap()
+}
+
+/// Runs a test on the file and on its twin in memory.
+pub fn on_each(test: impl Fn(&mut dyn TaskWriter, Arc<dyn TaskReader>)) {
+    let mut file = on_disk();
+    let reader = file.tasks.reader();
+    test(&mut file.tasks, reader);
+    let mut memory = Memory::new();
+    let reader = memory.reader();
+    test(&mut memory, reader);
+}
+
+pub fn id(n: u64) -> TaskId {
+    format!("0192a4c8-7e1a-7b3c-9d4e-{n:012x}").parse().unwrap()
+}
+
+pub fn at(ms: i64) -> Moment {
+    crate::setup::at(ms).into()
+}
+
+pub fn label(text: &str) -> Label {
+    Label::try_from(text).unwrap()
+}
+
+pub fn context(text: &str) -> ContextId {
+    ContextId::try_from(text).unwrap()
+}
+
+pub fn says(role: Role, text: &str) -> Message {
+    Message {
+        message_id: label(text),
+        context_id: None,
+        task_id: None,
+        role,
+        parts: vec![Part::text(text)],
+        metadata: None,
+        extensions: Vec::new(),
+        reference_task_ids: Vec::new(),
+    }
+}
+
+pub fn artifact(name: &str) -> Artifact {
+    Artifact {
+        artifact_id: label(name),
+        name: None,
+        description: None,
+        parts: vec![Part::text(name)],
+        metadata: None,
+        extensions: Vec::new(),
+    }
+}
+
+/// Task `n` of acme for tim in `ctx`, submitted at `n` milliseconds.
+pub fn new_task(n: u64) -> StoredTask {
+    let moment = at(n as i64);
+    let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: moment };
+    StoredTask {
+        task: Arc::new(Task {
+            id: id(n),
+            context_id: context("ctx"),
+            status,
+            artifacts: Vec::new(),
+            history: vec![says(Role::User, &format!("do {n}"))],
+            metadata: None,
+        }),
+        owner: "client:acme".into(),
+        principal: agent("acme"),
+        agent: agent("tim"),
+        correlation: format!("0192a4c8-7e1a-7b3c-9d4f-{n:012x}").parse::<CorrelationId>().unwrap(),
+        version: 1,
+        last_event: 0,
+        queued: None,
+        dispatched: false,
+        worked_ms: 0,
+        working_since: None,
+        created: moment,
+        updated: moment,
+    }
+}
+
+/// The same, waiting.
+pub fn waiting(n: u64, order: i64) -> StoredTask {
+    StoredTask { queued: Some(Queued { order, at: at(n as i64) }), ..new_task(n) }
+}
+
+/// The same task one version on, in this state since `ms`.
+pub fn then(stored: &StoredTask, state: TaskState, ms: i64) -> StoredTask {
+    let mut next = stored.clone();
+    next.version += 1;
+    next.updated = at(ms);
+    let task = Arc::make_mut(&mut next.task);
+    task.status = TaskStatus { state, message: None, timestamp: at(ms) };
+    next
+}
+
+/// Event `number` of a task: how it stands.
+pub fn event(stored: &StoredTask, number: u64) -> NewEvent {
+    let update = StatusUpdate {
+        task_id: stored.task.id,
+        context_id: stored.task.context_id.clone(),
+        status: stored.task.status.clone(),
+        metadata: None,
+    };
+    NewEvent {
+        number,
+        event: Arc::new(StreamEvent::StatusUpdate(Box::new(update))),
+        at: stored.updated,
+    }
+}
+
+pub fn push(name: &str) -> PushConfig {
+    PushConfig {
+        id: Some(label(name)),
+        task_id: None,
+        url: format!("https://example.com/{name}"),
+        token: Some("secret".to_owned()),
+        authentication: None,
+    }
+}
+
+pub fn create(stored: &StoredTask) -> Write {
+    Write::Create { stored: stored.clone(), message: None, events: Vec::new(), push: Vec::new() }
+}
+
+/// The same, asked for by this message.
+pub fn create_for(stored: &StoredTask, message: &str) -> Write {
+    let message = Some(label(message));
+    Write::Create { stored: stored.clone(), message, events: Vec::new(), push: Vec::new() }
+}
+
+pub fn update(stored: &StoredTask) -> Write {
+    let expected = stored.version - 1;
+    Write::Update { stored: stored.clone(), expected, events: Vec::new(), message: None }
+}
+
+/// Commits a single write.
+pub fn one(tasks: &mut dyn TaskWriter, write: Write) -> Written {
+    tasks.commit(vec![write]).unwrap().pop().unwrap()
+}
+
+/// Commits writes that all fit.
+pub fn done(tasks: &mut dyn TaskWriter, writes: Vec<Write>) {
+    for (at, written) in tasks.commit(writes).unwrap().into_iter().enumerate() {
+        assert_eq!(written, Written::Done, "write {at}");
+    }
+}
+
+/// The metadata of a task as JSON; `null` when it has none.
+pub fn metadata(stored: &StoredTask) -> serde_json::Value {
+    stored.task.metadata.clone().map_or(serde_json::Value::Null, Into::into)
+}
+
+pub fn ids(tasks: &[StoredTask]) -> Vec<TaskId> {
+    tasks.iter().map(|stored| stored.task.id).collect()
+}
