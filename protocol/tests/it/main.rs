@@ -11,6 +11,8 @@ mod hostile_bytes;
 mod sentences;
 /// Every shared vector gets exactly its listed set of violations.
 mod vectors;
+/// A2A: one card for both versions.
+mod wire_card;
 /// A2A: every call, reply, event and error in both versions, as committed files.
 mod wire_golden;
 /// A2A: JSON-RPC bodies good and bad, HTTP+JSON paths and queries, hostile bytes.

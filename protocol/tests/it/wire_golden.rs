@@ -3,9 +3,6 @@
 
 use std::path::Path;
 
-use a2a_protocol::card::{
-    AgentCard, ApiKeyPlace, Capabilities, Extension, Interface, OAuthFlow, SecurityScheme, Skill,
-};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ArtifactUpdate, Operation, StatusUpdate, StreamEvent};
 use a2a_protocol::wire::{
@@ -19,7 +16,7 @@ use super::wire_domain::{TASK, message, replies, task};
 const DIALECTS: [(&str, Dialect); 3] =
     [("1.0", Dialect::V1_0), ("0.3", Dialect::V0_3), ("0.3-proto", Dialect::V0_3Proto)];
 
-fn golden(name: &str, text: &str) {
+pub fn golden(name: &str, text: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/a2a").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         std::fs::write(&file, text).unwrap();
@@ -39,10 +36,28 @@ fn parsed(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// A call of each method in each version, and the shapes that are read liberally.
+const HOOK: &str = "https://example.com/hook";
+
+/// A call of each method, and the shapes that are read liberally.
 fn calls() -> Vec<(Version, Method, Value)> {
-    use Version::{V0_3, V1_0};
-    let hook = "https://example.com/hook";
+    [old_calls(), new_calls()].concat()
+}
+
+/// A message as the seeds write it.
+fn seed() -> Value {
+    json!({"messageId": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]})
+}
+
+/// A filter with everything but the state.
+fn list(status: &str) -> Value {
+    let mut list = json!({"contextId": "ctx", "pageSize": 10, "pageToken": "p", "historyLength": 0,
+        "statusTimestampAfter": "2026-02-21T18:30:00Z", "includeArtifacts": true});
+    list["status"] = json!(status);
+    list
+}
+
+fn old_calls() -> Vec<(Version, Method, Value)> {
+    use Version::V0_3;
     let old_text = json!({"kind": "text", "text": "Hi"});
     let old = json!({"kind": "message", "messageId": "m", "role": "user", "parts": [
         old_text,
@@ -51,76 +66,77 @@ fn calls() -> Vec<(Version, Method, Value)> {
         {"kind": "data", "data": {"n": 1}},
         {"kind": "data", "data": {"value": [1]}, "metadata": {"data_part_compat": true}},
     ], "referenceTaskIds": ["r"], "extensions": ["e"], "metadata": {"k": 1}});
-    let new = json!({"messageId": "m", "role": "ROLE_USER", "contextId": "ctx", "taskId": TASK, "parts": [
-        {"text": "Hi", "mediaType": "text/markdown"}, {"raw": "AAEC", "filename": "a.bin"},
-        {"url": "https://example.com/a"}, {"data": null},
-    ]});
     let proto = json!({"message_id": "m", "role": "ROLE_USER", "content": [
         {"text": "Hi"}, {"data": {"data": {"n": 1}}},
         {"file": {"file_with_uri": "https://example.com/a", "mime_type": "image/png"}},
     ]});
-    let seed = json!({"messageId": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]});
     let auth_old = json!({"schemes": ["Basic", "Bearer"], "credentials": "secret"});
-    let auth_new = json!({"scheme": "Bearer", "credentials": "secret"});
-    let list = json!({"contextId": "ctx", "pageSize": 10, "pageToken": "p", "historyLength": 0,
-        "statusTimestampAfter": "2026-02-21T18:30:00Z", "includeArtifacts": true});
-    let with = |mut value: Value, key: &str, more: Value| {
-        value[key] = more;
-        value
-    };
     vec![
         (
             V0_3,
             Method::SendMessage,
             json!({"message": old, "configuration": {
             "blocking": false, "historyLength": 3, "acceptedOutputModes": ["text/plain"],
-            "pushNotificationConfig": {"url": hook, "authentication": auth_old}}, "metadata": {"k": 1}}),
+            "pushNotificationConfig": {"url": HOOK, "authentication": auth_old}}, "metadata": {"k": 1}}),
         ),
         (
             V0_3,
             Method::SendMessage,
             json!({"message": proto, "configuration": {"history_length": 2}}),
         ),
-        (V0_3, Method::SendMessage, json!({"message": seed})),
-        (V0_3, Method::StreamMessage, json!({"message": seed})),
+        (V0_3, Method::SendMessage, json!({"message": seed()})),
+        (V0_3, Method::StreamMessage, json!({"message": seed()})),
         (V0_3, Method::GetTask, json!({"id": TASK, "historyLength": 2, "metadata": {}})),
-        (V0_3, Method::ListTasks, with(list.clone(), "status", json!("input-required"))),
+        (V0_3, Method::ListTasks, list("input-required")),
         (V0_3, Method::CancelTask, json!({"id": TASK, "metadata": {"why": "late"}})),
         (V0_3, Method::Subscribe, json!({"id": TASK})),
         (
             V0_3,
             Method::SetPush,
             json!({"taskId": TASK, "pushNotificationConfig":
-            {"id": "c", "url": hook, "token": "word", "authentication": auth_old}}),
+            {"id": "c", "url": HOOK, "token": "word", "authentication": auth_old}}),
         ),
         (V0_3, Method::GetPush, json!({"id": TASK})),
         (V0_3, Method::GetPush, json!({"id": TASK, "pushNotificationConfigId": "c"})),
         (V0_3, Method::ListPushes, json!({"id": TASK})),
         (V0_3, Method::DeletePush, json!({"id": TASK, "pushNotificationConfigId": "c"})),
         (V0_3, Method::ExtendedCard, Value::Null),
+    ]
+}
+
+fn new_calls() -> Vec<(Version, Method, Value)> {
+    use Version::V1_0;
+    let new = json!({"messageId": "m", "role": "ROLE_USER", "contextId": "ctx", "taskId": TASK, "parts": [
+        {"text": "Hi", "mediaType": "text/markdown"}, {"raw": "AAEC", "filename": "a.bin"},
+        {"url": "https://example.com/a"}, {"data": null},
+    ]});
+    let auth_new = json!({"scheme": "Bearer", "credentials": "secret"});
+    let mut numbered = new.clone();
+    numbered["role"] = json!(1);
+    vec![
         (
             V1_0,
             Method::SendMessage,
             json!({"tenant": "t", "message": new, "configuration": {
             "returnImmediately": true, "historyLength": "3", "acceptedOutputModes": null,
-            "taskPushNotificationConfig": {"url": hook, "authentication": auth_new}}, "metadata": {"k": 1}}),
+            "taskPushNotificationConfig": {"url": HOOK, "authentication": auth_new}}, "metadata": {"k": 1}}),
         ),
         (
             V1_0,
             Method::SendMessage,
-            json!({"message": seed, "unknown": {"field": 1}, "tenant": ""}),
+            json!({"message": seed(), "unknown": {"field": 1}, "tenant": ""}),
         ),
-        (V1_0, Method::StreamMessage, json!({"message": with(new, "role", json!(1))})),
+        (V1_0, Method::StreamMessage, json!({"message": numbered})),
         (V1_0, Method::GetTask, json!({"id": TASK, "historyLength": null})),
-        (V1_0, Method::ListTasks, with(list.clone(), "status", json!("TASK_STATE_WORKING"))),
-        (V1_0, Method::ListTasks, with(list, "status", json!("TASK_STATE_UNSPECIFIED"))),
+        (V1_0, Method::ListTasks, list("TASK_STATE_WORKING")),
+        (V1_0, Method::ListTasks, list("TASK_STATE_UNSPECIFIED")),
         (V1_0, Method::ListTasks, json!({})),
         (V1_0, Method::CancelTask, json!({"id": TASK, "metadata": {"why": "late"}})),
         (V1_0, Method::Subscribe, json!({"id": TASK})),
         (
             V1_0,
             Method::SetPush,
-            json!({"taskId": TASK, "id": "c", "url": hook, "token": "word",
+            json!({"taskId": TASK, "id": "c", "url": HOOK, "token": "word",
             "authentication": auth_new}),
         ),
         (V1_0, Method::GetPush, json!({"taskId": TASK, "id": "c"})),
@@ -247,8 +263,8 @@ fn errors_are_written_in_both_bindings() {
     }
 }
 
-#[test]
-fn violations_teach() {
+/// Calls that break a rule each, or several.
+fn bad_calls() -> Vec<(Method, String)> {
     let good = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}]});
     let send = |key: &str, value: Value| {
         let mut message = good.clone();
@@ -259,7 +275,7 @@ fn violations_teach() {
     for _ in 0..30 {
         deep = json!([deep]);
     }
-    let cases: Vec<(Method, String)> = vec![
+    vec![
         (Method::SendMessage, "null".into()),
         (Method::SendMessage, "[]".into()),
         (Method::SendMessage, "{}".into()),
@@ -307,9 +323,13 @@ fn violations_teach() {
                 .into(),
         ),
         (Method::GetPush, r#"{"taskId":"x"}"#.into()),
-    ];
+    ]
+}
+
+#[test]
+fn violations_teach() {
     let mut text = String::new();
-    for (method, params) in cases {
+    for (method, params) in bad_calls() {
         let Err(Fault::InvalidParams(found)) = decode(Version::V1_0, method, Some(&params)) else {
             panic!("accepted: {params}");
         };
@@ -321,90 +341,6 @@ fn violations_teach() {
         }
     }
     golden("violations.txt", &text);
-}
-
-fn card() -> AgentCard {
-    let mut skill = Skill::new("talk", "Talk", "Answers", &["chat"]);
-    skill.security_requirements =
-        vec![a2a_protocol::card::SecurityRequirement::one("oauth", &["talk"])];
-    let flow = OAuthFlow::AuthorizationCode {
-        authorization_url: "https://example.com/auth".into(),
-        token_url: "https://example.com/token".into(),
-        scopes: [("talk".to_owned(), "to talk".to_owned())].into(),
-        pkce_required: true,
-    };
-    AgentCard::new("Tim", "Writes code", "1.2.3")
-        .interface(Interface::json_rpc("https://example.com/a2a", Version::V1_0))
-        .interface(Interface::json_rpc("https://example.com/a2a", Version::V0_3))
-        .interface(Interface::http_json("https://example.com/", Version::V1_0))
-        .interface(Interface::http_json("https://example.com", Version::V0_3))
-        .capabilities(Capabilities {
-            streaming: true,
-            push_notifications: true,
-            extensions: vec![Extension {
-                uri: "https://example.com/ext".into(),
-                description: None,
-                required: false,
-                params: None,
-            }],
-            extended_agent_card: true,
-        })
-        .provider("OpenClaw", "https://example.com")
-        .secured_by("bearer", SecurityScheme::bearer(), &[])
-        .secured_by(
-            "oauth",
-            SecurityScheme::OAuth2 { description: None, flows: flow, oauth2_metadata_url: None },
-            &["talk"],
-        )
-        .secured_by(
-            "key",
-            SecurityScheme::ApiKey {
-                description: Some("A key".into()),
-                location: ApiKeyPlace::Header,
-                name: "X-Key".into(),
-            },
-            &[],
-        )
-        .secured_by(
-            "oidc",
-            SecurityScheme::OpenIdConnect {
-                description: None,
-                open_id_connect_url: "https://example.com/oidc".into(),
-            },
-            &[],
-        )
-        .secured_by("mtls", SecurityScheme::MutualTls { description: None }, &[])
-        .skill(skill)
-}
-
-#[test]
-fn one_card_serves_both_versions() {
-    let hybrid = card().hybrid();
-    golden("card.json", &(serde_json::to_string_pretty(&hybrid).unwrap() + "\n"));
-    // The official types of 1.0 read the same from it as from the pure form.
-    let read: a2a::AgentCard = serde_json::from_value(hybrid.clone()).unwrap();
-    let pure: a2a::AgentCard =
-        serde_json::from_value(serde_json::to_value(card()).unwrap()).unwrap();
-    assert_eq!(read, pure);
-    assert_eq!(read.supported_interfaces.len(), 4);
-    assert_eq!(read.security_schemes.unwrap().len(), 5);
-    // What the JSON Schema of 0.3 requires is there.
-    for field in [
-        "protocolVersion",
-        "name",
-        "description",
-        "url",
-        "version",
-        "capabilities",
-        "defaultInputModes",
-        "defaultOutputModes",
-        "skills",
-    ] {
-        assert!(hybrid.get(field).is_some(), "{field}");
-    }
-    let without_old = AgentCard::new("a", "b", "c")
-        .interface(Interface::json_rpc("https://example.com/a2a", Version::V1_0));
-    assert_eq!(without_old.hybrid().get("url"), None, "a card that does not speak 0.3");
 }
 
 #[test]
