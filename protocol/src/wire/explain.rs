@@ -200,11 +200,17 @@ impl de::Error for Complaint {
     }
 
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(Code::WrongType, format!("This must be {expected}, not {}.", short(&found)))
+        Self::new(
+            Code::WrongType,
+            format!("This must be {}, not {}.", wanted(expected), shown(&found)),
+        )
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(Code::NotAllowed, format!("This must be {expected}, not {}.", short(&found)))
+        Self::new(
+            Code::NotAllowed,
+            format!("This must be {}, not {}.", wanted(expected), shown(&found)),
+        )
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
@@ -220,6 +226,30 @@ impl de::Error for Complaint {
     fn duplicate_field(field: &'static str) -> Self {
         let message = format!("`{field}` stands more than once in the same object. Keep one.");
         Self::new(Code::DuplicateKey, message).under(field)
+    }
+}
+
+/// What a type expects, in the words of JSON.
+fn wanted(expected: &dyn Expected) -> String {
+    match &*expected.to_string() {
+        "a sequence" => "an array".into(),
+        "a map" => "an object".into(),
+        words => words.into(),
+    }
+}
+
+/// What there is instead, in the words of JSON.
+fn shown(found: &Unexpected<'_>) -> String {
+    match found {
+        Unexpected::Unit | Unexpected::Option => "null".into(),
+        Unexpected::Bool(value) => value.to_string(),
+        Unexpected::Unsigned(value) => format!("the number {value}"),
+        Unexpected::Signed(value) => format!("the number {value}"),
+        Unexpected::Float(value) => format!("the number {value}"),
+        Unexpected::Str(text) => format!("\"{}\"", short(text)),
+        Unexpected::Seq => "an array".into(),
+        Unexpected::Map => "an object".into(),
+        other => short(other),
     }
 }
 

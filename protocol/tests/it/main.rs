@@ -11,6 +11,16 @@ mod hostile_bytes;
 mod sentences;
 /// Every shared vector gets exactly its listed set of violations.
 mod vectors;
+/// A2A: one card for both versions.
+mod wire_card;
+/// A2A: every call, reply, event and error in both versions, as committed files.
+mod wire_golden;
+/// A2A: JSON-RPC bodies good and bad, HTTP+JSON paths and queries, hostile bytes.
+mod wire_hostile;
+/// A2A: what the official types of 1.0 write and read, and what survives 0.3.
+mod wire_oracle;
 
 /// Strategies that generate valid messages and then damage them.
 mod generate;
+/// Strategies that generate values of the A2A domain model.
+mod wire_domain;

@@ -85,7 +85,10 @@ impl Check {
 
     /// A name that another type has read.
     pub(super) fn taken<T>(&mut self, place: &Place<'_>, name: Result<T, BadLabel>) -> Option<T> {
-        name.map_err(|rule| self.wrong(place, Code::NotAllowed, format!("Here is {rule}."))).ok()
+        name.map_err(|rule| {
+            self.wrong(place, Code::NotAllowed, format!("This cannot be such a name: {rule}."))
+        })
+        .ok()
     }
 
     /// A name that may be absent.
