@@ -146,9 +146,7 @@ fn others_may_connect_only_when_there_are_tokens() {
     assert!(refused.status.code() == Some(2), "{said}");
     assert!(said.contains("openclaw-a2a token create --agent"), "{said}");
     let (id, david) = create(folder.path(), &["--operator", "david"]);
-    let server = Server::start_with(folder.path(), |command| {
-        command.args(["--listen", "0.0.0.0:0"]);
-    });
+    let server = Server::start_by(serve_on(folder.path(), "0.0.0.0:0"), folder.path());
     assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
     is(&server.get("/bus/log"), 401, "unauthorized");
     assert_eq!(server.client().bearing(&david).get("/bus/log").status, 200);
