@@ -116,7 +116,7 @@ fn who_is_slow_is_shed() {
     // Nothing at all; half a head; a whole one and then nothing; one and then half of another.
     exchange(&server, b"");
     exchange(&server, begun.as_bytes());
-    for bytes in [whole.clone(), whole.clone() + &begun, whole.clone() + "\r\n"] {
+    for bytes in [whole.clone(), whole.clone() + &begun, whole + "\r\n"] {
         let answer = exchange(&server, bytes.as_bytes());
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
@@ -125,12 +125,6 @@ fn who_is_slow_is_shed() {
         answer.starts_with("HTTP/1.1 408 ") && answer.contains("\"code\":\"timeout\""),
         "{answer}"
     );
-    // The other half of a second head, byte by byte, for as long as the server bears it.
-    let mut socket = connect(&server);
-    socket.write_all((whole + &begun).as_bytes()).unwrap();
-    while socket.write_all(b"y").is_ok() {
-        std::thread::yield_now();
-    }
     server.accepted(&message("roman", "tim", "still here"));
 }
 
