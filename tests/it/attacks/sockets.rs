@@ -88,7 +88,7 @@ fn what_is_no_http_gets_a_typed_refusal() {
         exchange(&server, get(&format!("X: {}\r\n", "y".repeat(40 << 10))).as_bytes())
             .contains("\"code\":\"head_too_large\"")
     );
-    server.accepted(&message("roman", "tim", "still here"));
+    server.client().accepted(&message("roman", "tim", "still here"));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn who_is_slow_is_shed() {
         answer.starts_with("HTTP/1.1 408 ") && answer.contains("\"code\":\"timeout\""),
         "{answer}"
     );
-    server.accepted(&message("roman", "tim", "still here"));
+    server.client().accepted(&message("roman", "tim", "still here"));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_socket_that_is_half_closed_is_let_go() {
         socket.shutdown(Shutdown::Write).unwrap();
         until_closed(socket);
     }
-    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.client().get("/healthz").status, 200);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn idle_connections_make_room_for_those_who_have_something_to_say() {
     let config = format!("{TINY}max_connections = 8\nworkers = 2\n");
     let server = Server::with_config(folder.path(), &config);
     let idle: Vec<_> = (0..24).map(|_| connect(&server)).collect();
-    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.client().get("/healthz").status, 200);
     idle.into_iter().for_each(|socket| drop(until_closed(socket)));
 }
 
@@ -181,7 +181,7 @@ fn who_asks_without_ever_reading_is_shed() {
         matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
         "the server closed it: {error}"
     );
-    assert_eq!(server.get("/healthz").status, 200);
+    assert_eq!(server.client().get("/healthz").status, 200);
 }
 
 #[test]
