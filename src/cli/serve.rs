@@ -27,6 +27,9 @@ const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 /// How long handlers and requests may go on after a signal to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
+/// The HTTP server's clock may be behind by so much; nobody shall have less time for that.
+const CLOCK: Duration = Duration::from_millis(500);
+
 /// Start the bus and listen for agents
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -100,9 +103,13 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
+/// What is said unless somebody asks for more. The HTTP library calls every broken request an
+/// error; anybody could fill the disk with those.
+const DEFAULT_LOG: &str = "info,actix_server=warn,actix_http=off";
+
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("OPENCLAW_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,actix_server=warn"));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
@@ -192,9 +199,9 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     .on_connect(move |connection, data| connections.adopt(connection, data))
     .workers(workers)
     .max_connections(http.connections.div_ceil(workers))
-    .client_request_timeout(http.head)
+    .client_request_timeout(http.head + CLOCK)
     .tls_handshake_timeout(http.head)
-    .keep_alive(http.idle)
+    .keep_alive(http.idle + CLOCK)
     .disable_signals()
     .shutdown_timeout(STOP_DEADLINE.as_secs());
     Ok(match tls {

@@ -18,7 +18,7 @@ pub(super) struct TlsValues {
 }
 
 impl TlsValues {
-    /// What the server needs. HTTP/2 where the other side can.
+    /// What the server needs; which versions of HTTP it offers is added where it listens.
     pub(super) fn server(&self, folder: &Path) -> Result<ServerConfig, String> {
         let chain = self.chain(folder)?;
         let file = folder.join(&self.key);
@@ -30,11 +30,8 @@ impl TlsValues {
             .map_err(|error| format!("[http.tls]: {error}"))?
             .with_no_client_auth()
             .with_single_cert(chain, key);
-        let mut config = config.map_err(|error| {
-            format!("[http.tls] the certificate and the key do not fit: {error}")
-        })?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(config)
+        config
+            .map_err(|error| format!("[http.tls] the certificate and the key do not fit: {error}"))
     }
 
     /// The certificates as they stand, for those who want to know the server by them.

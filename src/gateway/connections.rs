@@ -21,7 +21,8 @@ use super::HttpSettings;
 #[derive(Debug)]
 pub struct Connections {
     open: Mutex<Vec<Weak<Connection>>>,
-    /// How long one may do nothing: as long as between two requests, and a head after that.
+    /// How long one may do nothing: as long as between two requests, and a head after that; the
+    /// server's own clocks, which say goodbye, come first.
     longest: Duration,
     stalled: Duration,
     begun: Instant,
@@ -47,7 +48,7 @@ impl Connections {
     /// None yet.
     #[must_use]
     pub fn new(settings: &HttpSettings) -> Self {
-        let longest = settings.idle + settings.head;
+        let longest = settings.idle + settings.head + Duration::from_secs(1);
         Self { open: Mutex::default(), longest, stalled: settings.stalled, begun: Instant::now() }
     }
 

@@ -160,7 +160,7 @@ pub async fn guard<B: MessageBody + 'static>(
     }
     if !is_web_socket(&request) {
         let payload = request.take_payload();
-        request.set_payload(Deadlined::new(payload, longest));
+        request.set_payload(Deadlined::within(longest, payload));
     }
     let mut response = next.call(request).await?;
     if let Some(origin) = &reader {

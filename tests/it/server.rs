@@ -75,10 +75,8 @@ impl Server {
         Self { child, url, folder: folder.to_owned(), client, _stdout: stdout }
     }
 
-    /// Starts one that is prepared by `change`.
-    pub(crate) fn start_with(folder: &Path, change: impl FnOnce(&mut Command)) -> Self {
-        let mut command = serve(folder);
-        change(&mut command);
+    /// Starts one by a command of the test's own.
+    pub(crate) fn start_by(command: Command, folder: &Path) -> Self {
         Self::wait_for(spawned(command, folder), folder)
     }
 

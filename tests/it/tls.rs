@@ -73,8 +73,7 @@ fn both_versions_of_http_are_offered() {
 fn what_is_no_tls_gets_no_answer_and_no_time() {
     let folder = tempfile::tempdir().unwrap();
     let certificate = certify(folder.path());
-    let server =
-        Server::with_config(folder.path(), &format!("[http]\nhead_seconds = 0.3\n{CONFIG}"));
+    let server = Server::with_config(folder.path(), &format!("[http]\nhead_seconds = 1\n{CONFIG}"));
     for bytes in ["", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"] {
         let mut socket = TcpStream::connect(server.host()).unwrap();
         socket.set_read_timeout(Some(TOO_LONG)).unwrap();

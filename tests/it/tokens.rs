@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::{App, HttpResponse, web};
 use openclaw_a2a::gateway::auth::A2aCaller;
@@ -13,6 +14,9 @@ use serde_json::{Value, json};
 
 use crate::openclaw_a2a;
 use crate::server::{Answer, Client, Server, message, serve_on};
+
+/// Longer than anything takes here; a test that reaches it has failed.
+const TOO_LONG: Duration = Duration::from_secs(60);
 
 fn command(folder: &Path, args: &[&str]) -> Output {
     openclaw_a2a().args(["token", "--state-dir"]).arg(folder).args(args).output().unwrap()
@@ -39,7 +43,8 @@ fn is(answer: &Answer, status: u16, code: &str) {
 
 /// Opens the stream of the log and reads the line with which it begins.
 fn follow(client: &Server, token: Option<&str>) -> BufReader<impl Read + use<>> {
-    let agent: ureq::Agent = ureq::Agent::config_builder().proxy(None).build().into();
+    let config = ureq::Agent::config_builder().proxy(None).timeout_global(Some(TOO_LONG));
+    let agent: ureq::Agent = config.build().into();
     let mut request = agent.get(format!("{}/bus/log/stream", client.url()));
     if let Some(token) = token {
         request = request.header("authorization", format!("Bearer {token}"));
@@ -146,9 +151,7 @@ fn others_may_connect_only_when_there_are_tokens() {
     assert!(refused.status.code() == Some(2), "{said}");
     assert!(said.contains("openclaw-a2a token create --agent"), "{said}");
     let (id, david) = create(folder.path(), &["--operator", "david"]);
-    let server = Server::start_with(folder.path(), |command| {
-        command.args(["--listen", "0.0.0.0:0"]);
-    });
+    let server = Server::start_by(serve_on(folder.path(), "0.0.0.0:0"), folder.path());
     assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
     is(&server.get("/bus/log"), 401, "unauthorized");
     assert_eq!(server.client().bearing(&david).get("/bus/log").status, 200);

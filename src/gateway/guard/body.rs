@@ -24,7 +24,8 @@ pub(super) struct Deadlined {
 }
 
 impl Deadlined {
-    pub(super) fn new(payload: Payload, longest: Duration) -> Payload {
+    /// The same body, if it comes within this time.
+    pub(super) fn within(longest: Duration, payload: Payload) -> Payload {
         match payload {
             Payload::None => Payload::None,
             payload => Payload::Stream { payload: Box::pin(Self { payload, longest, late: None }) },

@@ -2,13 +2,12 @@
 //! the program says, whatever was done right or wrong with it.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::openclaw_a2a;
-use crate::server::{Client, Server, message};
+use crate::server::{Client, Server, message, serve};
 use crate::tls;
 
 const CONFIGURED: &str = "configured-Tk7QxWbN2sLq";
@@ -75,9 +74,9 @@ fn secrets_are_nowhere() {
     let hash: String = Sha256::digest(CONFIGURED).iter().map(|b| format!("{b:02x}")).collect();
     let config = format!("[[auth.tokens]]\noperator = \"david\"\nsha256 = \"{hash}\"\n");
     std::fs::write(folder.path().join("a2a.toml"), config + tls::CONFIG).unwrap();
-    let server = Server::start_with(folder.path(), |command: &mut Command| {
-        command.env("OPENCLAW_LOG", "trace");
-    });
+    let mut command = serve(folder.path());
+    command.env("OPENCLAW_LOG", "trace");
+    let server = Server::start_by(command, folder.path());
     let made: Vec<_> = [["--agent", "roman"], ["--client", "acme"], ["--operator", "eve"]]
         .iter()
         .map(|who| create(folder.path(), who))
