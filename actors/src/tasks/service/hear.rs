@@ -47,6 +47,7 @@ impl Handler<Hear> for Service {
         }
         if let Heard::Completed { direct: true, said, artifacts } = &heard
             && artifacts.is_empty()
+            && !said.is_empty()
             && entry.unseen
             && entry.watchers.nobody_greeted()
             && entry.changes.is_empty()
