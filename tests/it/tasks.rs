@@ -1,5 +1,9 @@
 //! The task service through what edges hold: `TaskSystem`, on a bus in memory.
 
+/// Calling tasks off.
+mod cancelling;
+/// Whose tasks they are.
+mod owners;
 /// Stops and starts on the same disk.
 mod restart;
 /// What watchers see.
@@ -9,16 +13,15 @@ use std::time::Duration;
 
 use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{CancelTask, GetTask, ListTasks, Subscribe};
+use a2a_protocol::operation::{GetTask, ListTasks};
 use a2a_protocol::task::{Label, Task, TaskState};
 use futures_util::future::join_all;
 use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RetryPolicy, SendError, TaskAnswer};
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::a2a_side::{
-    Side, acme, all, at_once, caller, id, in_context, message, more, said, settings, soon, text,
-    words,
+    Side, acme, at_once, id, in_context, message, more, said, settings, soon, text,
 };
 use crate::listener::{listener, next};
 
@@ -217,74 +220,6 @@ async fn what_has_ended_is_forgotten_after_a_while_and_what_is_open_is_not() {
 }
 
 #[tokio::test]
-async fn a_task_is_called_off_whether_it_waits_or_runs_but_not_when_it_has_ended() {
-    let side = Side::start();
-    let (heard, mut hears) = unbounded_channel();
-    let (told, mut tells) = unbounded_channel();
-    let works_until_told = move |letter: Letter| {
-        let (heard, told) = (heard.clone(), told.clone());
-        async move {
-            if matches!(letter.message.body, a2a_protocol::Body::TaskRequest(_)) {
-                let _ = heard.send(letter.clone());
-                letter.cancelled().await;
-                let _ = told.send(title(&letter));
-            }
-        }
-    };
-    let agent = side.bus.attach("tim", works_until_told).await.unwrap();
-    let runs = side.task("tim", at_once(in_context("talk", "runs"))).await;
-    let waits = side.task("tim", at_once(in_context("talk", "waits"))).await;
-    let last = side.task("tim", at_once(in_context("talk", "last"))).await;
-    let canceled = side.cancel("tim", &waits).await.unwrap();
-    assert_eq!(canceled.status.state, TaskState::Canceled);
-    assert_eq!(place(&side.get("tim", &last).await.unwrap()), Some(1));
-    let letter = asked(&mut hears).await;
-    assert_eq!(side.cancel("tim", &runs).await.unwrap().status.state, TaskState::Canceled);
-    assert_eq!(next(&mut tells).await, "runs");
-    // The one that waited was never begun; the last one is next.
-    assert_eq!(title(&asked(&mut hears).await), "last");
-    for ended in [&runs, &waits] {
-        let before = side.get("tim", ended).await.unwrap();
-        let refused = side.cancel("tim", ended).await.unwrap_err();
-        assert!(
-            matches!(refused, Fault::TaskNotCancelable { state: "canceled", .. }),
-            "{refused:?}"
-        );
-        assert_eq!(side.get("tim", ended).await.unwrap(), before);
-    }
-    assert!(matches!(agent.complete(&letter, "late").await, Err(SendError::Task(_))));
-    assert_eq!(states(&side, &[runs]).await, [TaskState::Canceled]);
-    side.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn calling_off_and_completing_at_once_is_one_of_both() {
-    let side = Side::start();
-    let (tim, mut hears) = tim(&side).await;
-    for round in 0..100 {
-        let task = side.task("tim", at_once(text("race"))).await;
-        let letter = asked(&mut hears).await;
-        let (cancel, complete) = (side.cancel("tim", &task), tim.complete(&letter, "done"));
-        // Who begins changes from round to round.
-        let (canceled, _) = if round % 2 == 0 {
-            tokio::join!(cancel, complete)
-        } else {
-            let (completed, canceled) = tokio::join!(complete, cancel);
-            (canceled, completed)
-        };
-        let state = match canceled {
-            Ok(_) => TaskState::Canceled,
-            Err(_) => side.until("tim", &task, TaskState::Completed).await.status.state,
-        };
-        assert_eq!(states(&side, &[task.clone()]).await, [state]);
-        let events = all(side.subscribe("tim", &task, Some(0)).await.unwrap()).await;
-        assert_eq!(words(&events).len(), 1, "{events:?}");
-        assert!(events[0].last);
-    }
-    side.stop().await;
-}
-
-#[tokio::test]
 async fn the_same_message_again_is_the_same_task() {
     let side = Side::start();
     let (tim, mut hears) = tim(&side).await;
@@ -403,38 +338,5 @@ async fn an_empty_plain_answer_still_ends_the_task() {
         tim.send_task_response(&asked(&mut hears).await, answer).await.unwrap();
     });
     assert_eq!(task.status.state, TaskState::Completed);
-    side.stop().await;
-}
-
-#[tokio::test]
-async fn somebody_elses_task_does_not_exist() {
-    let side = Side::start();
-    let (_tim, mut hears) = tim(&side).await;
-    let task = side.task("tim", at_once(in_context("talk", "mine"))).await;
-    let _letter = asked(&mut hears).await;
-    let (theirs, nowhere) = (crate::a2a_side::label(&task), Label::from(uuid::Uuid::now_v7()));
-    // By another caller, and by the right one at another agent's door.
-    for (who, agent) in [(caller("eve"), "tim"), (acme(), "roman")] {
-        side.bus.connect("roman").await.unwrap();
-        let agent = id(agent);
-        let faults = async |task: &Label| {
-            let named = message(json!({"taskId": task, "messageId": "m"}));
-            let get = GetTask { id: task.clone(), history_length: None };
-            let cancel = CancelTask { id: task.clone(), metadata: None };
-            let watch = Subscribe { id: task.clone(), after: None };
-            let all = [
-                side.tasks.get(&who, &agent, get).await.unwrap_err(),
-                side.tasks.cancel(&who, &agent, cancel).await.unwrap_err(),
-                side.tasks.subscribe(&who, &agent, watch).await.map(drop).unwrap_err(),
-                side.tasks.send(&who, &agent, named.clone()).await.unwrap_err(),
-                side.tasks.stream(&who, &agent, named).await.map(drop).unwrap_err(),
-            ];
-            all.map(|fault| format!("{fault:?}").replace(task.as_str(), "?"))
-        };
-        assert_eq!(faults(&theirs).await, faults(&nowhere).await);
-        let listed = side.tasks.list(&who, &agent, ListTasks::default()).await.unwrap();
-        assert_eq!((listed.tasks.len(), listed.total_size), (0, 0));
-    }
-    assert_eq!(states(&side, &[task]).await, [TaskState::Working]);
     side.stop().await;
 }
