@@ -99,14 +99,10 @@ impl Performance<'_> {
             Script::Message => {
                 self.say(TaskAnswer::completed("Direct message response").directly()).await
             }
-            Script::AskInput => self.say(TaskAnswer::blocked("More input is needed.")).await,
-            Script::MultiTurn => {
-                let ask = "Go on; say \"done\" when that was all.";
-                self.say(TaskAnswer::blocked(ask)).await
-            }
+            Script::AskInput => self.say(self.ask("More input is needed.")).await,
+            Script::MultiTurn => self.say(self.ask("Go on; say \"done\" when that was all.")).await,
             Script::AskCredentials => {
-                let ask = TaskAnswer::blocked("Credentials are needed.").for_credentials();
-                self.say(ask).await
+                self.say(self.ask("Credentials are needed.").for_credentials()).await
             }
             Script::Reject => self.say(TaskAnswer::declined("rejected")).await,
             Script::Fail => self.say(TaskAnswer::failed("It was asked to fail.")).await,
@@ -120,10 +116,7 @@ impl Performance<'_> {
                 let answer = TaskAnswer::completed("Done.").artifact(&artifact(part));
                 self.work(self.settings.pause, answer).await
             }
-            Script::StayOpen => {
-                let ask = TaskAnswer::blocked("What next?");
-                self.work(self.settings.pause, ask).await
-            }
+            Script::StayOpen => self.work(self.settings.pause, self.ask("What next?")).await,
             Script::WaitForCancel => {
                 if self.report("Working until called off.").await? {
                     self.letter.cancelled().await;
@@ -133,12 +126,19 @@ impl Performance<'_> {
         }
     }
 
+    /// A question with a number of its own: to the bus, the same words to the same caller over and
+    /// over are a loop.
+    fn ask(&self, question: &str) -> TaskAnswer {
+        TaskAnswer::blocked(format!("{question} ({})", self.letter.seq))
+    }
+
     /// The one answer.
     async fn say(&self, answer: TaskAnswer) -> Result<(), SendError> {
         self.send(answer).await.map(drop)
     }
 
     async fn report(&self, progress: &str) -> Result<bool, SendError> {
+        let progress = format!("{progress} ({})", self.letter.seq);
         self.send(StatusReport::in_progress(progress)).await
     }
 
@@ -155,7 +155,7 @@ impl Performance<'_> {
     }
 
     async fn stream(&self, piece: Piece) -> Result<(), SendError> {
-        let whole = StatusReport::in_progress("An artifact.");
+        let whole = StatusReport::in_progress(format!("An artifact. ({})", self.letter.seq));
         let whole = whole.artifact(&artifact(piece.part()), false, true);
         if self.report("Working.").await? && self.send(whole).await? {
             self.say(TaskAnswer::completed("Done.")).await?;
@@ -168,7 +168,7 @@ impl Performance<'_> {
             return Ok(());
         }
         for (chunk, append) in [("chunk-1 ", false), ("chunk-2", true)] {
-            let piece = StatusReport::in_progress("A piece of an artifact.");
+            let piece = StatusReport::in_progress(format!("A piece. ({})", self.letter.seq));
             let piece = piece.artifact(&artifact(Part::text(chunk)), append, append);
             if !self.send(piece).await? {
                 return Ok(());

@@ -62,7 +62,8 @@ pub trait TaskWriter: Send {
 /// Whoever looks at tasks. Each call sees one state of the store: all of a commit or none of it.
 ///
 /// `get`, `list`, `find_by_context` and `pending_by_context` add `queuedAt` and `queuePosition`
-/// to the metadata of a task that waits; a writer takes them off again.
+/// (among those of the same owner, agent and conversation) to the metadata of a task that waits;
+/// a writer takes them off again.
 ///
 /// # Errors
 /// Every method fails when the disk fails or a row makes no sense.

@@ -1,6 +1,8 @@
 //! Behaviour through the public edges, one module per edge.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
+/// The agents that come with the server: the host's own, and the one for conformance kits.
+mod a2a_agents;
 /// What the bus must withstand, row by row.
 mod attacks;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
@@ -37,16 +39,19 @@ mod oversight;
 mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.
 mod sdk;
+/// The task service: turns, waiting, streams, cancelling, limits, restarts, whose tasks they are.
+mod tasks;
+/// `https`: certificates, our own commands, what is no TLS.
+mod tls;
+/// `openclaw-a2a token`, and what a running server makes of it.
+mod tokens;
 /// Push notifications: where they may go, receivers and name servers that misbehave.
 mod webhooks;
 /// Several messages at once in the hands of one session.
 mod window;
 
-/// `https`: certificates, our own commands, what is no TLS.
-mod tls;
-/// `openclaw-a2a token`, and what a running server makes of it.
-mod tokens;
-
+/// Support: a bus with the task service on it, and a client.
+mod a2a_side;
 /// Support: an agent that passes on whatever it gets.
 mod listener;
 /// Support: the real server as a child process, and a client for it.

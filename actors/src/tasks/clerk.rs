@@ -57,10 +57,10 @@ impl Runtime for Clerk {
         let heard = about(&letter.message).zip(hear(&letter.message));
         let means_something = heard.is_some();
         if let Some((task, heard)) = heard {
-            let correlation = letter.message.correlation_id;
+            let (sender, correlation) = (letter.sender, letter.message.correlation_id);
             let bytes = letter.bytes.len();
             // Bounded by the window; a service that is gone drops `done`.
-            self.service.do_send(Hear { task, correlation, heard, bytes, done });
+            self.service.do_send(Hear { task, sender, correlation, heard, bytes, done });
         }
         Box::pin(async move {
             if means_something && durable.await.is_err() {

@@ -67,7 +67,11 @@ pub(super) struct Entry {
 impl Entry {
     pub(super) fn new(stored: StoredTask) -> Self {
         Self {
-            lane: Lane { agent: stored.agent.clone(), context: stored.task.context_id.clone() },
+            lane: Lane {
+                owner: Arc::clone(&stored.owner),
+                agent: stored.agent.clone(),
+                context: stored.task.context_id.clone(),
+            },
             durable: Arc::clone(&stored.task),
             durable_event: stored.last_event,
             stored,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use a2a_protocol::AgentId;
+
 /// What becomes of a task that was being worked on when the server stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AfterRestart {
@@ -32,6 +34,9 @@ pub struct TaskSettings {
     pub grace: Duration,
     /// How much the messages of an agent about one task may be together, in bytes.
     pub task_bytes: usize,
+    /// Agents to whom a caller may use a `messageId` again for something new. For all others the
+    /// same id is the same message. A conformance kit uses few ids for all of its messages.
+    pub reused_ids: Vec<AgentId>,
 }
 
 impl Default for TaskSettings {
@@ -45,6 +50,7 @@ impl Default for TaskSettings {
             watcher_buffer: 256,
             grace: Duration::from_millis(250),
             task_bytes: 16 * 1024 * 1024,
+            reused_ids: Vec::new(),
         }
     }
 }

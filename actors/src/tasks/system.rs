@@ -6,13 +6,14 @@ use std::thread::JoinHandle;
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{
-    CancelTask, GetTask, ListPushes, ListTasks, PushConfig, PushKey, SendMessage,
+    CancelTask, GetTask, ListPushes, ListTasks, PushConfig, PushKey, SendMessage, StreamEvent,
     Subscribe as Watch, TaskPage,
 };
 use a2a_protocol::task::{Label, Message, Moment, Task};
 use a2a_protocol::{AgentId, Code, Outcome, Receipt, TaskId, Violation};
 use a2a_store::tasks::{
-    Due, ListQuery, PageToken, StoredTask, TaskReader, TaskStoreError, TaskWriter, Write, Written,
+    Due, ListQuery, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError, TaskWriter, Write,
+    Written,
 };
 use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
@@ -30,7 +31,7 @@ use crate::{BusSystem, Parcel};
 /// How many wishes to be told one task may have.
 const PUSHES_PER_TASK: usize = 20;
 /// How many missed events are read at once.
-const MISSED_AT_ONCE: usize = 10_000;
+const MISSED_AT_ONCE: usize = 256;
 
 /// Who calls, as far as tasks are concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -225,7 +226,7 @@ impl TaskSystem {
         match self.begin(caller, agent, send, Want::Stream).await? {
             Begun::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
             Begun::Message(message) => {
-                let event = Arc::new(a2a_protocol::operation::StreamEvent::Message(message));
+                let event = Arc::new(StreamEvent::Message(message));
                 Ok(TaskStream::new(vec![Happened { number: 0, event, last: true }], None))
             }
             // Said again by one who lost the stream: it goes on where that was.
@@ -252,9 +253,21 @@ impl TaskSystem {
             .map_err(|error| invalid("/message", &error.to_string()))?;
         let parcel = self.assess(&stored, parcel).await?;
         let push = push.map(|push| named_push(push, stored.task.id));
+        let said = stored.task.history.last().map(|message| message.message_id.clone());
         let (reply, answer) = oneshot::channel();
         self.tell(Begin { stored, parcel, push, want, reply })?;
-        answer.await.unwrap_or_else(|_| Err(stopping()))
+        match (answer.await.unwrap_or_else(|_| Err(stopping())), said) {
+            // A task that takes part of the room already is not refused for want of it.
+            (Err(full @ Fault::QueueFull { .. }), Some(said)) => {
+                let (owner, agent) = (Arc::clone(&caller.owner), agent.clone());
+                match self.look(move |reader| reader.message(&owner, &agent, &said)).await? {
+                    Some(Repeated::Task(first)) => Ok(Begun::Repeated(first)),
+                    Some(Repeated::Answer(message)) => Ok(Begun::Message(message)),
+                    None => Err(full),
+                }
+            }
+            (begun, _) => begun,
+        }
     }
 
     async fn go_on(
@@ -423,11 +436,11 @@ impl TaskSystem {
                 }
             };
             let last = events.is_none();
-            let event = Arc::new(a2a_protocol::operation::StreamEvent::Task(Box::new(task)));
+            let event = Arc::new(StreamEvent::Task(Box::new(task)));
             return Ok(TaskStream::new(vec![Happened { number, event, last }], events));
         };
         let until = live.as_ref().map_or(u64::MAX, |live| live.number);
-        let missed = self.look(move |reader| reader.events(task, after, MISSED_AT_ONCE)).await?;
+        let missed = self.look(move |reader| missed(reader, task, after)).await?;
         let over = live.is_none();
         let count = missed.len();
         let before = missed.into_iter().take_while(|(number, _)| *number <= until).enumerate();
@@ -653,6 +666,25 @@ impl TaskSystem {
     /// answer while it stops still counts.
     pub async fn stop(&self) {
         let _ = self.stop.send(()).await;
+    }
+}
+
+/// Everything that happened after an event, read a piece at a time. How much that can be is
+/// bounded by how much an agent may say about a task.
+fn missed(
+    reader: &dyn TaskReader,
+    task: TaskId,
+    mut after: u64,
+) -> Result<Vec<(u64, Arc<StreamEvent>)>, TaskStoreError> {
+    let mut all = Vec::new();
+    loop {
+        let piece = reader.events(task, after, MISSED_AT_ONCE)?;
+        let is_last = piece.len() < MISSED_AT_ONCE;
+        after = piece.last().map_or(after, |(number, _)| *number);
+        all.extend(piece);
+        if is_last {
+            return Ok(all);
+        }
     }
 }
 

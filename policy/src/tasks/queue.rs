@@ -1,6 +1,8 @@
-//! One running task per agent and conversation; the rest wait in order.
+//! One running task per agent and conversation; the rest wait in order. A conversation is its
+//! owner's: what two callers name alike are two.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use a2a_protocol::task::ContextId;
 use a2a_protocol::{AgentId, TaskId};
@@ -8,6 +10,8 @@ use a2a_protocol::{AgentId, TaskId};
 /// Where one task runs at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lane {
+    /// Whose conversation it is: others may give theirs the same name.
+    pub owner: Arc<str>,
     /// Who does the work.
     pub agent: AgentId,
     /// The conversation it belongs to.
@@ -135,7 +139,8 @@ mod tests {
     use super::*;
 
     fn lane(context: &str) -> Lane {
-        Lane { agent: "tim".parse().unwrap(), context: context.try_into().unwrap() }
+        let (agent, context) = ("tim".parse().unwrap(), context.try_into().unwrap());
+        Lane { owner: "client:acme".into(), agent, context }
     }
 
     fn task(n: u8) -> TaskId {
@@ -177,7 +182,7 @@ mod tests {
                 let id = task(n);
                 let is_inside = inside.contains(&id);
                 match what {
-                    0 if !is_inside => if queues.submit(&a, id).is_ok() { inside.push(id) },
+                    0 if !is_inside => inside.extend(queues.submit(&a, id).ok().map(|_| id)),
                     1 if !is_inside => { queues.resume(&a, id); inside.push(id) },
                     2 => { queues.leave(&a, id); inside.retain(|other| *other != id) },
                     _ => {}

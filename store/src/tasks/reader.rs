@@ -49,17 +49,18 @@ fn at_most(limit: usize) -> i64 {
 
 /// Shows those that wait their places. Each queue is walked once, whatever waits in it.
 fn show_places(sql: &Connection, tasks: &mut [StoredTask]) -> Result<()> {
-    let mut queues: HashMap<(AgentId, ContextId), HashMap<TaskId, usize>> = HashMap::new();
+    type Queue = (Arc<str>, AgentId, ContextId);
+    let mut queues: HashMap<Queue, HashMap<TaskId, usize>> = HashMap::new();
     for (at, stored) in tasks.iter().enumerate().filter(|(_, stored)| stored.queued.is_some()) {
-        let queue = (stored.agent.clone(), stored.context().clone());
+        let queue = (Arc::clone(&stored.owner), stored.agent.clone(), stored.context().clone());
         queues.entry(queue).or_default().insert(stored.id(), at);
     }
     let mut statement = sql.prepare_cached(
-        "SELECT id FROM tasks WHERE agent = ?1 AND context_id = ?2 AND queue_order IS NOT NULL \
-         ORDER BY queue_order, id",
+        "SELECT id FROM tasks WHERE agent = ?1 AND context_id = ?2 AND owner = ?3 \
+         AND queue_order IS NOT NULL ORDER BY queue_order, id",
     )?;
-    for ((agent, context), mut wanted) in queues {
-        let mut rows = statement.query([agent.as_str(), context.as_str()])?;
+    for ((owner, agent, context), mut wanted) in queues {
+        let mut rows = statement.query([agent.as_str(), context.as_str(), &*owner])?;
         let mut place = 0;
         while let Some(row) = rows.next()? {
             place += 1;
@@ -172,12 +173,14 @@ impl TaskReader for SqliteReader {
                 let before: i64 = sql
                     .prepare_cached(
                         "SELECT count(*) FROM tasks WHERE agent = ?1 AND context_id = ?2 \
-                         AND queue_order IS NOT NULL AND (queue_order, id) < (?3, ?4)",
+                         AND owner = ?3 AND queue_order IS NOT NULL \
+                         AND (queue_order, id) < (?4, ?5)",
                     )?
                     .query_row(
                         params![
                             task.agent.as_str(),
                             task.context().as_str(),
+                            &*task.owner,
                             queued.order,
                             id.to_string()
                         ],
@@ -212,8 +215,11 @@ impl TaskReader for SqliteReader {
         );
         let find = |sql: &Connection| all(sql, &select, [agent.as_str(), context.as_str()], stored);
         let mut tasks = self.pool.with(find)?;
-        for (stored, place) in tasks.iter_mut().zip(1..) {
-            stored.show_place(place);
+        let mut places: HashMap<Arc<str>, u64> = HashMap::new();
+        for stored in &mut tasks {
+            let place = places.entry(Arc::clone(&stored.owner)).or_default();
+            *place += 1;
+            stored.show_place(*place);
         }
         Ok(tasks)
     }

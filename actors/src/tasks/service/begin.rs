@@ -45,6 +45,7 @@ impl Handler<Begin> for Service {
         let Begin { stored, parcel, push, want, reply } = begin;
         let (id, now) = (stored.task.id, self.clock.now());
         let message = stored.task.history.last().map(|message| message.message_id.clone());
+        let message = message.filter(|_| !self.settings.reused_ids.contains(&stored.agent));
         let mut entry = Entry::new(stored);
         match self.queues.submit(&entry.lane, id) {
             Ok(Place::Runs) => {
@@ -103,7 +104,8 @@ impl Handler<GoOn> for Service {
             let _ = reply.send(Ok(Begun::Repeated(id)));
             return;
         }
-        let message_id = message.message_id.clone();
+        let message_id = Some(message.message_id.clone())
+            .filter(|_| !self.settings.reused_ids.contains(&entry.stored.agent));
         entry.unseen = false;
         entry.listen(message);
         let mut told = Vec::new();
@@ -122,6 +124,6 @@ impl Handler<GoOn> for Service {
         } else if entry.state() == TaskState::Working {
             self.tell_agent(id, addition, ctx);
         }
-        self.change(id, events, Wake { message: Some(message_id), told, then, ..Wake::default() });
+        self.change(id, events, Wake { message: message_id, told, then, ..Wake::default() });
     }
 }

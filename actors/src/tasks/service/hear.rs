@@ -3,7 +3,7 @@
 use a2a_policy::Now;
 use a2a_policy::tasks::{ArtifactPiece, Heard, Said, Step};
 use a2a_protocol::operation::StreamEvent;
-use a2a_protocol::{CorrelationId, TaskId};
+use a2a_protocol::{AgentId, CorrelationId, TaskId};
 use a2a_store::tasks::Write;
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -16,6 +16,7 @@ use crate::tasks::entry::{Entry, Then, agent_message};
 #[rtype(result = "()")]
 pub(in crate::tasks) struct Hear {
     pub(in crate::tasks) task: TaskId,
+    pub(in crate::tasks) sender: AgentId,
     pub(in crate::tasks) correlation: CorrelationId,
     pub(in crate::tasks) heard: Heard,
     /// How much it said.
@@ -28,10 +29,13 @@ impl Handler<Hear> for Service {
     type Result = ();
 
     fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
-        let Hear { task: id, correlation, heard, bytes, done } = hear;
+        let Hear { task: id, sender, correlation, heard, bytes, done } = hear;
         let now = self.clock.now();
-        let concerned =
-            |entry: &&mut Entry| entry.stored.correlation == correlation && !entry.is_over();
+        // Its agent may speak of it in any conversation, as the ledger of the bus allows.
+        let concerned = |entry: &&mut Entry| {
+            (entry.stored.agent == sender || entry.stored.correlation == correlation)
+                && !entry.is_over()
+        };
         let Some(entry) = self.entries.get_mut(&id).filter(concerned) else {
             // The task has ended, or this belongs to another conversation: it changes nothing.
             let _ = done.send(());
@@ -47,6 +51,7 @@ impl Handler<Hear> for Service {
         }
         if let Heard::Completed { direct: true, said, artifacts } = &heard
             && artifacts.is_empty()
+            && !said.is_empty()
             && entry.unseen
             && entry.watchers.nobody_greeted()
             && entry.changes.is_empty()

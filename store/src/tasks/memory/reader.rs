@@ -39,7 +39,8 @@ impl State {
         let mut shown = stored.clone();
         if shown.queued.is_some() {
             let queue = self.queue(&stored.agent, stored.context());
-            let place = queue.iter().take_while(|other| other.id() != stored.id()).count() + 1;
+            let before = queue.iter().take_while(|other| other.id() != stored.id());
+            let place = before.filter(|other| other.owner == stored.owner).count() + 1;
             shown.show_place(place as u64);
         }
         shown
@@ -95,14 +96,7 @@ impl TaskReader for MemoryReader {
 
     fn pending_by_context(&self, agent: &AgentId, context: &ContextId) -> Result<Vec<StoredTask>> {
         let state = self.state();
-        let placed = state.queue(agent, context).into_iter().zip(1..);
-        Ok(placed
-            .map(|(stored, place)| {
-                let mut shown = stored.clone();
-                shown.show_place(place);
-                shown
-            })
-            .collect())
+        Ok(state.queue(agent, context).into_iter().map(|stored| state.shown(stored)).collect())
     }
 
     fn open(&self) -> Result<Vec<StoredTask>> {

@@ -1,0 +1,199 @@
+//! A bus with the task service on it, and a caller: what tests of A2A tasks stand on.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_actors::tasks::{
+    Happened, Sent, TaskCaller, TaskSettings, TaskStream, TaskSystem, TaskThread,
+};
+use a2a_protocol::AgentId;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::{CancelTask, GetTask, SendMessage, StreamEvent, Subscribe};
+use a2a_protocol::task::{Label, Task, TaskState};
+use a2a_store::tasks::{Memory, TaskWriter};
+use futures_util::StreamExt;
+use openclaw_a2a::{Bus, BusSettings, RateSettings};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::listener::SOON;
+
+/// A bus with the task service on it.
+pub(crate) struct Side {
+    pub(crate) bus: Bus,
+    pub(crate) tasks: TaskSystem,
+    thread: Option<TaskThread>,
+}
+
+/// Nobody in these tests says too much.
+pub(crate) fn settings() -> BusSettings {
+    BusSettings { rates: RateSettings::far_away(), ..BusSettings::default() }
+}
+
+impl Side {
+    pub(crate) fn start() -> Self {
+        Self::with(TaskSettings::default())
+    }
+
+    pub(crate) fn with(tasks: TaskSettings) -> Self {
+        let bus = Bus::builder().in_memory().settings(settings()).start().unwrap();
+        Self::on(bus, tasks, Box::new(Memory::new()))
+    }
+
+    pub(crate) fn on(bus: Bus, settings: TaskSettings, store: Box<dyn TaskWriter>) -> Self {
+        let (tasks, thread) = TaskSystem::start(settings, bus.system().clone(), store).unwrap();
+        Self { bus, tasks, thread: Some(thread) }
+    }
+
+    pub(crate) async fn stop(mut self) {
+        self.bus.stop_within(Duration::ZERO).await;
+        self.tasks.stop().await;
+        let thread = self.thread.take().unwrap();
+        tokio::task::spawn_blocking(move || thread.join()).await.unwrap();
+    }
+
+    /// Says something and waits for what comes of it.
+    pub(crate) async fn send(&self, agent: &str, message: SendMessage) -> Result<Sent, Fault> {
+        soon(self.tasks.send(&acme(), &id(agent), message)).await
+    }
+
+    /// The same, where a task comes of it.
+    pub(crate) async fn task(&self, agent: &str, message: SendMessage) -> Task {
+        task(self.send(agent, message).await.unwrap())
+    }
+
+    pub(crate) async fn stream(&self, agent: &str, message: SendMessage) -> TaskStream {
+        soon(self.tasks.stream(&acme(), &id(agent), message)).await.unwrap()
+    }
+
+    pub(crate) async fn subscribe(
+        &self,
+        agent: &str,
+        task: &Task,
+        after: Option<u64>,
+    ) -> Result<TaskStream, Fault> {
+        let watch = Subscribe { id: label(task), after };
+        soon(self.tasks.subscribe(&acme(), &id(agent), watch)).await
+    }
+
+    pub(crate) async fn get(&self, agent: &str, task: &Task) -> Result<Task, Fault> {
+        let get = GetTask { id: label(task), history_length: None };
+        soon(self.tasks.get(&acme(), &id(agent), get)).await
+    }
+
+    pub(crate) async fn cancel(&self, agent: &str, task: &Task) -> Result<Task, Fault> {
+        let cancel = CancelTask { id: label(task), metadata: None };
+        soon(self.tasks.cancel(&acme(), &id(agent), cancel)).await
+    }
+
+    /// Looks until the task is in this state.
+    pub(crate) async fn until(&self, agent: &str, task: &Task, state: TaskState) -> Task {
+        soon(async {
+            loop {
+                let now = self.get(agent, task).await.unwrap();
+                if now.status.state == state {
+                    return now;
+                }
+                assert!(!now.status.state.is_terminal(), "{now:?}");
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+    }
+}
+
+/// The client that all tests speak for.
+pub(crate) fn acme() -> TaskCaller {
+    caller("acme")
+}
+
+pub(crate) fn caller(name: &str) -> TaskCaller {
+    TaskCaller {
+        owner: Arc::from(format!("client:{name}")),
+        principal: id(name),
+        alone: true,
+        sees_all: false,
+    }
+}
+
+pub(crate) fn id(name: &str) -> AgentId {
+    name.parse().unwrap()
+}
+
+pub(crate) fn label(task: &Task) -> Label {
+    task.id.as_uuid().into()
+}
+
+/// Waits, but not for ever.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    timeout(SOON, what).await.expect("in time")
+}
+
+pub(crate) fn task(sent: Sent) -> Task {
+    match sent {
+        Sent::Task(task) => *task,
+        Sent::Message(message) => panic!("a plain message: {message:?}"),
+    }
+}
+
+/// A message with these fields besides a new id and the caller's role; it waits for the end.
+pub(crate) fn message(fields: Value) -> SendMessage {
+    let mut whole = json!({
+        "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER", "parts": [{"text": "do it"}],
+    });
+    whole.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    SendMessage {
+        message: serde_json::from_value(whole).unwrap(),
+        accepted_output_modes: Vec::new(),
+        push: None,
+        history_length: None,
+        return_immediately: false,
+        metadata: None,
+    }
+}
+
+pub(crate) fn text(text: &str) -> SendMessage {
+    message(json!({"parts": [{"text": text}]}))
+}
+
+/// A message in a conversation.
+pub(crate) fn in_context(context: &str, text: &str) -> SendMessage {
+    message(json!({"contextId": context, "parts": [{"text": text}]}))
+}
+
+/// More about a task.
+pub(crate) fn more(task: &Task, text: &str) -> SendMessage {
+    message(json!({"taskId": task.id, "parts": [{"text": text}]}))
+}
+
+/// The same without waiting for the end.
+pub(crate) fn at_once(message: SendMessage) -> SendMessage {
+    SendMessage { return_immediately: true, ..message }
+}
+
+/// What the agent says beside the state.
+pub(crate) fn said(task: &Task) -> String {
+    task.status.message.as_ref().map(|message| message.text()).unwrap_or_default()
+}
+
+/// Everything that happens, to the end of the stream.
+pub(crate) async fn all(stream: TaskStream) -> Vec<Happened> {
+    soon(stream.collect()).await
+}
+
+/// What happened, each in a word or two.
+pub(crate) fn words(events: &[Happened]) -> Vec<String> {
+    let state =
+        |state: TaskState| state.as_str().trim_start_matches("TASK_STATE_").to_ascii_lowercase();
+    let word = |happened: &Happened| match &*happened.event {
+        StreamEvent::Task(task) => format!("task {}", state(task.status.state)),
+        StreamEvent::Message(_) => "message".to_owned(),
+        StreamEvent::StatusUpdate(update) => state(update.status.state),
+        StreamEvent::ArtifactUpdate(update) => {
+            let end = |yes, word| if yes { word } else { "" };
+            format!("artifact{}{}", end(update.append, "+"), end(update.last_chunk, "."))
+        }
+    };
+    events.iter().map(word).collect()
+}

@@ -1,0 +1,105 @@
+//! A server that stops and starts again on the same disk.
+
+use std::path::Path;
+use std::time::Duration;
+
+use a2a_actors::tasks::{AfterRestart, TaskSettings};
+use a2a_protocol::task::TaskState;
+use a2a_store::tasks::{Options, Sqlite};
+use openclaw_a2a::{Bus, Letter, TaskAnswer};
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::{asked, listener, place, states, title};
+use crate::a2a_side::{Side, at_once, in_context, more, said, settings};
+
+fn start(folder: &Path, after_restart: AfterRestart) -> Side {
+    let bus = Bus::builder().state_dir(folder).settings(settings()).start().unwrap();
+    let store = Sqlite::open(&Options::new(folder)).unwrap();
+    let tasks = TaskSettings { after_restart, ..TaskSettings::default() };
+    Side::on(bus, tasks, Box::new(store))
+}
+
+#[tokio::test]
+async fn what_was_open_goes_on_in_its_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = start(folder.path(), AfterRestart::Resume);
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let mut tasks = Vec::new();
+    for n in 0..4 {
+        tasks.push(side.task("tim", at_once(in_context("talk", &n.to_string()))).await);
+    }
+    // The first asks, so the second runs; the answer to the first goes before the others.
+    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    assert_eq!(title(&asked(&mut hears).await), "1");
+    side.until("tim", &tasks[0], TaskState::InputRequired).await;
+    side.task("tim", at_once(more(&tasks[0], "this"))).await;
+    let asks = side.task("tim", at_once(in_context("other", "asks"))).await;
+    tim.block(&asked(&mut hears).await, "what?").await.unwrap();
+    side.until("tim", &asks, TaskState::InputRequired).await;
+    side.stop().await;
+
+    let side = start(folder.path(), AfterRestart::Resume);
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    use TaskState::{InputRequired, Submitted, Working};
+    assert_eq!(states(&side, &tasks).await, [Submitted, Working, Submitted, Submitted]);
+    assert_eq!(states(&side, std::slice::from_ref(&asks)).await, [InputRequired]);
+    for (at, expected) in [(0, 1), (2, 2), (3, 3)] {
+        assert_eq!(place(&side.get("tim", &tasks[at]).await.unwrap()), Some(expected));
+    }
+    // The agent had taken the request before; it is not asked twice, and answers now.
+    let done = TaskAnswer::completed("done").for_task(tasks[1].id);
+    tim.send_task_response("acme", done).await.unwrap();
+    side.until("tim", &tasks[1], TaskState::Completed).await;
+    for expected in ["this", "2", "3"] {
+        let letter = asked(&mut hears).await;
+        assert_eq!(title(&letter), expected);
+        tim.complete(&letter, "done").await.unwrap();
+    }
+    side.until("tim", &tasks[3], TaskState::Completed).await;
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn work_that_was_interrupted_begins_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = start(folder.path(), AfterRestart::Resume);
+    let (heard, mut hears) = unbounded_channel();
+    let never_ends = move |letter: Letter| {
+        let _ = heard.send(letter);
+        std::future::pending::<()>()
+    };
+    side.bus.attach("tim", never_ends).await.unwrap();
+    let task = side.task("tim", at_once(in_context("talk", "x"))).await;
+    let first = asked(&mut hears).await;
+    side.stop().await;
+
+    let side = start(folder.path(), AfterRestart::Resume);
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let again = asked(&mut hears).await;
+    assert_eq!(again.message.message_id, first.message.message_id);
+    tim.complete(&again, "done").await.unwrap();
+    side.until("tim", &task, TaskState::Completed).await;
+    assert!(hears.try_recv().is_err());
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn or_it_fails_and_the_next_one_has_its_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = start(folder.path(), AfterRestart::Fail);
+    let (_tim, mut hears) = listener(&side.bus, "tim").await;
+    let runs = side.task("tim", at_once(in_context("talk", "runs"))).await;
+    let waits = side.task("tim", at_once(in_context("talk", "waits"))).await;
+    let _letter = asked(&mut hears).await;
+    side.stop().await;
+
+    let side = start(folder.path(), AfterRestart::Fail);
+    let (_tim, mut hears) = listener(&side.bus, "tim").await;
+    assert_eq!(title(&asked(&mut hears).await), "waits");
+    let failed = side.get("tim", &runs).await.unwrap();
+    assert_eq!(failed.status.state, TaskState::Failed);
+    assert!(said(&failed).starts_with("interrupted"), "{failed:?}");
+    assert_eq!(states(&side, &[waits]).await, [TaskState::Working]);
+    side.bus.stop_within(Duration::ZERO).await;
+    side.stop().await;
+}

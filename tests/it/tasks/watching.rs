@@ -1,0 +1,113 @@
+//! What watchers see: everything, in order, however slow they are.
+
+use std::sync::Arc;
+
+use a2a_actors::tasks::{Happened, TaskSettings};
+use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::task::TaskState;
+use futures_util::StreamExt;
+use futures_util::future::join_all;
+use openclaw_a2a::StatusReport;
+use serde_json::json;
+
+use super::{asked, listener};
+use crate::a2a_side::{Side, all, at_once, more, soon, text, words};
+
+#[tokio::test]
+async fn a_slow_reader_is_cut_off_and_goes_on_where_it_was() {
+    let side = Side::with(TaskSettings { watcher_buffer: 4, ..TaskSettings::default() });
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let task = side.task("tim", at_once(text("x"))).await;
+    let mut slow = side.subscribe("tim", &task, None).await.unwrap();
+    let letter = asked(&mut hears).await;
+    // More than are read from the store at once.
+    for n in 0..300 {
+        tim.report(&letter, format!("step {n}")).await.unwrap();
+    }
+    // One more round trip, so that the cut has happened.
+    tim.complete(&letter, "done").await.unwrap();
+    side.until("tim", &task, TaskState::Completed).await;
+    let first = soon(slow.next()).await.unwrap();
+    assert!(matches!(&*first.event, StreamEvent::Task(_)));
+    let mut seen = vec![first.number];
+    while let Some(happened) = soon(slow.next()).await {
+        assert!(!happened.last);
+        seen.push(happened.number);
+    }
+    assert_eq!(seen, [0, 1, 2, 3, 4]);
+    let rest = all(side.subscribe("tim", &task, seen.last().copied()).await.unwrap()).await;
+    seen.extend(rest.iter().map(|happened| happened.number));
+    assert_eq!(seen, (0..=301).collect::<Vec<_>>());
+    assert_eq!(rest.iter().filter(|happened| happened.last).count(), 1);
+    assert!(rest.last().unwrap().last);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_comes_back_while_it_goes_on_misses_nothing() {
+    let side = Side::start();
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let task = side.task("tim", at_once(text("x"))).await;
+    let letter = asked(&mut hears).await;
+    for n in 0..3 {
+        tim.report(&letter, format!("before {n}")).await.unwrap();
+    }
+    let mut numbers = Vec::new();
+    let mut stream = side.subscribe("tim", &task, Some(1)).await.unwrap();
+    for n in 0..3 {
+        tim.report(&letter, format!("after {n}")).await.unwrap();
+    }
+    tim.complete(&letter, "done").await.unwrap();
+    while let Some(happened) = soon(stream.next()).await {
+        numbers.push(happened.number);
+    }
+    assert_eq!(numbers, [2, 3, 4, 5, 6, 7]);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn everybody_sees_the_same_in_the_same_order() {
+    let side = Side::start();
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let first = side.stream("tim", text("x")).await;
+    let letter = asked(&mut hears).await;
+    let task = letter.message.body.task_id().unwrap();
+    tim.report(&letter, "begun").await.unwrap();
+    let mut first = first;
+    let greeting = soon(first.next()).await.unwrap();
+    let StreamEvent::Task(shown) = &*greeting.event else { panic!("{greeting:?}") };
+    assert_eq!(shown.id, task);
+    let begun = soon(first.next()).await.unwrap();
+    let mut others = Vec::new();
+    for _ in 0..5 {
+        let mut other = side.subscribe("tim", shown, None).await.unwrap();
+        let greeting = soon(other.next()).await.unwrap();
+        assert_eq!(greeting.number, begun.number);
+        others.push(other);
+    }
+    for n in 0..20 {
+        let artifact =
+            serde_json::from_value(json!({"artifactId": "a", "parts": [{"text": n.to_string()}]}));
+        let piece = StatusReport::in_progress("more").artifact(&artifact.unwrap(), n > 0, n == 19);
+        tim.send_status_update(&letter, piece).await.unwrap();
+    }
+    tim.block(&letter, "which?").await.unwrap();
+    // Whoever asked hears no more until it answers; those who watch do.
+    let heard = all(first).await;
+    assert!(heard.last().unwrap().last);
+    let done = async {
+        let letter = asked(&mut hears).await;
+        tim.complete(&letter, "done").await.unwrap();
+    };
+    let (answered, ()) = tokio::join!(side.task("tim", more(shown, "this")), done);
+    assert_eq!(answered.artifacts[0].parts.len(), 20);
+    let all_of_them = join_all(others.into_iter().map(all)).await;
+    let plain =
+        |all: &[Happened]| all.iter().map(|h| (h.number, Arc::clone(&h.event))).collect::<Vec<_>>();
+    for other in &all_of_them {
+        assert_eq!(plain(other), plain(&all_of_them[0]));
+    }
+    assert_eq!(plain(&all_of_them[0][..heard.len()]), plain(&heard));
+    assert_eq!(words(&all_of_them[0][20..]), ["input_required", "working", "completed"]);
+    side.stop().await;
+}
