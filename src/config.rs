@@ -4,6 +4,7 @@ mod access;
 mod audit;
 mod auth;
 mod safeguards;
+mod sessions;
 
 use std::collections::HashSet;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -16,7 +17,7 @@ use a2a_protocol::AgentId;
 use a2a_store::Retention;
 use serde::Deserialize;
 
-use crate::gateway::{LogSettings, Redaction, Tokens};
+use crate::gateway::{LogSettings, Redaction, SessionSettings, Tokens};
 
 use safeguards::{BreakerValues, LedgerValues};
 
@@ -94,6 +95,7 @@ pub struct Config {
     delivery: Delivery,
     http: Http,
     audit: audit::AuditValues,
+    sessions: sessions::SessionValues,
     auth: auth::AuthValues,
 }
 
@@ -189,6 +191,15 @@ impl Config {
     pub fn log(&self) -> Result<LogSettings, String> {
         let stalled = self.http.stalled_seconds.map(|s| Duration::from_secs(s.get().into()));
         Ok(LogSettings::new(self.audit.redaction()?, stalled))
+    }
+
+    /// What sessions of other processes may do.
+    ///
+    /// # Errors
+    /// A sentence about the value that makes no sense.
+    pub fn sessions(&self) -> Result<SessionSettings, String> {
+        let stalled = self.log()?.stalled();
+        Ok(self.sessions.settings(stalled, self.settings()?.handler_deadline))
     }
 
     /// How long the log is kept.

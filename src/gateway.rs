@@ -9,6 +9,7 @@ mod inbox;
 pub mod log;
 mod messages;
 mod problem;
+mod session;
 mod tasks;
 
 use std::any::Any;
@@ -21,6 +22,7 @@ use actix_web::web::{self, JsonConfig, PayloadConfig, QueryConfig, ServiceConfig
 
 pub use auth::{Principal, Tokens};
 pub use log::{LogSettings, Redaction};
+pub use session::{Lobby, SessionSettings};
 
 /// Adds the routes of the bus; with tokens, nobody gets in without one.
 pub fn routes(
@@ -28,11 +30,13 @@ pub fn routes(
     bus: BusSystem,
     tokens: web::Data<Tokens>,
     log: web::Data<LogSettings>,
+    lobby: web::Data<Lobby>,
 ) {
     config
         .app_data(web::Data::new(bus))
         .app_data(tokens)
         .app_data(log)
+        .app_data(lobby)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
@@ -52,6 +56,7 @@ pub fn routes(
         .service(inbox::take)
         .service(inbox::acknowledge)
         .service(inbox::reject)
+        .service(session::connect)
         .service(log::page)
         .service(log::current_head)
         .service(log::verify)

@@ -32,6 +32,7 @@
 //! [`NewTask`]. It hears things through a [`Handler`]: an async function, or [`Handlers`] for
 //! one function per kind. Whoever asked for a task watches it with [`Work`].
 
+mod agents;
 mod sdk;
 
 /// The words: messages, their rules, their schemas.

@@ -10,7 +10,7 @@ use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
 use openclaw_a2a::Bus;
 use openclaw_a2a::config::{Config, StateDir};
-use openclaw_a2a::gateway::{self, LogSettings, Tokens};
+use openclaw_a2a::gateway::{self, Lobby, LogSettings, Tokens};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -40,6 +40,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let config = Config::read(&file, global.config.is_some())?;
     let tokens = config.tokens().map_err(anyhow::Error::msg)?;
     let log = config.log().map_err(anyhow::Error::msg)?;
+    let lobby = Lobby::new(config.sessions().map_err(anyhow::Error::msg)?);
     let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
     let listener = listen(address, &tokens)?;
     create_folder(state.path())?;
@@ -49,7 +50,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         .retention(config.retention())
         .settings(settings)
         .start()?;
-    actix_web::rt::System::new().block_on(serve(listener, bus, &state, tokens, log))?;
+    actix_web::rt::System::new().block_on(serve(listener, bus, &state, tokens, log, lobby))?;
     Ok(Answer::Yes)
 }
 
@@ -87,14 +88,17 @@ async fn serve(
     state: &StateDir,
     tokens: Tokens,
     log: LogSettings,
+    lobby: Lobby,
 ) -> anyhow::Result<()> {
     let url = format!("http://{}", listener.local_addr()?);
     let system = bus.system().clone();
-    let (tokens, log) = (Data::new(tokens), Data::new(log));
+    let (tokens, log, lobby) = (Data::new(tokens), Data::new(log), Data::new(lobby));
     let stalled = log.stalled();
+    let sessions = lobby.clone();
     let server = HttpServer::new(move || {
         let (system, tokens, log) = (system.clone(), tokens.clone(), log.clone());
-        App::new().configure(move |config| gateway::routes(config, system, tokens, log))
+        let lobby = lobby.clone();
+        App::new().configure(move |config| gateway::routes(config, system, tokens, log, lobby))
     })
     .on_connect(move |connection, _| gateway::prepare_connection(connection, stalled))
     .listen(listener)?
@@ -113,6 +117,8 @@ async fn serve(
         _ = interrupt.recv() => {}
     }
     tracing::info!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
+    // Agents elsewhere give back what they have; their code goes on and connects again later.
+    sessions.close();
     let stopped = bus.stop_within(STOP_DEADLINE).await;
     handle.stop(true).await;
     server.await??;
