@@ -42,7 +42,7 @@ use sessions::Sessions;
 pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, ListAgents, Register};
 pub use attach::InboxError;
-pub(crate) use attach::{Attach, Detach, ForInbox, SetPresent};
+pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::CircuitView;
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;

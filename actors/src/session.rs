@@ -24,7 +24,7 @@ use actix::prelude::*;
 use crate::audit::Health;
 use crate::desk::Desk;
 use crate::letter::Content;
-use crate::router::Router;
+use crate::router::{MoveWaiting, Router};
 use crate::shared::Shared;
 use crate::{Letter, Runtime};
 
@@ -91,6 +91,13 @@ impl Session {
     /// Whether the agent's code takes another message now.
     fn has_room(&self) -> bool {
         self.runtime.as_ref().is_some_and(|runtime| self.running.len() < runtime.window())
+    }
+
+    /// Nobody is here to handle what waits; perhaps somebody is elsewhere.
+    fn offer_what_waits(&self) {
+        if !self.desk.slots.is_live() {
+            self.router.do_send(MoveWaiting(self.desk.agent.clone()));
+        }
     }
 
     /// Wakes up when a pause or a lease ends.
@@ -189,6 +196,7 @@ impl Handler<Leave> for Session {
             Departure::GaveBack => self.give_back_all(),
             Departure::Lost(reason) => self.lose_all(&reason),
         }
+        self.offer_what_waits();
         self.pump(ctx);
     }
 }

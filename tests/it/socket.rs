@@ -1,6 +1,8 @@
 //! A WebSocket client that is an agent: frames as JSON, and how the connection ended.
 
+use std::collections::VecDeque;
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tungstenite::client::IntoClientRequest;
@@ -11,7 +13,22 @@ use tungstenite::{HandshakeError, Message, WebSocket};
 use crate::listener::SOON;
 use crate::server::{Server, id_of};
 
-pub(crate) struct Socket(WebSocket<TcpStream>);
+/// The connection, and what was read while something else was waited for.
+pub(crate) struct Socket(WebSocket<TcpStream>, VecDeque<Value>);
+
+/// Ends a test that waits in vain; pings come all the time.
+struct Patience(Instant);
+
+impl Patience {
+    fn new() -> Self {
+        Self(Instant::now() + SOON)
+    }
+
+    #[track_caller]
+    fn check(&self) {
+        assert!(Instant::now() < self.0, "nothing but pings came");
+    }
+}
 
 /// The status and the body of an answer that is no session.
 pub(crate) type Refused = (u16, Value);
@@ -33,7 +50,7 @@ impl Socket {
         stream.set_read_timeout(Some(SOON)).unwrap();
         stream.set_nodelay(true).unwrap();
         match tungstenite::client(request, stream) {
-            Ok((socket, _)) => Ok(Self(socket)),
+            Ok((socket, _)) => Ok(Self(socket, VecDeque::new())),
             Err(HandshakeError::Failure(tungstenite::Error::Http(response))) => {
                 let body = response.body().as_deref().unwrap_or_default();
                 let body = serde_json::from_slice(body).unwrap_or(Value::Null);
@@ -77,7 +94,16 @@ impl Socket {
 
     /// The next frame.
     pub(crate) fn hear(&mut self) -> Value {
+        match self.1.pop_front() {
+            Some(earlier) => earlier,
+            None => self.read(),
+        }
+    }
+
+    fn read(&mut self) -> Value {
+        let patience = Patience::new();
         loop {
+            patience.check();
             match self.0.read().unwrap() {
                 Message::Text(text) => return serde_json::from_str(&text).unwrap(),
                 Message::Ping(_) | Message::Pong(_) => {}
@@ -88,7 +114,9 @@ impl Socket {
 
     /// The next frame; `None` when the connection has ended.
     pub(crate) fn try_hear(&mut self) -> Option<Value> {
+        let patience = Patience::new();
         loop {
+            patience.check();
             match self.0.read().ok()? {
                 Message::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
                 Message::Close(_) => return None,
@@ -99,7 +127,9 @@ impl Socket {
 
     /// What the next pong says.
     pub(crate) fn pong(&mut self) -> String {
+        let patience = Patience::new();
         loop {
+            patience.check();
             match self.0.read().unwrap() {
                 Message::Pong(data) => return String::from_utf8(data.to_vec()).unwrap(),
                 Message::Ping(_) => {}
@@ -139,13 +169,26 @@ impl Socket {
     pub(crate) fn ack(&mut self, frame: &Value) {
         let id = id_of(frame);
         self.say(&json!({"type": "ack", "messageId": id}));
-        assert_eq!(self.hear(), json!({"type": "ack", "messageId": id, "durable": true}));
+        self.hear_this(&json!({"type": "ack", "messageId": id, "durable": true}));
     }
 
     pub(crate) fn nack(&mut self, frame: &Value, reason: &str) {
         let id = id_of(frame);
         self.say(&json!({"type": "nack", "messageId": id, "reason": reason}));
-        assert_eq!(self.hear(), json!({"type": "nack", "messageId": id, "durable": true}));
+        self.hear_this(&json!({"type": "nack", "messageId": id, "durable": true}));
+    }
+
+    /// Waits for this frame; others are heard later.
+    fn hear_this(&mut self, expected: &Value) {
+        let patience = Patience::new();
+        loop {
+            patience.check();
+            let frame = self.read();
+            if frame == *expected {
+                return;
+            }
+            self.1.push_back(frame);
+        }
     }
 
     /// Nothing else was on its way: the answer to a ping is what comes next.
@@ -165,7 +208,9 @@ impl Socket {
     /// Reads to the end; the frames before it, the code and the reason.
     pub(crate) fn closed(mut self) -> (Vec<Value>, u16, String) {
         let mut frames = Vec::new();
+        let patience = Patience::new();
         loop {
+            patience.check();
             match self.0.read() {
                 Ok(Message::Text(text)) => frames.push(serde_json::from_str(&text).unwrap()),
                 Ok(Message::Close(Some(close))) => {

@@ -33,7 +33,7 @@ fn agent(server: &Server, name: &str) -> Value {
 fn events(server: &Server, message: &Value) -> Vec<String> {
     let found = server.get(&format!("/bus/log/{}", id_of(message)));
     assert_eq!(found.status, 200, "{found:?}");
-    let lines = found.body["deliveries"].as_array().unwrap();
+    let lines = found.body["records"][0]["deliveries"].as_array().unwrap();
     lines.iter().map(|line| line["event"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -196,7 +196,7 @@ fn a_task_that_is_called_off_is_said_to_whoever_has_it() {
     request["type"] = json!("task_request");
     request["payload"] = json!({
         "taskId": task, "title": "Index", "description": "Add one.",
-        "taskType": "feature", "complexity": "low",
+        "taskType": "implementation", "complexity": "low",
     });
     server.accepted(&request);
     let frame = socket.delivered();

@@ -135,16 +135,19 @@ fn whoever_takes_nothing_is_given_nothing_more_and_closed() {
         "[sessions]\nsilent_seconds = 60\n[http]\nstalled_seconds = 1\n[limits]\nburst = 1000\n[delivery]\nfirst_pause_ms = 1",
     );
     // It asks and asks, and does not listen.
-    let (mut deaf, _) = Socket::greet(&server, "tim", json!({"window": 256}));
+    let (_deaf, _) = Socket::greet(&server, "tim", json!({"window": 256}));
     let large = "x".repeat(30_000);
-    for _ in 0..300 {
+    let first = send(&server, "tim", &large);
+    for _ in 1..300 {
         send(&server, "tim", &large);
     }
     let (mut other, _) = Socket::greet(&server, "tim", json!({"window": 1}));
     let frame = other.delivered();
-    assert_eq!(frame["attempt"], 2);
-    // What it was sent before it was given up is there, and no end of it follows.
-    assert!(deaf.delivered().is_object());
+    assert_eq!((id_of(&frame), &frame["attempt"]), (id_of(&first), &json!(2)));
+    let log = server.get(&format!("/bus/log/{}", id_of(&first))).body.to_string();
+    // Which of the two comes first depends on how much the system keeps for whoever does not read.
+    let reasons = ["took nothing for too long", "connection of the agent was lost"];
+    assert!(reasons.iter().any(|reason| log.contains(reason)), "{log}");
 }
 
 #[test]
@@ -199,7 +202,9 @@ fn after_a_crash_what_was_acknowledged_never_comes_again_and_the_rest_does() {
     }
     let (mut socket, _) = Socket::greet(&server, "tim", json!({"window": 256}));
     let pending = server.get("/bus/agents/tim").body["pending"].as_u64().unwrap();
-    assert!(acknowledged.len() + usize::try_from(pending).unwrap() >= 100);
+    // Fifty were acknowledged, and of some of those nobody heard that it counts.
+    let most = 100 - acknowledged.len() as u64;
+    assert!((50..=most).contains(&pending), "{pending} of at most {most}");
     for _ in 0..pending {
         let frame = socket.delivered();
         assert!(!acknowledged.contains(&json!(id_of(&frame))), "{frame}");

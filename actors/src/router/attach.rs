@@ -67,8 +67,8 @@ impl Handler<Detach> for Router {
         gone.attachment.set(0);
         sessions.sticky.retain(|_, stuck| *stuck != number);
         if number == sessions.first {
+            // What waits is moved when that is done, together with what comes back: in order.
             gone.tell(Leave(departure));
-            self.move_what_waits(&agent, key);
             return;
         }
         let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|d| d.slots.is_live());
@@ -109,6 +109,21 @@ impl Handler<SetPresent> for Router {
         }
         self.move_what_waits(&agent, key);
         desk.tell(Wake);
+    }
+}
+
+/// Something waits at a session of the agent where nobody is.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct MoveWaiting(pub(crate) AgentId);
+
+impl Handler<MoveWaiting> for Router {
+    type Result = ();
+
+    fn handle(&mut self, MoveWaiting(agent): MoveWaiting, _: &mut Self::Context) {
+        if let Some(key) = self.roster.key(&agent) {
+            self.move_what_waits(&agent, key);
+        }
     }
 }
 

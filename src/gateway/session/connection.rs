@@ -13,6 +13,7 @@ use a2a_actors::{BusSystem, Letter, Parcel};
 use a2a_policy::Caller;
 use a2a_protocol::limits::MESSAGE_BYTES;
 use a2a_protocol::{AgentId, MessageId};
+use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, Message, ProtocolError};
 use futures_util::future::LocalBoxFuture;
@@ -118,7 +119,8 @@ impl Connection {
     }
 
     async fn converse(&mut self) -> End {
-        let mut tick = interval((self.settings.silent / 3).max(Duration::from_millis(100)));
+        let shortest = self.settings.silent.min(self.settings.stalled);
+        let mut tick = interval((shortest / 3).max(Duration::from_millis(100)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let until = Instant::now() + HELLO_WAIT;
         self.say_hello(false, DEFAULT_WINDOW);
@@ -231,6 +233,7 @@ impl Connection {
     ) -> Option<End> {
         let message = match heard {
             None => return Some(End::Lost),
+            Some(Err(error)) if is_broken(&error) => return Some(End::Lost),
             Some(Err(error)) => return Some(self.unreadable(&error)),
             Some(Ok(message)) => message,
         };
@@ -258,7 +261,7 @@ impl Connection {
             ProtocolError::Overflow => (CloseCode::Size, "too_large"),
             ProtocolError::Io(error) => match error.kind() {
                 std::io::ErrorKind::InvalidData => (CloseCode::Invalid, "not_utf8"),
-                // Parts that are together too large; a connection that broke hears nothing anyway.
+                // Parts that are together too large.
                 _ => (CloseCode::Size, "too_large"),
             },
             _ => (CloseCode::Protocol, "bad_frame"),
@@ -377,6 +380,12 @@ impl Connection {
         self.open(window);
         Ok(())
     }
+}
+
+/// Whether that is about the connection and not about what came over it.
+fn is_broken(error: &ProtocolError) -> bool {
+    let ProtocolError::Io(error) = error else { return false };
+    error.get_ref().is_some_and(|cause| cause.is::<PayloadError>())
 }
 
 /// Waits until the server stops.
