@@ -81,7 +81,7 @@ impl Who {
 
     /// The caller as this agent itself: an agent as what it is, a person only when that is meant,
     /// anybody where no tokens are asked for.
-    pub(super) fn as_agent(self, agent: &AgentId) -> actix_web::Result<Caller> {
+    pub(super) fn speaking_for(self, agent: &AgentId) -> actix_web::Result<Caller> {
         self.must_be(agent)?;
         match self.caller {
             Caller::Operator { on_behalf_of, .. } if on_behalf_of.as_ref() != Some(agent) => {

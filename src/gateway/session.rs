@@ -31,7 +31,7 @@ pub(super) async fn connect(
     lobby: web::Data<Lobby>,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&agent)?;
-    let caller = who.as_agent(&agent)?;
+    let caller = who.speaking_for(&agent)?;
     refuse_other_origins(&request)?;
     let (response, ws, incoming) = actix_ws::handle(&request, body).map_err(|error| {
         let detail = format!("This is a WebSocket; connect to it as one. {error}");

@@ -13,7 +13,6 @@ use a2a_actors::{BusSystem, Letter, Parcel};
 use a2a_policy::Caller;
 use a2a_protocol::limits::MESSAGE_BYTES;
 use a2a_protocol::{AgentId, MessageId};
-use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
 use actix_ws::{AggregatedMessage, AggregatedMessageStream, CloseCode, Message, ProtocolError};
 use futures_util::future::LocalBoxFuture;
@@ -233,8 +232,13 @@ impl Connection {
     ) -> Option<End> {
         let message = match heard {
             None => return Some(End::Lost),
-            Some(Err(error)) if is_broken(&error) => return Some(End::Lost),
-            Some(Err(error)) => return Some(self.unreadable(&error)),
+            Some(Err(error)) => {
+                let end = End::of(&error);
+                if let End::Faulty(_, code, said) = &end {
+                    self.say(Fault::new(code, said.clone()).into_json());
+                }
+                return Some(end);
+            }
             Some(Ok(message)) => message,
         };
         self.heard = Instant::now();
@@ -256,35 +260,16 @@ impl Connection {
         }
     }
 
-    fn unreadable(&mut self, error: &ProtocolError) -> End {
-        let (code, fault) = match error {
-            ProtocolError::Overflow => (CloseCode::Size, "too_large"),
-            ProtocolError::Io(error) => match error.kind() {
-                std::io::ErrorKind::InvalidData => (CloseCode::Invalid, "not_utf8"),
-                // Parts that are together too large.
-                _ => (CloseCode::Size, "too_large"),
-            },
-            _ => (CloseCode::Protocol, "bad_frame"),
-        };
-        let said = match code {
-            CloseCode::Size => format!("A frame has at most {FRAME_BYTES} bytes."),
-            CloseCode::Invalid => "A text frame is UTF-8.".to_owned(),
-            _ => format!("That was no WebSocket frame: {error}."),
-        };
-        self.say(Fault::new(fault, said.clone()).to_json());
-        End::Faulty(code, said)
-    }
-
     /// Says what was wrong; whoever does not learn from it is sent away.
     fn fault(&mut self, fault: Fault) -> Option<End> {
         self.faults += 1;
-        self.say(fault.to_json());
+        self.say(fault.into_json());
         if self.faults < MOST_FAULTS {
             return None;
         }
         let said = format!("{MOST_FAULTS} frames in a row could not be read.");
-        self.say(Fault::new("too_many_errors", said.clone()).to_json());
-        Some(End::Faulty(CloseCode::Policy, said))
+        self.say(Fault::new("too_many_errors", said.clone()).into_json());
+        Some(End::Faulty(CloseCode::Policy, "too_many_errors", said))
     }
 
     async fn answer(&mut self, frame: Incoming<'_>) -> Option<End> {
@@ -324,7 +309,7 @@ impl Connection {
             Ok(durable) => self.pending.push(Box::pin(settled(id, acknowledges, durable))),
             Err(error) => {
                 let said = format!("{}: {error}.", if acknowledges { "ack" } else { "nack" });
-                self.say(Fault::new("not_taken", said).about(id).to_json());
+                self.say(Fault::new("not_taken", said).about(id).into_json());
             }
         }
     }
@@ -382,12 +367,6 @@ impl Connection {
     }
 }
 
-/// Whether that is about the connection and not about what came over it.
-fn is_broken(error: &ProtocolError) -> bool {
-    let ProtocolError::Io(error) = error else { return false };
-    error.get_ref().is_some_and(|cause| cause.is::<PayloadError>())
-}
-
 /// Waits until the server stops.
 pub(super) async fn stopped(stops: &mut watch::Receiver<bool>) {
     // An error means that nobody is left who could say so.
@@ -401,7 +380,7 @@ async fn settled(id: MessageId, acknowledges: bool, durable: oneshot::Receiver<(
         Ok(Ok(())) => Outgoing::Nack { message_id: id, durable: true }.to_json(),
         _ => {
             let said = "The bus could not write that down; the message may come again.";
-            Fault::new("unavailable", said).about(id).to_json()
+            Fault::new("unavailable", said).about(id).into_json()
         }
     }
 }

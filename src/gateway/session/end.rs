@@ -1,11 +1,13 @@
 //! How a connection ends, and what that means for the messages in the agent's hands.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use actix_ws::{CloseCode, CloseReason};
+use actix_web::error::PayloadError;
+use actix_ws::{CloseCode, CloseReason, ProtocolError};
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Connection, stopped};
+use super::connection::{Connection, FRAME_BYTES, stopped};
 use super::lobby::Request;
 
 /// How long the last words may take.
@@ -13,7 +15,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What is read and thrown away after the last word, so that the other end gets to read it.
 const MOST_DISCARDED: usize = 256;
 
-/// The connection took nothing, or said nothing, for too long.
+/// Nothing was heard of the connection for too long.
 const SILENT: u16 = 4_000;
 /// Another connection has the session now.
 const TAKEN_OVER: u16 = 4_001;
@@ -29,8 +31,8 @@ pub(super) enum End {
     TakenOver(Request),
     /// The client closed it.
     Closed(Option<CloseReason>),
-    /// The client does not speak as it should.
-    Faulty(CloseCode, String),
+    /// The client does not speak as it should: how it is closed, the error, and why.
+    Faulty(CloseCode, &'static str, String),
     /// It broke.
     Lost,
     /// Nothing was heard for too long.
@@ -40,6 +42,30 @@ pub(super) enum End {
 }
 
 impl End {
+    /// What it means that something cannot be read.
+    pub(super) fn of(error: &ProtocolError) -> Self {
+        let too_large = || {
+            let said = format!("A frame has at most {FRAME_BYTES} bytes.");
+            Self::Faulty(CloseCode::Size, "too_large", said)
+        };
+        match error {
+            ProtocolError::Overflow => too_large(),
+            ProtocolError::Io(error) => match error.kind() {
+                _ if error.get_ref().is_some_and(|cause| cause.is::<PayloadError>()) => Self::Lost,
+                ErrorKind::InvalidData => {
+                    let said = "A text frame is UTF-8.".to_owned();
+                    Self::Faulty(CloseCode::Invalid, "not_utf8", said)
+                }
+                // Parts that are together too large.
+                _ => too_large(),
+            },
+            error => {
+                let said = format!("That was no WebSocket frame: {error}.");
+                Self::Faulty(CloseCode::Protocol, "bad_frame", said)
+            }
+        }
+    }
+
     /// Says the last word, and sees to it that no message in the agent's hands is lost.
     pub(super) async fn conclude(self, mut connection: Connection) {
         match self {
@@ -66,7 +92,7 @@ impl End {
                     linger(connection).await;
                 }
             }
-            Self::Faulty(code, said) => {
+            Self::Faulty(code, _, said) => {
                 let _ = timeout(LAST_WORDS, connection.flush()).await;
                 connection.remote.away();
                 close(connection.ws.clone(), &mut connection.incoming, code, &said).await;

@@ -258,7 +258,7 @@ impl Fault {
         Self { message_id: Some(id), ..self }
     }
 
-    pub(super) fn to_json(self) -> String {
+    pub(super) fn into_json(self) -> String {
         Outgoing::Error(self).to_json()
     }
 }
@@ -302,7 +302,7 @@ mod tests {
             (r#"{"type":"ping","id":7}"#, "string"),
         ];
         for (text, why) in bad {
-            let said = read(text).unwrap_err().to_json();
+            let said = read(text).unwrap_err().into_json();
             assert!(said.contains(why), "{text}: {said}");
             assert!(said.contains("\"allowed\":[\""), "{text}: {said}");
         }
