@@ -1,8 +1,10 @@
-//! The agents that come with the server. They are agents like any other: they know the bus only
-//! as its authors do, and nothing of HTTP.
+//! Agents of the server: two that come with it (`host`, `conformance`), which know the bus only as
+//! its authors do, and `remote`, what a session runs when an agent's code is elsewhere. Nothing
+//! here knows HTTP, or how bytes travel.
 
 pub mod conformance;
 pub mod host;
+pub(crate) mod remote;
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

@@ -6,6 +6,7 @@ mod audit;
 mod auth;
 mod http;
 mod safeguards;
+mod sessions;
 mod tls;
 
 use std::collections::HashSet;
@@ -21,7 +22,7 @@ use a2a_store::Retention;
 use serde::Deserialize;
 
 use crate::gateway::a2a::A2aSettings;
-use crate::gateway::{HttpSettings, LogSettings, Redaction};
+use crate::gateway::{HttpSettings, LogSettings, Redaction, SessionSettings};
 use crate::tokens::Tokens;
 use crate::webhooks::WebhookSettings;
 
@@ -101,6 +102,7 @@ pub struct Config {
     delivery: Delivery,
     http: http::HttpValues,
     audit: audit::AuditValues,
+    sessions: sessions::SessionValues,
     auth: auth::AuthValues,
     tasks: a2a::TaskValues,
     a2a: a2a::A2aValues,
@@ -254,6 +256,15 @@ impl Config {
     #[must_use]
     pub fn webhooks(&self) -> WebhookSettings {
         self.a2a.webhooks()
+    }
+
+    /// What sessions of other processes may do.
+    ///
+    /// # Errors
+    /// A sentence about the value that makes no sense.
+    pub fn sessions(&self) -> Result<SessionSettings, String> {
+        let stalled = self.http()?.stalled;
+        Ok(self.sessions.settings(stalled, self.settings()?.handler_deadline))
     }
 
     /// How long the log is kept.

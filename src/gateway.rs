@@ -12,6 +12,7 @@ mod inbox;
 pub mod log;
 mod messages;
 mod problem;
+mod session;
 mod settings;
 mod streams;
 mod tasks;
@@ -30,6 +31,7 @@ use auth::Failures;
 pub use connections::Connections;
 pub use guard::{Guard, guard};
 pub use log::{LogSettings, Redaction};
+pub use session::{Lobby, SessionSettings};
 pub use settings::HttpSettings;
 pub use streams::{StreamPlace, Streams, TooManyStreams};
 
@@ -44,6 +46,7 @@ pub struct Edge {
     streams: web::Data<Streams>,
     guard: web::Data<Guard>,
     settings: web::Data<HttpSettings>,
+    lobby: web::Data<Lobby>,
 }
 
 impl Edge {
@@ -57,6 +60,7 @@ impl Edge {
         keys: Arc<KeyRing>,
         log: LogSettings,
         settings: HttpSettings,
+        lobby: Arc<Lobby>,
         tls: bool,
         address: SocketAddr,
     ) -> Result<Self, String> {
@@ -69,6 +73,7 @@ impl Edge {
             streams: web::Data::new(Streams::new(settings.streams, settings.streams_per_caller)),
             guard: web::Data::new(Guard::new(&settings, tls, address)?),
             settings: web::Data::new(settings),
+            lobby: web::Data::from(lobby),
         })
     }
 }
@@ -76,7 +81,7 @@ impl Edge {
 /// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
 /// them is wrapped in [`guard`].
 pub fn routes(config: &mut ServiceConfig, edge: Edge) {
-    let Edge { bus, a2a, keys, failures, log, streams, guard, settings } = edge;
+    let Edge { bus, a2a, keys, failures, log, streams, guard, settings, lobby } = edge;
     config
         .app_data(web::Data::new(bus))
         .app_data(a2a)
@@ -86,6 +91,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .app_data(streams)
         .app_data(guard)
         .app_data(settings)
+        .app_data(lobby)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
@@ -105,6 +111,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(inbox::take)
         .service(inbox::acknowledge)
         .service(inbox::reject)
+        .service(session::connect)
         .service(log::page)
         .service(log::current_head)
         .service(log::verify)

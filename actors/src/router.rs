@@ -45,7 +45,7 @@ pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, ListAgents, Register};
 pub(crate) use assess::{Assess, Assessed, AttachAside};
 pub use attach::InboxError;
-pub(crate) use attach::{Attach, Detach, ForInbox, SetPresent};
+pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;

@@ -24,7 +24,7 @@ use actix::prelude::*;
 use crate::audit::Health;
 use crate::desk::Desk;
 use crate::letter::Content;
-use crate::router::Router;
+use crate::router::{MoveWaiting, Router};
 use crate::shared::Shared;
 use crate::{Letter, Runtime};
 
@@ -91,6 +91,13 @@ impl Session {
     /// Whether the agent's code takes another message now.
     fn has_room(&self) -> bool {
         self.runtime.as_ref().is_some_and(|runtime| self.running.len() < runtime.window())
+    }
+
+    /// Nobody is here to handle what waits; perhaps somebody is elsewhere.
+    fn offer_what_waits(&self) {
+        if !self.desk.slots.is_live() {
+            self.router.do_send(MoveWaiting(self.desk.agent.clone()));
+        }
     }
 
     /// Wakes up when a pause or a lease ends.
@@ -161,43 +168,53 @@ impl Handler<SetRuntime> for Session {
     }
 }
 
-/// The agent's code goes away. What it handles goes on, unless it was lost: then those attempts
-/// have failed, and this is why.
+/// How an agent's code goes away, and what that means for the messages in its hands.
+#[derive(Debug, Clone)]
+pub(crate) enum Departure {
+    /// It finishes them, where it can.
+    Left,
+    /// It gives them back: as if they had not been handed out.
+    GaveBack,
+    /// It was lost: the attempts have failed, and this is why.
+    Lost(String),
+}
+
+/// The agent's code goes away; the session stays for what arrives.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Leave {
-    pub(crate) lost: Option<String>,
-}
+pub(crate) struct Leave(pub(crate) Departure);
 
 impl Handler<Leave> for Session {
     type Result = ();
 
-    fn handle(&mut self, Leave { lost }: Leave, ctx: &mut Self::Context) {
+    fn handle(&mut self, Leave(departure): Leave, ctx: &mut Self::Context) {
         self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
         self.desk.set_runtime(None);
         self.runtime = None;
-        if let Some(reason) = lost {
-            self.lose_all(&reason);
+        match departure {
+            Departure::Left => {}
+            Departure::GaveBack => self.give_back_all(),
+            Departure::Lost(reason) => self.lose_all(&reason),
         }
+        self.offer_what_waits();
         self.pump(ctx);
     }
 }
 
-/// The session ends: whatever it holds goes to another one. When the agent's code was lost the
-/// attempts it was at have failed, and this is why; otherwise they were given up for no fault.
+/// The session ends: whatever it holds goes to another one.
 #[derive(Message)]
 #[rtype(result = "Vec<Delivery<Arc<Content>>>")]
-pub(crate) struct HandOver {
-    pub(crate) lost: Option<String>,
-}
+pub(crate) struct HandOver(pub(crate) Departure);
 
 impl Handler<HandOver> for Session {
     type Result = MessageResult<HandOver>;
 
-    fn handle(&mut self, HandOver { lost }: HandOver, ctx: &mut Self::Context) -> Self::Result {
-        match lost {
-            Some(reason) => self.lose_all(&reason),
-            None => self.stop_unfinished(),
+    fn handle(&mut self, HandOver(departure): HandOver, ctx: &mut Self::Context) -> Self::Result {
+        match departure {
+            // There is nobody any more whom the agent's code could tell that it has finished.
+            Departure::Left => drop(self.stop_unfinished()),
+            Departure::GaveBack => self.give_back_all(),
+            Departure::Lost(reason) => self.lose_all(&reason),
         }
         ctx.stop();
         MessageResult(self.desk.inbox.borrow_mut().drain())

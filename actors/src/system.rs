@@ -20,7 +20,7 @@ use crate::router::{
     ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
     ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
-use crate::session::{Pull, Settle, Settlement};
+use crate::session::{Departure, Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
 use crate::{
@@ -189,12 +189,19 @@ impl BusSystem {
     /// Lets the code of an agent go; its messages wait for it.
     pub fn detach(&self, agent: AgentId, attachment: u64) {
         // A bus that is gone has let everyone go.
-        let _ = self.router.try_send(Detach { agent, attachment, lost: None });
+        let _ = self.router.try_send(Detach { agent, attachment, departure: Departure::Left });
     }
 
     /// The code of an agent is lost, for this reason: what it was at has failed and is tried again.
     pub fn lose(&self, agent: AgentId, attachment: u64, reason: String) {
-        let _ = self.router.try_send(Detach { agent, attachment, lost: Some(reason) });
+        let departure = Departure::Lost(reason);
+        let _ = self.router.try_send(Detach { agent, attachment, departure });
+    }
+
+    /// The code of an agent goes and gives back what is in its hands, as if it had never had it.
+    pub fn give_back(&self, agent: AgentId, attachment: u64) {
+        let departure = Departure::GaveBack;
+        let _ = self.router.try_send(Detach { agent, attachment, departure });
     }
 
     /// The code of an agent cannot be reached for a while, or can be again, or takes more at once

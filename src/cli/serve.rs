@@ -15,7 +15,7 @@ use openclaw_a2a::agents::conformance::{self, Conformance};
 use openclaw_a2a::agents::host;
 use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
-use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings};
+use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
 use openclaw_a2a::webhooks::Webhooks;
 use openclaw_a2a::{Bus, RateSettings};
@@ -92,13 +92,23 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
     let (system, keys) = (bus.system().clone(), Arc::new(keys));
+    let lobby = Arc::new(Lobby::new(config.sessions().map_err(anyhow::Error::msg)?));
     let local = listener.local_addr()?;
     let url = base_url(&http, tls.is_some(), local);
-    let edge = Edge::new(system, a2a, Arc::clone(&keys), log, http.clone(), tls.is_some(), local)
-        .map_err(anyhow::Error::msg)?;
+    let edge = Edge::new(
+        system,
+        a2a,
+        Arc::clone(&keys),
+        log,
+        http.clone(),
+        Arc::clone(&lobby),
+        tls.is_some(),
+        local,
+    )
+    .map_err(anyhow::Error::msg)?;
     let front = Front { listener, edge, http, tls, keys, url };
     let agent = args.agent.unwrap_or(BuiltIn::Openclaw);
-    let inside = Inside { bus, tasks, tasks_thread, webhooks, agent };
+    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent };
     actix_web::rt::System::new().block_on(serve(front, inside, &state))?;
     Ok(Answer::Yes)
 }
@@ -141,6 +151,7 @@ struct Inside {
     tasks: TaskSystem,
     tasks_thread: TaskThread,
     webhooks: Arc<Webhooks>,
+    lobby: Arc<Lobby>,
     agent: BuiltIn,
 }
 
@@ -211,7 +222,7 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
 }
 
 async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result<()> {
-    let Inside { bus, tasks, tasks_thread, webhooks, agent } = inside;
+    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent } = inside;
     let url = front.url.clone();
     match agent {
         BuiltIn::Openclaw => host::attach(&bus).await?,
@@ -232,6 +243,9 @@ async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result
         _ = interrupt.recv() => {}
     }
     tracing::info!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
+    // Agents elsewhere give back what they have; their code goes on and connects again later.
+    sessions.close();
+    lobby.close();
     let stopped = bus.stop_within(STOP_DEADLINE).await;
     // What agents answered while they stopped still counts; then those who wait are let go.
     pump.abort();

@@ -67,6 +67,22 @@ impl Who {
         }
     }
 
+    /// The caller as this agent itself: an agent as what it is, a person only when that is meant,
+    /// anybody where no tokens are asked for.
+    pub(super) fn speaking_for(&self, agent: &AgentId) -> actix_web::Result<Caller> {
+        self.must_be(agent)?;
+        match &self.caller {
+            Caller::Operator { on_behalf_of, .. } if on_behalf_of.as_ref() != Some(agent) => {
+                let detail = format!(
+                    "You are a person, and this makes you `{agent}`. If you mean that, say so with `{ON_BEHALF_OF}: {agent}`."
+                );
+                Err(refuse(StatusCode::FORBIDDEN, "forbidden", &detail))
+            }
+            Caller::Local => Ok(Caller::Agent(agent.clone())),
+            caller => Ok(caller.clone()),
+        }
+    }
+
     /// Refuses agents.
     pub(super) fn must_be_a_person(&self) -> actix_web::Result<()> {
         match &self.caller {

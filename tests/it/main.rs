@@ -49,6 +49,12 @@ mod tokens;
 mod webhooks;
 /// Several messages at once in the hands of one session.
 mod window;
+/// Sessions over WebSocket: what is handed out, in which order, how often, and to whom.
+mod ws_delivery;
+/// The same: sending, and frames that are not as they should be.
+mod ws_frames;
+/// The same: who may come, how a connection is lost, resumed and ended.
+mod ws_lifecycle;
 
 /// Support: a bus with the task service on it, and a client.
 mod a2a_side;
@@ -56,6 +62,8 @@ mod a2a_side;
 mod listener;
 /// Support: the real server as a child process, and a client for it.
 mod server;
+/// Support: an agent at the other end of a WebSocket.
+mod socket;
 /// Support: a journal whose disk can refuse and whose process can die.
 mod unreliable_journal;
 

@@ -10,7 +10,7 @@ use actix::prelude::*;
 use super::Router;
 use crate::Runtime;
 use crate::desk::{Desk, DeskNo};
-use crate::session::{HandOver, Leave, Pull, SetRuntime, Settle, Wake};
+use crate::session::{Departure, HandOver, Leave, Pull, SetRuntime, Settle, Wake};
 
 /// The code of an agent joins; its number is the reply.
 #[derive(Message)]
@@ -46,20 +46,20 @@ impl Handler<Attach> for Router {
     }
 }
 
-/// The code of an agent goes away; what its session holds waits for another. If it was lost, the
-/// attempts it was at have failed, and this is why.
+/// The code of an agent goes away; what its session holds waits for another.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Detach {
     pub(crate) agent: AgentId,
     pub(crate) attachment: u64,
-    pub(crate) lost: Option<String>,
+    pub(crate) departure: Departure,
 }
 
 impl Handler<Detach> for Router {
     type Result = ();
 
-    fn handle(&mut self, Detach { agent, attachment, lost }: Detach, ctx: &mut Self::Context) {
+    fn handle(&mut self, request: Detach, ctx: &mut Self::Context) {
+        let Detach { agent, attachment, departure } = request;
         let Some((key, number, gone)) = self.attached(&agent, attachment) else { return };
         let desks = Rc::clone(&self.shared.desks);
         let sessions = &mut self.sessions[key.index()];
@@ -67,8 +67,8 @@ impl Handler<Detach> for Router {
         gone.attachment.set(0);
         sessions.sticky.retain(|_, stuck| *stuck != number);
         if number == sessions.first {
-            gone.tell(Leave { lost });
-            self.move_what_waits(&agent, key);
+            // What waits is moved when that is done, together with what comes back: in order.
+            gone.tell(Leave(departure));
             return;
         }
         let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|d| d.slots.is_live());
@@ -76,11 +76,12 @@ impl Handler<Detach> for Router {
         sessions.others.retain(|other| *other != number);
         desks.forward(number, live.unwrap_or(sessions.first));
         let Some(session) = gone.session() else { return };
-        let held = session.send(HandOver { lost }).into_actor(self).map(move |held, router, _| {
-            for delivery in held.unwrap_or_default() {
-                router.deliver_again(&agent, delivery);
-            }
-        });
+        let held =
+            session.send(HandOver(departure)).into_actor(self).map(move |held, router, _| {
+                for delivery in held.unwrap_or_default() {
+                    router.deliver_again(&agent, delivery);
+                }
+            });
         held.wait(ctx);
     }
 }
@@ -108,6 +109,21 @@ impl Handler<SetPresent> for Router {
         }
         self.move_what_waits(&agent, key);
         desk.tell(Wake);
+    }
+}
+
+/// Something waits at a session of the agent where nobody is.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct MoveWaiting(pub(crate) AgentId);
+
+impl Handler<MoveWaiting> for Router {
+    type Result = ();
+
+    fn handle(&mut self, MoveWaiting(agent): MoveWaiting, _: &mut Self::Context) {
+        if let Some(key) = self.roster.key(&agent) {
+            self.move_what_waits(&agent, key);
+        }
     }
 }
 

@@ -130,12 +130,20 @@ impl Session {
         all
     }
 
-    /// The same, for no fault of anybody; what was called off is over.
-    pub(super) fn stop_unfinished(&mut self) {
-        for seq in self.stop_all() {
-            if self.called_off.contains(&seq) {
-                self.failed(seq, "the agent left".to_owned(), Then::Nothing);
-            }
+    /// The same, for no fault of anybody; what was called off is over, the rest is returned.
+    pub(super) fn stop_unfinished(&mut self) -> Vec<u64> {
+        let mut rest = self.stop_all();
+        rest.retain(|seq| {
+            let over = self.called_off.contains(seq);
+            !(over && self.failed(*seq, "the agent left".to_owned(), Then::Nothing))
+        });
+        rest
+    }
+
+    /// The same, and nobody has had the rest.
+    pub(super) fn give_back_all(&mut self) {
+        for seq in self.stop_unfinished() {
+            self.desk.inbox.borrow_mut().put_back(seq);
         }
     }
 

@@ -49,6 +49,7 @@ impl Session {
                     Some(reason),
                     then,
                 );
+                self.offer_what_waits();
             }
             Some(AfterFailure::GiveUp(delivery)) => {
                 self.desk.slots.free();

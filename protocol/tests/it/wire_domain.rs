@@ -222,6 +222,7 @@ pub fn push() -> PushConfig {
             scheme: "Bearer".into(),
             credentials: Some("secret".into()),
         }),
+        legacy: false,
     }
 }
 

@@ -145,6 +145,7 @@ pub fn push(name: &str) -> PushConfig {
         url: format!("https://example.com/{name}"),
         token: Some("secret".to_owned()),
         authentication: None,
+        legacy: false,
     }
 }
 
