@@ -244,7 +244,6 @@ async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result
     }
     tracing::info!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
     // Agents elsewhere give back what they have; their code goes on and connects again later.
-    sessions.close();
     lobby.close();
     let stopped = bus.stop_within(STOP_DEADLINE).await;
     // What agents answered while they stopped still counts; then those who wait are let go.

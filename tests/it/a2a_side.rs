@@ -64,7 +64,7 @@ impl Side {
     }
 
     pub(crate) async fn stream(&self, agent: &str, message: SendMessage) -> TaskStream {
-        soon(self.tasks.stream(&acme(), &id(agent), message)).await.unwrap()
+        soon(self.tasks.stream(&acme(), &id(agent), message, None)).await.unwrap()
     }
 
     pub(crate) async fn subscribe(

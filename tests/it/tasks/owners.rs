@@ -66,7 +66,7 @@ async fn somebody_elses_task_does_not_exist() {
                 side.tasks.cancel(&who, &agent, cancel).await.unwrap_err(),
                 side.tasks.subscribe(&who, &agent, watch).await.map(drop).unwrap_err(),
                 side.tasks.send(&who, &agent, named.clone()).await.unwrap_err(),
-                side.tasks.stream(&who, &agent, named).await.map(drop).unwrap_err(),
+                side.tasks.stream(&who, &agent, named, None).await.map(drop).unwrap_err(),
             ];
             all.map(|fault| format!("{fault:?}").replace(task.as_str(), "?"))
         };
