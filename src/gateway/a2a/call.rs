@@ -149,8 +149,11 @@ impl A2a {
             }
             send.push = Some(self.checked(context, push)?);
         }
+        // For the agent, who may treat old callers differently; what the caller says does not count.
+        if let Some(metadata) = &mut send.metadata {
+            metadata.remove(VERSION_EXTENSION);
+        }
         if context.version == Version::V0_3 {
-            // For the agent, who may treat old callers differently.
             let metadata = send.metadata.get_or_insert_default();
             metadata.insert(VERSION_EXTENSION.to_owned(), context.version.as_str().into());
         }
