@@ -18,7 +18,7 @@ use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
 use openclaw_a2a::webhooks::Webhooks;
-use openclaw_a2a::{Bus, RateSettings};
+use openclaw_a2a::{Bus, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -78,6 +78,17 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         settings.rates = RateSettings::far_away();
         a2a.host = conformance::NAME.parse()?;
     }
+    // Known from the start, also to a directory that takes no others.
+    let built_in = a2a.host.clone();
+    let names = [host::NAME, conformance::NAME];
+    if names.contains(&built_in.as_str())
+        && !settings.agents.iter().any(|(agent, _)| *agent == built_in)
+    {
+        let role = Some("built-in agent of the host".to_owned());
+        settings.agents.push((built_in, Profile { role, ..Profile::default() }));
+    }
+    // Where somebody else answers for the host, nobody built in does.
+    let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));
     a2a.secured = keys.has_tokens();
     a2a.tls = tls.is_some();
     a2a.url.clone_from(&http.url);
@@ -111,7 +122,6 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     )
     .map_err(anyhow::Error::msg)?;
     let front = Front { listener, edge, http, tls, keys, url };
-    let agent = args.agent.unwrap_or(BuiltIn::Openclaw);
     let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent };
     actix_web::rt::System::new().block_on(serve(front, inside, &state))?;
     Ok(Answer::Yes)
@@ -156,7 +166,7 @@ struct Inside {
     tasks_thread: TaskThread,
     webhooks: Arc<Webhooks>,
     lobby: Arc<Lobby>,
-    agent: BuiltIn,
+    agent: Option<BuiltIn>,
 }
 
 /// What callers meet.
@@ -229,9 +239,10 @@ async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result
     let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent } = inside;
     let url = front.url.clone();
     match agent {
-        BuiltIn::Openclaw => host::attach(&bus).await?,
-        BuiltIn::Conformance => Conformance::default().attach(&bus).await?,
-    };
+        Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
+        Some(BuiltIn::Conformance) => drop(Conformance::default().attach(&bus).await?),
+        None => {}
+    }
     let pump = actix_web::rt::spawn(Pump::new(tasks.clone(), webhooks).run());
     actix_web::rt::spawn(Arc::clone(&front.keys).watch());
     let server = start_http(front)?;
@@ -280,7 +291,7 @@ fn write_address(file: &Path, url: &str) -> anyhow::Result<PathBuf> {
 fn say_hello(url: &str, state: &StateDir, bus: &Bus) {
     let folder = state.path().display();
     let text = format!(
-        "OpenClaw A2A listens on {url}\nState: {folder} ({})\n\nTry, in another terminal:\n  curl {url}/bus/agents\n  curl '{url}/bus/agents/tim/inbox'\n  curl '{url}/bus/log?limit=10'\n",
+        "OpenClaw A2A listens on {url}\nState: {folder} ({})\n\nTry, in another terminal:\n  curl {url}/message:send -d '{{\"message\":{{\"messageId\":\"m-1\",\"role\":\"ROLE_USER\",\"parts\":[{{\"text\":\"hello\"}}]}}}}'\n  curl {url}/bus/agents\n  curl '{url}/bus/log?limit=10'\n",
         bus.recovery()
     );
     // Nobody has to read it.
