@@ -40,6 +40,9 @@ pub(crate) fn run() -> Follow {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     write(folder.path(), MIDDLE, true);
     let (url, stop) = serve(folder.path());
+    // Whoever looks into its inbox is known, and can be written to.
+    let inbox = client().get(format!("{url}/bus/agents/agent-1/inbox")).call();
+    assert_eq!(inbox.unwrap_or_else(|error| panic!("{error}")).status(), 200);
     let (seen, arrived) = mpsc::channel();
     let reader = follow(&url);
     std::thread::spawn(move || note(reader, &seen));
