@@ -42,7 +42,7 @@ use records::{message_line, restored};
 use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
-pub(crate) use agents::{Explain, ListAgents, Register};
+pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
 pub(crate) use assess::{Assess, Assessed, AttachAside};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
@@ -110,6 +110,10 @@ impl Router {
     fn restore(&mut self, recovered: Recovered, ctx: &mut Context<Self>) {
         for (agent, profile) in self.shared.settings.agents.clone() {
             self.know(agent, profile, true, ctx);
+        }
+        for (agent, profile) in self.shared.settings.built_in.clone() {
+            self.know(agent.clone(), profile, true, ctx);
+            self.roster.set_apart(&agent);
         }
         for agent in recovered.agents {
             self.know(agent, Profile::default(), false, ctx);

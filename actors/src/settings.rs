@@ -12,6 +12,8 @@ use a2a_protocol::AgentId;
 pub struct BusSettings {
     /// The agents that are known from the start.
     pub agents: Vec<(AgentId, Profile)>,
+    /// Agents that are part of the server: known whatever the directory says, reached by name only.
+    pub built_in: Vec<(AgentId, Profile)>,
     /// Whether senders nobody listed are admitted.
     pub open: bool,
     /// How many agents there may be; beyond that nobody new is admitted.
@@ -50,6 +52,7 @@ impl Default for BusSettings {
     fn default() -> Self {
         Self {
             agents: Vec::new(),
+            built_in: Vec::new(),
             open: true,
             max_agents: 200_000,
             max_dead_letters: 10_000,

@@ -16,8 +16,8 @@ use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
-    Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindTask, ForInbox,
-    ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
+    Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindAgent, FindTask,
+    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
     ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
 use crate::session::{Departure, Pull, Settle, Settlement};
@@ -162,7 +162,8 @@ impl BusSystem {
     }
 
     /// Lets somebody take certain messages of an agent beside its sessions: those that
-    /// `runtime` [wants](Runtime::wants_at_once). The agent becomes known.
+    /// `runtime` [wants](Runtime::wants_at_once). The agent becomes known; `apart`
+    /// from all others when the name is a caller's and no agent's.
     ///
     /// # Errors
     /// When the name is reserved or the bus stops.
@@ -170,8 +171,12 @@ impl BusSystem {
         &self,
         agent: AgentId,
         runtime: Arc<dyn Runtime>,
+        apart: bool,
     ) -> Result<(), InboxError> {
-        self.router.send(AttachAside { agent, runtime }).await.unwrap_or(Err(InboxError::Closed))
+        self.router
+            .send(AttachAside { agent, runtime, apart })
+            .await
+            .unwrap_or(Err(InboxError::Closed))
     }
 
     /// Brings the code of an agent in; the number is for [`BusSystem::detach`].
@@ -278,6 +283,11 @@ impl BusSystem {
     /// Everyone the bus knows.
     pub async fn agents(&self) -> Vec<AgentView> {
         self.router.send(ListAgents).await.unwrap_or_default()
+    }
+
+    /// One agent, also one that is part of the server or only a caller of it.
+    pub async fn agent(&self, agent: AgentId) -> Option<AgentView> {
+        self.router.send(FindAgent(agent)).await.ok().flatten()
     }
 
     /// Says what an agent is, from now on and after restarts; returns when that is durable.

@@ -4,6 +4,8 @@ mod groups;
 mod profile;
 mod seniority;
 
+use std::collections::BTreeSet;
+
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Body, Envelope};
 use indexmap::{IndexMap, IndexSet};
@@ -99,6 +101,8 @@ const PEOPLE: &[&str] = &["human", "operator"];
 pub struct Roster {
     agents: IndexMap<AgentId, Entry>,
     groups: Groups,
+    /// Who is reached by name only, in the order of joining.
+    apart: BTreeSet<AgentKey>,
     open: bool,
     capacity: usize,
 }
@@ -168,8 +172,10 @@ impl Roster {
         };
         if let Some((place, _, entry)) = self.agents.get_full_mut(&agent) {
             let key = AgentKey(place);
-            self.groups.leave(key, &entry.profile);
-            self.groups.enter(key, &profile);
+            if !self.apart.contains(&key) {
+                self.groups.leave(key, &entry.profile);
+                self.groups.enter(key, &profile);
+            }
             *entry = Entry::new(profile, entry.listed);
             return Ok(key);
         }
@@ -179,6 +185,22 @@ impl Roster {
         }
         self.insert(agent, profile, false);
         Ok(key)
+    }
+
+    /// Sets an agent apart: it is reached by its name, and belongs to no scope. For those who are
+    /// part of the server, or only callers of it.
+    pub fn set_apart(&mut self, agent: &AgentId) {
+        if let Some((place, _, entry)) = self.agents.get_full(agent) {
+            let key = AgentKey(place);
+            self.groups.leave(key, &entry.profile);
+            self.apart.insert(key);
+        }
+    }
+
+    /// Whether the agent at a place is set apart.
+    #[must_use]
+    pub fn is_apart(&self, key: AgentKey) -> bool {
+        self.apart.contains(&key)
     }
 
     /// The agent's place.
@@ -284,7 +306,7 @@ impl Roster {
         match scope {
             Scope::Org => {
                 let everyone = (0..self.agents.len()).map(AgentKey);
-                everyone.filter(|key| Some(*key) != sender).collect()
+                everyone.filter(|key| Some(*key) != sender && !self.apart.contains(key)).collect()
             }
             Scope::CSuite => others(self.groups.c_suite()),
             Scope::Squad => {

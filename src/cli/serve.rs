@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         && !settings.agents.iter().any(|(agent, _)| *agent == built_in)
     {
         let role = Some("built-in agent of the host".to_owned());
-        settings.agents.push((built_in, Profile { role, ..Profile::default() }));
+        settings.built_in.push((built_in, Profile { role, ..Profile::default() }));
     }
     // Where somebody else answers for the host, nobody built in does.
     let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));

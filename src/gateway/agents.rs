@@ -24,8 +24,7 @@ pub(super) async fn show(
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&agent)?;
-    let view = bus.agents().await.into_iter().find(|view| view.agent_id == agent);
-    let view = view.ok_or_else(|| {
+    let view = bus.agent(agent.clone()).await.ok_or_else(|| {
         let detail = format!("There is no agent `{agent}`.");
         refuse(StatusCode::NOT_FOUND, "unknown_recipient", &detail)
     })?;

@@ -209,10 +209,11 @@ fn a_look_of_a_stream_is_small() {
         (1..=500).map(|seq| record(seq, time, &message("roman", "tim", &long), &[])).collect();
     written(folder.path(), &lines);
     let server = Server::start(folder.path());
-    let mut stream = TcpStream::connect(server.url().strip_prefix("http://").unwrap()).unwrap();
-    stream
-        .write_all(b"GET /bus/log/stream HTTP/1.1\r\nhost: x\r\nlast-event-id: 0\r\n\r\n")
-        .unwrap();
+    let host = server.url().strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let request =
+        format!("GET /bus/log/stream HTTP/1.1\r\nhost: {host}\r\nlast-event-id: 0\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     while line != "\r\n" {

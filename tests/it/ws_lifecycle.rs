@@ -261,7 +261,9 @@ fn pages_of_another_origin_do_not_get_in() {
         vec![("origin", rebound_origin.as_str()), ("host", rebound.as_str())],
     ] {
         let (status, body) = Socket::try_connect(&server, "tim", &headers).err().unwrap();
-        assert_eq!((status, &body["code"]), (403, &json!("forbidden")), "{headers:?}");
+        // A wrong host is another mistake than a foreign page.
+        let is_refused = status == 403 && body["code"] == "cross_origin" || status == 421;
+        assert!(is_refused, "{headers:?}: {status} {body}");
     }
     Socket::try_connect(&server, "tim", &[("origin", &own)]).unwrap();
 }

@@ -54,9 +54,25 @@ impl Handler<ListAgents> for Router {
     type Result = MessageResult<ListAgents>;
 
     fn handle(&mut self, _: ListAgents, _: &mut Self::Context) -> Self::Result {
-        let mut agents: Vec<_> = self.roster.iter().map(|agent| self.view(agent)).collect();
+        let shown = self.roster.iter().filter(|(key, ..)| !self.roster.is_apart(*key));
+        let mut agents: Vec<_> = shown.map(|agent| self.view(agent)).collect();
         agents.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
         MessageResult(agents)
+    }
+}
+
+/// One agent, also one that is set apart.
+#[derive(Message)]
+#[rtype(result = "Option<AgentView>")]
+pub(crate) struct FindAgent(pub(crate) AgentId);
+
+impl Handler<FindAgent> for Router {
+    type Result = MessageResult<FindAgent>;
+
+    fn handle(&mut self, FindAgent(agent): FindAgent, _: &mut Self::Context) -> Self::Result {
+        let key = self.roster.key(&agent);
+        let found = key.and_then(|key| Some((key, &agent, self.roster.profile(key)?)));
+        MessageResult(found.map(|found| self.view(found)))
     }
 }
 

@@ -67,6 +67,8 @@ impl Handler<Assess> for Router {
 pub(crate) struct AttachAside {
     pub(crate) agent: AgentId,
     pub(crate) runtime: Arc<dyn Runtime>,
+    /// The name is a caller's and no agent's: it belongs to no scope.
+    pub(crate) apart: bool,
 }
 
 impl Handler<AttachAside> for Router {
@@ -74,7 +76,7 @@ impl Handler<AttachAside> for Router {
 
     fn handle(
         &mut self,
-        AttachAside { agent, runtime }: AttachAside,
+        AttachAside { agent, runtime, apart }: AttachAside,
         ctx: &mut Self::Context,
     ) -> Self::Result {
         if a2a_policy::Roster::is_reserved(&agent) {
@@ -83,7 +85,14 @@ impl Handler<AttachAside> for Router {
         if self.shared.stopping.get() || self.shared.gauge.health.get() == Health::Broken {
             return Err(InboxError::Closed);
         }
-        self.join(&agent, ctx);
+        if apart {
+            // A caller, not an agent: nobody needs to know it after a restart.
+            if self.know(agent.clone(), a2a_policy::Profile::default(), false, ctx) {
+                self.roster.set_apart(&agent);
+            }
+        } else {
+            self.join(&agent, ctx);
+        }
         let key = self.roster.key(&agent).ok_or(InboxError::NoSuchAgent)?;
         let (number, desk) = match self.sessions[key.index()].aside {
             Some(number) => match self.shared.desks.get(number) {

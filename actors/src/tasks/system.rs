@@ -176,7 +176,7 @@ impl TaskSystem {
         let attach = || async {
             let clerk =
                 Clerk { service: self.service.clone(), held: Arc::clone(&self.held), alone };
-            self.bus.attach_aside(name.clone(), Arc::new(clerk)).await
+            self.bus.attach_aside(name.clone(), Arc::new(clerk), alone).await
         };
         once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| Fault::Unavailable {
             reason: error.to_string(),

@@ -77,7 +77,7 @@ pub(super) fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
 
 impl A2a {
     async fn view(&self, agent: &AgentId) -> Option<AgentView> {
-        self.bus.agents().await.into_iter().find(|view| view.agent_id == *agent)
+        self.bus.agent(agent.clone()).await
     }
 
     /// The card for callers who are known: what else the directory says.
