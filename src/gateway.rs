@@ -50,12 +50,11 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// The edge of a bus, at `address`.
+    /// The edge of the bus behind `a2a`, at `address`.
     ///
     /// # Errors
     /// A sentence about the setting that makes no sense.
     pub fn new(
-        bus: BusSystem,
         a2a: A2a,
         keys: Arc<KeyRing>,
         log: LogSettings,
@@ -65,7 +64,7 @@ impl Edge {
         address: SocketAddr,
     ) -> Result<Self, String> {
         Ok(Self {
-            bus,
+            bus: a2a.bus().clone(),
             a2a: web::Data::new(a2a),
             keys: web::Data::from(keys),
             failures: web::Data::new(Failures::default()),
@@ -79,7 +78,7 @@ impl Edge {
 }
 
 /// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
-/// them is wrapped in [`guard`].
+/// them is wrapped in `guard`.
 pub fn routes(config: &mut ServiceConfig, edge: Edge) {
     let Edge { bus, a2a, keys, failures, log, streams, guard, settings, lobby } = edge;
     config

@@ -106,12 +106,11 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let (tasks, tasks_thread) = TaskSystem::start(tasks, bus.system().clone(), Box::new(store))?;
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
-    let (system, keys) = (bus.system().clone(), Arc::new(keys));
+    let keys = Arc::new(keys);
     let lobby = Arc::new(Lobby::new(config.sessions().map_err(anyhow::Error::msg)?));
     let local = listener.local_addr()?;
     let url = base_url(&http, tls.is_some(), local);
     let edge = Edge::new(
-        system,
         a2a,
         Arc::clone(&keys),
         log,

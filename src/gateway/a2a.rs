@@ -112,6 +112,11 @@ impl A2a {
         Self { tasks, bus, webhooks, settings: Arc::new(settings) }
     }
 
+    /// The bus.
+    pub(super) fn bus(&self) -> &BusSystem {
+        &self.bus
+    }
+
     /// The task service.
     pub(super) fn tasks(&self) -> &TaskSystem {
         &self.tasks

@@ -44,6 +44,27 @@ fn each_scope_reaches_its_agents_but_not_the_sender() {
 }
 
 #[test]
+fn who_is_set_apart_is_reached_by_name_only() {
+    let mut roster = roster();
+    roster.set_apart(&id("tony"));
+    // A profile that comes later brings nobody back into a scope.
+    roster.update(id("tony"), Profile { c_suite: true, ..Profile::default() }).unwrap();
+    let mut message = serde_json::to_value(Kind::Broadcast.example_message()).unwrap();
+    let mut reached = |scope: &str, to: Option<&str>| {
+        message["payload"]["scope"] = scope.into();
+        if let Some(to) = to {
+            message["to"] = serde_json::json!({ "agentId": to });
+        }
+        let message = Envelope::parse(message.to_string().as_bytes()).unwrap();
+        let known = roster.recipients(&message).unwrap().known;
+        known.into_iter().map(|key| roster.id(key).unwrap().to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(reached("org", None), ["tim", "xavier"]);
+    assert_eq!(reached("c-suite", None), ["xavier"]);
+    assert_eq!(reached("c-suite", Some("tony")), ["tony", "xavier"]);
+}
+
+#[test]
 fn a_closed_roster_admits_the_listed_and_a_full_one_nobody_new() {
     let mut roster = roster();
     assert!(roster.admits(&id("tony")) && roster.admits(&id("new")));

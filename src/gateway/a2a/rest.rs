@@ -41,7 +41,7 @@ pub(in crate::gateway) async fn anything(
     let caller = A2aCaller::extract(&request).await?;
     let body = Body::from_request(&request, &mut payload.into_inner()).await?;
     let call = Call { a2a: &a2a, streams: &streams, caller: &caller, request: &request };
-    Ok(call.run(place.version, place.agent.clone(), &route, &body).await?)
+    call.run(place.version, place.agent.clone(), &route, &body).await
 }
 
 struct Call<'a> {
