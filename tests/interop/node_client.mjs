@@ -1,0 +1,322 @@
+// The JavaScript SDK against the server: 1.0 and, in its compatibility mode, 0.3, over both bindings.
+//
+//   node node_client.mjs URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT
+import { strict as assert } from "node:assert";
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  CancelTaskRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest, ListTasksRequest, Role,
+  SendMessageRequest, SubscribeToTaskRequest, TaskPushNotificationConfig, taskStateToJSON,
+} from "@a2a-js/sdk";
+import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "@a2a-js/sdk/client";
+import { TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError } from "@a2a-js/sdk/errors";
+
+const NOBODY = "0190a0b0-0000-7000-8000-000000000000";
+// Longer than anything takes here, the machine being busy included.
+const PATIENCE = 30_000;
+
+const state = (task) => taskStateToJSON(task.status.state).replace("TASK_STATE_", "").toLowerCase();
+const text = (part) => (part.content.$case === "text" ? part.content.value : undefined);
+
+/** What happened, in a word or two. */
+function word({ payload: { $case, value } }) {
+  if ($case === "task") return `task ${state(value)}`;
+  if ($case === "statusUpdate") return state(value);
+  if ($case === "artifactUpdate") return `artifact${value.append ? "+" : ""}${value.lastChunk ? "." : ""}`;
+  return $case;
+}
+
+async function all(stream) {
+  const events = [];
+  for await (const event of stream) events.push(event);
+  return events;
+}
+
+/** A request that asks the conformance agent for a behaviour by the id of its message. */
+function asking(prefix, { configuration = {}, words = "go", ...fields } = {}) {
+  const message = { messageId: `${prefix}-${randomUUID()}`, role: "ROLE_USER", parts: [{ text: words }], ...fields };
+  return SendMessageRequest.fromJSON({ message, configuration });
+}
+
+/** Looks again and again until it is as wanted; the deadline is the case's own. */
+async function until(look, wanted) {
+  for (;;) {
+    const seen = await look();
+    if (wanted(seen)) return seen;
+    await pause(20);
+  }
+}
+
+/** A webhook that keeps what is posted to it. */
+class Receiver {
+  got = [];
+
+  async open() {
+    this.server = createServer(async (request, response) => {
+      let body = "";
+      for await (const chunk of request) body += chunk;
+      this.got.push({ path: request.url, headers: request.headers, body: JSON.parse(body) });
+      response.writeHead(204).end();
+    });
+    await new Promise((ready) => this.server.listen(0, "127.0.0.1", ready));
+    return this;
+  }
+
+  url(name) {
+    return `http://127.0.0.1:${this.server.address().port}/${name}`;
+  }
+
+  until(name, wanted) {
+    const look = async () => this.got.find(({ path, body }) => path === `/${name}` && wanted(body));
+    return until(look, (found) => found);
+  }
+}
+
+/** All cases for one version over one binding. */
+class Suite {
+  constructor(client, protocol, binding, receiver) {
+    Object.assign(this, { client, protocol, receiver, drops: protocol === "0.3" && binding === "HTTP+JSON" });
+  }
+
+  async task(prefix, how) {
+    const task = await this.client.sendMessage(asking(prefix, how));
+    assert.ok(task.status, "a task");
+    return task;
+  }
+
+  async begun(prefix) {
+    const { id } = await this.task(prefix, { configuration: { returnImmediately: true } });
+    return until(() => this.get(id), (seen) => state(seen) === "working");
+  }
+
+  get(id, how = {}) {
+    return this.client.getTask(GetTaskRequest.fromJSON({ id, ...how }));
+  }
+
+  cancel(id) {
+    return this.client.cancelTask(CancelTaskRequest.fromJSON({ id }));
+  }
+
+  subscribe(id) {
+    return this.client.resubscribeTask(SubscribeToTaskRequest.fromJSON({ id }));
+  }
+
+  configs(taskId) {
+    const request = ListTaskPushNotificationConfigsRequest.fromJSON({ taskId });
+    return this.client.listTaskPushNotificationConfig(request);
+  }
+
+  /** Whether a notification tells of that state, in the form of its version. */
+  says(word) {
+    return (body) => {
+      if (this.protocol === "0.3") return body.kind === "task" && body.status.state === word;
+      return (body.task ?? body.statusUpdate)?.status.state === `TASK_STATE_${word.toUpperCase()}`;
+    };
+  }
+
+  "send and wait" = async () => {
+    const task = await this.task("tck-complete-task");
+    assert.equal(state(task), "completed");
+    assert.equal(text(task.status.message.parts[0]), "Hello from TCK");
+    assert.equal(task.status.message.role, Role.ROLE_AGENT);
+    assert.ok(task.contextId);
+  };
+
+  "send without waiting" = async () => {
+    const task = await this.task("tck-cancel", { configuration: { returnImmediately: true } });
+    assert.ok(["submitted", "working"].includes(state(task)), state(task));
+    await this.cancel(task.id);
+  };
+
+  "a plain message" = async () => {
+    const message = await this.client.sendMessage(asking("tck-message-response"));
+    assert.equal(text(message.parts[0]), "Direct message response");
+  };
+
+  artifacts = async () => {
+    const part = async (prefix) => (await this.task(prefix)).artifacts[0].parts[0];
+    assert.equal(text(await part("tck-artifact-text")), "Generated text content");
+    assert.deepEqual((await part("tck-artifact-data")).content.value, { key: "value", count: 42 });
+    const url = await part("tck-artifact-file-url");
+    assert.deepEqual([url.content.value, url.mediaType], ["https://example.com/output.txt", "text/plain"]);
+    const file = await part("tck-artifact-file");
+    // Speaking 0.3 over HTTP+JSON the SDK does not read the name of a file, which is there.
+    const name = this.drops ? "" : "output.txt";
+    assert.deepEqual([Buffer.from(file.content.value).toString(), file.filename], ["tck", name]);
+  };
+
+  stream = async () => {
+    const events = await all(this.client.sendMessageStream(asking("tck-stream-001")));
+    const words = events.map(word);
+    assert.ok(["task submitted", "task working"].includes(words[0]), words.join());
+    assert.deepEqual(words.slice(-2), ["artifact.", "completed"]);
+    const task = await this.get(events[0].payload.value.id);
+    assert.equal(text(task.artifacts[0].parts[0]), "Stream hello from TCK");
+  };
+
+  "stream in pieces" = async () => {
+    const events = await all(this.client.sendMessageStream(asking("tck-stream-artifact-chunked")));
+    const pieces = events.map(word).filter((word) => word.startsWith("artifact"));
+    // Speaking 0.3 over HTTP+JSON the SDK does not read `append`, which is there.
+    assert.deepEqual(pieces, ["artifact", this.drops ? "artifact." : "artifact+."]);
+    const task = await this.get(events[0].payload.value.id);
+    assert.equal(task.artifacts[0].parts.map(text).join(""), "chunk-1 chunk-2");
+  };
+
+  "stream of a plain message" = async () => {
+    const events = await all(this.client.sendMessageStream(asking("tck-message-response")));
+    assert.deepEqual(events.map(word), ["message"]);
+  };
+
+  get_ = async () => {
+    const { id } = await this.task("tck-complete-task", { words: "remember me" });
+    const task = await this.get(id);
+    assert.deepEqual([task.id, state(task)], [id, "completed"]);
+    assert.equal(text(task.history[0].parts[0]), "remember me");
+    assert.equal((await this.get(id, { historyLength: 0 })).history.length, 0);
+  };
+
+  "input required" = async () => {
+    const { id: taskId, contextId, ...task } = await this.task("tck-input-required");
+    assert.equal(state(task), "input_required");
+    const done = await this.task("tck-complete-task", { taskId, contextId });
+    assert.deepEqual([done.id, state(done)], [taskId, "completed"]);
+  };
+
+  list = async () => {
+    const contextId = randomUUID();
+    const ids = [];
+    for (let made = 0; made < 3; made++) ids.unshift((await this.task("tck-complete-task", { contextId })).id);
+    const page = (more) => this.client.listTasks(ListTasksRequest.fromJSON({ contextId, pageSize: 2, ...more }));
+    const first = await page();
+    assert.deepEqual([first.tasks.length, first.totalSize], [2, 3]);
+    const second = await page({ pageToken: first.nextPageToken });
+    assert.equal(second.nextPageToken, "");
+    assert.deepEqual([...first.tasks, ...second.tasks].map(({ id }) => id), ids);
+  };
+
+  "subscribe, cancel" = async () => {
+    const { id } = await this.begun("tck-cancel");
+    const events = this.subscribe(id);
+    assert.equal(word((await events.next()).value), "task working");
+    assert.equal(state(await this.cancel(id)), "canceled");
+    assert.equal(word((await all(events)).at(-1)), "canceled");
+    assert.equal(state(await this.get(id)), "canceled");
+  };
+
+  "subscribe to the end" = async () => {
+    const { id } = await this.begun("test-resubscribe-message-id");
+    const words = (await all(this.subscribe(id))).map(word);
+    assert.deepEqual([words[0], words.at(-1)], ["task working", "completed"]);
+  };
+
+  webhook = async () => {
+    const { id: taskId } = await this.begun("tck-cancel");
+    const [name, key] = [randomUUID(), { tenant: "", taskId, id: "mine" }];
+    const url = this.receiver.url(name);
+    const authentication = { scheme: "Bearer", credentials: "a-secret" };
+    const config = TaskPushNotificationConfig.fromJSON({ ...key, url, token: "a-token", authentication });
+    const made = await this.client.createTaskPushNotificationConfig(config);
+    assert.deepEqual([made.taskId, made.id, made.url], [taskId, "mine", url]);
+    const got = await this.client.getTaskPushNotificationConfig(key);
+    assert.deepEqual([got.id, got.url], ["mine", url]);
+    assert.deepEqual((await this.configs(taskId)).configs.map(({ id }) => id), ["mine"]);
+    await this.cancel(taskId);
+    const { headers } = await this.receiver.until(name, this.says("canceled"));
+    assert.equal(headers["x-a2a-notification-token"], "a-token");
+    assert.equal(headers.authorization, "Bearer a-secret");
+    assert.equal(headers["content-type"], this.protocol === "0.3" ? "application/json" : "application/a2a+json");
+    await this.client.deleteTaskPushNotificationConfig(key);
+    assert.equal((await this.configs(taskId)).configs.length, 0);
+  };
+
+  "webhook of a message" = async () => {
+    const name = randomUUID();
+    const taskPushNotificationConfig = { id: "with-it", url: this.receiver.url(name) };
+    await this.task("tck-complete-task", { configuration: { taskPushNotificationConfig } });
+    await this.receiver.until(name, this.says("completed"));
+  };
+
+  errors = async () => {
+    await assert.rejects(this.get(NOBODY), TaskNotFoundError);
+    await assert.rejects(this.cancel(NOBODY), TaskNotFoundError);
+    await assert.rejects(all(this.subscribe(NOBODY)), TaskNotFoundError);
+    const { id } = await this.task("tck-complete-task");
+    await assert.rejects(this.cancel(id), TaskNotCancelableError);
+    if (this.protocol === "1.0") await assert.rejects(all(this.subscribe(id)), UnsupportedOperationError);
+  };
+}
+
+const NAMES = [
+  "send and wait", "send without waiting", "a plain message", "artifacts", "stream", "stream in pieces",
+  "stream of a plain message", "get_", "input required", "list", "subscribe, cancel", "subscribe to the end",
+  "webhook", "webhook of a message", "errors",
+];
+
+const factory = new ClientFactory({
+  transports: [
+    new JsonRpcTransportFactory({ legacyCompat: { enabled: true } }),
+    new RestTransportFactory({ legacyCompat: { enabled: true } }),
+  ],
+});
+
+async function readsTheCard(url) {
+  const card = await new DefaultAgentCardResolver().resolve(url);
+  assert.ok(card.capabilities.streaming && card.capabilities.pushNotifications);
+  assert.equal(card.supportedInterfaces.length, 4);
+}
+
+/** What somebody tries first: the address, nothing else. */
+async function firstConversation(url) {
+  const client = await new ClientFactory().createFromUrl(url);
+  const events = await all(client.sendMessageStream(asking("hello", { words: "echo hello there" })));
+  assert.equal(word(events.at(-1)), "completed");
+  assert.equal(text(events.at(-1).payload.value.status.message.parts[0]), "hello there");
+}
+
+const [conformance, openclaw] = process.argv.slice(2);
+const installed = new URL("node_modules/@a2a-js/sdk/package.json", import.meta.url);
+const title = `@a2a-js/sdk ${JSON.parse(readFileSync(installed)).version}`;
+let [done, failed] = [0, 0];
+
+async function run(name, act) {
+  done++;
+  const stop = new AbortController();
+  const late = pause(PATIENCE, undefined, { signal: stop.signal }).then(() => {
+    throw new Error(`not done within ${PATIENCE} ms`);
+  });
+  try {
+    await Promise.race([act(), late]);
+    console.log(`ok   ${title} · ${name}`);
+  } catch (error) {
+    failed++;
+    console.log(`FAIL ${title} · ${name}\n`, error);
+  } finally {
+    stop.abort();
+    late.catch(() => {});
+  }
+}
+
+await run("card", () => readsTheCard(openclaw));
+await run("first conversation", () => firstConversation(openclaw));
+const receiver = await new Receiver().open();
+const card = await new DefaultAgentCardResolver().resolve(conformance);
+for (const protocol of ["1.0", "0.3"]) {
+  for (const binding of ["JSONRPC", "HTTP+JSON"]) {
+    // The SDK prefers 1.0; a card that offers one interface leaves it no choice.
+    const supportedInterfaces = card.supportedInterfaces.filter(
+      (offered) => offered.protocolVersion === protocol && offered.protocolBinding === binding,
+    );
+    const client = await factory.createFromAgentCard({ ...card, supportedInterfaces });
+    assert.deepEqual([client.protocolVersion, client.transport.protocolName], [protocol, binding]);
+    const suite = new Suite(client, protocol, binding, receiver);
+    // 0.3 has no list of tasks, and neither has the SDK's compatibility mode.
+    const names = NAMES.filter((name) => protocol === "1.0" || name !== "list");
+    for (const name of names) await run(`${protocol} ${binding} · ${name.replace("_", "")}`, suite[name]);
+  }
+}
+console.log(`${title}: ${done - failed} of ${done} passed`);
+// Open connections would keep it here.
+process.exit(failed > 0 ? 1 : 0);
