@@ -1,6 +1,6 @@
 // The JavaScript SDK against the server: 1.0 and, in its compatibility mode, 0.3, over both bindings.
 //
-//   node node_client.mjs URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT
+//   node node_client.mjs URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT URL-THAT-WANTS-A-TOKEN THE-TOKEN
 import { strict as assert } from "node:assert";
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -10,7 +10,9 @@ import {
   CancelTaskRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest, ListTasksRequest, Role,
   SendMessageRequest, SubscribeToTaskRequest, TaskPushNotificationConfig, taskStateToJSON,
 } from "@a2a-js/sdk";
-import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory } from "@a2a-js/sdk/client";
+import {
+  ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory, createAuthenticatingFetchWithRetry,
+} from "@a2a-js/sdk/client";
 import { TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError } from "@a2a-js/sdk/errors";
 
 const NOBODY = "0190a0b0-0000-7000-8000-000000000000";
@@ -35,8 +37,9 @@ async function all(stream) {
 }
 
 /** A request that asks the conformance agent for a behaviour by the id of its message. */
-function asking(prefix, { configuration = {}, words = "go", ...fields } = {}) {
-  const message = { messageId: `${prefix}-${randomUUID()}`, role: "ROLE_USER", parts: [{ text: words }], ...fields };
+function asking(prefix, { configuration = {}, words = "go", more = [], ...fields } = {}) {
+  const parts = [{ text: words }, ...more];
+  const message = { messageId: `${prefix}-${randomUUID()}`, role: "ROLE_USER", parts, ...fields };
   return SendMessageRequest.fromJSON({ message, configuration });
 }
 
@@ -147,6 +150,19 @@ class Suite {
     assert.deepEqual([Buffer.from(file.content.value).toString(), file.filename], ["tck", name]);
   };
 
+  parts = async () => {
+    const raw = Buffer.from([0, 255, 32, 98]);
+    const file = { raw: raw.toString("base64"), filename: "a.bin", mediaType: "application/octet-stream" };
+    const url = { url: "https://example.com/a.txt", mediaType: "text/plain" };
+    const { id } = await this.task("tck-complete-task", { more: [file, url, { data: { answer: 42 } }] });
+    const kept = (await this.get(id)).history[0].parts;
+    assert.deepEqual(kept.map(({ content }) => content.$case), ["text", "raw", "url", "data"]);
+    assert.ok(raw.equals(Buffer.from(kept[1].content.value)));
+    assert.equal(kept[1].filename, this.drops ? "" : "a.bin");
+    assert.deepEqual([kept[2].content.value, kept[2].mediaType], [url.url, "text/plain"]);
+    assert.deepEqual(kept[3].content.value, { answer: 42 });
+  };
+
   stream = async () => {
     const events = await all(this.client.sendMessageStream(asking("tck-stream-001")));
     const words = events.map(word);
@@ -250,17 +266,22 @@ class Suite {
 }
 
 const NAMES = [
-  "send and wait", "send without waiting", "a plain message", "artifacts", "stream", "stream in pieces",
-  "stream of a plain message", "get_", "input required", "list", "subscribe, cancel", "subscribe to the end",
+  "send and wait", "send without waiting", "a plain message", "artifacts", "parts", "stream",
+  "stream in pieces", "stream of a plain message", "get_", "input required", "list", "subscribe, cancel", "subscribe to the end",
   "webhook", "webhook of a message", "errors",
 ];
 
-const factory = new ClientFactory({
-  transports: [
-    new JsonRpcTransportFactory({ legacyCompat: { enabled: true } }),
-    new RestTransportFactory({ legacyCompat: { enabled: true } }),
-  ],
-});
+/** A client that speaks so. The SDK prefers 1.0; a card that offers one interface leaves it no choice. */
+async function connect(card, protocol, binding, fetchImpl = fetch) {
+  const options = { fetchImpl, legacyCompat: { enabled: true } };
+  const transports = [new JsonRpcTransportFactory(options), new RestTransportFactory(options)];
+  const supportedInterfaces = card.supportedInterfaces.filter(
+    (offered) => offered.protocolVersion === protocol && offered.protocolBinding === binding,
+  );
+  const client = await new ClientFactory({ transports }).createFromAgentCard({ ...card, supportedInterfaces });
+  assert.deepEqual([client.protocolVersion, client.transport.protocolName], [protocol, binding]);
+  return client;
+}
 
 async function readsTheCard(url) {
   const card = await new DefaultAgentCardResolver().resolve(url);
@@ -276,7 +297,27 @@ async function firstConversation(url) {
   assert.equal(text(events.at(-1).payload.value.status.message.parts[0]), "hello there");
 }
 
-const [conformance, openclaw] = process.argv.slice(2);
+/** The SDK shows its token once it was asked for one. */
+async function showsAToken(url, token, protocol, binding) {
+  const card = await new DefaultAgentCardResolver().resolve(url);
+  const stranger = await connect(card, protocol, binding);
+  await assert.rejects(stranger.sendMessage(asking("tck-complete-task")), /401/);
+  let asked;
+  const withToken = createAuthenticatingFetchWithRetry(fetch, {
+    headers: async () => ({}),
+    shouldRetryWithHeaders: async (_, response) => {
+      asked = response.headers.get("www-authenticate");
+      return response.status === 401 ? { Authorization: `Bearer ${token}` } : undefined;
+    },
+  });
+  const client = await connect(card, protocol, binding, withToken);
+  assert.equal(state(await client.sendMessage(asking("tck-complete-task"))), "completed");
+  assert.equal(asked, "Bearer");
+  const extended = await client.getAgentCard();
+  assert.deepEqual([extended.name, Object.keys(extended.securitySchemes)], [card.name, ["bearer"]]);
+}
+
+const [conformance, openclaw, secured, token] = process.argv.slice(2);
 const installed = new URL("node_modules/@a2a-js/sdk/package.json", import.meta.url);
 const title = `@a2a-js/sdk ${JSON.parse(readFileSync(installed)).version}`;
 let [done, failed] = [0, 0];
@@ -305,16 +346,12 @@ const receiver = await new Receiver().open();
 const card = await new DefaultAgentCardResolver().resolve(conformance);
 for (const protocol of ["1.0", "0.3"]) {
   for (const binding of ["JSONRPC", "HTTP+JSON"]) {
-    // The SDK prefers 1.0; a card that offers one interface leaves it no choice.
-    const supportedInterfaces = card.supportedInterfaces.filter(
-      (offered) => offered.protocolVersion === protocol && offered.protocolBinding === binding,
-    );
-    const client = await factory.createFromAgentCard({ ...card, supportedInterfaces });
-    assert.deepEqual([client.protocolVersion, client.transport.protocolName], [protocol, binding]);
+    const client = await connect(card, protocol, binding);
     const suite = new Suite(client, protocol, binding, receiver);
     // 0.3 has no list of tasks, and neither has the SDK's compatibility mode.
     const names = NAMES.filter((name) => protocol === "1.0" || name !== "list");
     for (const name of names) await run(`${protocol} ${binding} · ${name.replace("_", "")}`, suite[name]);
+    await run(`${protocol} ${binding} · token`, () => showsAToken(secured, token, protocol, binding));
   }
 }
 console.log(`${title}: ${done - failed} of ${done} passed`);

@@ -1,6 +1,6 @@
 """The last Python SDK of 0.3 against the server, over both bindings.
 
-    python python_0_3.py URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT
+    python python_0_3.py URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT URL-THAT-WANTS-A-TOKEN THE-TOKEN
 """
 import asyncio
 import base64
@@ -9,10 +9,12 @@ import uuid
 from importlib.metadata import version
 
 import httpx
-from a2a.client import A2ACardResolver, A2AClientHTTPError, ClientConfig, ClientFactory
+from a2a.client import (
+    A2ACardResolver, A2AClientHTTPError, AuthInterceptor, ClientConfig, ClientFactory, CredentialService,
+)
 from a2a.client.errors import A2AClientJSONRPCError
 from a2a.types import (
-    GetTaskPushNotificationConfigParams, Message, Part, PushNotificationAuthenticationInfo,
+    DataPart, FilePart, FileWithBytes, FileWithUri, GetTaskPushNotificationConfigParams, Message, Part, PushNotificationAuthenticationInfo,
     PushNotificationConfig, Role, Task, TaskArtifactUpdateEvent, TaskIdParams, TaskPushNotificationConfig,
     TaskQueryParams, TextPart,
 )
@@ -127,6 +129,21 @@ class Suite:
         # them and leaves them so, where its own model says base64.
         same(file.bytes if self.binding == "HTTP+JSON" else base64.b64decode(file.bytes).decode(), "tck")
 
+    async def sends_all_kinds_of_parts(self):
+        message = asking("tck-complete-task")
+        encoded = base64.b64encode(b"\x00\xff bytes").decode()
+        sent = [
+            FilePart(file=FileWithBytes(bytes=encoded, mime_type="application/octet-stream")),
+            FilePart(file=FileWithUri(uri="https://example.com/a.txt", mime_type="text/plain")),
+            DataPart(data={"answer": 42}),
+        ]
+        message.parts += [Part(root=part) for part in sent]
+        task = await self.first(self.plain, message)
+        kept = [part.root for part in (await self.get(task.id)).history[0].parts[1:]]
+        same([part.kind for part in kept], ["file", "file", "data"])
+        same((kept[0].file.bytes, kept[0].file.mime_type), (encoded, "application/octet-stream"))
+        same((kept[1].file.uri, kept[2].data), ("https://example.com/a.txt", {"answer": 42}))
+
     async def streams(self):
         words, (task, _) = await told(self.streaming.send_message(asking("tck-stream-001")))
         assert words[0] in ("task submitted", "task working"), words
@@ -213,6 +230,7 @@ class Suite:
         yield "send without waiting", self.sends_and_does_not_wait()
         yield "a plain message", self.gets_a_plain_message()
         yield "artifacts", self.gets_artifacts()
+        yield "parts", self.sends_all_kinds_of_parts()
         yield "stream", self.streams()
         yield "stream in pieces", self.streams_pieces()
         yield "stream of a plain message", self.streams_a_message()
@@ -245,7 +263,36 @@ async def first_conversation(url):
     same(task.status.message.parts[0].root.text, "hello there")
 
 
-async def main(conformance, openclaw):
+class Token(CredentialService):
+    def __init__(self, token):
+        self.token = token
+
+    async def get_credentials(self, security_scheme_name, context):
+        return self.token if security_scheme_name == "bearer" else None
+
+
+async def shows_a_token(url, token, binding):
+    """The SDK reads in the card what is wanted, and asks for it by the name that it has there."""
+    card = await card_of(url)
+    stranger = Suite(card, binding, None)
+    try:
+        await stranger.task("tck-complete-task")
+    except A2AClientHTTPError as error:
+        same(error.status_code, 401)
+    else:
+        raise AssertionError("was not refused")
+    # Over HTTP+JSON this SDK does not ask its interceptors.
+    headers = {"Authorization": f"Bearer {token}"} if binding == "HTTP+JSON" else {}
+    http = httpx.AsyncClient(timeout=30, headers=headers)
+    config = ClientConfig(httpx_client=http, supported_transports=[binding], streaming=False)
+    known = ClientFactory(config).create(card, interceptors=[AuthInterceptor(Token(token))])
+    _, (task, _) = await told(known.send_message(asking("tck-complete-task")))
+    same(task.status.state.value, "completed")
+    extended = await known.get_card()
+    same((extended.name, extended.security_schemes["bearer"].root.scheme), (card.name, "Bearer"))
+
+
+async def main(conformance, openclaw, secured, token):
     cases = Cases(f"a2a-sdk {version('a2a-sdk')}")
     receiver = Receiver()
     await cases.run("card", reads_the_card(openclaw))
@@ -254,6 +301,7 @@ async def main(conformance, openclaw):
     for binding in ("JSONRPC", "HTTP+JSON"):
         for name, case in Suite(card, binding, receiver).cases():
             await cases.run(f"0.3 {binding} · {name}", case)
+        await cases.run(f"0.3 {binding} · token", shows_a_token(secured, token, binding))
     cases.end()
 
 

@@ -1,6 +1,6 @@
 """The Python SDK 1.x against the server: 1.0 and, in its compatibility mode, 0.3, over both bindings.
 
-    python python_1.py URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT
+    python python_1.py URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT URL-THAT-WANTS-A-TOKEN THE-TOKEN
 """
 import asyncio
 import binascii
@@ -9,10 +9,10 @@ import uuid
 from importlib.metadata import version
 
 import httpx
-from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
+from a2a.client import A2ACardResolver, A2AClientError, AuthInterceptor, ClientConfig, ClientFactory, CredentialService
 from a2a.types import (
     AgentCard, AuthenticationInfo, CancelTaskRequest, DeleteTaskPushNotificationConfigRequest,
-    GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
+    GetExtendedAgentCardRequest, GetTaskPushNotificationConfigRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest,
     ListTasksRequest, Message, Part, Role, SendMessageConfiguration, SendMessageRequest,
     SubscribeToTaskRequest, TaskNotCancelableError, TaskNotFoundError, TaskPushNotificationConfig,
     TaskState, UnsupportedOperationError,
@@ -72,24 +72,28 @@ async def drained(stream):
     return [event async for event in stream]
 
 
+def client(card, protocol, binding, interceptors=None, **how):
+    """A client that speaks so. The SDK prefers 1.0; a card that offers one interface leaves it no choice."""
+    only = AgentCard()
+    only.CopyFrom(card)
+    del only.supported_interfaces[:]
+    only.supported_interfaces.extend(
+        offered for offered in card.supported_interfaces
+        if (offered.protocol_version, offered.protocol_binding) == (protocol, binding)
+    )
+    same(len(only.supported_interfaces), 1)
+    http = httpx.AsyncClient(timeout=30)
+    config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], **how)
+    return ClientFactory(config).create(only, interceptors)
+
+
 class Suite:
     """All cases for one version over one binding."""
 
     def __init__(self, card, protocol, binding, receiver):
         self.protocol, self.binding, self.receiver = protocol, binding, receiver
-        # The SDK prefers 1.0; a card that offers one interface leaves it no choice.
-        only = AgentCard()
-        only.CopyFrom(card)
-        del only.supported_interfaces[:]
-        only.supported_interfaces.extend(
-            offered for offered in card.supported_interfaces
-            if (offered.protocol_version, offered.protocol_binding) == (protocol, binding)
-        )
-        same(len(only.supported_interfaces), 1)
         self.plain, self.polling, self.streaming = (
-            ClientFactory(ClientConfig(
-                httpx_client=httpx.AsyncClient(timeout=30), supported_protocol_bindings=[binding], **how,
-            )).create(only)
+            client(card, protocol, binding, **how)
             for how in ({"streaming": False}, {"streaming": False, "polling": True}, {"streaming": True})
         )
 
@@ -132,6 +136,21 @@ class Suite:
             return await refused(self.task("tck-artifact-file"), binascii.Error)
         file = (await self.task("tck-artifact-file")).artifacts[0].parts[0]
         same((file.raw, file.filename), (b"tck", "output.txt"))
+
+    async def sends_all_kinds_of_parts(self):
+        request = asking("tck-complete-task")
+        data = Part()
+        data.data.struct_value.update({"answer": 42})
+        request.message.parts.extend([
+            Part(raw=b"\x00\xff bytes", filename="a.bin", media_type="application/octet-stream"),
+            Part(url="https://example.com/a.txt", media_type="text/plain"), data,
+        ])
+        task = (await first(self.plain.send_message(request))).task
+        kept = (await self.get(task.id)).history[0].parts
+        same([part.WhichOneof("content") for part in kept], ["text", "raw", "url", "data"])
+        same((kept[1].raw, kept[1].filename), (b"\x00\xff bytes", "a.bin"))
+        same((kept[2].url, kept[2].media_type), ("https://example.com/a.txt", "text/plain"))
+        same(kept[3].data.struct_value["answer"], 42)
 
     async def streams(self):
         events = await drained(self.streaming.send_message(asking("tck-stream-001")))
@@ -253,6 +272,7 @@ class Suite:
         yield "send without waiting", self.sends_and_does_not_wait()
         yield "a plain message", self.gets_a_plain_message()
         yield "artifacts", self.gets_artifacts()
+        yield "parts", self.sends_all_kinds_of_parts()
         yield "stream", self.streams()
         yield "stream in pieces", self.streams_pieces()
         yield "stream of a plain message", self.streams_a_message()
@@ -288,7 +308,26 @@ async def first_conversation(url):
     same(events[-1].status_update.status.message.parts[0].text, "hello there")
 
 
-async def main(conformance, openclaw):
+class Token(CredentialService):
+    def __init__(self, token):
+        self.token = token
+
+    async def get_credentials(self, security_scheme_name, context):
+        return self.token if security_scheme_name == "bearer" else None
+
+
+async def shows_a_token(url, token, protocol, binding):
+    """The SDK reads in the card what is wanted, and asks for it by the name that it has there."""
+    card = await card_of(url)
+    stranger = client(card, protocol, binding, streaming=False)
+    await refused(first(stranger.send_message(asking("tck-complete-task"))), A2AClientError)
+    known = client(card, protocol, binding, [AuthInterceptor(Token(token))], streaming=False)
+    same(state((await first(known.send_message(asking("tck-complete-task")))).task), "completed")
+    extended = await known.get_extended_agent_card(GetExtendedAgentCardRequest())
+    same((extended.name, list(extended.security_schemes)), (card.name, ["bearer"]))
+
+
+async def main(conformance, openclaw, secured, token):
     cases = Cases(f"a2a-sdk {version('a2a-sdk')}")
     receiver = Receiver()
     await cases.run("card", reads_the_card(openclaw))
@@ -298,6 +337,7 @@ async def main(conformance, openclaw):
         for binding in ("JSONRPC", "HTTP+JSON"):
             for name, case in Suite(card, protocol, binding, receiver).cases():
                 await cases.run(f"{protocol} {binding} · {name}", case)
+            await cases.run(f"{protocol} {binding} · token", shows_a_token(secured, token, protocol, binding))
     cases.end()
 
 
