@@ -1,11 +1,8 @@
-// The JavaScript SDK against the server: 1.0 and, in its compatibility mode, 0.3, over both bindings.
+// The JavaScript SDK 1.x against the server: 1.0 and, in its compatibility mode, 0.3, over both bindings.
 //
-//   node node_client.mjs URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT URL-THAT-WANTS-A-TOKEN THE-TOKEN
+//   node node_1.mjs URL-OF-THE-CONFORMANCE-AGENT URL-OF-THE-DEFAULT-AGENT URL-THAT-WANTS-A-TOKEN THE-TOKEN
 import { strict as assert } from "node:assert";
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { setTimeout as pause } from "node:timers/promises";
 import {
   CancelTaskRequest, GetTaskRequest, ListTaskPushNotificationConfigsRequest, ListTasksRequest, Role,
   SendMessageRequest, SubscribeToTaskRequest, TaskPushNotificationConfig, taskStateToJSON,
@@ -14,10 +11,9 @@ import {
   ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory, RestTransportFactory, createAuthenticatingFetchWithRetry,
 } from "@a2a-js/sdk/client";
 import { TaskNotCancelableError, TaskNotFoundError, UnsupportedOperationError } from "@a2a-js/sdk/errors";
+import { Cases, Receiver, all, until } from "./cases.mjs";
 
 const NOBODY = "0190a0b0-0000-7000-8000-000000000000";
-// Longer than anything takes here, the machine being busy included.
-const PATIENCE = 30_000;
 
 const state = (task) => taskStateToJSON(task.status.state).replace("TASK_STATE_", "").toLowerCase();
 const text = (part) => (part.content.$case === "text" ? part.content.value : undefined);
@@ -30,51 +26,11 @@ function word({ payload: { $case, value } }) {
   return $case;
 }
 
-async function all(stream) {
-  const events = [];
-  for await (const event of stream) events.push(event);
-  return events;
-}
-
 /** A request that asks the conformance agent for a behaviour by the id of its message. */
 function asking(prefix, { configuration = {}, words = "go", more = [], ...fields } = {}) {
   const parts = [{ text: words }, ...more];
   const message = { messageId: `${prefix}-${randomUUID()}`, role: "ROLE_USER", parts, ...fields };
   return SendMessageRequest.fromJSON({ message, configuration });
-}
-
-/** Looks again and again until it is as wanted; the deadline is the case's own. */
-async function until(look, wanted) {
-  for (;;) {
-    const seen = await look();
-    if (wanted(seen)) return seen;
-    await pause(20);
-  }
-}
-
-/** A webhook that keeps what is posted to it. */
-class Receiver {
-  got = [];
-
-  async open() {
-    this.server = createServer(async (request, response) => {
-      let body = "";
-      for await (const chunk of request) body += chunk;
-      this.got.push({ path: request.url, headers: request.headers, body: JSON.parse(body) });
-      response.writeHead(204).end();
-    });
-    await new Promise((ready) => this.server.listen(0, "127.0.0.1", ready));
-    return this;
-  }
-
-  url(name) {
-    return `http://127.0.0.1:${this.server.address().port}/${name}`;
-  }
-
-  until(name, wanted) {
-    const look = async () => this.got.find(({ path, body }) => path === `/${name}` && wanted(body));
-    return until(look, (found) => found);
-  }
 }
 
 /** All cases for one version over one binding. */
@@ -318,30 +274,9 @@ async function showsAToken(url, token, protocol, binding) {
 }
 
 const [conformance, openclaw, secured, token] = process.argv.slice(2);
-const installed = new URL("node_modules/@a2a-js/sdk/package.json", import.meta.url);
-const title = `@a2a-js/sdk ${JSON.parse(readFileSync(installed)).version}`;
-let [done, failed] = [0, 0];
-
-async function run(name, act) {
-  done++;
-  const stop = new AbortController();
-  const late = pause(PATIENCE, undefined, { signal: stop.signal }).then(() => {
-    throw new Error(`not done within ${PATIENCE} ms`);
-  });
-  try {
-    await Promise.race([act(), late]);
-    console.log(`ok   ${title} · ${name}`);
-  } catch (error) {
-    failed++;
-    console.log(`FAIL ${title} · ${name}\n`, error);
-  } finally {
-    stop.abort();
-    late.catch(() => {});
-  }
-}
-
-await run("card", () => readsTheCard(openclaw));
-await run("first conversation", () => firstConversation(openclaw));
+const cases = new Cases("@a2a-js/sdk");
+await cases.run("card", () => readsTheCard(openclaw));
+await cases.run("first conversation", () => firstConversation(openclaw));
 const receiver = await new Receiver().open();
 const card = await new DefaultAgentCardResolver().resolve(conformance);
 for (const protocol of ["1.0", "0.3"]) {
@@ -350,10 +285,8 @@ for (const protocol of ["1.0", "0.3"]) {
     const suite = new Suite(client, protocol, binding, receiver);
     // 0.3 has no list of tasks, and neither has the SDK's compatibility mode.
     const names = NAMES.filter((name) => protocol === "1.0" || name !== "list");
-    for (const name of names) await run(`${protocol} ${binding} · ${name.replace("_", "")}`, suite[name]);
-    await run(`${protocol} ${binding} · token`, () => showsAToken(secured, token, protocol, binding));
+    for (const name of names) await cases.run(`${protocol} ${binding} · ${name.replace("_", "")}`, suite[name]);
+    await cases.run(`${protocol} ${binding} · token`, () => showsAToken(secured, token, protocol, binding));
   }
 }
-console.log(`${title}: ${done - failed} of ${done} passed`);
-// Open connections would keep it here.
-process.exit(failed > 0 ? 1 : 0);
+cases.end();
