@@ -2,7 +2,7 @@
 //!
 //! Nothing outside this module knows them; inside the system there is only
 //! [`Operation`](crate::operation::Operation), [`Reply`](crate::operation::Reply)
-//! and [`Fault`](crate::fault::Fault). Reading is liberal, writing is exact:
+//! and [`Fault`]. Reading is liberal, writing is exact:
 //!
 //! ```text
 //! body ─▶ jsonrpc::parse ─▶ Method ─▶ decode ─▶ Operation ─▶ … ─▶ Reply ─▶ reply ─▶ jsonrpc::success

@@ -1,5 +1,5 @@
-// An agent in Node (22 or later; 20 with --experimental-websocket), without any package: answers
-// every task it is asked for, resumes its session when the line breaks.
+// An agent in Node (22 or later; 20 with --experimental-websocket), without any package: takes
+// every task, says how it goes, answers it; resumes its session when the line breaks.
 //
 //   node node_agent.mjs http://127.0.0.1:7420 nora [token]
 import { randomBytes } from "node:crypto";
@@ -15,12 +15,12 @@ function uuid7() {
   return bytes.toString("hex").replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
 }
 
-function answer(request, action, more = {}) {
+function answer(request, type, payload) {
   return {
     protocol: "openclaw.a2a.v1", messageId: uuid7(), correlationId: request.correlationId,
     timestamp: new Date().toISOString(), from: { agentId: agent },
-    to: { agentId: request.from.agentId }, type: "task_response", priority: "normal",
-    payload: { taskId: request.payload.taskId, action, ...more },
+    to: { agentId: request.from.agentId }, type, priority: "normal",
+    payload: { taskId: request.payload.taskId, ...payload },
   };
 }
 
@@ -37,9 +37,11 @@ function connect() {
     if (frame.type !== "deliver") return;
     const { message } = frame;
     if (message.type === "task_request") {
-      const summary = `${agent} did: ${message.payload.title}`;
-      say({ type: "send", message: answer(message, "accepted") });
-      say({ type: "send", message: answer(message, "completed", { result: { summary } }) });
+      const work = message.payload.title;
+      const tell = (type, payload) => say({ type: "send", message: answer(message, type, payload) });
+      tell("task_response", { action: "accepted" });
+      tell("status_update", { status: "in_progress", progress: `looking at: ${work}` });
+      tell("task_response", { action: "completed", result: { summary: `${agent} did: ${work}` } });
     }
     say({ type: "ack", messageId: message.messageId });
   };

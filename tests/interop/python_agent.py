@@ -1,4 +1,4 @@
-"""An agent in Python: answers every task it is asked for, resumes its session when the line breaks.
+"""An agent in Python: takes every task, says how it goes, answers it; resumes its session when the line breaks.
 
     pip install websockets
     python python_agent.py http://127.0.0.1:7420 pia [token]
@@ -19,12 +19,12 @@ def uuid7():
     return str(uuid.UUID(int=value & ~(3 << 62) | 2 << 62))
 
 
-def answer(agent, request, action, **more):
+def answer(agent, request, kind, **payload):
     return {
         "protocol": "openclaw.a2a.v1", "messageId": uuid7(), "correlationId": request["correlationId"],
         "timestamp": datetime.now(timezone.utc).isoformat(), "from": {"agentId": agent},
-        "to": {"agentId": request["from"]["agentId"]}, "type": "task_response", "priority": "normal",
-        "payload": {"taskId": request["payload"]["taskId"], "action": action, **more},
+        "to": {"agentId": request["from"]["agentId"]}, "type": kind, "priority": "normal",
+        "payload": {"taskId": request["payload"]["taskId"], **payload},
     }
 
 
@@ -39,9 +39,13 @@ def serve(url, agent, headers, session):
             elif frame["type"] == "deliver":
                 message = frame["message"]
                 if message["type"] == "task_request":
-                    summary = f"{agent} did: {message['payload']['title']}"
-                    say(type="send", message=answer(agent, message, "accepted"))
-                    say(type="send", message=answer(agent, message, "completed", result={"summary": summary}))
+                    work = message["payload"]["title"]
+                    for kind, payload in (
+                        ("task_response", {"action": "accepted"}),
+                        ("status_update", {"status": "in_progress", "progress": f"looking at: {work}"}),
+                        ("task_response", {"action": "completed", "result": {"summary": f"{agent} did: {work}"}}),
+                    ):
+                        say(type="send", message=answer(agent, message, kind, **payload))
                 say(type="ack", messageId=message["messageId"])
             elif frame["type"] in ("receipt", "error", "cancel"):
                 print(json.dumps(frame), flush=True)

@@ -214,9 +214,11 @@ impl Serialize for Rest<'_> {
                 "code": http, "status": status, "message": message, "details": details::list(fault),
             }}),
             // 0.3 says nothing about it. Its JavaScript client reads `code` and `message`, its
-            // conformance kit and Java server have the name in `error`; Python looks at the status.
+            // conformance kit and Java server have the name in `error`; Python of 0.3 looks at the
+            // status, Python of 1.x, speaking 0.3, at the name in `type`.
             Version::V0_3 => json!({
-                "error": name, "code": code, "message": message, "data": details::object(fault),
+                "error": name, "type": name, "code": code, "message": message,
+                "data": details::object(fault),
             }),
         };
         body.serialize(serializer)
