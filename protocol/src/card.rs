@@ -248,14 +248,16 @@ impl AgentCard {
     }
 
     /// The card as clients of both versions read it: the 1.0 form, and beside it what 0.3 looks
-    /// for. Neither stumbles over the fields of the other; see docs/decisions/0008.
+    /// for, if it speaks 0.3. Neither stumbles over the fields of the other; see docs/decisions/0008.
     #[must_use]
     pub fn hybrid(&self) -> Value {
         let mut card = match serde_json::to_value(self) {
             Ok(Value::Object(card)) => card,
             _ => return Value::Null, // all its keys are strings, so this cannot be
         };
-        self.add_connection(&mut card);
+        if !self.add_connection(&mut card) {
+            return Value::Object(card);
+        }
         let extended = self.capabilities.extended_agent_card;
         card.insert("supportsAuthenticatedExtendedCard".into(), extended.into());
         if !self.security_requirements.is_empty() {
@@ -278,15 +280,16 @@ impl AgentCard {
         Value::Object(card)
     }
 
-    /// How 0.3 says where an agent is reached; only if it speaks 0.3 anywhere.
-    fn add_connection(&self, card: &mut Map<String, Value>) {
+    /// How 0.3 says where an agent is reached; `false` if it speaks 0.3 nowhere.
+    fn add_connection(&self, card: &mut Map<String, Value>) -> bool {
         let spoken = |interface: &&Interface| interface.protocol_version == Version::V0_3.as_str();
         let old: Vec<_> = self.supported_interfaces.iter().filter(spoken).collect();
-        let Some(first) = old.first() else { return };
+        let Some(first) = old.first() else { return false };
         card.insert("protocolVersion".into(), "0.3.0".into());
         card.insert("url".into(), first.url.clone().into());
         card.insert("preferredTransport".into(), first.protocol_binding.clone().into());
         let all = old.iter().map(|i| json!({"url": i.url, "transport": i.protocol_binding}));
         card.insert("additionalInterfaces".into(), all.collect());
+        true
     }
 }

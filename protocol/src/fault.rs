@@ -6,7 +6,7 @@ use crate::Violation;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Fault {
     /// There is no such task, or it is not the caller's.
-    #[error("there is no task {task}")]
+    #[error("task {task} not found")]
     TaskNotFound {
         /// As the caller wrote it.
         task: String,

@@ -73,10 +73,12 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     allow_connections(http.connections);
     let mut settings = config.settings().map_err(anyhow::Error::msg)?;
     let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
+    let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
     if args.agent == Some(BuiltIn::Conformance) {
-        // A kit asks more in a minute than an agent may.
+        // A kit asks more in a minute than an agent may, and uses few ids for its messages.
         settings.rates = RateSettings::far_away();
         a2a.host = conformance::NAME.parse()?;
+        tasks.reused_ids.push(a2a.host.clone());
     }
     // Known from the start, also to a directory that takes no others.
     let built_in = a2a.host.clone();
@@ -98,11 +100,6 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         .settings(settings)
         .start()?;
     let store = Sqlite::open(&Options::new(state.path()))?;
-    let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
-    if args.agent == Some(BuiltIn::Conformance) {
-        // A kit says several things under one id.
-        tasks.reused_ids.push(conformance::NAME.parse()?);
-    }
     let (tasks, tasks_thread) = TaskSystem::start(tasks, bus.system().clone(), Box::new(store))?;
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use a2a_actors::tasks::{AfterRestart, TaskSettings};
 use a2a_protocol::AgentId;
+use a2a_protocol::wire::Version;
 use serde::Deserialize;
 
 use crate::gateway::a2a::A2aSettings;
@@ -32,6 +33,7 @@ enum After {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct A2aValues {
     agent: Option<String>,
+    versions: Option<Vec<String>>,
     streaming: Option<bool>,
     push_notifications: Option<bool>,
     required_extensions: Vec<String>,
@@ -82,7 +84,9 @@ impl A2aValues {
         let host: AgentId =
             host.parse().map_err(|error| format!("[a2a] agent = {host:?}: {error}"))?;
         let defaults = A2aSettings::new(host);
+        let versions = self.versions.as_deref().map(versions).transpose()?;
         Ok(A2aSettings {
+            versions: versions.unwrap_or(defaults.versions),
             streaming: self.streaming.unwrap_or(defaults.streaming),
             push: self.push_notifications.unwrap_or(defaults.push),
             required_extensions: self.required_extensions.clone(),
@@ -95,6 +99,23 @@ impl A2aValues {
     pub(super) fn webhooks(&self) -> WebhookSettings {
         WebhookSettings { allow_private: self.allow_private_webhooks, ..WebhookSettings::default() }
     }
+}
+
+/// The versions to be spoken, the preferred one first.
+fn versions(words: &[String]) -> Result<Vec<Version>, String> {
+    let mut versions = Vec::new();
+    for word in words {
+        let known = Version::ALL.iter().find(|version| version.as_str() == word);
+        match known {
+            Some(version) if !versions.contains(version) => versions.push(*version),
+            Some(_) => return Err(format!("[a2a] versions names {word:?} twice")),
+            None => return Err(format!("[a2a] versions names {word:?}; known are 1.0 and 0.3")),
+        }
+    }
+    if versions.is_empty() {
+        return Err("[a2a] versions is empty; name 1.0, 0.3 or both".to_owned());
+    }
+    Ok(versions)
 }
 
 /// A span of time, which may have a fraction; up to a hundred years.
@@ -131,6 +152,25 @@ mod tests {
         assert_eq!(tasks("").unwrap(), TaskSettings::default());
         let both = tasks("[tasks]\nttl_days = 2\n[a2a.tasks]\nttlDays = 3");
         assert!(both.unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn versions_are_known_and_named_once() {
+        let spoken = |text: &str| {
+            let config = toml::from_str::<Config>(text).map_err(|error| error.to_string())?;
+            config.a2a().map(|settings| settings.versions)
+        };
+        assert_eq!(spoken(""), Ok(vec![Version::V1_0, Version::V0_3]));
+        assert_eq!(spoken("[a2a]\nversions = [\"0.3\"]"), Ok(vec![Version::V0_3]));
+        for (bad, says) in [
+            ("[]", "empty"),
+            ("[\"1.0\", \"1.0\"]", "twice"),
+            ("[\"1.1\"]", "known are"),
+            ("\"1.0\"", "sequence"),
+        ] {
+            let error = spoken(&format!("[a2a]\nversions = {bad}")).unwrap_err();
+            assert!(error.contains(says), "{bad}: {error}");
+        }
     }
 
     #[test]

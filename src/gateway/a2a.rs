@@ -16,6 +16,7 @@ mod extensions;
 mod place;
 mod pump;
 mod rest;
+mod revision;
 mod rpc;
 mod sse;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 use a2a_actors::BusSystem;
 use a2a_actors::tasks::TaskSystem;
 use a2a_protocol::AgentId;
+use a2a_protocol::wire::Version;
 
 use crate::webhooks::Webhooks;
 
@@ -32,6 +34,7 @@ pub use pump::Pump;
 
 pub(super) use card::{agent_card, host_card};
 pub(super) use rest::anything;
+use revision::Revision;
 pub(super) use rpc::{agent_call, host_call};
 
 /// How the A2A side of the server is to be.
@@ -39,6 +42,8 @@ pub(super) use rpc::{agent_call, host_call};
 pub struct A2aSettings {
     /// The host's own agent.
     pub host: AgentId,
+    /// The versions that are spoken, the preferred one first.
+    pub versions: Vec<Version>,
     /// Streams are offered.
     pub streaming: bool,
     /// Webhooks are offered.
@@ -78,6 +83,7 @@ impl A2aSettings {
     pub fn new(host: AgentId) -> Self {
         Self {
             host,
+            versions: Version::ALL.iter().rev().copied().collect(),
             streaming: true,
             push: true,
             required_extensions: Vec::new(),
@@ -98,6 +104,8 @@ pub struct A2a {
     bus: BusSystem,
     webhooks: Arc<Webhooks>,
     settings: Arc<A2aSettings>,
+    /// Of the host's card.
+    revision: Arc<Revision>,
 }
 
 impl A2a {
@@ -109,7 +117,8 @@ impl A2a {
         webhooks: Arc<Webhooks>,
         settings: A2aSettings,
     ) -> Self {
-        Self { tasks, bus, webhooks, settings: Arc::new(settings) }
+        let revision = Arc::default();
+        Self { tasks, bus, webhooks, settings: Arc::new(settings), revision }
     }
 
     /// The bus.

@@ -11,6 +11,8 @@ mod bus;
 mod cli_schema;
 /// `openclaw-a2a validate`: verdicts, formats, exit codes, bounded memory.
 mod cli_validate;
+/// What conformance kits showed: ids used again, versions, calls without an id, errors of streams.
+mod conformance;
 /// The crash proof: load, SIGKILL, restart, many times; nothing lost, nothing twice.
 mod crash;
 /// A disk that refuses: nothing accepted, nothing lost, nothing hangs.

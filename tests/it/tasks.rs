@@ -253,6 +253,12 @@ async fn where_ids_are_used_again_each_message_is_a_new_one() {
         let task = side.task("tim", at_once(ask.clone())).await;
         tim.block(&asked(&mut hears).await, "which?").await.unwrap();
         side.until("tim", &task, TaskState::InputRequired).await;
+        // Within one task, too.
+        let mut again = at_once(ask.clone());
+        again.message.task_id = Some(crate::a2a_side::label(&task));
+        side.task("tim", again).await;
+        tim.block(&asked(&mut hears).await, "and which?").await.unwrap();
+        side.until("tim", &task, TaskState::InputRequired).await;
         let mut answer = message(answer.clone());
         answer.message.task_id = Some(crate::a2a_side::label(&task));
         let (done, ()) = tokio::join!(side.task("tim", answer), async {

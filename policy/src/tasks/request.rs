@@ -7,7 +7,7 @@ use a2a_protocol::{
     Recipient, Sender, TaskId, Title, limits,
 };
 use serde_json::{Value, json};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::Now;
 
@@ -42,13 +42,15 @@ pub struct Request<'a> {
 #[error("the message cannot travel over the bus: {0}")]
 pub struct BadRequest(String);
 
-/// The id of the message that hands a task over because of something the caller said. The same
-/// after a restart, so that handing it over again is a repeat and not a second request.
+/// The id of the message that hands a task over because of something the caller said, `before`
+/// being how often that id was used for the task already. The same after a restart, so that
+/// handing it over again is a repeat and not a second request.
 #[must_use]
-pub fn dispatch_id(task: TaskId, said: &Label) -> MessageId {
+pub fn dispatch_id(task: TaskId, said: &Label, before: usize) -> MessageId {
     let mut bytes = *task.as_uuid().as_bytes();
     let (_, low) = bytes.split_at_mut(9);
-    for (byte, mixed) in low.iter_mut().zip(xxh3_64(said.as_str().as_bytes()).to_be_bytes()) {
+    let mixed = xxh3_64_with_seed(said.as_str().as_bytes(), before as u64);
+    for (byte, mixed) in low.iter_mut().zip(mixed.to_be_bytes()) {
         *byte ^= mixed;
     }
     // Version and variant stand in the first nine bytes.
@@ -67,6 +69,9 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
         return Err(BadRequest("there is none".into()));
     };
     let (earlier, message) = (&history[..at], &history[at]);
+    let same_id =
+        |other: &&Message| other.role == Role::User && other.message_id == message.message_id;
+    let before = earlier.iter().filter(same_id).count();
     let text = clean(&message.text());
     let text = if text.trim().is_empty() { NO_TEXT } else { &text };
     let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -85,7 +90,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
     };
     Ok(Envelope {
         protocol: Protocol::V1,
-        message_id: dispatch_id(request.task.id, &message.message_id),
+        message_id: dispatch_id(request.task.id, &message.message_id, before),
         timestamp: now.utc.into(),
         from: Sender { agent_id: request.principal.clone(), role: None, session_key: None },
         to: Some(Recipient { agent_id: request.agent.clone(), role: None }),
@@ -209,6 +214,16 @@ mod tests {
     }
 
     #[test]
+    fn an_id_that_is_used_again_leads_to_a_new_request() {
+        let mut task = task(json!([{"text": "one"}]));
+        let first = request(&task).message_id;
+        assert_eq!(request(&task).message_id, first, "the same after a restart");
+        let again = task.history[0].clone();
+        task.history.push(again);
+        assert_ne!(request(&task).message_id, first);
+    }
+
+    #[test]
     fn the_message_travels_whole() {
         let parts = json!([{"text": "Count\nthe kinds"}, {"data": {"n": [1, null]}}]);
         let envelope = request(&task(parts.clone()));
@@ -260,7 +275,7 @@ mod tests {
     fn handing_over_again_is_another_message_but_the_same_after_a_restart() {
         let id: TaskId = "0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap();
         let (one, two) = ("m1".try_into().unwrap(), "m2".try_into().unwrap());
-        assert_eq!(dispatch_id(id, &one), dispatch_id(id, &one));
-        assert_ne!(dispatch_id(id, &one), dispatch_id(id, &two));
+        assert_eq!(dispatch_id(id, &one, 0), dispatch_id(id, &one, 0));
+        assert_ne!(dispatch_id(id, &one, 0), dispatch_id(id, &two, 0));
     }
 }

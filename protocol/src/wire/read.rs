@@ -203,6 +203,9 @@ pub(super) struct Message<'a> {
 pub(super) struct Part<'a> {
     /// 0.3.
     pub kind: Option<Str<'a>>,
+    /// What some write for `kind`.
+    #[serde(rename = "type")]
+    pub type_: Option<Value>,
     pub text: Option<String>,
     pub raw: Option<String>,
     pub url: Option<String>,

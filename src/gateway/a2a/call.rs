@@ -123,6 +123,27 @@ impl A2a {
         Ok(Outcome::Reply(reply))
     }
 
+    /// What the caller says it speaks, and what its call shows.
+    ///
+    /// # Errors
+    /// When one of them is not spoken here.
+    pub(super) fn check_version(&self, request: &HttpRequest, shown: Version) -> Result<(), Fault> {
+        let header = request.headers().get("a2a-version");
+        let header = header.map(|value| value.to_str().unwrap_or("?"));
+        let query = request.query_string().split('&').find_map(|pair| {
+            let (key, value) = pair.split_once('=')?;
+            key.eq_ignore_ascii_case("a2a-version").then_some(value)
+        });
+        let said = Version::from_header(header.or(query))?;
+        let unknown = |version: &Version| !self.settings.versions.contains(version);
+        match said.into_iter().chain([shown]).find(unknown) {
+            Some(version) => {
+                Err(Fault::VersionNotSupported { version: version.as_str().to_owned() })
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Whether the call is offered here at all.
     fn check(&self, context: &Context, method: Method) -> Result<(), Fault> {
         let missing = |uri: &&String| !context.extensions.is_active(uri);
@@ -188,19 +209,6 @@ impl A2a {
 
 pub(super) fn no_such_agent(name: &str) -> Fault {
     Fault::NoSuchAgent { agent: name.chars().take(100).collect() }
-}
-
-/// What the caller says it speaks, beside what its call shows.
-///
-/// # Errors
-/// When nobody here speaks that.
-pub(super) fn check_version(request: &HttpRequest) -> Result<(), Fault> {
-    let header = request.headers().get("a2a-version").map(|value| value.to_str().unwrap_or("?"));
-    let query = request.query_string().split('&').find_map(|pair| {
-        let (key, value) = pair.split_once('=')?;
-        key.eq_ignore_ascii_case("a2a-version").then_some(value)
-    });
-    Version::from_header(header.or(query)).map(drop)
 }
 
 /// A wish to be told as its owner sees it.

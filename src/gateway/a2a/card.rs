@@ -1,11 +1,16 @@
 //! Agent cards: one for the host, one for each agent, in a form that clients of both versions read.
 
+use std::time::SystemTime;
+
 use a2a_actors::AgentView;
 use a2a_protocol::AgentId;
 use a2a_protocol::card::{AgentCard, Capabilities, Extension, Interface, SecurityScheme, Skill};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::Version;
-use actix_web::http::header::{CACHE_CONTROL, ETAG, EntityTag, IF_NONE_MATCH, VARY};
+use actix_web::http::header::{
+    CACHE_CONTROL, ETAG, EntityTag, HttpDate, IF_NONE_MATCH, LAST_MODIFIED, TryIntoHeaderValue,
+    VARY,
+};
 use actix_web::{HttpRequest, HttpResponse, get, web};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -26,8 +31,15 @@ pub(in crate::gateway) async fn host_card(
     // Everybody may know that there is a server, and how to speak with it.
     let host = a2a.settings.host.clone();
     let view = a2a.view(&host).await;
-    let card = a2a.card(&host, view.as_ref(), true, &base_url(&a2a, &request));
-    served(&request, &card.hybrid())
+    let card = |base: &str| a2a.card(&host, view.as_ref(), true, base).hybrid();
+    let mut response = served(&request, &card(&base_url(&a2a, &request)));
+    // By whatever name the server is called, its card is the same.
+    let digest = Sha256::digest(card("").to_string().as_bytes());
+    let since = a2a.revision.since(digest.into(), SystemTime::now());
+    if let Ok(since) = HttpDate::from(since).try_into_value() {
+        response.headers_mut().insert(LAST_MODIFIED, since);
+    }
+    response
 }
 
 #[get("/agents/{id}/.well-known/agent-card.json")]
@@ -132,17 +144,19 @@ impl A2a {
             required: true,
             params: None,
         });
-        let mut card = AgentCard::new(&name, &description, env!("CARGO_PKG_VERSION"))
-            .interface(Interface::json_rpc(format!("{below}/a2a"), Version::V1_0))
-            .interface(Interface::http_json(below.clone(), Version::V1_0))
-            .interface(Interface::json_rpc(format!("{below}/a2a"), Version::V0_3))
-            .interface(Interface::http_json(below, Version::V0_3))
-            .capabilities(Capabilities {
+        let mut card = AgentCard::new(&name, &description, env!("CARGO_PKG_VERSION")).capabilities(
+            Capabilities {
                 streaming: self.settings.streaming,
                 push_notifications: self.settings.push,
                 extensions: extensions.collect(),
                 extended_agent_card: self.settings.secured,
-            });
+            },
+        );
+        for &version in &self.settings.versions {
+            card = card
+                .interface(Interface::json_rpc(format!("{below}/a2a"), version))
+                .interface(Interface::http_json(below.clone(), version));
+        }
         card.default_input_modes = self.settings.input_modes.clone();
         let capabilities = view.map(|view| view.profile.capabilities.clone()).unwrap_or_default();
         for capability in &capabilities {

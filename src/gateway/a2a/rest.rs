@@ -9,7 +9,7 @@ use actix_web::http::header::{ALLOW, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, web};
 
 use super::body::Body;
-use super::call::{Context, Outcome, check_version};
+use super::call::{Context, Outcome};
 use super::place::place;
 use super::{A2a, sse};
 use crate::gateway::Streams;
@@ -60,7 +60,7 @@ impl Call<'_> {
         body: &[u8],
     ) -> actix_web::Result<HttpResponse> {
         let last_event = last_event_id(self.request)?;
-        if let Err(fault) = check_version(self.request) {
+        if let Err(fault) = self.a2a.check_version(self.request, version) {
             return Ok(failed(version, &fault));
         }
         let body = Some(body).filter(|body| !body.is_empty());

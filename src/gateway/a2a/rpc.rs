@@ -7,11 +7,11 @@ use a2a_protocol::wire::error::Refusal;
 use a2a_protocol::wire::jsonrpc::{self, Id, Incoming, Item, Request};
 use a2a_protocol::wire::{self, Decoded, Dialect, Method, Version};
 use actix_web::http::StatusCode;
-use actix_web::{HttpRequest, HttpResponse, post, web};
+use actix_web::{HttpRequest, HttpResponse, routes, web};
 use futures_util::future::join_all;
 
 use super::body::Body;
-use super::call::{Context, Outcome, check_version};
+use super::call::{Context, Outcome};
 use super::extensions::Extensions;
 use super::{A2a, sse};
 use crate::gateway::Streams;
@@ -19,7 +19,10 @@ use crate::gateway::auth::A2aCaller;
 use crate::gateway::log::stream::last_event_id;
 use crate::gateway::problem::agent_id;
 
+// Some clients put a slash behind the URL of the card.
+#[routes]
 #[post("/a2a")]
+#[post("/a2a/")]
 pub(in crate::gateway) async fn host_call(
     who: A2aCaller,
     request: HttpRequest,
@@ -30,7 +33,9 @@ pub(in crate::gateway) async fn host_call(
     call(&a2a, &streams, &who, &request, &body, None).await
 }
 
+#[routes]
 #[post("/agents/{id}/a2a")]
+#[post("/agents/{id}/a2a/")]
 pub(in crate::gateway) async fn agent_call(
     who: A2aCaller,
     id: web::Path<String>,
@@ -92,15 +97,16 @@ impl Session<'_> {
             Ok(request) => request,
             Err(refused) => return text(jsonrpc::refusal(refused.id, &refused.refusal), None),
         };
-        let id = request.id;
+        // A2A asks for an id in every call. One without it is done in silence, but that it
+        // cannot be done is not kept from the caller.
+        let id = request.id.unwrap_or(Id::NULL);
         let Some((version, method)) = Method::from_rpc_name(&request.method) else {
-            return match id {
-                Some(id) => text(jsonrpc::refusal(id, &unknown(&request)), None),
-                None => nothing(),
-            };
+            return text(jsonrpc::refusal(id, &unknown(&request)), None);
         };
         let (context, dialect, outcome) = self.perform(version, method, &request).await;
-        let Some(id) = id else { return nothing() };
+        if request.id.is_none() && outcome.is_ok() {
+            return nothing();
+        }
         let extensions = context.as_ref().map(|context| (&context.extensions, version));
         match outcome {
             Ok(Outcome::Stream(events)) => {
@@ -124,8 +130,23 @@ impl Session<'_> {
                 sse::response(response, open)
             }
             Ok(outcome) => text(answered(id, dialect, method, &outcome), extensions),
-            Err(fault) => text(jsonrpc::fault(version, id, &fault), extensions),
+            Err(fault) => {
+                let body = jsonrpc::fault(version, id, &fault);
+                let streams = method.streams() && version == Version::V0_3;
+                if streams && self.wants_events() {
+                    // Clients of 0.3 that ask for a stream read nothing else.
+                    return sse::one_event(&body);
+                }
+                text(body, extensions)
+            }
         }
+    }
+
+    /// Whether the caller asks for a stream and says so.
+    fn wants_events(&self) -> bool {
+        let accept = self.request.headers().get_all("accept");
+        let mut accept = accept.filter_map(|value| value.to_str().ok());
+        accept.any(|value| value.contains("text/event-stream"))
     }
 
     /// A call of a batch; no answer to a notification.
@@ -157,7 +178,7 @@ impl Session<'_> {
         request: &Request<'_>,
     ) -> (Option<Context>, Dialect, Result<Outcome, Fault>) {
         let plain = version.dialect();
-        if let Err(fault) = check_version(self.request) {
+        if let Err(fault) = self.a2a.check_version(self.request, version) {
             return (None, plain, Err(fault));
         }
         let decoded = match wire::decode(version, method, request.params) {

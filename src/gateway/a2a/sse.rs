@@ -70,16 +70,25 @@ pub(super) fn place(streams: &Streams, caller: &A2aCaller) -> Result<StreamPlace
         .map_err(|error| Fault::Unavailable { reason: error.to_string(), retry_after_ms: 1_000 })
 }
 
+/// A stream that is over after this.
+pub(super) fn one_event(data: &str) -> HttpResponse {
+    let mut response = HttpResponse::Ok();
+    as_stream(&mut response).body(format!("data: {data}\n\n"))
+}
+
+fn as_stream(response: &mut HttpResponseBuilder) -> &mut HttpResponseBuilder {
+    response
+        .content_type("text/event-stream")
+        .insert_header(("cache-control", "no-store"))
+        .insert_header(("x-accel-buffering", "no"))
+}
+
 /// A response that goes on until the task rests or the reader leaves.
 pub(super) fn response<W: Fn(&Happened) -> String + 'static>(
     mut response: HttpResponseBuilder,
     open: Open<W>,
 ) -> HttpResponse {
-    response
-        .content_type("text/event-stream")
-        .insert_header(("cache-control", "no-store"))
-        .insert_header(("x-accel-buffering", "no"))
-        .streaming(body(open))
+    as_stream(&mut response).streaming(body(open))
 }
 
 fn body<W: Fn(&Happened) -> String + 'static>(

@@ -100,12 +100,12 @@ impl Handler<GoOn> for Service {
         };
         let said_before =
             |other: &Message| other.message_id == message.message_id && other.role == message.role;
-        if entry.stored.task.history.iter().any(said_before) {
+        let tells_apart = !self.settings.reused_ids.contains(&entry.stored.agent);
+        if tells_apart && entry.stored.task.history.iter().any(said_before) {
             let _ = reply.send(Ok(Begun::Repeated(id)));
             return;
         }
-        let message_id = Some(message.message_id.clone())
-            .filter(|_| !self.settings.reused_ids.contains(&entry.stored.agent));
+        let message_id = tells_apart.then(|| message.message_id.clone());
         entry.unseen = false;
         entry.listen(message);
         let mut told = Vec::new();

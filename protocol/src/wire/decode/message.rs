@@ -140,11 +140,16 @@ fn role(
 }
 
 fn part(check: &mut Check, dialect: Dialect, at: &Place<'_>, read: read::Part<'_>) -> Option<Part> {
-    if let (Dialect::V0_3, Some(kind)) = (dialect, &read.kind)
-        && !matches!(&*kind.0, "text" | "file" | "data")
+    let named = match (&read.kind, &read.type_) {
+        (Some(kind), _) => Some(("kind", &*kind.0)),
+        (None, Some(Value::String(kind))) => Some(("type", kind.as_str())),
+        (None, _) => None,
+    };
+    if let (Dialect::V0_3, Some((key, kind))) = (dialect, named)
+        && !matches!(kind, "text" | "file" | "data")
     {
-        let word = Word::Text((&*kind.0).into());
-        check.not_one_of(&Place::Key(at, "kind"), &word, ["text", "file", "data"].into_iter());
+        let word = Word::Text(kind.into());
+        check.not_one_of(&Place::Key(at, key), &word, ["text", "file", "data"].into_iter());
         return None;
     }
     let (mut filename, mut media_type, mut metadata) =

@@ -8,6 +8,9 @@ use crate::violation::Code;
 use crate::wire::read::{self, Object, Push};
 use crate::wire::{Dialect, Version};
 
+/// What a 0.3 caller's configuration is called that has no id.
+const UNNAMED: &str = "default";
+
 /// The call that registers one.
 pub(super) fn set(version: Version, mut read: Push<'_>, named: &Named) -> Result<Decoded, Fault> {
     let mut check = Check::new();
@@ -53,7 +56,11 @@ pub(super) fn config(
     at: &Place<'_>,
     read: Push<'_>,
 ) -> Option<PushConfig> {
-    let id = check.label(&Place::Key(at, "id"), filled(read.id.as_ref()));
+    let id = filled(read.id.as_ref());
+    // Clients of 0.3 name configurations when they want several. Without a name it is the one of
+    // the task, and setting it again replaces it.
+    let id = if version == Version::V0_3 { id.or(Some(UNNAMED)) } else { id };
+    let id = check.label(&Place::Key(at, "id"), id);
     let task_id = check.label(&Place::Key(at, "taskId"), filled(read.task_id.as_ref()));
     let url = read.url.filter(|url| !url.trim().is_empty());
     if url.is_none() {
