@@ -54,7 +54,11 @@ pub(crate) fn scan<E: From<io::Error>>(
     start: Start,
     mut good: impl FnMut(&Good<'_>) -> Result<(), E>,
 ) -> Result<Scanned, E> {
-    let mut scan = Scan { expected: start.map(|(head, _)| head.hash), found: Scanned::default() };
+    let mut scan = Scan {
+        expected: start.map(|(head, _)| head.hash),
+        found: Scanned::default(),
+        doubtful: Vec::new(),
+    };
     scan.found.head = start;
     for file in day_files(dir)? {
         let from = match start {
@@ -74,7 +78,13 @@ struct Scan {
     /// What the next line's `prev` must be; `None` where that cannot be known.
     expected: Option<Hash>,
     found: Scanned,
+    /// Lines that cannot be read and may yet turn out to be the end of a write that a crash cut
+    /// short, which is nothing to be alarmed about.
+    doubtful: Vec<(PathBuf, u64)>,
 }
+
+/// How many of them are remembered one by one.
+const DOUBTFUL: usize = 100;
 
 impl Scan {
     fn file<E: From<io::Error>>(
@@ -89,7 +99,7 @@ impl Scan {
         let mut at = LogPos { day: file.day, offset: from };
         // A newer file with anything in it means that what came before was no torn end.
         if reader.fill_buf().is_ok_and(|bytes| !bytes.is_empty()) {
-            self.found.torn = None;
+            self.not_torn();
         }
         loop {
             line.clear();
@@ -109,13 +119,16 @@ impl Scan {
             let start = at.offset;
             at.offset += read;
             if self.line(&line, at, good)? {
-                self.found.torn = None;
+                self.not_torn();
             } else {
-                tracing::error!(file = %path.display(), offset = start, "a line of the log cannot be read");
+                if self.doubtful.len() < DOUBTFUL {
+                    self.doubtful.push((path.to_owned(), start));
+                }
                 self.found.unreadable += 1;
                 self.expected = None;
                 if file.is_packed {
                     // A day is packed only when it is closed, so this is no unfinished write.
+                    self.not_torn();
                     continue;
                 }
                 let torn = self.found.torn.get_or_insert_with(|| Torn {
@@ -127,6 +140,14 @@ impl Scan {
                 torn.len += read;
                 torn.pieces += 1;
             }
+        }
+    }
+
+    /// What could not be read is no torn end: something was damaged.
+    fn not_torn(&mut self) {
+        self.found.torn = None;
+        for (path, offset) in self.doubtful.drain(..) {
+            tracing::error!(file = %path.display(), offset, "a line of the log cannot be read");
         }
     }
 
