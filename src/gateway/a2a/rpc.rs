@@ -99,15 +99,19 @@ impl Session<'_> {
                 None => nothing(),
             };
         };
+        // First of all: what finds no place has changed nothing.
+        let place = match sse::place_for(method, self.streams, self.who) {
+            Ok(place) => place,
+            Err(fault) => {
+                return id
+                    .map_or_else(nothing, |id| text(jsonrpc::fault(version, id, &fault), None));
+            }
+        };
         let (context, dialect, outcome) = self.perform(version, method, &request).await;
         let Some(id) = id else { return nothing() };
         let extensions = context.as_ref().map(|context| (&context.extensions, version));
         match outcome {
             Ok(Outcome::Stream(events)) => {
-                let place = match sse::place(self.streams, self.who) {
-                    Ok(place) => place,
-                    Err(fault) => return text(jsonrpc::fault(version, id, &fault), extensions),
-                };
                 let mut response = HttpResponse::Ok();
                 if let Some(header) =
                     extensions.and_then(|(active, version)| active.header(version))
