@@ -18,7 +18,7 @@ use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
 use openclaw_a2a::webhooks::Webhooks;
-use openclaw_a2a::{Bus, RateSettings};
+use openclaw_a2a::{Bus, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -77,6 +77,15 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         // A kit asks more in a minute than an agent may.
         settings.rates = RateSettings::far_away();
         a2a.host = conformance::NAME.parse()?;
+    }
+    let built_in = match args.agent {
+        Some(BuiltIn::Conformance) => conformance::NAME,
+        _ => host::NAME,
+    };
+    let built_in = built_in.parse()?;
+    if settings.agents.iter().all(|(agent, _)| *agent != built_in) {
+        // It comes with the server, whatever the directory says.
+        settings.agents.push((built_in, Profile::default()));
     }
     a2a.secured = keys.has_tokens();
     a2a.tls = tls.is_some();
