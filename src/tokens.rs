@@ -16,6 +16,8 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::{Digest, Sha256};
 
+use crate::agents;
+
 pub use file::{StoredToken, TokenFile, TokenFileError};
 pub use ring::{Entry, KeyRing, Pass};
 
@@ -52,6 +54,9 @@ pub enum BadPrincipal {
     /// It is what callers without a name travel under.
     #[error("`{UNNAMED_CLIENT}` is the name of callers that have none; choose another")]
     Unnamed,
+    /// An agent of this name comes with the server.
+    #[error("`{0}` is an agent that comes with the server; choose another name for the client")]
+    BuiltIn(AgentId),
     /// It is no operator's name.
     #[error("operator is a name of 1 to 64 letters, digits, . _ - @")]
     Operator,
@@ -115,6 +120,10 @@ fn name(what: &'static str, text: &str) -> Result<AgentId, BadPrincipal> {
     }
     if text.eq_ignore_ascii_case(UNNAMED_CLIENT) {
         return Err(BadPrincipal::Unnamed);
+    }
+    let built_in = [agents::host::NAME, agents::conformance::NAME];
+    if what == "client" && built_in.iter().any(|other| text.eq_ignore_ascii_case(other)) {
+        return Err(BadPrincipal::BuiltIn(name));
     }
     Ok(name)
 }

@@ -49,6 +49,7 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
         dispatched: true,
         worked_ms: 0,
         working_since: Some(moment),
+        heard: Vec::new(),
         created: moment,
         updated: moment,
     })

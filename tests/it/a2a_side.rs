@@ -48,8 +48,13 @@ impl Side {
 
     pub(crate) async fn stop(mut self) {
         self.bus.stop_within(Duration::ZERO).await;
+        self.stop_tasks().await;
+    }
+
+    /// The bus goes on without the task service.
+    pub(crate) async fn stop_tasks(&mut self) {
         self.tasks.stop().await;
-        let thread = self.thread.take().unwrap();
+        let Some(thread) = self.thread.take() else { return };
         tokio::task::spawn_blocking(move || thread.join()).await.unwrap();
     }
 

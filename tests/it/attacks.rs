@@ -5,6 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+/// At the doors of A2A: webhooks, bodies, streams, pages, shapes.
+mod a2a_edge;
+/// At the doors of A2A: other people's tasks, answers, tokens, secrets.
+mod a2a_tasks;
 /// Messages for more, or others, than the sender may reach.
 mod fan_out;
 /// One sender that says too much, or that everything is urgent.

@@ -3,6 +3,10 @@
 
 /// The agents that come with the server: the host's own, and the one for conformance kits.
 mod a2a_agents;
+/// A2A under SIGKILL: what was acknowledged is kept and ends once.
+mod a2a_crash;
+/// A2A through HTTP: both versions over both bindings, against the real program.
+mod a2a_http;
 /// What the bus must withstand, row by row.
 mod attacks;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
@@ -58,8 +62,14 @@ mod ws_frames;
 /// The same: who may come, how a connection is lost, resumed and ended.
 mod ws_lifecycle;
 
+/// Support: a caller over one of the four forms of A2A.
+mod a2a_caller;
+/// Support: the events of a stream.
+mod a2a_events;
 /// Support: a bus with the task service on it, and a client.
 mod a2a_side;
+/// Support: an agent of the bus that works when the test says so.
+mod a2a_worker;
 /// Support: an agent that passes on whatever it gets.
 mod listener;
 /// Support: the real server as a child process, and a client for it.

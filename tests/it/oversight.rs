@@ -213,7 +213,7 @@ fn dead_letters_are_seen_sent_again_and_let_go() {
 
 // Tokens
 
-fn token_config(who: &[(&str, &str)]) -> String {
+pub(crate) fn token_config(who: &[(&str, &str)]) -> String {
     let entry = |(who, token): &(&str, &str)| {
         let hash: String =
             Sha256::digest(token.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();

@@ -223,6 +223,30 @@ impl Client {
         read(request.send(body.to_string().as_bytes())).unwrap()
     }
 
+    /// Any verb; `GET` and `DELETE` have no body.
+    pub(crate) fn call(&self, verb: &str, path: &str, body: &Value) -> Answer {
+        read(self.open(verb, path, body)).unwrap()
+    }
+
+    /// The same, without reading the answer's body: what streams is read by the caller.
+    pub(crate) fn open(
+        &self,
+        verb: &str,
+        path: &str,
+        body: &Value,
+    ) -> Result<ureq::http::Response<ureq::Body>, ureq::Error> {
+        let url = format!("{}{path}", self.url);
+        match verb {
+            "GET" => self.headed(self.agent.get(url)).call(),
+            "DELETE" => self.headed(self.agent.delete(url)).call(),
+            "PUT" => self.headed(self.agent.put(url)).send(body.to_string()),
+            _ => {
+                let request = self.headed(self.agent.post(url));
+                request.header("content-type", "application/json").send(body.to_string())
+            }
+        }
+    }
+
     pub(crate) fn get(&self, path: &str) -> Answer {
         self.try_get(path).unwrap()
     }
@@ -288,7 +312,7 @@ impl Client {
     }
 }
 
-fn read(
+pub(crate) fn read(
     response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
 ) -> Result<Answer, NoAnswer> {
     let response = response.map_err(NoAnswer)?;

@@ -4,6 +4,8 @@
 mod cancelling;
 /// Whose tasks they are.
 mod owners;
+/// What two do at once, and names that are both a caller's and an agent's.
+mod races;
 /// Stops and starts on the same disk.
 mod restart;
 /// What watchers see.

@@ -1,7 +1,7 @@
 //! The clerk: takes the answers to the service's own requests, beside the sessions of those in
 //! whose names they were sent.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use a2a_policy::tasks::hear;
@@ -10,30 +10,35 @@ use actix::Addr;
 use tokio::sync::oneshot;
 
 use super::service::{Hear, Service};
-use crate::{Handled, HandlerFuture, Letter, Runtime};
+use crate::{Failed, Handled, HandlerFuture, Letter, Runtime};
 
 /// How many answers may be on their way to the disk at once.
 const WINDOW: usize = 1_024;
 
-/// The tasks that the service holds, for those who look from other threads.
+/// The tasks that the service holds and the names they travel under, for those who look from
+/// other threads.
 #[derive(Debug, Default)]
-pub(super) struct Held(RwLock<HashSet<TaskId>>);
+pub(super) struct Held(RwLock<HashMap<TaskId, AgentId>>);
 
 impl Held {
-    pub(super) fn insert(&self, task: TaskId) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(task);
+    pub(super) fn insert(&self, task: TaskId, principal: AgentId) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(task, principal);
     }
 
     pub(super) fn remove(&self, task: &TaskId) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(task);
     }
 
-    fn contains(&self, task: &TaskId) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(task)
+    /// Whether answers about the task are for this name. To the agent that does the task the
+    /// same words may be said, and those are for the agent.
+    fn is_under(&self, task: &TaskId, name: &AgentId) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(task) == Some(name)
     }
 }
 
 pub(super) struct Clerk {
+    /// The name whose answers it takes.
+    pub(super) name: AgentId,
     pub(super) service: Addr<Service>,
     pub(super) held: Arc<Held>,
     /// The name is a caller's and no agent's: nobody else would ever read what comes for it.
@@ -56,11 +61,18 @@ impl Runtime for Clerk {
         let (done, durable) = oneshot::channel();
         let heard = about(&letter.message).zip(hear(&letter.message));
         let means_something = heard.is_some();
+        let asks = matches!(letter.message.body, Body::TaskRequest(_) | Body::ReviewRequest(_));
+        if self.alone && asks {
+            // Given up after the last attempt, so that whoever asks hears of it.
+            let reason = format!("`{}` is a caller, not an agent; nobody works there", self.name);
+            return Box::pin(async { Err(Failed { reason, durable: None }) });
+        }
         if let Some((task, heard)) = heard {
             let (sender, correlation) = (letter.sender, letter.message.correlation_id);
             let bytes = letter.bytes.len();
             // Bounded by the window; a service that is gone drops `done`.
-            self.service.do_send(Hear { task, sender, correlation, heard, bytes, done });
+            let seq = letter.seq;
+            self.service.do_send(Hear { task, sender, correlation, heard, seq, bytes, done });
         }
         Box::pin(async move {
             if means_something && durable.await.is_err() {
@@ -76,7 +88,7 @@ impl Runtime for Clerk {
     }
 
     fn wants_at_once(&self, _: &AgentId, message: &Envelope) -> bool {
-        self.alone || about(message).is_some_and(|task| self.held.contains(&task))
+        self.alone || about(message).is_some_and(|task| self.held.is_under(&task, &self.name))
     }
 
     fn window(&self) -> usize {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use a2a_policy::Now;
 use a2a_policy::tasks::{ArtifactPiece, Lane, Said, Step};
@@ -16,6 +17,9 @@ use crate::Parcel;
 
 /// How many messages of a task's history are kept; the oldest go.
 const HISTORY: usize = 1_000;
+/// How many messages of the bus a task remembers: a crash leaves far fewer of them in it without
+/// their acknowledgement.
+const REMEMBERED: usize = 128;
 
 /// What is to be done when a change is durable.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -58,6 +62,8 @@ pub(super) struct Entry {
     pub(super) unseen: bool,
     /// The plain message that takes its place, on its way to the disk.
     pub(super) answer: Option<Box<Message>>,
+    /// When it will have been worked on for too long, since the start of the service.
+    pub(super) deadline: Option<Duration>,
     /// How often it was handed to its agent since the start.
     pub(super) turn: u32,
     /// How much the agent has said about it, in bytes.
@@ -83,6 +89,7 @@ impl Entry {
             parcel: None,
             unseen: false,
             answer: None,
+            deadline: None,
             turn: 0,
             heard_bytes: 0,
             is_pushed: false,
@@ -140,6 +147,14 @@ impl Entry {
         task.history.extend(task.status.message.take());
         task.history.push(message);
         cut(&mut task.history);
+    }
+
+    /// A message of the bus is in it.
+    pub(super) fn note(&mut self, seq: u64) {
+        let heard = &mut self.stored.heard;
+        let surplus = (heard.len() + 1).saturating_sub(REMEMBERED);
+        heard.drain(..surplus);
+        heard.push(seq);
     }
 
     /// Takes in an artifact or a piece of one; the event.

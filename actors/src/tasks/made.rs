@@ -47,6 +47,7 @@ pub(super) fn new_task(
         dispatched: false,
         worked_ms: 0,
         working_since: None,
+        heard: Vec::new(),
         created: now,
         updated: now,
     }

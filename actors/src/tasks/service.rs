@@ -38,7 +38,7 @@ pub(super) use begin::{Begin, GoOn, Want};
 pub(super) use cancel::{Cancel, not_cancelable};
 pub(super) use hear::Hear;
 pub(super) use pushes::{SettlePush, WritePush};
-pub(super) use turns::Restore;
+pub(super) use turns::{Restore, Resume};
 pub(super) use watching::{Subscribe, Wait};
 
 /// What a caller gets for its message.
@@ -188,15 +188,16 @@ impl Service {
                 }
             }
         }
-        if self.entries.get(&id).is_some_and(|entry| entry.stored.queued.is_none()) {
+        // If it got its turn or its end meanwhile, what follows hangs on that change.
+        let is_next = |entry: &Entry| entry.stored.queued.is_none() && entry.changes.is_empty();
+        if self.entries.get(&id).is_some_and(is_next) {
             self.dispatch(id, ctx);
         }
     }
 
     /// The message was heard before: the task that was to be begun never was.
     fn not_created(&mut self, id: TaskId, ctx: &mut Context<Self>) {
-        self.held.remove(&id);
-        if let Some(entry) = self.entries.remove(&id) {
+        if let Some(entry) = self.forget(id) {
             let next = self.queues.leave(&entry.lane, id);
             self.start_next(next, ctx);
         }
@@ -254,8 +255,7 @@ impl Service {
 
     /// The plain message that takes the place of the task is durable.
     fn answered(&mut self, id: TaskId, acks: Vec<oneshot::Sender<()>>) {
-        let Some(mut entry) = self.entries.remove(&id) else { return };
-        self.held.remove(&id);
+        let Some(mut entry) = self.forget(id) else { return };
         if let Some(message) = entry.answer.take() {
             let event = Arc::new(StreamEvent::Message(message.clone()));
             entry.watchers.tell(entry.durable_event, &event, Follows::Nothing);
@@ -269,9 +269,13 @@ impl Service {
     }
 
     /// The task has ended and everybody was told: it is the store's alone now.
-    fn forget(&mut self, id: TaskId) {
+    fn forget(&mut self, id: TaskId) -> Option<Entry> {
         self.held.remove(&id);
-        self.entries.remove(&id);
+        let entry = self.entries.remove(&id)?;
+        if let Some(at) = entry.deadline {
+            self.deadlines.remove(&(at, id));
+        }
+        Some(entry)
     }
 
     /// Moves a task by itself, for a reason of the server's; `false` when it cannot.
@@ -332,6 +336,7 @@ impl Handler<Committed> for Service {
                 (Awaited::Change(task), written) => {
                     // There is one writer, so this cannot be; what the store says counts.
                     tracing::error!(?written, %task, "a change of a task did not fit the store");
+                    self.free_place(task, ctx);
                     self.forget(task);
                 }
                 (Awaited::Answer { task, acks }, Some(Written::Done)) => self.answered(task, acks),

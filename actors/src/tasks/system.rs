@@ -20,8 +20,8 @@ use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
 
 use super::clerk::{Clerk, Held};
 use super::service::{
-    Begin, Begun, Cancel, GoOn, Restore, Service, SettlePush, Subscribe, Wait, Want, WritePush,
-    disk_refuses, not_cancelable,
+    Begin, Begun, Cancel, GoOn, Restore, Resume, Service, SettlePush, Subscribe, Wait, Want,
+    WritePush, disk_refuses, not_cancelable,
 };
 use super::watch::{Happened, TaskStream};
 use super::{TaskSettings, compose, writer};
@@ -81,6 +81,14 @@ impl TaskThread {
     }
 }
 
+/// A name under which tasks travel.
+struct Name {
+    /// It is a caller's and no agent's.
+    alone: bool,
+    /// Done when the clerk takes its answers.
+    attached: Arc<OnceCell<()>>,
+}
+
 /// The task service. Cheap to clone; it runs until [`TaskSystem::stop`].
 #[derive(Clone)]
 pub struct TaskSystem {
@@ -91,7 +99,7 @@ pub struct TaskSystem {
     bell: Arc<Notify>,
     clock: Clock,
     /// The names whose answers the clerk takes.
-    names: Arc<Mutex<HashMap<AgentId, Arc<OnceCell<()>>>>>,
+    names: Arc<Mutex<HashMap<AgentId, Name>>>,
     stop: mpsc::Sender<()>,
 }
 
@@ -138,11 +146,8 @@ impl TaskSystem {
         Ok((system, TaskThread(thread)))
     }
 
-    /// Takes up what was open before the restart. The clerk is there before anybody can answer.
+    /// Takes up what was open before the restart. The clerk is there before anybody is asked.
     fn restore(&self, open: Vec<StoredTask>) -> Result<(), StartTasksError> {
-        for stored in &open {
-            self.held.insert(stored.task.id);
-        }
         let mut names: Vec<(AgentId, bool)> = open
             .iter()
             .map(|stored| (stored.principal.clone(), !stored.owner.starts_with("agent:")))
@@ -154,12 +159,14 @@ impl TaskSystem {
         // Of its own, so that a start needs no runtime around it.
         let thread = std::thread::Builder::new().name("a2a-restore".into()).spawn(move || {
             System::new().block_on(async move {
+                // Answers may lie there already, so the tasks they belong to come first.
+                let running = system.service.send(Restore(open)).await.unwrap_or_default();
                 for (name, alone) in names {
                     if let Err(fault) = system.take_answers_for(&name, alone).await {
                         tracing::error!(%fault, %name, "answers for this name cannot be taken");
                     }
                 }
-                let _ = system.service.send(Restore(open)).await;
+                let _ = system.service.send(Resume(running)).await;
                 let _ = done.send(());
             });
         });
@@ -171,17 +178,26 @@ impl TaskSystem {
     async fn take_answers_for(&self, name: &AgentId, alone: bool) -> Result<(), Fault> {
         let once = {
             let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(names.entry(name.clone()).or_default())
+            let known = names.entry(name.clone());
+            let known = known.or_insert_with(|| Name { alone, attached: Arc::default() });
+            Arc::clone(&known.attached)
         };
         let attach = || async {
-            let clerk =
-                Clerk { service: self.service.clone(), held: Arc::clone(&self.held), alone };
+            let (service, held) = (self.service.clone(), Arc::clone(&self.held));
+            let clerk = Clerk { name: name.clone(), service, held, alone };
             self.bus.attach_aside(name.clone(), Arc::new(clerk), alone).await
         };
         once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| Fault::Unavailable {
             reason: error.to_string(),
             retry_after_ms: 1_000,
         })
+    }
+
+    /// Whether the name is that of somebody who calls, and of no agent: nobody works there.
+    #[must_use]
+    pub fn is_a_callers(&self, name: &AgentId) -> bool {
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.get(name).is_some_and(|name| name.alone)
     }
 
     /// Says something to an agent and gives what comes of it.
@@ -246,25 +262,29 @@ impl TaskSystem {
             return self.go_on(caller, agent, send, &named, want).await;
         }
         self.take_answers_for(&caller.principal, caller.alone).await?;
+        if self.is_a_callers(agent) {
+            return Err(Fault::NoSuchAgent { agent: agent.to_string() });
+        }
         let now = self.clock.now();
         let SendMessage { message, push, metadata, .. } = send;
         let stored = super::made::new_task(caller, agent, message, metadata, now);
         let parcel = compose::request(&stored, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
-        let parcel = self.assess(&stored, parcel).await?;
-        let push = push.map(|push| named_push(push, stored.task.id));
         let said = stored.task.history.last().map(|message| message.message_id.clone());
-        let (reply, answer) = oneshot::channel();
-        self.tell(Begin { stored, parcel, push, want, reply })?;
-        match (answer.await.unwrap_or_else(|_| Err(stopping())), said) {
-            // A task that takes part of the room already is not refused for want of it.
-            (Err(full @ Fault::QueueFull { .. }), Some(said)) => {
-                let (owner, agent) = (Arc::clone(&caller.owner), agent.clone());
-                match self.look(move |reader| reader.message(&owner, &agent, &said)).await? {
-                    Some(Repeated::Task(first)) => Ok(Begun::Repeated(first)),
-                    Some(Repeated::Answer(message)) => Ok(Begun::Message(message)),
-                    None => Err(full),
-                }
+        let begun = match self.assess(&stored, parcel).await {
+            Err(refused) => Err(refused),
+            Ok(parcel) => {
+                let push = push.map(|push| named_push(push, stored.task.id));
+                let (reply, answer) = oneshot::channel();
+                self.tell(Begin { stored, parcel, push, want, reply })?;
+                answer.await.unwrap_or_else(|_| Err(stopping()))
+            }
+        };
+        match (begun, said) {
+            // What was taken once is not refused now, for want of room or anything else.
+            (Err(refused), Some(said)) => {
+                let heard = self.heard_before(&caller.owner, agent, said).await?;
+                heard.ok_or(refused)
             }
             (begun, _) => begun,
         }
@@ -285,9 +305,14 @@ impl TaskSystem {
             let why = format!("task {named} belongs to context {}", stored.task.context_id);
             return Err(invalid("/message/contextId", &why));
         }
-        let heard = self.heard_before(&stored, &send.message.message_id).await?;
-        if heard {
-            return Ok(Begun::Repeated(stored.task.id));
+        if stored.owner != caller.owner {
+            // Its agent could not tell who speaks.
+            let reason = format!("task {named} is {}'s: you may see it and stop it", stored.owner);
+            return Err(Fault::Forbidden { reason });
+        }
+        let said = send.message.message_id.clone();
+        if let Some(heard) = self.heard_before(&caller.owner, agent, said).await? {
+            return Ok(heard);
         }
         if stored.task.status.state.is_terminal() {
             let state = stored.task.status.state;
@@ -314,11 +339,19 @@ impl TaskSystem {
         self.bus.assess(caller, parcel).await.map_err(|receipt| refused(&stored.agent, &receipt))
     }
 
-    async fn heard_before(&self, stored: &StoredTask, message: &Label) -> Result<bool, Fault> {
-        let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
-        let message = message.clone();
+    /// What came of a message, if it was heard before.
+    async fn heard_before(
+        &self,
+        owner: &Arc<str>,
+        agent: &AgentId,
+        message: Label,
+    ) -> Result<Option<Begun>, Fault> {
+        let (owner, agent) = (Arc::clone(owner), agent.clone());
         let found = self.look(move |reader| reader.message(&owner, &agent, &message)).await?;
-        Ok(found.is_some())
+        Ok(found.map(|found| match found {
+            Repeated::Task(first) => Begun::Repeated(first),
+            Repeated::Answer(message) => Begun::Message(message),
+        }))
     }
 
     async fn wait(&self, task: TaskId) -> Result<Begun, Fault> {
@@ -443,6 +476,10 @@ impl TaskSystem {
         let missed = self.look(move |reader| missed(reader, task, after)).await?;
         let over = live.is_none();
         let count = missed.len();
+        if over && count == 0 {
+            let reason = format!("task {task} has ended and nothing was missed; get it instead");
+            return Err(Fault::Unsupported { reason });
+        }
         let before = missed.into_iter().take_while(|(number, _)| *number <= until).enumerate();
         let before = before.map(|(at, (number, event))| Happened {
             number,
@@ -465,17 +502,17 @@ impl TaskSystem {
         let named = config.task_id.clone().ok_or_else(|| invalid("/taskId", "is missing"))?;
         let task = self.owned(caller, agent, &named).await?.task.id;
         let config = named_push(config, task);
+        self.put_push(task, config.clone()).await?;
+        Ok(config)
+    }
+
+    async fn put_push(&self, task: TaskId, config: PushConfig) -> Result<(), Fault> {
         let known = self.look(move |reader| reader.pushes(task)).await?;
         if known.len() >= PUSHES_PER_TASK && known.iter().all(|other| other.id != config.id) {
             let why =
                 format!("a task has at most {PUSHES_PER_TASK} configurations; delete one first");
             return Err(Fault::InvalidParams(vec![Violation::new("", Code::TooMany, why)]));
         }
-        self.put_push(task, config.clone()).await?;
-        Ok(config)
-    }
-
-    async fn put_push(&self, task: TaskId, config: PushConfig) -> Result<(), Fault> {
         self.write_push(Write::PutPush { task, config }).await.map(drop)
     }
 

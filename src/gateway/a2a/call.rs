@@ -12,7 +12,7 @@ use actix_web::HttpRequest;
 use serde_json::Value;
 
 use super::A2a;
-use super::card::base_url;
+use super::card::Place;
 use super::extensions::Extensions;
 use crate::gateway::auth::A2aCaller;
 use crate::tokens::Principal;
@@ -27,8 +27,8 @@ pub(super) struct Context {
     pub(super) extensions: Extensions,
     /// The number of the last event the caller has seen.
     pub(super) last_event: Option<u64>,
-    /// Where the caller reaches this server.
-    pub(super) base_url: String,
+    /// The server as the caller meets it.
+    pub(super) place: Place,
 }
 
 /// What a call leads to.
@@ -68,7 +68,7 @@ impl A2a {
             version,
             extensions: Extensions::of(request, &self.settings.required_extensions),
             last_event: None,
-            base_url: base_url(self, request),
+            place: Place::of(self, request),
         })
     }
 

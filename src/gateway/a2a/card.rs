@@ -19,6 +19,7 @@ use super::A2a;
 use super::call::{Context, no_such_agent};
 use crate::gateway::auth::A2aCaller;
 use crate::gateway::problem::{agent_id, refuse};
+use crate::tokens::KeyRing;
 
 /// How long a card may be kept without asking.
 const MAX_AGE_SECONDS: u32 = 60;
@@ -31,10 +32,12 @@ pub(in crate::gateway) async fn host_card(
     // Everybody may know that there is a server, and how to speak with it.
     let host = a2a.settings.host.clone();
     let view = a2a.view(&host).await;
-    let card = |base: &str| a2a.card(&host, view.as_ref(), true, base).hybrid();
-    let mut response = served(&request, &card(&base_url(&a2a, &request)));
+    let place = Place::of(&a2a, &request);
+    let card = |place: &Place| a2a.card(&host, view.as_ref(), true, place).hybrid();
+    let mut response = served(&request, &card(&place));
     // By whatever name the server is called, its card is the same.
-    let digest = Sha256::digest(card("").to_string().as_bytes());
+    let anywhere = Place { base_url: String::new(), ..place };
+    let digest = Sha256::digest(card(&anywhere).to_string().as_bytes());
     let since = a2a.revision.since(digest.into(), SystemTime::now());
     if let Ok(since) = HttpDate::from(since).try_into_value() {
         response.headers_mut().insert(LAST_MODIFIED, since);
@@ -54,7 +57,7 @@ pub(in crate::gateway) async fn agent_card(
         let detail = format!("There is no agent `{agent}`.");
         return Err(refuse(actix_web::http::StatusCode::NOT_FOUND, "unknown_recipient", &detail));
     };
-    let card = a2a.card(&agent, Some(&view), false, &base_url(&a2a, &request));
+    let card = a2a.card(&agent, Some(&view), false, &Place::of(&a2a, &request));
     Ok(served(&request, &card.hybrid()))
 }
 
@@ -75,8 +78,24 @@ fn served(request: &HttpRequest, card: &Value) -> HttpResponse {
     if is_known { response.finish() } else { response.content_type("application/json").body(body) }
 }
 
+/// What a card says about the server, as this caller meets it.
+#[derive(Debug)]
+pub(super) struct Place {
+    base_url: String,
+    /// Callers must show a token; the first may have been made since the start.
+    secured: bool,
+}
+
+impl Place {
+    pub(super) fn of(a2a: &A2a, request: &HttpRequest) -> Self {
+        let ring = request.app_data::<web::Data<KeyRing>>();
+        let secured = a2a.settings.secured || ring.is_some_and(|ring| ring.has_tokens());
+        Self { base_url: base_url(a2a, request), secured }
+    }
+}
+
 /// Where the caller reaches this server.
-pub(super) fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
+fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
     if let Some(url) = &a2a.settings.url {
         return url.trim_end_matches('/').to_owned();
     }
@@ -89,12 +108,15 @@ pub(super) fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
 
 impl A2a {
     async fn view(&self, agent: &AgentId) -> Option<AgentView> {
+        if self.tasks.is_a_callers(agent) {
+            return None;
+        }
         self.bus.agent(agent.clone()).await
     }
 
     /// The card for callers who are known: what else the directory says.
     pub(super) async fn extended_card(&self, context: &Context) -> Result<Value, Fault> {
-        if !self.settings.secured {
+        if !context.place.secured {
             return Err(match context.version {
                 Version::V0_3 => Fault::NoExtendedCard,
                 Version::V1_0 => Fault::Unsupported {
@@ -106,7 +128,7 @@ impl A2a {
         let view = self.view(&context.agent).await;
         let Some(view) = view else { return Err(no_such_agent(context.agent.as_str())) };
         let is_host = context.agent == self.settings.host;
-        let mut card = self.card(&context.agent, Some(&view), is_host, &context.base_url);
+        let mut card = self.card(&context.agent, Some(&view), is_host, &context.place);
         let profile = &view.profile;
         let known = [("role", &profile.role), ("squad", &profile.squad), ("tier", &profile.tier)];
         let known: Vec<String> = known
@@ -124,8 +146,9 @@ impl A2a {
         agent: &AgentId,
         view: Option<&AgentView>,
         is_host: bool,
-        base: &str,
+        place: &Place,
     ) -> AgentCard {
+        let (base, secured) = (&place.base_url, place.secured);
         let (name, description) = if is_host {
             (format!("OpenClaw A2A ({agent})"), host_description())
         } else {
@@ -149,7 +172,7 @@ impl A2a {
                 streaming: self.settings.streaming,
                 push_notifications: self.settings.push,
                 extensions: extensions.collect(),
-                extended_agent_card: self.settings.secured,
+                extended_agent_card: secured,
             },
         );
         for &version in &self.settings.versions {
@@ -167,7 +190,7 @@ impl A2a {
             let text = "Takes a task in plain text and answers with what came of it.";
             card = card.skill(Skill::new("tasks", "Tasks", text, &["tasks"]));
         }
-        if self.settings.secured {
+        if secured {
             card = card.secured_by("bearer", SecurityScheme::bearer(), &[]);
         }
         card

@@ -5,17 +5,17 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::rest::{NoRoute, Route};
 use a2a_protocol::wire::{self, Decoded, Dialect, Version, error, rest};
 use actix_web::http::StatusCode;
-use actix_web::http::header::{ALLOW, RETRY_AFTER};
+use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, web};
 
 use super::body::Body;
 use super::call::{Context, Outcome};
 use super::place::place;
 use super::{A2a, sse};
-use crate::gateway::Streams;
 use crate::gateway::auth::A2aCaller;
 use crate::gateway::log::stream::last_event_id;
 use crate::gateway::problem::{no_such_place, problem};
+use crate::gateway::{StreamPlace, Streams};
 
 /// Takes what no other route takes.
 pub(in crate::gateway) async fn anything(
@@ -24,24 +24,32 @@ pub(in crate::gateway) async fn anything(
     a2a: web::Data<A2a>,
     streams: web::Data<Streams>,
 ) -> actix_web::Result<HttpResponse> {
+    if is_for_rpc(request.path()) {
+        return Ok(not_allowed("POST"));
+    }
     let Some(place) = place(request.path()) else { return Ok(no_such_place(request).await) };
     let route = match rest::route(place.version, request.method().as_str(), place.rest) {
         Ok(route) => route,
         Err(NoRoute::Unknown) => return Ok(no_such_place(request).await),
-        Err(NoRoute::Verb { allowed }) => {
-            let detail = format!("This path takes {allowed}.");
-            let mut response =
-                problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &detail);
-            if let Ok(allowed) = allowed.parse() {
-                response.headers_mut().insert(ALLOW, allowed);
-            }
-            return Ok(response);
-        }
+        Err(NoRoute::Verb { allowed }) => return Ok(not_allowed(allowed)),
     };
     let caller = A2aCaller::extract(&request).await?;
     let body = Body::from_request(&request, &mut payload.into_inner()).await?;
     let call = Call { a2a: &a2a, streams: &streams, caller: &caller, request: &request };
     call.run(place.version, place.agent.clone(), &route, &body).await
+}
+
+/// Whether JSON-RPC is spoken there; with its own verb the call would not come here.
+fn is_for_rpc(path: &str) -> bool {
+    let of_agent = path.strip_prefix("/agents/").and_then(|path| path.strip_suffix("/a2a"));
+    path == "/a2a" || of_agent.is_some_and(|agent| !agent.is_empty() && !agent.contains('/'))
+}
+
+fn not_allowed(allowed: &'static str) -> HttpResponse {
+    let detail = format!("This path takes {allowed}.");
+    let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &detail);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    response
 }
 
 struct Call<'a> {
@@ -75,13 +83,18 @@ impl Call<'_> {
             Ok(context) => Context { last_event, ..context },
             Err(fault) => return Ok(failed(version, &fault)),
         };
+        // First of all: what finds no place has changed nothing.
+        let place = match sse::place_for(route.method, self.streams, self.caller) {
+            Ok(place) => place,
+            Err(fault) => return Ok(failed(version, &fault)),
+        };
         let outcome = self.a2a.perform(&context, operation).await;
         let mut response = HttpResponse::Ok();
         if let Some(header) = context.extensions.header(version) {
             response.insert_header(header);
         }
         Ok(match outcome {
-            Ok(outcome) => self.answer(response, dialect, route, outcome),
+            Ok(outcome) => self.answer(response, dialect, route, outcome, place),
             Err(fault) => failed(version, &fault),
         })
     }
@@ -92,6 +105,7 @@ impl Call<'_> {
         dialect: Dialect,
         route: &Route,
         outcome: Outcome,
+        place: Option<StreamPlace>,
     ) -> HttpResponse {
         let version = dialect.version();
         response.content_type(rest::media_type(version));
@@ -101,10 +115,6 @@ impl Call<'_> {
             }
             Outcome::Card(card) => response.body(card.to_string()),
             Outcome::Stream(events) => {
-                let place = match sse::place(self.streams, self.caller) {
-                    Ok(place) => place,
-                    Err(fault) => return failed(version, &fault),
-                };
                 let write = move |happened: &Happened| {
                     wire::event(dialect, &happened.event, happened.last).to_json()
                 };

@@ -103,6 +103,11 @@ impl Session<'_> {
         let Some((version, method)) = Method::from_rpc_name(&request.method) else {
             return text(jsonrpc::refusal(id, &unknown(&request)), None);
         };
+        // First of all: what finds no place has changed nothing.
+        let place = match sse::place_for(method, self.streams, self.who) {
+            Ok(place) => place,
+            Err(fault) => return text(jsonrpc::fault(version, id, &fault), None),
+        };
         let (context, dialect, outcome) = self.perform(version, method, &request).await;
         if request.id.is_none() && outcome.is_ok() {
             return nothing();
@@ -110,10 +115,6 @@ impl Session<'_> {
         let extensions = context.as_ref().map(|context| (&context.extensions, version));
         match outcome {
             Ok(Outcome::Stream(events)) => {
-                let place = match sse::place(self.streams, self.who) {
-                    Ok(place) => place,
-                    Err(fault) => return text(jsonrpc::fault(version, id, &fault), extensions),
-                };
                 let mut response = HttpResponse::Ok();
                 if let Some(header) =
                     extensions.and_then(|(active, version)| active.header(version))

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use a2a_actors::tasks::{Happened, TaskStream};
 use a2a_protocol::fault::Fault;
+use a2a_protocol::wire::Method;
 use actix_web::web::Bytes;
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use futures_util::{Stream, StreamExt, stream};
@@ -26,7 +27,7 @@ pub(super) struct Open<W> {
     over: bool,
     /// Ends when the caller is let in no longer.
     revoked: Pin<Box<dyn Future<Output = ()>>>,
-    _place: StreamPlace,
+    _place: Option<StreamPlace>,
 }
 
 impl<W: Fn(&Happened) -> String + 'static> Open<W> {
@@ -34,7 +35,7 @@ impl<W: Fn(&Happened) -> String + 'static> Open<W> {
         events: TaskStream,
         write: W,
         keep_alive: Duration,
-        place: StreamPlace,
+        place: Option<StreamPlace>,
         caller: A2aCaller,
     ) -> Self {
         let revoked = Box::pin(async move { caller.until_revoked().await });
@@ -62,11 +63,19 @@ impl<W: Fn(&Happened) -> String + 'static> Open<W> {
     }
 }
 
-/// A place among the open streams.
-pub(super) fn place(streams: &Streams, caller: &A2aCaller) -> Result<StreamPlace, Fault> {
+/// A place among the open streams, if the call leads to one.
+pub(super) fn place_for(
+    method: Method,
+    streams: &Streams,
+    caller: &A2aCaller,
+) -> Result<Option<StreamPlace>, Fault> {
+    if !method.streams() {
+        return Ok(None);
+    }
     let owner = caller.principal().map(|_| caller.owner());
     streams
         .enter(owner)
+        .map(Some)
         .map_err(|error| Fault::Unavailable { reason: error.to_string(), retry_after_ms: 1_000 })
 }
 

@@ -26,15 +26,16 @@ pub(super) struct Batch<'a> {
 const INSERT: &str = "INSERT INTO tasks (id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata, \
-     artifacts, history) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
-     ?15, ?16, ?17, ?18, ?19, ?20, ?21) ON CONFLICT (id) DO NOTHING";
+     artifacts, history, heard) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
+     ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22) ON CONFLICT (id) DO NOTHING";
 
 macro_rules! update {
     ($($large:literal)*) => {
         concat!(
             "UPDATE tasks SET status_state = ?2, status_message = ?3, status_timestamp = ?4, \
              updated_at = ?5, version = ?6, last_event = ?7, queue_order = ?8, queued_at = ?9, \
-             dispatched = ?10, worked_ms = ?11, working_since = ?12, metadata = ?13",
+             dispatched = ?10, worked_ms = ?11, working_since = ?12, metadata = ?13, \
+             heard = ?14",
             $($large,)*
             // The row is the one that the change was made for.
             " WHERE id = ?1 AND version = ?6 - 1"
@@ -110,9 +111,6 @@ impl<'a> Batch<'a> {
         events: &[NewEvent],
         message: Option<Label>,
     ) -> Result<Written> {
-        if let Some(repeated) = self.heard(&stored, message.as_ref())? {
-            return Ok(Written::Repeated(repeated));
-        }
         let known = self.known.before(&stored);
         let before = match known.map_or_else(|| self.before(&stored), |known| Ok(Some(known)))? {
             Some(before) if before.version == expected => before,
@@ -151,7 +149,7 @@ impl<'a> Batch<'a> {
         self.sql
             .prepare_cached(
                 "INSERT INTO sent_messages (owner, agent, message_id, task_id, at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
             )?
             .execute(params![&*stored.owner, stored.agent.as_str(), message.as_str(), id, at])?;
         Ok(())
@@ -202,6 +200,7 @@ impl<'a> Batch<'a> {
             json_or_null(task.metadata.as_ref())?,
             list_or_null(&task.artifacts)?,
             list_or_null(&task.history)?,
+            list_or_null(&stored.heard)?,
         ])?;
         Ok(inserted == 1)
     }
@@ -212,9 +211,9 @@ impl<'a> Batch<'a> {
         let task = &stored.task;
         let statement = match (changed.artifacts, changed.history) {
             (false, false) => update!(),
-            (true, false) => update!(", artifacts = ?14"),
-            (false, true) => update!(", history = ?14"),
-            (true, true) => update!(", artifacts = ?14, history = ?15"),
+            (true, false) => update!(", artifacts = ?15"),
+            (false, true) => update!(", history = ?15"),
+            (true, true) => update!(", artifacts = ?15, history = ?16"),
         };
         let mut statement = self.sql.prepare_cached(statement)?;
         let mut next = 0;
@@ -235,6 +234,7 @@ impl<'a> Batch<'a> {
         bind(&word::of_number(stored.worked_ms))?;
         bind(&stored.working_since.map(word::of_moment))?;
         bind(&json_or_null(task.metadata.as_ref())?)?;
+        bind(&list_or_null(&stored.heard)?)?;
         if changed.artifacts {
             bind(&list_or_null(&task.artifacts)?)?;
         }

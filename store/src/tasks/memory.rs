@@ -134,9 +134,7 @@ impl State {
         events: Vec<NewEvent>,
         message: Option<Label>,
     ) -> Written {
-        if let Some(repeated) = self.heard(&stored, message.as_ref()) {
-            return Written::Repeated(repeated);
-        }
+        let message = message.filter(|message| self.heard(&stored, Some(message)).is_none());
         let before = match self.tasks.get(&stored.id()).map(|kept| &kept.stored) {
             Some(before) if before.version == expected => before,
             other => return Written::Conflict { version: other.map(|task| task.version) },

@@ -13,12 +13,13 @@ use super::{Queued, Repeated, StoredTask, TaskStoreError, word};
 /// What [`stored`] reads, in its order; the artifacts and the history come after these.
 pub(super) const COLUMNS: &str = "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
-     last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata";
+     last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, \
+     metadata";
 
 /// [`COLUMNS`] with the large ones.
 pub(super) const ALL_COLUMNS: &str = "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
-     last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata, \
+     last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, metadata, \
      artifacts, history";
 
 pub(super) fn damaged(row: &Row<'_>, column: &str) -> TaskStoreError {
@@ -85,9 +86,9 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         id: parsed(row, 0)?,
         context_id: context,
         status: TaskStatus { state, message: json_or_null(row, 3)?, timestamp: parsed(row, 4)? },
-        artifacts: json_or_null(row, 19)?.unwrap_or_default(),
-        history: json_or_null(row, 20)?.unwrap_or_default(),
-        metadata: json_or_null(row, 18)?,
+        artifacts: json_or_null(row, 20)?.unwrap_or_default(),
+        history: json_or_null(row, 21)?.unwrap_or_default(),
+        metadata: json_or_null(row, 19)?,
     };
     Ok(StoredTask {
         task: Arc::new(task),
@@ -101,6 +102,7 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         dispatched: row.get(15)?,
         worked_ms: number(row, 16)?,
         working_since: parsed_or_null(row, 17)?,
+        heard: json_or_null(row, 18)?.unwrap_or_default(),
         created: parsed(row, 5)?,
         updated: parsed(row, 6)?,
     })

@@ -36,6 +36,9 @@ pub struct StoredTask {
     pub worked_ms: u64,
     /// Since when it is worked on now.
     pub working_since: Option<Moment>,
+    /// The numbers of the last messages of the bus that are in it, so that one that comes again
+    /// after a crash does not count twice.
+    pub heard: Vec<u64>,
     /// When it was made.
     pub created: Moment,
     /// When it changed last.

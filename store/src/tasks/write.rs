@@ -28,7 +28,8 @@ pub enum Write {
         expected: u64,
         /// What happened.
         events: Vec<NewEvent>,
-        /// The id of the message that goes on with it, heard once per owner and agent.
+        /// The id of the message that goes on with it. One that was heard before stays with what
+        /// came of it then: what happened to a task is never refused because of it.
         message: Option<Label>,
     },
     /// The agent answered with a message instead of a task: the task goes, and the answer stays

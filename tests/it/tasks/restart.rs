@@ -1,16 +1,20 @@
 //! A server that stops and starts again on the same disk.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::tasks::{AfterRestart, TaskSettings};
+use a2a_protocol::operation::GetTask;
 use a2a_protocol::task::TaskState;
-use a2a_store::tasks::{Options, Sqlite};
-use openclaw_a2a::{Bus, Letter, TaskAnswer};
+use a2a_store::tasks::{Options, Sqlite, TaskWriter, Write, Written};
+use openclaw_a2a::{Bus, Letter, StatusReport, TaskAnswer};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{asked, listener, place, states, title};
-use crate::a2a_side::{Side, at_once, in_context, more, said, settings};
+use crate::a2a_side::{
+    Side, at_once, caller, id, in_context, label, more, said, settings, soon, task, text,
+};
 
 fn start(folder: &Path, after_restart: AfterRestart) -> Side {
     let bus = Bus::builder().state_dir(folder).settings(settings()).start().unwrap();
@@ -60,6 +64,42 @@ async fn what_was_open_goes_on_in_its_order() {
 }
 
 #[tokio::test]
+async fn answers_that_lay_there_when_the_server_started_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut side = start(folder.path(), AfterRestart::Resume);
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let callers: Vec<_> = (0..8).map(|n| caller(&format!("client-{n}"))).collect();
+    let mut tasks = Vec::new();
+    for who in &callers {
+        let sent = side.tasks.send(who, &id("tim"), at_once(text("work"))).await.unwrap();
+        tasks.push((task(sent), asked(&mut hears).await));
+    }
+    // The service is gone before the agent answers; the bus has the answers.
+    side.stop_tasks().await;
+    for (_, letter) in &tasks {
+        tim.complete(letter, "done").await.unwrap();
+    }
+    side.stop().await;
+
+    let side = start(folder.path(), AfterRestart::Resume);
+    for (who, (task, _)) in callers.iter().zip(&tasks) {
+        let get = || GetTask { id: label(task), history_length: None };
+        let state = async || {
+            let task = side.tasks.get(who, &id("tim"), get()).await.unwrap();
+            task.status.state
+        };
+        soon(async {
+            while !state().await.is_terminal() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(state().await, TaskState::Completed);
+    }
+    side.stop().await;
+}
+
+#[tokio::test]
 async fn work_that_was_interrupted_begins_anew() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), AfterRestart::Resume);
@@ -101,5 +141,40 @@ async fn or_it_fails_and_the_next_one_has_its_turn() {
     assert!(said(&failed).starts_with("interrupted"), "{failed:?}");
     assert_eq!(states(&side, &[waits]).await, [TaskState::Working]);
     side.bus.stop_within(Duration::ZERO).await;
+    side.stop().await;
+}
+
+/// What a crash left behind: the service had taken the message in, the bus did not know.
+#[tokio::test]
+async fn a_piece_that_comes_again_after_a_crash_is_not_taken_in_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut side = start(folder.path(), AfterRestart::Resume);
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let task = side.task("tim", at_once(text("work"))).await;
+    let letter = asked(&mut hears).await;
+    // The service is gone, so the piece lies on the bus.
+    side.stop_tasks().await;
+    let artifact = serde_json::json!({"artifactId": "a", "parts": [{"text": "once"}]});
+    let artifact = serde_json::from_value(artifact).unwrap();
+    let piece = StatusReport::in_progress("a piece").artifact(&artifact, true, false);
+    let sent = tim.send_status_update(&letter, piece).await.unwrap();
+    side.stop().await;
+    // Another one of the same store had it in the task already.
+    let mut store = Sqlite::open(&Options::new(folder.path())).unwrap();
+    let mut stored = store.reader().get(task.id).unwrap().unwrap();
+    let expected = stored.version;
+    stored.version += 1;
+    stored.heard.push(sent.seq().unwrap());
+    Arc::make_mut(&mut stored.task).artifacts.push(artifact.clone());
+    let write = Write::Update { stored, expected, events: Vec::new(), message: None };
+    assert_eq!(store.commit(vec![write]).unwrap(), [Written::Done]);
+    drop(store);
+
+    let side = start(folder.path(), AfterRestart::Resume);
+    let (tim, _hears) = listener(&side.bus, "tim").await;
+    let done = TaskAnswer::completed("done").for_task(task.id);
+    tim.send_task_response("acme", done).await.unwrap();
+    let done = side.until("tim", &task, TaskState::Completed).await;
+    assert_eq!(done.artifacts, [artifact]);
     side.stop().await;
 }

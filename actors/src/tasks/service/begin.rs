@@ -70,7 +70,7 @@ impl Handler<Begin> for Service {
         entry.is_pushed = push.is_some();
         let stored = entry.stored.clone();
         let push = push.into_iter().collect();
-        self.held.insert(id);
+        self.held.insert(id, entry.stored.principal.clone());
         self.entries.insert(id, entry);
         let write = Write::Create { stored, message, events: Vec::new(), push };
         self.write(write, Awaited::Create { task: id, want, reply });

@@ -19,6 +19,8 @@ pub(in crate::tasks) struct Hear {
     pub(in crate::tasks) sender: AgentId,
     pub(in crate::tasks) correlation: CorrelationId,
     pub(in crate::tasks) heard: Heard,
+    /// The number of the message.
+    pub(in crate::tasks) seq: u64,
     /// How much it said.
     pub(in crate::tasks) bytes: usize,
     /// Told when what it means is durable.
@@ -29,15 +31,17 @@ impl Handler<Hear> for Service {
     type Result = ();
 
     fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
-        let Hear { task: id, sender, correlation, heard, bytes, done } = hear;
+        let Hear { task: id, sender, correlation, heard, seq, bytes, done } = hear;
         let now = self.clock.now();
         // Its agent may speak of it in any conversation, as the ledger of the bus allows.
         let concerned = |entry: &&mut Entry| {
             (entry.stored.agent == sender || entry.stored.correlation == correlation)
                 && !entry.is_over()
+                && !entry.stored.heard.contains(&seq)
         };
         let Some(entry) = self.entries.get_mut(&id).filter(concerned) else {
-            // The task has ended, or this belongs to another conversation: it changes nothing.
+            // The task has ended, this belongs to another conversation, or it is in the task
+            // already and a crash kept that from being acknowledged: it changes nothing.
             let _ = done.send(());
             return;
         };
@@ -65,6 +69,7 @@ impl Handler<Hear> for Service {
             let _ = done.send(());
             return;
         }
+        entry.note(seq);
         let rests = entry.is_over() || entry.state().is_interrupted();
         self.change(id, events, Wake { acks: vec![done], then, ..Wake::default() });
         if rests {

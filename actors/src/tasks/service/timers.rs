@@ -27,13 +27,15 @@ impl Service {
             self.deadlines.first().copied().filter(|(at, _)| *at <= now.uptime)
         {
             self.deadlines.remove(&(at, id));
-            let Some(entry) = self.entries.get(&id) else { continue };
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            entry.deadline = None;
             if entry.state() != TaskState::Working {
                 continue;
             }
             // It may have rested and begun anew since the deadline was set.
             let left = self.settings.timeout.saturating_sub(worked(entry, now.utc));
             if !left.is_zero() {
+                entry.deadline = Some(now.uptime + left);
                 self.deadlines.insert((now.uptime + left, id));
                 continue;
             }

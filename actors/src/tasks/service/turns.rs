@@ -72,7 +72,11 @@ impl Service {
         }
         let left =
             self.settings.timeout.saturating_sub(Duration::from_millis(entry.stored.worked_ms));
-        self.deadlines.insert((now.uptime + left, id));
+        let at = now.uptime + left;
+        if let Some(before) = entry.deadline.replace(at) {
+            self.deadlines.remove(&(before, id));
+        }
+        self.deadlines.insert((at, id));
         let parcel = match entry.parcel.take() {
             Some(parcel) => Ok(parcel),
             None => compose::request(&entry.stored, now),
@@ -155,22 +159,23 @@ impl Service {
     }
 }
 
-/// Everything that was open before a restart, in the order of the store.
+/// Everything that was open before a restart, in the order of the store. From here on answers
+/// count; nobody is asked for anything before [`Resume`].
 #[derive(Message)]
-#[rtype(result = "()")]
+#[rtype(result = "Vec<TaskId>")]
 pub(in crate::tasks) struct Restore(pub(in crate::tasks) Vec<StoredTask>);
 
 impl Handler<Restore> for Service {
-    type Result = ();
+    type Result = MessageResult<Restore>;
 
-    fn handle(&mut self, Restore(open): Restore, ctx: &mut Self::Context) {
+    fn handle(&mut self, Restore(open): Restore, _: &mut Self::Context) -> Self::Result {
         let mut running = Vec::new();
         for stored in open {
             let id = stored.task.id;
             let mut entry = Entry::new(stored);
             // What was wished before the restart stands in the store alone.
             entry.is_pushed = true;
-            self.held.insert(id);
+            self.held.insert(id, entry.stored.principal.clone());
             match entry.state() {
                 TaskState::Working => {
                     self.queues.restore(&entry.lane, id);
@@ -188,6 +193,19 @@ impl Handler<Restore> for Service {
             }
             self.entries.insert(id, entry);
         }
+        MessageResult(running)
+    }
+}
+
+/// The tasks whose turn it is go on, those that did not end meanwhile.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Resume(pub(in crate::tasks) Vec<TaskId>);
+
+impl Handler<Resume> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Resume(running): Resume, ctx: &mut Self::Context) {
         for id in running {
             let state = self.entries.get(&id).map(Entry::state);
             match (state, self.settings.after_restart) {

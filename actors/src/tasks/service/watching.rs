@@ -56,7 +56,8 @@ impl Handler<Subscribe> for Service {
     fn handle(&mut self, Subscribe { task: id, reply }: Subscribe, _: &mut Self::Context) {
         let (limit, buffer) = (self.settings.watchers_per_task, self.settings.watcher_buffer);
         let task = self.shown(id);
-        let (Some(entry), Some(task)) = (self.entries.get_mut(&id), task) else {
+        let entry = self.entries.get_mut(&id).filter(|entry| entry.answer.is_none());
+        let (Some(entry), Some(task)) = (entry, task) else {
             let _ = reply.send(Ok(None));
             return;
         };

@@ -20,6 +20,7 @@ CREATE TABLE tasks (
   dispatched       INTEGER NOT NULL,  -- 1: its task_request was handed to the bus
   worked_ms        INTEGER NOT NULL,  -- finished stretches
   working_since    TEXT,
+  heard            TEXT,              -- JSON array: messages of the bus that are in it, the last
   plan_id          TEXT REFERENCES plans(id) ON DELETE SET NULL,
   plan_order       INTEGER,
   metadata         TEXT,              -- JSON object

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a_protocol::task::{Role, TaskState};
-use a2a_store::tasks::{Misfit, Queued, Repeated, Write, Written};
+use a2a_store::tasks::{Misfit, Queued, Repeated, StoredTask, Write, Written};
 use serde_json::json;
 
 use super::setup::*;
@@ -45,6 +45,7 @@ fn every_field_comes_back() {
         let mut full = then(&first, TaskState::InputRequired, 20);
         full.dispatched = true;
         full.worked_ms = 77;
+        full.heard = vec![7, u64::from(u32::MAX)];
         full.working_since = Some(at(19));
         full.queued = None;
         let task = Arc::make_mut(&mut full.task);
@@ -188,20 +189,24 @@ fn a_message_is_heard_once_per_owner_and_agent() {
         );
         let repeated = Written::Repeated(Repeated::Task(id(1)));
         assert_eq!(one(tasks, create_for(&new_task(4), "m")), repeated);
-        // A follow-up is heard once too, whatever version it expects.
-        let next = then(&first, TaskState::Working, 5);
-        let follow = |message| Write::Update {
-            stored: next.clone(),
-            expected: 1,
+        let found =
+            |owner, name, message| reader.message(owner, &agent(name), &label(message)).unwrap();
+        let follow = |stored: &StoredTask, message| Write::Update {
+            stored: stored.clone(),
+            expected: stored.version - 1,
             events: Vec::new(),
             message: Some(label(message)),
         };
-        assert_eq!(one(tasks, follow("m")), repeated);
-        assert_eq!(reader.get(id(1)).unwrap().unwrap().version, 1);
-        done(tasks, vec![follow("n")]);
-        assert_eq!(one(tasks, follow("n")), repeated);
-        let found =
-            |owner, name, message| reader.message(owner, &agent(name), &label(message)).unwrap();
+        let second = then(&first, TaskState::Working, 5);
+        done(tasks, vec![follow(&second, "n")]);
+        assert_eq!(one(tasks, create_for(&new_task(4), "n")), repeated);
+        // What happened to a task is kept, also when its message belongs to another one.
+        let fifth = new_task(5);
+        let sixth = then(&fifth, TaskState::Working, 5);
+        done(tasks, vec![create_for(&fifth, "x"), follow(&sixth, "n")]);
+        assert_eq!(reader.get(id(5)).unwrap().unwrap().version, 2);
+        assert_eq!(found("client:acme", "tim", "n"), Some(Repeated::Task(id(1))));
+        done(tasks, vec![Write::Delete(id(5))]);
         assert_eq!(found("client:acme", "tim", "n"), Some(Repeated::Task(id(1))));
         assert_eq!(found("client:acme", "tim", "M"), None);
         assert_eq!(found("client:other", "tim", "m"), Some(Repeated::Task(id(2))));

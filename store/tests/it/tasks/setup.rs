@@ -103,6 +103,7 @@ pub fn new_task(n: u64) -> StoredTask {
         dispatched: false,
         worked_ms: 0,
         working_since: None,
+        heard: Vec::new(),
         created: moment,
         updated: moment,
     }

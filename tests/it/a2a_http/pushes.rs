@@ -1,0 +1,195 @@
+//! Wishes to be told: made, looked at, taken back, and the calls that follow from them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{code, start_with, until};
+use crate::a2a_caller::{Caller, FORMS, Form, id, state};
+use crate::server::new_id;
+
+const PRIVATE: &str = "[a2a]\nallow_private_webhooks = true\n";
+
+/// One call of the server.
+struct Told {
+    head: String,
+    body: Value,
+}
+
+/// A receiver that answers with these statuses in turn, the last for ever.
+fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<Told>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook", listener.local_addr().unwrap());
+    let (tell, told) = channel();
+    thread::spawn(move || {
+        let mut statuses = statuses.iter().chain(statuses.iter().last().into_iter().cycle());
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                if stream.read_line(&mut head).unwrap() == 0 {
+                    break;
+                }
+            }
+            let length = head.to_ascii_lowercase();
+            let length = length.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.map_or(0, |text| text.parse().unwrap())];
+            stream.read_exact(&mut body).unwrap();
+            let status = statuses.next().unwrap();
+            let answer =
+                format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+            stream.get_mut().write_all(answer.as_bytes()).unwrap();
+            let body = serde_json::from_slice(&body).unwrap();
+            if tell.send(Told { head, body }).is_err() {
+                return;
+            }
+        }
+    });
+    (url, told)
+}
+
+fn next(told: &Receiver<Told>) -> Told {
+    told.recv_timeout(Duration::from_secs(60)).expect("a call")
+}
+
+/// A wish, wherever an answer has it.
+fn config(value: &Value) -> &Value {
+    value.get("pushNotificationConfig").unwrap_or(value)
+}
+
+#[test]
+fn a_wish_is_made_found_listed_and_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start_with(folder.path(), PRIVATE);
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let task = id(&caller.begin(json!({})).unwrap());
+        let _request = tim.next();
+        for name in ["a", "b"] {
+            let wish = json!({"id": name, "url": format!("https://example.com/{name}")});
+            let made = caller.set_push(&task, &wish).unwrap();
+            assert!(config(&made)["url"].as_str().unwrap().ends_with(name), "{form:?} {made}");
+        }
+        let found = caller.get_push(&task, "b").unwrap();
+        assert_eq!(config(&found)["url"], "https://example.com/b", "{form:?}");
+        let replaced = json!({"id": "b", "url": "https://example.com/c"});
+        caller.set_push(&task, &replaced).unwrap();
+        let all = caller.list_pushes(&task).unwrap();
+        let all = all.get("configs").unwrap_or(&all).as_array().unwrap().clone();
+        let urls: Vec<_> = all.iter().map(|wish| config(wish)["url"].clone()).collect();
+        assert_eq!(urls, ["https://example.com/a", "https://example.com/c"], "{form:?}");
+        caller.delete_push(&task, "a").unwrap();
+        caller.delete_push(&task, "a").unwrap();
+        assert_eq!(code(caller.get_push(&task, "a")), -32001, "{form:?}");
+        caller.get_push(&task, "b").unwrap();
+        let unknown = new_id();
+        assert_eq!(code(caller.set_push(&unknown, &replaced)), -32001, "{form:?}");
+        assert_eq!(code(caller.list_pushes(&unknown)), -32001, "{form:?}");
+        assert_eq!(code(caller.delete_push(&unknown, "b")), -32001, "{form:?}");
+    }
+}
+
+#[test]
+fn receivers_are_told_in_order_with_their_secrets_and_again_after_a_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start_with(folder.path(), PRIVATE);
+    for form in FORMS {
+        let (url, told) = receiver(&["503 Service Unavailable", "200 OK"]);
+        let caller = Caller::of(&server, form, "tim");
+        let task = id(&caller.begin(json!({})).unwrap());
+        let request = tim.next();
+        let authentication = if form.is_old() {
+            json!({"schemes": ["Bearer"], "credentials": "cred-7"})
+        } else {
+            json!({"scheme": "Bearer", "credentials": "cred-7"})
+        };
+        let wish = json!({"url": url, "token": "token-8", "authentication": authentication});
+        caller.set_push(&task, &wish).unwrap();
+        tim.report(&request, "half way");
+        let (first, again) = (next(&told), next(&told));
+        assert_eq!(first.body, again.body, "{form:?}: the same call again");
+        for told in [&first, &again] {
+            let head = told.head.to_ascii_lowercase();
+            assert!(head.contains("\r\nauthorization: bearer cred-7\r\n"), "{head}");
+            assert!(head.contains("\r\nx-a2a-notification-token: token-8\r\n"), "{head}");
+        }
+        tim.complete(&request, "done");
+        until(&caller, &task, "completed");
+        if form.is_old() {
+            // The task as it stands.
+            assert_eq!((&first.body["kind"], &first.body["id"]), (&json!("task"), &json!(task)));
+            let (_artifact, end) = (next(&told), next(&told));
+            assert_eq!(state(&end.body), "completed", "{form:?} {}", end.body);
+        } else {
+            assert_eq!(first.body["statusUpdate"]["taskId"], json!(task), "{}", first.body);
+            assert!(next(&told).body.get("artifactUpdate").is_some());
+            assert_eq!(state(&next(&told).body["statusUpdate"]), "completed");
+        }
+        assert!(told.try_recv().is_err(), "{form:?}");
+    }
+}
+
+#[test]
+fn a_wish_in_the_message_counts_from_the_first_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start_with(folder.path(), PRIVATE);
+    for form in FORMS {
+        let (url, told) = receiver(&["200 OK"]);
+        let caller = Caller::of(&server, form, "tim");
+        let (message_key, key) = match form {
+            Form::Rpc03 => ("message", "pushNotificationConfig"),
+            Form::Rest03 => ("request", "pushNotification"),
+            _ => ("message", "taskPushNotificationConfig"),
+        };
+        let configuration =
+            json!({"blocking": false, "returnImmediately": true, key: {"url": url}});
+        let message = caller.message(json!({}));
+        let params = json!({message_key: message, "configuration": configuration});
+        let task = id(&caller.send(params).unwrap());
+        let failed = json!({"action": "failed", "reason": "no"});
+        assert_eq!(tim.say(&tim.next(), "task_response", failed).status, 202);
+        let body = next(&told).body;
+        let body = body.get("statusUpdate").cloned().unwrap_or(body);
+        assert_eq!(state(&body), "failed", "{form:?}");
+        assert_eq!(body.get("taskId").unwrap_or(&body["id"]), &json!(task));
+    }
+}
+
+#[test]
+fn what_was_to_be_told_is_told_after_a_crash() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start_with(folder.path(), PRIVATE);
+    let (url, told) = receiver(&["503 Service Unavailable"]);
+    let caller = Caller::of(&server, Form::Rpc10, "tim");
+    let task = id(&caller.begin(json!({})).unwrap());
+    let request = tim.next();
+    caller.set_push(&task, &json!({"id": "x", "url": url})).unwrap();
+    tim.complete(&request, "done");
+    let first = next(&told);
+    until(&caller, &task, "completed");
+    server.kill();
+    let (server, _tim) = start_with(folder.path(), PRIVATE);
+    while next(&told).body != first.body {}
+    assert_eq!(
+        state(&Caller::of(&server, Form::Rpc10, "tim").get(&task, &[]).unwrap()),
+        "completed"
+    );
+}
+
+#[test]
+fn without_webhooks_nobody_can_wish() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start_with(folder.path(), "[a2a]\npush_notifications = false\n");
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let task = id(&caller.begin(json!({})).unwrap());
+        let _request = tim.next();
+        let wish = json!({"id": "a", "url": "https://example.com"});
+        assert_eq!(code(caller.set_push(&task, &wish)), -32003, "{form:?}");
+        assert_eq!(code(caller.list_pushes(&task)), -32003, "{form:?}");
+    }
+}

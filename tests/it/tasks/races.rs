@@ -1,0 +1,179 @@
+//! What two do at once, and names that are both: nothing is lost, taken twice or left lying.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_actors::tasks::{TaskCaller, TaskSettings};
+use a2a_protocol::Body;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::{CancelTask, GetTask, PushConfig};
+use a2a_protocol::task::TaskState;
+use a2a_store::tasks::Memory;
+use openclaw_a2a::{Bus, BusSettings, NewTask, RetryPolicy, TaskAnswer};
+use serde_json::json;
+
+use super::{asked, tim};
+use crate::a2a_side::{
+    Side, acme, all, at_once, caller, id, label, message, more, settings, soon, task as task_of,
+    text, words,
+};
+use crate::listener::{listener, next};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_id_for_two_messages_at_once_harms_neither_task() {
+    let side = Side::start();
+    let (tim, mut hears) = tim(&side).await;
+    for round in 0..40 {
+        let asks = side.task("tim", at_once(text("asks"))).await;
+        // Requests of the round before may still come.
+        let mut letter = asked(&mut hears).await;
+        while letter.message.body.task_id() != Some(asks.id) {
+            letter = asked(&mut hears).await;
+        }
+        tim.block(&letter, &format!("which? {round}")).await.unwrap();
+        side.until("tim", &asks, TaskState::InputRequired).await;
+        let same = format!("m-{round}");
+        let begins = at_once(message(json!({"messageId": same})));
+        let goes_on = at_once(message(json!({"messageId": same, "taskId": asks.id})));
+        let (first, second) = tokio::join!(side.send("tim", begins), side.send("tim", goes_on));
+        let (first, second) = (task_of(first.unwrap()), second.unwrap());
+        let second = task_of(second);
+        // Each is somebody's to answer, and can still be called off.
+        for task in [&first, &second, &asks] {
+            let state = side.get("tim", task).await.unwrap().status.state;
+            if !state.is_terminal() {
+                side.cancel("tim", task).await.unwrap();
+            }
+        }
+    }
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_id_leads_to_what_it_led_to_first() {
+    let side = Side::start();
+    let (tim, mut hears) = tim(&side).await;
+    let first = side.task("tim", at_once(message(json!({"messageId": "same"})))).await;
+    let _letter = asked(&mut hears).await;
+    let asks = side.task("tim", at_once(text("asks"))).await;
+    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    let before = side.until("tim", &asks, TaskState::InputRequired).await;
+    let again = message(json!({"messageId": "same", "taskId": asks.id}));
+    assert_eq!(side.task("tim", at_once(again)).await.id, first.id);
+    assert_eq!(side.get("tim", &asks).await.unwrap(), before);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work() {
+    let side = Side::start();
+    let (tim, mut hears) = tim(&side).await;
+    let (roman, mut romans) = listener(&side.bus, "roman").await;
+    let as_tim = TaskCaller {
+        owner: Arc::from("agent:tim"),
+        principal: id("tim"),
+        alone: false,
+        sees_all: false,
+    };
+    let agent = id("roman");
+    let calls = side.tasks.send(&as_tim, &agent, text("help me"));
+    let (called, ()) = tokio::join!(soon(calls), async {
+        roman.complete(&asked(&mut romans).await, "done").await.unwrap();
+    });
+    called.unwrap();
+    // Now tim works for a client, hands the work on, and the other one has a word for tim.
+    let task = side.task("tim", at_once(text("work"))).await;
+    let letter = asked(&mut hears).await;
+    let Body::TaskRequest(work) = letter.message.body.clone() else { panic!("{letter:?}") };
+    let mut hand_on = tim.compose(Some(&id("roman")), Body::TaskRequest(work));
+    hand_on.correlation_id = letter.message.correlation_id;
+    assert!(tim.send(hand_on).await.outcome.is_accepted());
+    let handed = asked(&mut romans).await;
+    roman.report(&handed, "a word to tim").await.unwrap();
+    let heard = next(&mut hears).await;
+    assert!(matches!(heard.message.body, Body::StatusUpdate(_)), "{heard:?}");
+    assert_eq!(heard.sender, id("roman"));
+    // The client's answer still reaches the client.
+    let conversation = letter.message.correlation_id;
+    let done = TaskAnswer::completed("done").for_task(task.id).in_conversation(conversation);
+    roman.send_task_response("acme", done).await.unwrap();
+    side.until("tim", &task, TaskState::Completed).await;
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_works_under_the_name_of_a_client() {
+    let pause = Duration::from_millis(1);
+    let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
+    let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
+    let side = Side::on(bus.start().unwrap(), TaskSettings::default(), Box::new(Memory::new()));
+    let (tim, mut hears) = tim(&side).await;
+    side.task("tim", at_once(text("so that acme is known"))).await;
+    let _letter = asked(&mut hears).await;
+    let refused = side.tasks.send(&caller("eve"), &id("acme"), text("for a client")).await;
+    assert!(matches!(refused, Err(Fault::NoSuchAgent { .. })), "{refused:?}");
+    // On the bus it is given up, and whoever asked hears of it.
+    let mut work = tim.request_task("acme", NewTask::new("Work", "for a client")).await.unwrap();
+    soon(work.result()).await.unwrap_err();
+    assert_eq!(side.bus.dead_letters().await.len(), 1);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn a_person_sees_and_stops_a_task_but_does_not_speak_for_its_owner() {
+    let side = Side::start();
+    let (tim, mut hears) = tim(&side).await;
+    let task = side.task("tim", at_once(text("asks"))).await;
+    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    let before = side.until("tim", &task, TaskState::InputRequired).await;
+    let david = TaskCaller { sees_all: true, owner: "operator:david".into(), ..caller("david") };
+    let get = GetTask { id: label(&task), history_length: None };
+    assert_eq!(side.tasks.get(&david, &id("tim"), get).await.unwrap(), before);
+    let refused = side.tasks.send(&david, &id("tim"), more(&task, "this")).await.unwrap_err();
+    assert!(matches!(refused, Fault::Forbidden { .. }), "{refused:?}");
+    assert_eq!(side.get("tim", &task).await.unwrap(), before);
+    let cancel = CancelTask { id: label(&task), metadata: None };
+    let canceled = side.tasks.cancel(&david, &id("tim"), cancel).await.unwrap();
+    assert_eq!(canceled.status.state, TaskState::Canceled);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn wishes_to_be_told_are_counted_however_they_come() {
+    let side = Side::start();
+    let (_tim, mut hears) = tim(&side).await;
+    let task = side.task("tim", at_once(text("work"))).await;
+    let _letter = asked(&mut hears).await;
+    let wish = |n: usize| -> PushConfig {
+        let url = format!("https://example.com/{n}");
+        serde_json::from_value(json!({"url": url, "taskId": task.id})).unwrap()
+    };
+    for n in 0..20 {
+        let mut more = at_once(more(&task, &format!("more {n}")));
+        more.push = Some(wish(n));
+        side.send("tim", more).await.unwrap();
+    }
+    let before = side.get("tim", &task).await.unwrap();
+    let mut one_more = at_once(more(&task, "one more"));
+    one_more.push = Some(wish(20));
+    let refused = side.send("tim", one_more).await.unwrap_err();
+    assert!(matches!(refused, Fault::InvalidParams(_)), "{refused:?}");
+    let refused = side.tasks.set_push(&acme(), &id("tim"), wish(21)).await.unwrap_err();
+    assert!(matches!(refused, Fault::InvalidParams(_)), "{refused:?}");
+    assert_eq!(side.get("tim", &task).await.unwrap(), before);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_missed_nothing_of_an_ended_task_is_refused() {
+    let side = Side::start();
+    let (tim, mut hears) = tim(&side).await;
+    let task = side.task("tim", at_once(text("work"))).await;
+    tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    side.until("tim", &task, TaskState::Completed).await;
+    let missed = all(side.subscribe("tim", &task, Some(0)).await.unwrap()).await;
+    assert_eq!(words(&missed), ["completed"]);
+    let refused = side.subscribe("tim", &task, Some(missed[0].number)).await.map(drop);
+    assert!(matches!(refused, Err(Fault::Unsupported { .. })), "{refused:?}");
+    side.stop().await;
+}
