@@ -97,8 +97,8 @@ impl Session<'_> {
             Ok(request) => request,
             Err(refused) => return text(jsonrpc::refusal(refused.id, &refused.refusal), None),
         };
-        // A2A asks for an id in every call. One without it is done in silence, but that it
-        // cannot be done is not kept from the caller.
+        // A2A asks for an id in every call. One without it is a notification and done in
+        // silence; only that it is no sound call at all is said.
         let id = request.id.unwrap_or(Id::NULL);
         let Some((version, method)) = Method::from_rpc_name(&request.method) else {
             return text(jsonrpc::refusal(id, &unknown(&request)), None);
@@ -109,7 +109,7 @@ impl Session<'_> {
             Err(fault) => return text(jsonrpc::fault(version, id, &fault), None),
         };
         let (context, dialect, outcome) = self.perform(version, method, &request).await;
-        if request.id.is_none() && outcome.is_ok() {
+        if request.id.is_none() && !matches!(outcome, Err(Fault::InvalidParams(_))) {
             return nothing();
         }
         let extensions = context.as_ref().map(|context| (&context.extensions, version));

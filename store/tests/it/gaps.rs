@@ -14,9 +14,22 @@ use crate::setup::*;
 const NO_FILES: Retention =
     Retention { max_age_days: None, max_bytes: None, pack: true, keep_jsonl: false };
 
+/// sled of a journal that was just closed: its threads may need a moment to let the lock go.
+fn open_sled(dir: &Path) -> sled::Db {
+    loop {
+        match sled::open(dir.join("data/a2a-journal")) {
+            Ok(db) => return db,
+            Err(sled::Error::Io(error)) if error.to_string().contains("lock") => {
+                std::thread::yield_now();
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
 /// Does something to sled behind the journal's back.
 fn in_sled(dir: &Path, tree: &str, change: impl FnOnce(&sled::Tree)) {
-    let db = sled::open(dir.join("data/a2a-journal")).unwrap();
+    let db = open_sled(dir);
     change(&db.open_tree(tree).unwrap());
     db.flush().unwrap();
 }

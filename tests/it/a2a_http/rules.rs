@@ -116,10 +116,16 @@ fn nobody_answers_a_notification_and_a_batch_has_an_end() {
     let folder = tempfile::tempdir().unwrap();
     let (server, _tim) = start(folder.path());
     let silent = json!({"jsonrpc": "2.0", "method": "tasks/get", "params": {"id": "x"}});
-    for body in [silent.clone(), json!([silent, silent]), json!({"jsonrpc": "2.0", "method": "x"})]
-    {
+    let unknown = json!({"jsonrpc": "2.0", "method": "x"});
+    for body in [silent.clone(), json!([silent, silent]), json!([unknown, unknown])] {
         let answer = rpc(&server, &body.to_string());
         assert_eq!((answer.status, answer.body), (204, Value::Null));
+    }
+    // A single one that is no sound call of A2A: see docs/decisions/0008.
+    let unsound = json!({"jsonrpc": "2.0", "method": "tasks/get", "params": {}});
+    for (body, code) in [(unknown, -32601), (unsound, -32602)] {
+        let answer = rpc(&server, &body.to_string()).body;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(code)));
     }
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/list"});
     let many = Value::Array(vec![call.clone(); 50]);
