@@ -1,0 +1,75 @@
+//! The load: 64 connections, each of which sends its next message when the last one's task is
+//! complete.
+
+use std::cell::Cell;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use hdrhistogram::Histogram;
+use memchr::memmem;
+
+use crate::http::Connection;
+use crate::servers::Server;
+
+const CONNECTIONS: usize = 64;
+
+/// Counts what it said, so that nothing is said twice.
+#[derive(Default)]
+pub struct Generator {
+    said: Cell<u64>,
+}
+
+impl Generator {
+    /// Tasks a second, and how long each took in microseconds.
+    pub async fn run(&mut self, server: &Server, requests: usize) -> (f64, Histogram<u64>) {
+        let address = server.address();
+        let connections = (0..CONNECTIONS).map(|_| Connection::open(address));
+        let connections = join_all(connections).await;
+        let left = Cell::new(requests);
+        let start = Instant::now();
+        let senders = connections.into_iter().map(|mut connection| {
+            let (left, said) = (&left, &self.said);
+            async move {
+                let mut times = Vec::new();
+                while left.get() > 0 {
+                    left.set(left.get() - 1);
+                    said.set(said.get() + 1);
+                    let (request, text) = request(said.get());
+                    let begun = Instant::now();
+                    connection.post(address, server.path(), &request).await;
+                    let answer = connection.answer().await;
+                    times.push(begun.elapsed());
+                    check(answer, &text);
+                }
+                times
+            }
+        });
+        let times = join_all(senders).await;
+        let rate = requests as f64 / start.elapsed().as_secs_f64();
+        let mut histogram = Histogram::new(3).unwrap_or_else(|error| panic!("{error}"));
+        for time in times.into_iter().flatten() {
+            histogram.saturating_record(time.as_micros() as u64);
+        }
+        (rate, histogram)
+    }
+}
+
+/// A message that begins a task of its own, and what its artifact must hold.
+fn request(number: u64) -> (String, String) {
+    let id = uuid::Uuid::now_v7();
+    // Each says something else: an agent that is told the same over and over is in a loop.
+    let text = format!("the kinds of message number {number}");
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":{number},"method":"SendMessage","params":{{"message":{{"messageId":"{id}","role":"ROLE_USER","parts":[{{"text":"echo {text}"}}]}}}}}}"#
+    );
+    (request, text)
+}
+
+/// Every answer is a completed task with the artifact that was asked for.
+fn check(answer: &[u8], text: &str) {
+    let has = |what: &[u8], from: usize| memmem::find(&answer[from..], what).map(|at| from + at);
+    let artifacts = has(br#""artifacts":[{"#, 0);
+    let whole = has(br#""state":"TASK_STATE_COMPLETED""#, 0).is_some()
+        && artifacts.is_some_and(|from| has(text.as_bytes(), from).is_some());
+    assert!(whole, "no completed task: {}", String::from_utf8_lossy(answer));
+}

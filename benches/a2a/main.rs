@@ -1,0 +1,148 @@
+//! How fast is an A2A task through our server, which writes it down, beside the servers of others,
+//! which do not? And what do a thousand open streams cost?
+//!
+//! Every server is a process of its own; one generator in this process sends each the same
+//! requests, in rounds whose order rotates, so that ratios mean something on any machine.
+//!
+//! `cargo bench --bench a2a`, or with `-- tasks`, `-- ours` (without peers) or `-- streams`. With
+//! `A2A_BENCH_BEFORE=program` another build of ours takes part.
+
+mod generator;
+mod http;
+mod official;
+mod servers;
+mod streams;
+
+use std::path::Path;
+
+use hdrhistogram::Histogram;
+use serde_json::json;
+use servers::Server;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const ROUNDS: usize = 6;
+/// Names another build of our program to be measured as well, such as one from before a change.
+const BEFORE: &str = "A2A_BENCH_BEFORE";
+
+/// A server, how many requests it gets in a round, and how many times as fast ours is to be.
+struct Contender {
+    server: Server,
+    requests: usize,
+    bar: Option<f64>,
+    rates: Vec<f64>,
+    times: Histogram<u64>,
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    // The bench starts itself once more for the peer that is written in Rust.
+    if let Some(at) = args.iter().position(|arg| arg == "official") {
+        official::serve(&args[at + 1], args.iter().any(|arg| arg == "whole"));
+        return;
+    }
+    // `cargo test` runs benches with no arguments of its own: only measure when asked to.
+    if !args.iter().any(|arg| arg == "--bench") {
+        return;
+    }
+    let asked = |what: &str| args.iter().any(|arg| arg == what);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap_or_else(|error| panic!("{error}"));
+    runtime.block_on(async {
+        if !asked("streams") {
+            tasks(!asked("ours")).await;
+        }
+        if !asked("tasks") && !asked("ours") {
+            streams::run().await;
+        }
+    });
+}
+
+async fn tasks(with_peers: bool) {
+    let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let mut contenders = contenders(folder.path(), with_peers).await;
+    let mut generator = generator::Generator::default();
+    for contender in &mut contenders {
+        generator.run(&contender.server, contender.requests / 2).await;
+    }
+    let before = load_average();
+    for round in 0..ROUNDS {
+        let count = contenders.len();
+        for which in 0..count {
+            let contender = &mut contenders[(round + which) % count];
+            let (rate, times) = generator.run(&contender.server, contender.requests).await;
+            contender.rates.push(rate);
+            contender.times.add(times).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+    report(&contenders, [&before, &load_average()]);
+}
+
+async fn contenders(folder: &Path, with_peers: bool) -> Vec<Contender> {
+    let mut all = vec![(Ok(Server::ours(&folder.join("ours"))), 12_000, None)];
+    if let Some(program) = std::env::var_os(BEFORE) {
+        let (program, folder) = (Path::new(&program), folder.join("before"));
+        all.push((Ok(Server::of_ours("ours, another build", program, &folder)), 12_000, None));
+    }
+    if with_peers {
+        all.push((Server::official(false).await, 12_000, Some(1.0)));
+        all.push((Server::official(true).await, 12_000, None));
+        all.push((Server::script("a2a-js 1.3 + express", "javascript.sh").await, 2_000, Some(5.0)));
+        all.push((Server::script("a2a-python 1.3 + uvicorn", "python.sh").await, 600, Some(20.0)));
+    }
+    let mut found = Vec::new();
+    for (server, requests, bar) in all {
+        match server {
+            Ok(server) => {
+                let times = Histogram::new(3).unwrap_or_else(|error| panic!("{error}"));
+                found.push(Contender { server, requests, bar, rates: Vec::new(), times });
+            }
+            Err(why) => println!("SKIPPED {why}"),
+        }
+    }
+    found
+}
+
+fn report(contenders: &[Contender], load: [&str; 2]) {
+    let [before, after] = load;
+    println!("load average: {before} before, {after} after");
+    let head = ("a completed task for a message", "tasks/s", "p50 ms", "p99 ms", "ours/it");
+    println!("{:<36} {:>9} {:>8} {:>8} {:>8}", head.0, head.1, head.2, head.3, head.4);
+    let ours = median(&contenders[0].rates);
+    let mut rows = Vec::new();
+    for Contender { server, bar, rates, times, .. } in contenders {
+        let rate = median(rates);
+        let ratio = ours / rate;
+        let [p50, p99] = [0.5, 0.99].map(|at| times.value_at_quantile(at) as f64 / 1_000.0);
+        let verdict = bar.map(|bar| {
+            let met = if ratio >= bar { "met" } else { "MISSED" };
+            format!("bar {bar}: {met}")
+        });
+        println!(
+            "{:<36} {rate:>9.0} {p50:>8.2} {p99:>8.2} {ratio:>8.2}  {}",
+            server.name(),
+            verdict.unwrap_or_default()
+        );
+        let spread: Vec<u64> = rates.iter().map(|rate| rate.round() as u64).collect();
+        rows.push(json!({
+            "server": server.name(), "tasks_per_s": rate.round() as u64, "p50_ms": p50,
+            "p99_ms": p99, "ours_to_it": (ratio * 100.0).round() / 100.0, "rounds": spread,
+        }));
+    }
+    println!("{}", json!({ "tasks": rows, "load_average": load }));
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// How busy the machine was in the last minute, with whatever else runs on it.
+fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("?").to_owned()
+}

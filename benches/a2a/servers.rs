@@ -1,0 +1,142 @@
+//! The servers that are measured, each a process of its own that ends with its handle.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Limits on, but so far away that nobody reaches them.
+const CONFIG: &str = "\
+[limits]
+per_agent_per_minute = 4294967295
+burst = 4294967295
+per_pair_per_minute = 4294967295
+pair_burst = 4294967295
+inbox = 100000
+[http]
+max_streams = 10000
+max_streams_per_caller = 10000
+";
+
+/// How long a server may take to answer for the first time, what it installs included.
+const LONGEST_START: Duration = Duration::from_secs(300);
+
+pub struct Server {
+    name: &'static str,
+    address: String,
+    path: &'static str,
+    child: Child,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Our program as users start it, with its state in `folder`.
+    pub fn ours(folder: &Path) -> Self {
+        Self::of_ours("ours, durable", Path::new(env!("CARGO_BIN_EXE_openclaw-a2a")), folder)
+    }
+
+    /// Any build of our program, such as one from before a change.
+    pub fn of_ours(name: &'static str, program: &Path, folder: &Path) -> Self {
+        std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{error}"));
+        std::fs::write(folder.join("a2a.toml"), CONFIG).unwrap_or_else(|error| panic!("{error}"));
+        let mut command = Command::new(program);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--state-dir"]).arg(folder);
+        command.env("OPENCLAW_LOG", "warn").stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{error}"));
+        let mut line = String::new();
+        if let Some(stdout) = child.stdout.take() {
+            let mut stdout = BufReader::new(stdout);
+            stdout.read_line(&mut line).unwrap_or_else(|error| panic!("{error}"));
+            // Somebody has to read what it says, or it may wait for that one day.
+            std::thread::spawn(move || stdout.read_to_string(&mut String::new()));
+        }
+        let address = line.trim().rsplit("//").next().unwrap_or_default().to_owned();
+        Self { name, address, path: "/a2a", child }
+    }
+
+    /// The official server for Rust: this very program, with another argument.
+    pub async fn official(whole: bool) -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let port = free_port();
+        let mut command = Command::new(program);
+        command.args(["official", &port]);
+        if whole {
+            command.arg("whole");
+            return Self::start("a2a-server-lf, task in one event", command, &port).await;
+        }
+        Self::start("a2a-server-lf 0.5 (Rust), in memory", command, &port).await
+    }
+
+    /// A peer that a script beside this file starts, and installs on first use.
+    pub async fn script(name: &'static str, script: &str) -> Result<Self, String> {
+        let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/a2a/peers");
+        let port = free_port();
+        let mut command = Command::new(peers.join(script));
+        command.arg(&port).arg(installed()).stderr(Stdio::piped());
+        Self::start(name, command, &port).await
+    }
+
+    /// Waits until it takes connections, or has ended.
+    async fn start(name: &'static str, mut command: Command, port: &str) -> Result<Self, String> {
+        let address = format!("127.0.0.1:{port}");
+        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        let mut server = Self { name, address, path: "/", child };
+        let begun = Instant::now();
+        while tokio::net::TcpStream::connect(&server.address).await.is_err() {
+            if let Ok(Some(status)) = server.child.try_wait() {
+                let mut said = String::new();
+                if let Some(mut stderr) = server.child.stderr.take() {
+                    let _ = stderr.read_to_string(&mut said);
+                }
+                return Err(format!("{name}: {status}: {}", said.trim()));
+            }
+            if begun.elapsed() > LONGEST_START {
+                return Err(format!("{name}: it did not listen within {LONGEST_START:?}"));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(server)
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// How much memory the process holds, in MiB.
+    pub fn resident(&self) -> f64 {
+        let file = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+        kib.unwrap_or_else(|| panic!("the system does not tell the memory of a process")) / 1_024.0
+    }
+}
+
+/// Where the peers lie: beside what cargo builds.
+fn installed() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
+    // target/release/deps/a2a-…
+    let target = program.ancestors().nth(3).unwrap_or(Path::new("target"));
+    target.join("peers")
+}
+
+fn free_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("{error}"));
+    let address = listener.local_addr().unwrap_or_else(|error| panic!("{error}"));
+    address.port().to_string()
+}
