@@ -48,7 +48,8 @@ impl Generator {
         let rate = requests as f64 / start.elapsed().as_secs_f64();
         let mut histogram = Histogram::new(3).unwrap_or_else(|error| panic!("{error}"));
         for time in times.into_iter().flatten() {
-            histogram.saturating_record(time.as_micros() as u64);
+            let recorded = histogram.record(time.as_micros() as u64);
+            recorded.unwrap_or_else(|error| panic!("{error}"));
         }
         (rate, histogram)
     }
