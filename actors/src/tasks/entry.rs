@@ -62,6 +62,8 @@ pub(super) struct Entry {
     pub(super) turn: u32,
     /// How much the agent has said about it, in bytes.
     pub(super) heard_bytes: usize,
+    /// Somebody may want to be told of it by a call.
+    pub(super) is_pushed: bool,
 }
 
 impl Entry {
@@ -83,6 +85,7 @@ impl Entry {
             answer: None,
             turn: 0,
             heard_bytes: 0,
+            is_pushed: false,
         }
     }
 

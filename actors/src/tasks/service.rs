@@ -237,6 +237,8 @@ impl Service {
             let _ = ack.send(());
         }
         let over = state.is_terminal() && entry.changes.is_empty();
+        // Whoever is rung for looks into the store: not for nothing.
+        let due = count > 0 && entry.is_pushed;
         match change.then {
             Then::Nothing => {}
             Then::Dispatch => self.dispatch(id, ctx),
@@ -245,7 +247,7 @@ impl Service {
         if over {
             self.forget(id);
         }
-        if count > 0 {
+        if due {
             self.bell.notify_one();
         }
     }

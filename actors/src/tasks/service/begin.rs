@@ -67,6 +67,7 @@ impl Handler<Begin> for Service {
         }
         entry.durable = Arc::clone(&entry.stored.task);
         entry.unseen = want != Want::Now;
+        entry.is_pushed = push.is_some();
         let stored = entry.stored.clone();
         let push = push.into_iter().collect();
         self.held.insert(id);

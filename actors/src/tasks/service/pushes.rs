@@ -18,6 +18,11 @@ impl Handler<WritePush> for Service {
     type Result = ();
 
     fn handle(&mut self, WritePush { write, reply }: WritePush, _: &mut Self::Context) {
+        if let Write::PutPush { task, .. } = &write
+            && let Some(entry) = self.entries.get_mut(task)
+        {
+            entry.is_pushed = true;
+        }
         self.write(write, Awaited::Push(reply));
     }
 }

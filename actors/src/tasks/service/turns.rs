@@ -167,7 +167,9 @@ impl Handler<Restore> for Service {
         let mut running = Vec::new();
         for stored in open {
             let id = stored.task.id;
-            let entry = Entry::new(stored);
+            let mut entry = Entry::new(stored);
+            // What was wished before the restart stands in the store alone.
+            entry.is_pushed = true;
             self.held.insert(id);
             match entry.state() {
                 TaskState::Working => {
