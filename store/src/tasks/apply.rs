@@ -11,7 +11,7 @@ use a2a_protocol::task::{Label, Message, Moment};
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use super::known::{Changed, Known};
+use super::known::{Before, Changed, Known};
 use super::{
     Misfit, NewEvent, Repeated, StoredTask, TaskStoreError, Write, Written, check, row, word,
 };
@@ -23,18 +23,11 @@ pub(super) struct Batch<'a> {
     known: &'a mut Known,
 }
 
-/// What a row says about the task before it is changed.
-struct Before {
-    version: u64,
-    last_event: u64,
-    is_same: bool,
-}
-
 const INSERT: &str = "INSERT INTO tasks (id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata, \
      artifacts, history) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
-     ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
+     ?15, ?16, ?17, ?18, ?19, ?20, ?21) ON CONFLICT (id) DO NOTHING";
 
 macro_rules! update {
     ($($large:literal)*) => {
@@ -43,7 +36,8 @@ macro_rules! update {
              updated_at = ?5, version = ?6, last_event = ?7, queue_order = ?8, queued_at = ?9, \
              dispatched = ?10, worked_ms = ?11, working_since = ?12, metadata = ?13",
             $($large,)*
-            " WHERE id = ?1"
+            // The row is the one that the change was made for.
+            " WHERE id = ?1 AND version = ?6 - 1"
         )
     };
 }
@@ -81,22 +75,32 @@ impl<'a> Batch<'a> {
         if let Some(repeated) = self.heard(&stored, message.as_ref())? {
             return Ok(Written::Repeated(repeated));
         }
-        if let Some(before) = self.before(&stored)? {
-            return Ok(Written::Conflict { version: Some(before.version) });
-        }
         let fits = check::follows((0, 0), &stored, events).and_then(|()| check::named(push));
         if let Err(misfit) = fits {
-            return Ok(Written::Refused(misfit));
+            // That there is one already is said first.
+            return Ok(match self.before(&stored)? {
+                Some(before) => Written::Conflict { version: Some(before.version) },
+                None => Written::Refused(misfit),
+            });
         }
         stored.hide_place();
-        self.insert(&stored)?;
+        if !self.insert(&stored)? {
+            return self.conflict(&stored);
+        }
         self.hear(&stored, message.as_ref())?;
         for config in push {
             self.keep_push(stored.id(), config)?;
         }
-        self.keep_events(stored.id(), events)?;
-        self.known.note(&stored);
+        self.keep_events(stored.id(), events, push.is_empty())?;
+        self.known.note(stored, push.is_empty());
         Ok(Written::Done)
+    }
+
+    /// Another version of the task stands there, or none.
+    fn conflict(&mut self, stored: &StoredTask) -> Result<Written> {
+        self.known.forget(stored.id());
+        let version = self.before(stored)?.map(|before| before.version);
+        Ok(Written::Conflict { version })
     }
 
     fn update(
@@ -109,7 +113,8 @@ impl<'a> Batch<'a> {
         if let Some(repeated) = self.heard(&stored, message.as_ref())? {
             return Ok(Written::Repeated(repeated));
         }
-        let before = match self.before(&stored)? {
+        let known = self.known.before(&stored);
+        let before = match known.map_or_else(|| self.before(&stored), |known| Ok(Some(known)))? {
             Some(before) if before.version == expected => before,
             other => return Ok(Written::Conflict { version: other.map(|task| task.version) }),
         };
@@ -122,10 +127,14 @@ impl<'a> Batch<'a> {
         }
         stored.hide_place();
         let changed = self.known.changed(expected, &stored.task);
-        self.rewrite(&stored, changed)?;
+        if !self.rewrite(&stored, changed)? {
+            // Somebody else's hand was at the row.
+            return self.conflict(&stored);
+        }
         self.hear(&stored, message.as_ref())?;
-        self.keep_events(stored.id(), events)?;
-        self.known.note(&stored);
+        let unpushed = self.known.is_unpushed(stored.id());
+        self.keep_events(stored.id(), events, unpushed)?;
+        self.known.note(stored, unpushed);
         Ok(Written::Done)
     }
 
@@ -168,9 +177,10 @@ impl<'a> Batch<'a> {
         Ok(Some(Before { version, last_event, is_same: row.get(3)? }))
     }
 
-    fn insert(&self, stored: &StoredTask) -> Result<()> {
+    /// `false` when there is a task of this id.
+    fn insert(&self, stored: &StoredTask) -> Result<bool> {
         let task = &stored.task;
-        self.sql.prepare_cached(INSERT)?.execute(params![
+        let inserted = self.sql.prepare_cached(INSERT)?.execute(params![
             task.id.to_string(),
             task.context_id.as_str(),
             word::of_state(task.status.state),
@@ -193,11 +203,12 @@ impl<'a> Batch<'a> {
             list_or_null(&task.artifacts)?,
             list_or_null(&task.history)?,
         ])?;
-        Ok(())
+        Ok(inserted == 1)
     }
 
-    /// Writes what can change, and of the large columns those that did.
-    fn rewrite(&self, stored: &StoredTask, changed: Changed) -> Result<()> {
+    /// Writes what can change, and of the large columns those that did; `false` when there is no
+    /// task of the version before.
+    fn rewrite(&self, stored: &StoredTask, changed: Changed) -> Result<bool> {
         let task = &stored.task;
         let statement = match (changed.artifacts, changed.history) {
             (false, false) => update!(),
@@ -230,8 +241,7 @@ impl<'a> Batch<'a> {
         if changed.history {
             bind(&list_or_null(&task.history)?)?;
         }
-        statement.raw_execute()?;
-        Ok(())
+        Ok(statement.raw_execute()? == 1)
     }
 
     fn answer(&mut self, id: TaskId, message: &Message) -> Result<Written> {

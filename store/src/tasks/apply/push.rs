@@ -24,7 +24,8 @@ impl Batch<'_> {
         Ok(Written::Done)
     }
 
-    pub(super) fn keep_push(&self, task: TaskId, config: &PushConfig) -> Result<()> {
+    pub(super) fn keep_push(&mut self, task: TaskId, config: &PushConfig) -> Result<()> {
+        self.known.push(task);
         let kept = PushConfig { task_id: Some(task.as_uuid().into()), ..config.clone() };
         let id = config.id.as_ref().map(Label::as_str);
         self.sql
@@ -42,17 +43,19 @@ impl Batch<'_> {
         Ok(done_if(statement.execute(params![task.to_string(), id.as_str()])? == 1))
     }
 
-    /// Keeps the events, and puts each into the outbox once for everybody who wants to be told.
-    pub(super) fn keep_events(&self, task: TaskId, events: &[NewEvent]) -> Result<()> {
+    /// Keeps the events, and puts each into the outbox once for everybody who wants to be told;
+    /// `unpushed` when it is known that nobody does.
+    pub(super) fn keep_events(
+        &self,
+        task: TaskId,
+        events: &[NewEvent],
+        unpushed: bool,
+    ) -> Result<()> {
         if events.is_empty() {
             return Ok(());
         }
         let task = task.to_string();
-        let configs = self
-            .sql
-            .prepare_cached("SELECT id FROM push_configs WHERE task_id = ?1 ORDER BY position")?
-            .query_map([&task], |row| row.get::<_, String>(0))?
-            .collect::<rusqlite::Result<Vec<_>>>()?;
+        let configs = if unpushed { Vec::new() } else { self.configs(&task)? };
         let mut keep = self.sql.prepare_cached(
             "INSERT INTO task_events (task_id, number, at, event) VALUES (?1, ?2, ?3, ?4)",
         )?;
@@ -69,6 +72,14 @@ impl Batch<'_> {
             }
         }
         Ok(())
+    }
+
+    fn configs(&self, task: &str) -> Result<Vec<String>> {
+        let mut statement = self
+            .sql
+            .prepare_cached("SELECT id FROM push_configs WHERE task_id = ?1 ORDER BY position")?;
+        let configs = statement.query_map([task], |row| row.get(0))?;
+        Ok(configs.collect::<rusqlite::Result<_>>()?)
     }
 
     pub(super) fn pushed(&mut self, outbox: u64) -> Result<Written> {
