@@ -15,6 +15,7 @@ use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{GetTask, ListTasks};
 use a2a_protocol::task::{Label, Task, TaskState};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RetryPolicy, SendError, TaskAnswer};
 use serde_json::{Value, json};
@@ -140,6 +141,24 @@ async fn who_waits_gets_the_end_and_who_does_not_gets_the_task() {
     assert_eq!((end.status.state, said(&end).as_str()), (TaskState::Completed, "the end"));
     let history: Vec<_> = end.history.iter().map(|message| message.text()).collect();
     assert_eq!(history, ["end", "half way"]);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn whoever_calls_webhooks_is_rung_for_when_somebody_wants_that() {
+    let side = Side::start();
+    let (tim, mut hears) = tim(&side).await;
+    let (_, ()) = tokio::join!(side.task("tim", text("quietly")), async {
+        tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    });
+    // The service has done with the first when it takes the second.
+    let task = side.task("tim", at_once(text("aloud"))).await;
+    assert!(side.tasks.pushes_changed().now_or_never().is_none());
+    let config = json!({ "taskId": task.id, "id": "w", "url": "https://example.org/w" });
+    let config = serde_json::from_value(config).unwrap();
+    side.tasks.set_push(&acme(), &id("tim"), config).await.unwrap();
+    tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    soon(side.tasks.pushes_changed()).await;
     side.stop().await;
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2a_protocol::task::{Role, TaskState};
 use a2a_store::tasks::{
-    ListQuery, Options, Sqlite, TaskOpenError, TaskStoreError, TaskWriter, Write,
+    ListQuery, Options, Sqlite, TaskOpenError, TaskStoreError, TaskWriter, Write, Written,
 };
 use rusqlite::Connection;
 
@@ -49,6 +49,20 @@ fn a_restart_remembers_everything() {
     assert_eq!(reader.events(id(1), 0, 9).unwrap().len(), 1);
     assert!(reader.message("client:acme", &agent("tim"), &label("m")).unwrap().is_some());
     assert_eq!(reader.outbox_due(at(9), 9).unwrap().len(), 1);
+}
+
+#[test]
+fn a_row_that_another_hand_changed_is_not_overwritten() {
+    let mut bench = on_disk();
+    let first = new_task(1);
+    done(&mut bench.tasks, vec![create(&first)]);
+    let second = then(&first, TaskState::Completed, 1_500);
+    for (hand, version) in [("UPDATE tasks SET version = 7", Some(7)), ("DELETE FROM tasks", None)]
+    {
+        raw(bench.dir.path()).execute(hand, []).unwrap();
+        let written = one(&mut bench.tasks, update(&second));
+        assert_eq!(written, Written::Conflict { version }, "{hand}");
+    }
 }
 
 #[test]
