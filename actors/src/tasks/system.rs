@@ -16,7 +16,7 @@ use a2a_store::tasks::{
     Written,
 };
 use actix::prelude::*;
-use tokio::sync::{Notify, OnceCell, mpsc, oneshot};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
 use super::clerk::{Clerk, Held};
 use super::service::{
@@ -32,6 +32,9 @@ use crate::{BusSystem, Parcel};
 const PUSHES_PER_TASK: usize = 20;
 /// How many missed events are read at once.
 const MISSED_AT_ONCE: usize = 256;
+/// How many read the store at once. Each takes a thread and a connection, and more than these
+/// would only wait for the same cores.
+const READERS: usize = 8;
 
 /// Who calls, as far as tasks are concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +98,7 @@ pub struct TaskSystem {
     service: Addr<Service>,
     bus: BusSystem,
     reader: Arc<dyn TaskReader>,
+    readers: Arc<Semaphore>,
     held: Arc<Held>,
     bell: Arc<Notify>,
     clock: Clock,
@@ -141,7 +145,8 @@ impl TaskSystem {
         let service = service.map_err(StartTasksError::Thread)?;
         let names = Arc::default();
         let clock = Clock::start();
-        let system = Self { service, bus, reader, held, bell, clock, names, stop };
+        let readers = Arc::new(Semaphore::new(READERS));
+        let system = Self { service, bus, reader, readers, held, bell, clock, names, stop };
         system.restore(open)?;
         Ok((system, TaskThread(thread)))
     }
@@ -670,7 +675,13 @@ impl TaskSystem {
         read: impl FnOnce(&dyn TaskReader) -> Result<T, TaskStoreError> + Send + 'static,
     ) -> Result<T, Fault> {
         let reader = Arc::clone(&self.reader);
-        let answer = tokio::task::spawn_blocking(move || read(&*reader)).await;
+        let place = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Fault::Internal)?;
+        let answer = tokio::task::spawn_blocking(move || {
+            // Kept to the end of the reading, whether or not somebody still waits for it.
+            let _place = place;
+            read(&*reader)
+        })
+        .await;
         match answer {
             Ok(Ok(found)) => Ok(found),
             Ok(Err(error)) => {
