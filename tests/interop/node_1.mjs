@@ -214,7 +214,10 @@ class Suite {
   errors = async () => {
     await assert.rejects(this.get(NOBODY), TaskNotFoundError);
     await assert.rejects(this.cancel(NOBODY), TaskNotFoundError);
-    await assert.rejects(all(this.subscribe(NOBODY)), TaskNotFoundError);
+    // A 0.3 stream that cannot be opened is a stream with the error as its only event, as the
+    // conformance kit of 0.3 reads it. This SDK gives such an error no class of its own, only its text.
+    const missing = this.protocol === "0.3" && !this.drops ? /-32001/ : TaskNotFoundError;
+    await assert.rejects(all(this.subscribe(NOBODY)), missing);
     const { id } = await this.task("tck-complete-task");
     await assert.rejects(this.cancel(id), TaskNotCancelableError);
     if (this.protocol === "1.0") await assert.rejects(all(this.subscribe(id)), UnsupportedOperationError);
