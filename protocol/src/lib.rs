@@ -55,6 +55,7 @@ mod envelope;
 pub mod fault;
 mod ledger;
 pub mod operation;
+pub mod opt;
 mod progress;
 mod receipt;
 pub mod task;

@@ -1,6 +1,13 @@
 //! Every call an A2A client can make and every answer it can get, with no word of transport.
 
+mod opt;
+
 use serde::{Deserialize, Serialize};
+
+pub use opt::{
+    AddTasks, CreateObjective, CreatePlan, GetObjective, GetPlan, ListObjectives, NewPlanTask,
+    ObjectivePage, OptOperation, SubscribeObjective, TaskReference, UpdateObjective, UpdatePlan,
+};
 
 use crate::AgentId;
 use crate::task::{

@@ -10,7 +10,7 @@ mod part;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use label::{BadLabel, ContextId, Label};
+pub use label::{BadLabel, ContextId, Label, PlanId, PlanTaskId};
 pub use moment::Moment;
 pub use part::{Content, Part};
 

@@ -75,6 +75,10 @@ label! {
     Label;
     /// A conversation with an agent: chosen by the caller, or made by the server.
     ContextId;
+    /// A plan of an objective, made by the server.
+    PlanId;
+    /// A task of a plan, made by the server. Not that of the A2A task that does it.
+    PlanTaskId;
 }
 
 struct Text;
