@@ -43,6 +43,22 @@ pub use sqlite::{Options, Sqlite};
 pub use stored::{Due, NewEvent, Queued, StoredTask};
 pub use write::{Repeated, Write, Written};
 
+/// The key of a message that somebody said to an agent: the same message, the same key.
+#[must_use]
+pub fn message_key(owner: &str, agent: &AgentId, message: &Label) -> u64 {
+    key_of(owner, agent.as_str(), message.as_str())
+}
+
+fn key_of(owner: &str, agent: &str, message: &str) -> u64 {
+    let mut hasher = xxhash_rust::xxh3::Xxh3Default::new();
+    for part in [owner, agent, message] {
+        hasher.update(part.as_bytes());
+        // Stands in no text that is valid UTF-8.
+        hasher.update(&[0xff]);
+    }
+    hasher.digest()
+}
+
 /// Whoever changes tasks. There is one per store.
 pub trait TaskWriter: Send {
     /// Does all of it at once: after `Ok` it is durable, after `Err` none of it happened.
@@ -120,6 +136,10 @@ pub trait TaskReader: Send + Sync {
         agent: &AgentId,
         message: &Label,
     ) -> Result<Option<Repeated>, TaskStoreError>;
+
+    /// The [keys](message_key) of all messages that were heard; `None` when they are more than
+    /// `most`.
+    fn message_keys(&self, most: usize) -> Result<Option<Vec<u64>>, TaskStoreError>;
 
     /// The newest `limit` messages that the histories of this owner's tasks with this agent in
     /// this conversation hold, in the order of the tasks' creation.

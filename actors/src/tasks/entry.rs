@@ -11,7 +11,7 @@ use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
 use a2a_store::tasks::StoredTask;
 use tokio::sync::oneshot;
 
-use super::service::Answering;
+use super::service::{Answering, Birth};
 use super::watch::Watchers;
 use crate::Parcel;
 
@@ -60,6 +60,8 @@ pub(super) struct Entry {
     pub(super) parcel: Option<Parcel>,
     /// Nobody has seen the task, so that a plain message can take its place.
     pub(super) unseen: bool,
+    /// It is not on the disk yet, and this is what belongs there with it.
+    pub(super) birth: Option<Birth>,
     /// The plain message that takes its place, on its way to the disk.
     pub(super) answer: Option<Box<Message>>,
     /// When it will have been worked on for too long, since the start of the service.
@@ -88,6 +90,7 @@ impl Entry {
             waiters: Vec::new(),
             parcel: None,
             unseen: false,
+            birth: None,
             answer: None,
             deadline: None,
             turn: 0,

@@ -10,6 +10,7 @@ mod hear;
 mod pushes;
 mod timers;
 mod turns;
+mod unborn;
 mod watching;
 
 use std::collections::{BTreeSet, HashMap};
@@ -26,6 +27,7 @@ use a2a_store::tasks::{NewEvent, Repeated, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use self::unborn::Unborn;
 use super::clerk::Held;
 use super::entry::{Change, Entry, Then};
 use super::settings::TaskSettings;
@@ -39,6 +41,7 @@ pub(super) use cancel::{Cancel, not_cancelable};
 pub(super) use hear::Hear;
 pub(super) use pushes::{SettlePush, WritePush};
 pub(super) use turns::{Restore, Resume};
+pub(super) use unborn::{Birth, REMEMBERED};
 pub(super) use watching::{Subscribe, Wait};
 
 /// What a caller gets for its message.
@@ -59,6 +62,8 @@ pub(super) type Answering = oneshot::Sender<Result<Begun, Fault>>;
 enum Awaited {
     /// A new task, and what its caller wants.
     Create { task: TaskId, want: Want, reply: Answering },
+    /// A task that began before it was on the disk.
+    Birth(TaskId),
     /// A change of this task: its oldest.
     Change(TaskId),
     /// The plain message that takes the place of this task.
@@ -93,6 +98,7 @@ pub(super) struct Service {
     entries: HashMap<TaskId, Entry>,
     queues: ContextQueues,
     awaited: HashMap<u64, Awaited>,
+    unborn: Unborn,
     /// The number of the next change.
     next: u64,
     /// The places of the next in line, and of the next who goes before everyone.
@@ -108,6 +114,7 @@ impl Service {
         settings: TaskSettings,
         held: Arc<Held>,
         bell: Arc<Notify>,
+        heard: Option<Vec<u64>>,
     ) -> Self {
         Self {
             bus,
@@ -119,6 +126,7 @@ impl Service {
             jobs: None,
             entries: HashMap::new(),
             awaited: HashMap::new(),
+            unborn: Unborn::new(heard),
             next: 0,
             last_order: 0,
             first_order: 0,
@@ -127,9 +135,10 @@ impl Service {
     }
 
     fn write(&mut self, write: Write, awaited: Awaited) {
+        let asks = matches!(awaited, Awaited::Create { .. } | Awaited::Push(_));
         let number = self.next;
         self.next += 1;
-        let job = Job { number, write };
+        let job = Job { number, write, asks };
         let taken = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
         // Without the writer the service ends; whoever waits hears that by the dropped answer.
         if taken {
@@ -140,11 +149,17 @@ impl Service {
     /// Sends the task as it is now to the disk, with what happened.
     fn change(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Wake) {
         let now = Moment::from(self.clock.now().utc);
+        let birth = self.birth_of(id);
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let stored = &mut entry.stored;
         let expected = stored.version;
-        stored.version += 1;
         stored.updated = now;
+        if birth.is_none() {
+            stored.version += 1;
+        }
+        // Nobody who could watch has seen it, so nobody can ever ask for these.
+        let unwatched = birth.is_some() && stored.task.status.state.is_terminal();
+        let events = if unwatched { Vec::new() } else { events };
         let mut numbered = Vec::with_capacity(events.len());
         for event in events {
             stored.last_event += 1;
@@ -156,11 +171,15 @@ impl Service {
             at: now,
         };
         let Wake { message, acks, told, then } = wake;
-        let write = Write::Update {
-            stored: stored.clone(),
-            expected,
-            events: numbered.iter().map(kept).collect(),
-            message,
+        let (stored, events) = (&*stored, numbered.iter().map(kept).collect());
+        let write = match birth {
+            Some(message) => Write::Create {
+                stored: stored.clone(),
+                message: Some(message),
+                events,
+                push: Vec::new(),
+            },
+            None => Write::Update { stored: stored.clone(), expected, events, message },
         };
         let (version, task) = (stored.version, Arc::clone(&stored.task));
         entry.changes.push_back(Change { version, task, events: numbered, acks, told, then });
@@ -207,7 +226,7 @@ impl Service {
     fn changed(&mut self, id: TaskId, ctx: &mut Context<Self>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(change) = entry.changes.pop_front() else { return };
-        entry.unseen &= change.events.is_empty();
+        entry.unseen &= change.events.is_empty() && !change.task.status.state.is_terminal();
         if !entry.unseen {
             let (number, before) = (entry.durable_event, Arc::clone(&entry.durable));
             entry.watchers.greet(number, || Task::clone(&before));
@@ -332,6 +351,12 @@ impl Handler<Committed> for Service {
                         }
                     });
                 }
+                (Awaited::Birth(_), Some(Written::Done)) => {}
+                (Awaited::Birth(task), written) => {
+                    tracing::error!(?written, %task, "a task that began did not fit the store");
+                    self.free_place(task, ctx);
+                    self.forget(task);
+                }
                 (Awaited::Change(task), Some(Written::Done)) => self.changed(task, ctx),
                 (Awaited::Change(task), written) => {
                     // There is one writer, so this cannot be; what the store says counts.
@@ -382,6 +407,7 @@ impl Handler<Leave> for Service {
     type Result = ();
 
     fn handle(&mut self, _: Leave, _: &mut Self::Context) {
+        self.bear_all();
         self.jobs = None;
     }
 }

@@ -20,8 +20,8 @@ use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
 use super::clerk::{Clerk, Held};
 use super::service::{
-    Begin, Begun, Cancel, GoOn, Restore, Resume, Service, SettlePush, Subscribe, Wait, Want,
-    WritePush, disk_refuses, not_cancelable,
+    Begin, Begun, Cancel, GoOn, REMEMBERED, Restore, Resume, Service, SettlePush, Subscribe, Wait,
+    Want, WritePush, disk_refuses, not_cancelable,
 };
 use super::watch::{Happened, TaskStream};
 use super::{TaskSettings, compose, writer};
@@ -120,7 +120,9 @@ impl TaskSystem {
         let reader = store.reader();
         let open = reader.open()?;
         let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
-        let service = Service::new(bus.clone(), settings, Arc::clone(&held), Arc::clone(&bell));
+        let heard = reader.message_keys(REMEMBERED)?;
+        let service =
+            Service::new(bus.clone(), settings, Arc::clone(&held), Arc::clone(&bell), heard);
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("a2a-tasks".into()).spawn(move || {

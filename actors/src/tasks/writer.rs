@@ -18,17 +18,9 @@ const TRY_AGAIN: Duration = Duration::from_millis(250);
 pub(super) struct Job {
     pub(super) number: u64,
     pub(super) write: Write,
-}
-
-impl Job {
-    /// Whether somebody hears that it failed and can ask again. Everything else happened already
-    /// and must be kept.
-    fn may_fail(&self) -> bool {
-        matches!(
-            self.write,
-            Write::Create { .. } | Write::PutPush { .. } | Write::DeletePush { .. }
-        )
-    }
+    /// Somebody hears that it failed and can ask again. Everything else happened already and must
+    /// be kept.
+    pub(super) asks: bool,
 }
 
 /// Starts the thread; it ends when every sender is gone and everything is written.
@@ -73,7 +65,7 @@ fn run(mut store: Box<dyn TaskWriter>, jobs: &Receiver<Job>, service: &Addr<Serv
             }
             Err(error) => {
                 tracing::error!(%error, changes = kept.len(), "the task store could not be written");
-                let (failed, rest) = kept.into_iter().partition::<Vec<_>, _>(Job::may_fail);
+                let (failed, rest) = kept.into_iter().partition::<Vec<_>, _>(|job| job.asks);
                 kept = rest;
                 let results: Vec<(u64, Option<Written>)> =
                     failed.into_iter().map(|job| (job.number, None)).collect();

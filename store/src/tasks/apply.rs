@@ -11,6 +11,7 @@ use a2a_protocol::task::{Label, Message, Moment};
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
+use super::key_of;
 use super::known::{Before, Changed, Known};
 use super::{
     Misfit, NewEvent, Repeated, StoredTask, TaskStoreError, Write, Written, check, row, word,
@@ -57,6 +58,9 @@ impl<'a> Batch<'a> {
                 self.update(stored, expected, &events, message)
             }
             Write::Answer { id, message } => self.answer(id, &message),
+            Write::AnswerAtOnce { stored, message, answer } => {
+                self.answer_at_once(&stored, &message, &answer)
+            }
             Write::Delete(id) => self.delete(id),
             Write::PutPush { task, config } => self.put_push(task, &config),
             Write::DeletePush { task, id } => self.delete_push(task, &id),
@@ -255,6 +259,31 @@ impl<'a> Batch<'a> {
         self.delete(id)
     }
 
+    fn answer_at_once(
+        &self,
+        stored: &StoredTask,
+        message: &Label,
+        answer: &Message,
+    ) -> Result<Written> {
+        if let Some(repeated) = self.heard(stored, Some(message))? {
+            return Ok(Written::Repeated(repeated));
+        }
+        let at = word::of_moment(stored.updated);
+        self.sql
+            .prepare_cached(
+                "INSERT INTO sent_messages (owner, agent, message_id, answer, at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![
+                &*stored.owner,
+                stored.agent.as_str(),
+                message.as_str(),
+                json(answer)?,
+                at
+            ])?;
+        Ok(Written::Done)
+    }
+
     /// The rows about the task go with it: the schema says so.
     fn delete(&mut self, id: TaskId) -> Result<Written> {
         self.known.forget(id);
@@ -299,6 +328,22 @@ pub(super) fn heard(
     )?;
     let mut rows = statement.query([owner, agent, message.as_str()])?;
     rows.next()?.map(row::repeated).transpose()
+}
+
+/// The keys of all messages that were heard; `None` when they are more than `most`.
+pub(super) fn heard_keys(sql: &Connection, most: usize) -> Result<Option<Vec<u64>>> {
+    let mut statement = sql.prepare("SELECT owner, agent, message_id FROM sent_messages")?;
+    let mut rows = statement.query([])?;
+    let mut keys = Vec::new();
+    while let Some(row) = rows.next()? {
+        if keys.len() >= most {
+            return Ok(None);
+        }
+        let [owner, agent, message] =
+            [0, 1, 2].map(|at| row.get_ref(at).and_then(|text| Ok(text.as_str()?)));
+        keys.push(key_of(owner?, agent?, message?));
+    }
+    Ok(Some(keys))
 }
 
 fn done_if(done: bool) -> Written {

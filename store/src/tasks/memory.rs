@@ -92,6 +92,9 @@ impl State {
                 self.update(stored, expected, events, message)
             }
             Write::Answer { id, message } => self.answer(id, &message),
+            Write::AnswerAtOnce { stored, message, answer } => {
+                self.answer_at_once(&stored, message, answer)
+            }
             Write::Delete(id) => self.delete(id),
             Write::PutPush { task, config } => self.put_push(task, config),
             Write::DeletePush { task, id } => self.delete_push(task, &id),
@@ -205,6 +208,21 @@ impl State {
             self.messages.insert(heard, Sent { outcome, at });
         }
         self.delete(id)
+    }
+
+    fn answer_at_once(
+        &mut self,
+        stored: &StoredTask,
+        message: Label,
+        answer: Box<Message>,
+    ) -> Written {
+        if let Some(repeated) = self.heard(stored, Some(&message)) {
+            return Written::Repeated(repeated);
+        }
+        let heard = (Arc::clone(&stored.owner), stored.agent.clone(), message);
+        let sent = Sent { outcome: Repeated::Answer(answer), at: stored.updated };
+        self.messages.insert(heard, sent);
+        Written::Done
     }
 
     fn delete(&mut self, id: TaskId) -> Written {

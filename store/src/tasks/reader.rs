@@ -275,6 +275,10 @@ impl TaskReader for SqliteReader {
         self.pool.with(|sql| apply::heard(sql, owner, agent.as_str(), id))
     }
 
+    fn message_keys(&self, most: usize) -> Result<Option<Vec<u64>>> {
+        self.pool.with(|sql| apply::heard_keys(sql, most))
+    }
+
     fn history_of_context(
         &self,
         owner: &str,

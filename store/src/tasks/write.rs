@@ -40,6 +40,15 @@ pub enum Write {
         /// The answer.
         message: Box<Message>,
     },
+    /// The agent answered with a message, and the task never was in the store.
+    AnswerAtOnce {
+        /// The task that never was.
+        stored: StoredTask,
+        /// The id of the message that asked for it.
+        message: Label,
+        /// The answer.
+        answer: Box<Message>,
+    },
     /// A task goes, with everything about it.
     Delete(TaskId),
     /// Somebody wants to be told of a task, or of another place than before. Only events after

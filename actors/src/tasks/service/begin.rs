@@ -41,7 +41,7 @@ pub(in crate::tasks) struct Begin {
 impl Handler<Begin> for Service {
     type Result = ();
 
-    fn handle(&mut self, begin: Begin, _: &mut Self::Context) {
+    fn handle(&mut self, begin: Begin, ctx: &mut Self::Context) {
         let Begin { stored, parcel, push, want, reply } = begin;
         let (id, now) = (stored.task.id, self.clock.now());
         let message = stored.task.history.last().map(|message| message.message_id.clone());
@@ -68,9 +68,17 @@ impl Handler<Begin> for Service {
         entry.durable = Arc::clone(&entry.stored.task);
         entry.unseen = want != Want::Now;
         entry.is_pushed = push.is_some();
+        let runs = entry.stored.queued.is_none();
+        let birth = match &message {
+            Some(message) => self.may_wait(&entry.stored, message),
+            None => None,
+        };
+        self.held.insert(id, entry.stored.principal.clone());
+        if let Some(birth) = birth.filter(|_| want == Want::End && runs && push.is_none()) {
+            return self.begin_unborn(entry, birth, reply, ctx);
+        }
         let stored = entry.stored.clone();
         let push = push.into_iter().collect();
-        self.held.insert(id, entry.stored.principal.clone());
         self.entries.insert(id, entry);
         let write = Write::Create { stored, message, events: Vec::new(), push };
         self.write(write, Awaited::Create { task: id, want, reply });

@@ -91,7 +91,8 @@ impl Service {
         let Some(mut message) = agent_message(said, &entry.stored.task) else { return };
         message.task_id = None;
         entry.answer = Some(Box::new(message.clone()));
-        let write = Write::Answer { id, message: Box::new(message) };
+        let write = self.answer_unborn(id, &message);
+        let write = write.unwrap_or_else(|| Write::Answer { id, message: Box::new(message) });
         self.write(write, Awaited::Answer { task: id, acks: vec![done] });
         self.free_place(id, ctx);
     }

@@ -10,6 +10,7 @@ use a2a_protocol::{AgentId, TaskId};
 use super::State;
 use crate::tasks::{
     Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError,
+    message_key,
 };
 
 type Result<T> = std::result::Result<T, TaskStoreError>;
@@ -155,6 +156,13 @@ impl TaskReader for MemoryReader {
     fn message(&self, owner: &str, agent: &AgentId, id: &Label) -> Result<Option<Repeated>> {
         let key = (Arc::from(owner), agent.clone(), id.clone());
         Ok(self.state().messages.get(&key).map(|sent| sent.outcome.clone()))
+    }
+
+    fn message_keys(&self, most: usize) -> Result<Option<Vec<u64>>> {
+        let state = self.state();
+        let keys = state.messages.keys();
+        let keys = keys.map(|(owner, agent, message)| message_key(owner, agent, message));
+        Ok((state.messages.len() <= most).then(|| keys.collect()))
     }
 
     fn history_of_context(
