@@ -94,6 +94,8 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
+        // Tried in this order; these two are called most.
+        .service(a2a::host_call)
         .service(messages::send)
         .service(agents::list)
         .service(agents::show)
@@ -122,7 +124,6 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(tasks::whole)
         .service(a2a::host_card)
         .service(a2a::agent_card)
-        .service(a2a::host_call)
         .service(a2a::agent_call)
         .default_service(web::to(a2a::anything));
 }

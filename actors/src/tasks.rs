@@ -15,6 +15,7 @@ mod clerk;
 mod compose;
 mod entry;
 mod made;
+mod refused;
 mod service;
 mod settings;
 mod system;

@@ -34,13 +34,14 @@ pub enum Caller {
     },
     /// Somebody on this machine, where no tokens are asked for: the message is believed.
     Local,
-    /// The task service, in the name of one of its callers. What is sent was [assessed](assess)
-    /// when the caller asked, and charged then.
+    /// The task service, in the name of one of its callers.
     Service {
         /// In whose name.
         agent: AgentId,
         /// Who that is to the gateway, such as `client:acme`.
         via: Arc<str>,
+        /// It was [assessed](assess) when the caller asked, and charged then.
+        assessed: bool,
     },
     /// The bus itself.
     Bus,
@@ -199,7 +200,7 @@ fn stages(
         None => None,
     };
     // What was assessed before has been charged and counted.
-    if !only_assess && matches!(incoming.caller, Caller::Service { .. }) {
+    if !only_assess && matches!(incoming.caller, Caller::Service { assessed: true, .. }) {
         let accepted = reserve(message, &to, floor)?;
         return Ok(Verdict::Accepted(Accepted { change, ..accepted }));
     }

@@ -54,6 +54,14 @@ impl<T: Known> Open<T> {
         Ok(Self::from_raw(serde_json::value::to_raw_value(value)?)?)
     }
 
+    /// The same from JSON text, whose bytes are kept.
+    ///
+    /// # Errors
+    /// When the text is not an object, a field of `T` is wrong, or a limit is broken.
+    pub fn from_json(text: String) -> Result<Self, NotOpen> {
+        Ok(Self::from_raw(RawValue::from_string(text)?)?)
+    }
+
     fn from_raw(raw: Box<RawValue>) -> serde_json::Result<Self> {
         if !raw.get().starts_with('{') {
             return Err(de::Error::custom("expected an object"));

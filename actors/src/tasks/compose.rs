@@ -19,8 +19,9 @@ use crate::Parcel;
 pub(super) const MESSAGE_EXTENSION: &str = "urn:openclaw:a2a:message:v1";
 
 /// In whose name the task travels.
-pub(super) fn speaker(stored: &StoredTask) -> Caller {
-    Caller::Service { agent: stored.principal.clone(), via: Arc::clone(&stored.owner) }
+pub(super) fn speaker(stored: &StoredTask, assessed: bool) -> Caller {
+    let (agent, via) = (stored.principal.clone(), Arc::clone(&stored.owner));
+    Caller::Service { agent, via, assessed }
 }
 
 /// The request that hands the task to its agent.

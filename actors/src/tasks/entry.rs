@@ -62,6 +62,8 @@ pub(super) struct Entry {
     pub(super) unseen: bool,
     /// It is not on the disk yet, and this is what belongs there with it.
     pub(super) birth: Option<Birth>,
+    /// The bus has looked at its request and charged for it.
+    pub(super) assessed: bool,
     /// The plain message that takes its place, on its way to the disk.
     pub(super) answer: Option<Box<Message>>,
     /// When it will have been worked on for too long, since the start of the service.
@@ -91,6 +93,7 @@ impl Entry {
             parcel: None,
             unseen: false,
             birth: None,
+            assessed: true,
             answer: None,
             deadline: None,
             turn: 0,

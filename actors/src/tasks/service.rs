@@ -23,7 +23,7 @@ use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::{Label, Message, Moment, Task};
-use a2a_store::tasks::{NewEvent, Repeated, Write, Written};
+use a2a_store::tasks::{NewEvent, Repeated, StoredTask, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -33,15 +33,15 @@ use super::entry::{Change, Entry, Then};
 use super::settings::TaskSettings;
 use super::watch::{Follows, Happened};
 use super::writer::Job;
-use crate::BusSystem;
 use crate::clock::Clock;
+use crate::{BusSystem, Parcel};
 
 pub(super) use begin::{Begin, GoOn, Want};
 pub(super) use cancel::{Cancel, not_cancelable};
 pub(super) use hear::Hear;
 pub(super) use pushes::{SettlePush, WritePush};
 pub(super) use turns::{Restore, Resume};
-pub(super) use unborn::{Birth, REMEMBERED};
+pub(super) use unborn::{BeginAtOnce, Birth, REMEMBERED};
 pub(super) use watching::{Subscribe, Wait};
 
 /// What a caller gets for its message.
@@ -53,6 +53,8 @@ pub(super) enum Begun {
     Stream(mpsc::Receiver<Happened>),
     /// The message was heard before and belongs to this task.
     Repeated(TaskId),
+    /// Only the store can tell whether it can begin.
+    Unsure(Box<StoredTask>, Box<Parcel>),
 }
 
 /// Where the answer goes.

@@ -10,7 +10,7 @@ use a2a_protocol::operation::{
     Subscribe as Watch, TaskPage,
 };
 use a2a_protocol::task::{Label, Message, Moment, Task};
-use a2a_protocol::{AgentId, Code, Outcome, Receipt, TaskId, Violation};
+use a2a_protocol::{AgentId, Code, TaskId, Violation};
 use a2a_store::tasks::{
     Due, ListQuery, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError, TaskWriter, Write,
     Written,
@@ -19,9 +19,10 @@ use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
 use super::clerk::{Clerk, Held};
+use super::refused::refused;
 use super::service::{
-    Begin, Begun, Cancel, GoOn, REMEMBERED, Restore, Resume, Service, SettlePush, Subscribe, Wait,
-    Want, WritePush, disk_refuses, not_cancelable,
+    Begin, BeginAtOnce, Begun, Cancel, GoOn, REMEMBERED, Restore, Resume, Service, SettlePush,
+    Subscribe, Wait, Want, WritePush, disk_refuses, not_cancelable,
 };
 use super::watch::{Happened, TaskStream};
 use super::{TaskSettings, compose, writer};
@@ -231,7 +232,7 @@ impl TaskSystem {
                 Ok(Sent::Task(task))
             }
             Begun::Message(message) => Ok(Sent::Message(message)),
-            Begun::Stream(_) | Begun::Repeated(_) => Err(Fault::Internal),
+            Begun::Stream(_) | Begun::Repeated(_) | Begun::Unsure(..) => Err(Fault::Internal),
         }
     }
 
@@ -254,7 +255,7 @@ impl TaskSystem {
             }
             // Said again by one who lost the stream: it goes on where that was.
             Begun::Repeated(task) => self.watch(task, after).await,
-            Begun::Task(_) => Err(Fault::Internal),
+            Begun::Task(_) | Begun::Unsure(..) => Err(Fault::Internal),
         }
     }
 
@@ -277,6 +278,13 @@ impl TaskSystem {
         let stored = super::made::new_task(caller, agent, message, metadata, now);
         let parcel = compose::request(&stored, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
+        let (stored, parcel) = match (want, &push) {
+            (Want::End, None) => match self.begin_at_once(stored, parcel).await? {
+                Begun::Unsure(stored, parcel) => (*stored, *parcel),
+                begun => return Ok(begun),
+            },
+            _ => (stored, parcel),
+        };
         let said = stored.task.history.last().map(|message| message.message_id.clone());
         let begun = match self.assess(&stored, parcel).await {
             Err(refused) => Err(refused),
@@ -295,6 +303,13 @@ impl TaskSystem {
             }
             (begun, _) => begun,
         }
+    }
+
+    /// Asks the agent before anything is on the disk, where that is as good.
+    async fn begin_at_once(&self, stored: StoredTask, parcel: Parcel) -> Result<Begun, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(BeginAtOnce { stored, parcel, reply })?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     async fn go_on(
@@ -342,7 +357,7 @@ impl TaskSystem {
 
     /// Whether the bus would take this in the caller's name; it is charged.
     async fn assess(&self, stored: &StoredTask, parcel: Parcel) -> Result<Parcel, Fault> {
-        let caller = compose::speaker(stored);
+        let caller = compose::speaker(stored, false);
         self.bus.assess(caller, parcel).await.map_err(|receipt| refused(&stored.agent, &receipt))
     }
 
@@ -754,26 +769,4 @@ fn invalid(path: &str, why: &str) -> Fault {
 
 fn stopping() -> Fault {
     Fault::Unavailable { reason: "the server is stopping".into(), retry_after_ms: 1_000 }
-}
-
-/// What a refusal of the bus means to an A2A client.
-fn refused(agent: &AgentId, receipt: &Receipt) -> Fault {
-    let reason = receipt.reason.clone().unwrap_or_else(|| receipt.outcome.to_string());
-    let wait = receipt.retry_after_ms;
-    match receipt.outcome {
-        Outcome::UnknownRecipient => Fault::NoSuchAgent { agent: agent.to_string() },
-        Outcome::RateLimited => {
-            Fault::RateLimited { reason, retry_after_ms: wait.unwrap_or(1_000) }
-        }
-        Outcome::CircuitOpen => Fault::CircuitOpen { reason, retry_after_ms: wait },
-        Outcome::Forbidden | Outcome::Unauthorized => Fault::Forbidden { reason },
-        Outcome::QueueFull | Outcome::Unavailable => {
-            Fault::Unavailable { reason, retry_after_ms: wait.unwrap_or(1_000) }
-        }
-        Outcome::Invalid => Fault::InvalidParams(receipt.errors.clone()),
-        _ => {
-            tracing::error!(outcome = %receipt.outcome, %reason, "a request of the task service was refused");
-            Fault::Internal
-        }
-    }
 }

@@ -101,6 +101,12 @@ impl ContextQueues {
         next
     }
 
+    /// Whether a new task would run at once.
+    #[must_use]
+    pub fn is_free(&self, lane: &Lane) -> bool {
+        self.lanes.get(lane).is_none_or(|waiting| waiting.running.is_none())
+    }
+
     /// Where a task stands; `None` when it neither runs nor waits.
     #[must_use]
     pub fn place(&self, lane: &Lane, task: TaskId) -> Option<Place> {

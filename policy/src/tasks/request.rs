@@ -1,11 +1,12 @@
 //! A task as the `task_request` that puts it into the agent's session.
 
 use a2a_protocol::body::{Complexity, TaskContext, TaskRequest, TaskType};
-use a2a_protocol::task::{Label, Message, Role, Task};
+use a2a_protocol::task::{ContextId, Label, Message, Role, Task};
 use a2a_protocol::{
     AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Open, Priority, Protocol,
     Recipient, Sender, TaskId, Title, limits,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -77,7 +78,13 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
     let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let title: String = one_line.chars().take(limits::TITLE_CHARS).collect();
     let description: String = text.chars().take(DESCRIPTION_CHARS).collect();
-    let context = context(message, earlier, request.task);
+    let context = match whole(message, earlier, request.task) {
+        Some(context) => context,
+        None => {
+            let carried = context(message, earlier, request.task);
+            Open::<TaskContext>::from_value(&carried).map_err(|error| bad(&error))?
+        }
+    };
     let body = TaskRequest {
         task_id: request.task.id,
         title: Title::try_from(title).map_err(|error| bad(&error))?,
@@ -85,7 +92,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
         task_type: TaskType::Analysis,
         complexity: Complexity::Medium,
         deadline: None,
-        context: Some(Open::<TaskContext>::from_value(&context).map_err(|error| bad(&error))?),
+        context: Some(context),
         acceptance_criteria: None,
     };
     Ok(Envelope {
@@ -98,6 +105,22 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
         correlation_id: request.correlation,
         body: Body::TaskRequest(body),
     })
+}
+
+/// The A2A message as it is and the conversation, if that is everything and it fits: so it is
+/// with most.
+fn whole(message: &Message, earlier: &[Message], task: &Task) -> Option<Open<TaskContext>> {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Whole<'a> {
+        a2a: &'a Message,
+        context_id: &'a ContextId,
+    }
+    if !earlier.is_empty() || task.metadata.is_some() {
+        return None;
+    }
+    let text = serde_json::to_string(&Whole { a2a: message, context_id: &task.context_id }).ok()?;
+    (text.len() <= CARRIED_BYTES).then(|| Open::from_json(text).ok()).flatten()
 }
 
 /// The A2A message with everything that fits, the conversation, and what was said before.

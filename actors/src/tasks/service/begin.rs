@@ -41,7 +41,7 @@ pub(in crate::tasks) struct Begin {
 impl Handler<Begin> for Service {
     type Result = ();
 
-    fn handle(&mut self, begin: Begin, ctx: &mut Self::Context) {
+    fn handle(&mut self, begin: Begin, _: &mut Self::Context) {
         let Begin { stored, parcel, push, want, reply } = begin;
         let (id, now) = (stored.task.id, self.clock.now());
         let message = stored.task.history.last().map(|message| message.message_id.clone());
@@ -68,15 +68,10 @@ impl Handler<Begin> for Service {
         entry.durable = Arc::clone(&entry.stored.task);
         entry.unseen = want != Want::Now;
         entry.is_pushed = push.is_some();
-        let runs = entry.stored.queued.is_none();
-        let birth = match &message {
-            Some(message) => self.may_wait(&entry.stored, message),
-            None => None,
-        };
-        self.held.insert(id, entry.stored.principal.clone());
-        if let Some(birth) = birth.filter(|_| want == Want::End && runs && push.is_none()) {
-            return self.begin_unborn(entry, birth, reply, ctx);
+        if let Some(message) = &message {
+            self.hear(&entry.stored, message);
         }
+        self.held.insert(id, entry.stored.principal.clone());
         let stored = entry.stored.clone();
         let push = push.into_iter().collect();
         self.entries.insert(id, entry);

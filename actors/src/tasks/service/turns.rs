@@ -84,7 +84,8 @@ impl Service {
         let turn = entry.turn;
         match parcel {
             Ok(parcel) => {
-                let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored));
+                let (bus, caller) =
+                    (self.bus.clone(), compose::speaker(&entry.stored, entry.assessed));
                 let sent = async move { bus.send(caller, parcel).await };
                 let then = sent.into_actor(self).map(move |receipt, service, ctx| {
                     service.dispatched(id, turn, &receipt, ctx);
@@ -97,6 +98,8 @@ impl Service {
 
     fn dispatched(&mut self, id: TaskId, turn: u32, receipt: &Receipt, ctx: &mut Context<Self>) {
         let outcome = receipt.outcome;
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let first = !std::mem::replace(&mut entry.assessed, true);
         // A conflict: it was handed over before the restart, when the task had less of a history.
         if outcome.is_accepted() || matches!(outcome, Outcome::Duplicate | Outcome::Conflict) {
             return;
@@ -104,6 +107,9 @@ impl Service {
         let current =
             move |entry: &Entry| entry.turn == turn && entry.state() == TaskState::Working;
         if !self.entries.get(&id).is_some_and(current) {
+            return;
+        }
+        if first && outcome != Outcome::QueueFull && self.refuse_unborn(id, receipt, ctx) {
             return;
         }
         if matches!(outcome, Outcome::QueueFull | Outcome::Unavailable | Outcome::RateLimited) {
@@ -122,7 +128,7 @@ impl Service {
     /// Tells an agent at work what its caller adds.
     pub(super) fn tell_agent(&mut self, id: TaskId, addition: Parcel, ctx: &mut Context<Self>) {
         let Some(entry) = self.entries.get(&id) else { return };
-        let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored));
+        let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored, true));
         let sent = async move { bus.send(caller, addition).await };
         ctx.spawn(sent.into_actor(self).map(move |receipt, _, _| {
             if !receipt.outcome.is_accepted() {

@@ -9,15 +9,19 @@
 //! its agent's answer is dropped, and a caller who asks again begins a new task.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_protocol::TaskId;
+use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::task::{Label, Message};
+use a2a_protocol::{Receipt, TaskId};
 use a2a_store::tasks::{StoredTask, Write, message_key};
 use actix::prelude::*;
 
-use super::{Answering, Awaited, Service};
+use super::{Answering, Awaited, Begun, Service};
+use crate::Parcel;
 use crate::tasks::entry::Entry;
+use crate::tasks::refused::refused;
 
 /// How many messages are remembered; beyond that every task is written before it begins. Each
 /// takes some 16 bytes.
@@ -60,10 +64,45 @@ pub(in crate::tasks) struct Birth {
     key: u64,
 }
 
+/// A new task whose caller waits for the end and for nothing before.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct BeginAtOnce {
+    /// As it is before anybody looked whether it can run at once.
+    pub(in crate::tasks) stored: StoredTask,
+    /// Its request, which nobody has looked at.
+    pub(in crate::tasks) parcel: Parcel,
+    pub(in crate::tasks) reply: Answering,
+}
+
+impl Handler<BeginAtOnce> for Service {
+    type Result = ();
+
+    /// It begins, or comes back as [`Begun::Unsure`].
+    fn handle(&mut self, begin: BeginAtOnce, ctx: &mut Self::Context) {
+        let BeginAtOnce { stored, parcel, reply } = begin;
+        let mut entry = Entry::new(stored);
+        let said = entry.stored.task.history.last();
+        let said = said.filter(|_| !self.settings.reused_ids.contains(&entry.stored.agent));
+        let said = said.map(|message| message.message_id.clone());
+        let said = said.filter(|_| self.queues.is_free(&entry.lane));
+        match said.and_then(|message| self.hear(&entry.stored, &message)) {
+            Some(birth) if self.queues.submit(&entry.lane, entry.stored.task.id).is_ok() => {
+                entry.parcel = Some(parcel);
+                self.begin_unborn(entry, birth, reply, ctx);
+            }
+            _ => {
+                let unsure = Begun::Unsure(Box::new(entry.stored), Box::new(parcel));
+                let _ = reply.send(Ok(unsure));
+            }
+        }
+    }
+}
+
 impl Service {
-    /// Whether the task need not be on the disk before it begins. A message that was said before
-    /// finds its task there.
-    pub(super) fn may_wait(&mut self, stored: &StoredTask, message: &Label) -> Option<Birth> {
+    /// Notes a message. If it certainly was not heard before, its task need not be on the disk
+    /// before it begins; otherwise the task that it may have begun goes there, to be found.
+    pub(super) fn hear(&mut self, stored: &StoredTask, message: &Label) -> Option<Birth> {
         let key = message_key(&stored.owner, &stored.agent, message);
         if self.unborn.hear(key) {
             return Some(Birth { message: message.clone(), key });
@@ -74,22 +113,48 @@ impl Service {
         None
     }
 
-    /// Begins a task that is not on the disk.
-    pub(super) fn begin_unborn(
+    /// Begins a task that is not on the disk and whose request nobody has looked at.
+    fn begin_unborn(
         &mut self,
         mut entry: Entry,
         birth: Birth,
         reply: Answering,
         ctx: &mut Context<Self>,
     ) {
-        let id = entry.stored.task.id;
-        self.unborn.tasks.insert(birth.key, id);
-        self.unborn.ages.push_back((self.clock.now().uptime + LONGEST, id));
-        entry.birth = Some(birth);
+        let (id, now) = (entry.stored.task.id, self.clock.now());
+        let _ = entry.advance(Step::Start, Said::default(), now);
+        entry.stored.dispatched = true;
+        entry.turn = 1;
+        entry.assessed = false;
+        entry.unseen = true;
+        entry.durable = Arc::clone(&entry.stored.task);
         entry.waiters.push((entry.stored.version, reply));
+        self.unborn.tasks.insert(birth.key, id);
+        self.unborn.ages.push_back((now.uptime + LONGEST, id));
+        entry.birth = Some(birth);
+        self.held.insert(id, entry.stored.principal.clone());
         self.entries.insert(id, entry);
         self.dispatch(id, ctx);
         self.watch_unborn(ctx);
+    }
+
+    /// The bus does not take the request: there never was a task. `false` when there is one.
+    pub(super) fn refuse_unborn(
+        &mut self,
+        id: TaskId,
+        receipt: &Receipt,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        if self.birth_of(id).is_none() {
+            return false;
+        }
+        self.free_place(id, ctx);
+        if let Some(entry) = self.forget(id) {
+            for (_, waiter) in entry.waiters {
+                let _ = waiter.send(Err(refused(&entry.stored.agent, receipt)));
+            }
+        }
+        true
     }
 
     /// The write that puts a task onto the disk as it is now, if it is not there.
