@@ -159,9 +159,6 @@ impl Service {
         if birth.is_none() {
             stored.version += 1;
         }
-        // Nobody who could watch has seen it, so nobody can ever ask for these.
-        let unwatched = birth.is_some() && stored.task.status.state.is_terminal();
-        let events = if unwatched { Vec::new() } else { events };
         let mut numbered = Vec::with_capacity(events.len());
         for event in events {
             stored.last_event += 1;
@@ -173,7 +170,10 @@ impl Service {
             at: now,
         };
         let Wake { message, acks, told, then } = wake;
-        let (stored, events) = (&*stored, numbered.iter().map(kept).collect());
+        let stored = &*stored;
+        // Nobody has watched it, and how it ended says everything.
+        let says_all = birth.is_some() && stored.tells_all();
+        let events = if says_all { Vec::new() } else { numbered.iter().map(kept).collect() };
         let write = match birth {
             Some(message) => Write::Create {
                 stored: stored.clone(),
@@ -228,7 +228,7 @@ impl Service {
     fn changed(&mut self, id: TaskId, ctx: &mut Context<Self>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(change) = entry.changes.pop_front() else { return };
-        entry.unseen &= change.events.is_empty() && !change.task.status.state.is_terminal();
+        entry.unseen &= change.events.is_empty();
         if !entry.unseen {
             let (number, before) = (entry.durable_event, Arc::clone(&entry.durable));
             entry.watchers.greet(number, || Task::clone(&before));

@@ -39,7 +39,8 @@ pub(super) fn follows(
         }
         newest = event.number;
     }
-    if newest == stored.last_event { Ok(()) } else { Err(Misfit::EventNumbers) }
+    let told = version == 0 && events.is_empty() && stored.tells_all();
+    if newest == stored.last_event || told { Ok(()) } else { Err(Misfit::EventNumbers) }
 }
 
 /// Whether each wish can be named.

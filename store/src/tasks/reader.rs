@@ -238,7 +238,13 @@ impl TaskReader for SqliteReader {
         let select = "SELECT task_id, number, event FROM task_events \
              WHERE task_id = ?1 AND number > ?2 ORDER BY number LIMIT ?3";
         let event = |row: &Row<'_>| Ok((number(row, 1)?, Arc::new(json(row, 2)?)));
-        self.pool.with(|sql| all(sql, select, params, event))
+        let kept = self.pool.with(|sql| all(sql, select, params, event))?;
+        if !kept.is_empty() {
+            return Ok(kept);
+        }
+        let told = self.get(id)?.filter(|stored| stored.last_event > after && stored.tells_all());
+        let told = told.iter().flat_map(StoredTask::told);
+        Ok(told.filter(|(number, _)| *number > after).take(limit).collect())
     }
 
     fn push(&self, task: TaskId, id: &Label) -> Result<Option<PushConfig>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_protocol::operation::{PushConfig, StreamEvent};
+use a2a_protocol::operation::{ArtifactUpdate, PushConfig, StatusUpdate, StreamEvent};
 use a2a_protocol::task::{ContextId, Metadata, Moment, Task};
 use a2a_protocol::{AgentId, CorrelationId, TaskId};
 
@@ -52,6 +52,36 @@ impl StoredTask {
 
     pub(super) fn context(&self) -> &ContextId {
         &self.task.context_id
+    }
+
+    /// Whether everything that happened to it can be told from how it ended: its artifacts came
+    /// whole, one after the other, and then it was over. No event of such a task is kept.
+    #[must_use]
+    pub fn tells_all(&self) -> bool {
+        self.task.status.state.is_terminal()
+            && self.last_event == self.task.artifacts.len() as u64 + 1
+    }
+
+    /// What happened to a task that [tells all](Self::tells_all).
+    pub(super) fn told(&self) -> impl Iterator<Item = (u64, Arc<StreamEvent>)> {
+        let task = &self.task;
+        let artifacts = task.artifacts.iter().map(|artifact| {
+            StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
+                task_id: task.id,
+                context_id: task.context_id.clone(),
+                artifact: artifact.clone(),
+                append: false,
+                last_chunk: true,
+                metadata: None,
+            }))
+        });
+        let end = StreamEvent::StatusUpdate(Box::new(StatusUpdate {
+            task_id: task.id,
+            context_id: task.context_id.clone(),
+            status: task.status.clone(),
+            metadata: None,
+        }));
+        (1..).zip(artifacts.chain([end]).map(Arc::new))
     }
 
     /// Whether the other one may be a later state of this task.

@@ -112,6 +112,10 @@ impl TaskReader for MemoryReader {
         let state = self.state();
         let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
         let Some(kept) = state.tasks.get(&id) else { return Ok(Vec::new()) };
+        if kept.events.is_empty() && kept.stored.tells_all() {
+            let told = kept.stored.told().filter(|(number, _)| *number > after);
+            return Ok(told.take(limit).collect());
+        }
         let events = kept.events.range(first..).take(limit);
         Ok(events.map(|(number, event)| (*number, Arc::clone(event))).collect())
     }
