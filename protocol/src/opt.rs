@@ -16,6 +16,9 @@ pub const PLANS_PER_OBJECTIVE: usize = 10;
 /// Tasks that one plan may have.
 pub const TASKS_PER_PLAN: usize = 50;
 
+/// How long a caller may wait for a change of an objective.
+pub const LONGEST_WAIT_MS: u64 = 60_000;
+
 /// The keys of the extension in the metadata of others.
 pub mod key {
     /// What every key of the extension begins with.
@@ -45,6 +48,9 @@ pub mod key {
     pub const ASSIGNEE: &str = "opt/v1/assignee";
     /// Of a plan: what follows when one of its tasks fails.
     pub const ON_TASK_FAILURE: &str = "opt/v1/onTaskFailure";
+    /// Of an event: `true` when nothing about its task changed, and it is there for what the
+    /// extension has to say alone.
+    pub const NEWS: &str = "opt/v1/news";
 }
 
 /// An objective is a conversation: its id is the context of all its tasks.

@@ -1,5 +1,7 @@
 //! What a client can ask about objectives and plans.
 
+use serde::{Deserialize, Serialize};
+
 use crate::opt::{Objective, ObjectiveId, ObjectiveStatus, PlanStatus};
 use crate::task::{Metadata, PlanId, PlanTaskId};
 
@@ -166,7 +168,8 @@ pub struct AddTasks {
 }
 
 /// A page of objectives.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectivePage {
     /// The newest first.
     pub objectives: Vec<Objective>,
