@@ -3,7 +3,13 @@
 //! One model for both versions of A2A: its words are lower case in either. What may follow what,
 //! and what a parent makes of its children, stands in `a2a-policy`.
 
+mod hints;
+mod plain;
+
 use serde::{Deserialize, Serialize};
+
+pub use hints::{ObjectiveHint, OptHints};
+pub use plain::without_opt;
 
 use crate::TaskId;
 use crate::task::{ContextId, Metadata, Moment, PlanId, PlanTaskId, TaskState};
