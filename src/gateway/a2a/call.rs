@@ -127,11 +127,16 @@ impl A2a {
         Ok(Outcome::Reply(reply))
     }
 
-    /// What a call speaks: the name of its method shows it, or else its header.
+    /// What a call speaks: the name of its method shows it, or else its header. Where only one
+    /// version is spoken at all, nobody needs to say it.
     pub(super) fn spoken(&self, request: &HttpRequest, shown: Option<Version>) -> Version {
         // A header that says something else is refused by `check_version`.
         let said = || said_version(request).ok().flatten();
-        shown.or_else(said).unwrap_or(Version::UNSAID)
+        let only = || match self.settings.versions[..] {
+            [only] => Some(only),
+            _ => None,
+        };
+        shown.or_else(said).or_else(only).unwrap_or(Version::UNSAID)
     }
 
     /// What the caller says it speaks, and what its call shows.
