@@ -48,7 +48,7 @@ fn main() {
                 panic!("not a call");
             };
             let (version, method) = Method::from_rpc_name(&request.method).unwrap();
-            black_box(decode(version, method, request.params).unwrap());
+            black_box(decode(version.unwrap(), method, request.params).unwrap());
         });
         let plain = cost(|| {
             black_box(serde_json::from_slice::<Value>(black_box(&body)).unwrap());

@@ -3,6 +3,7 @@
 //! Its serialised form is that of A2A 1.0. [`AgentCard::hybrid`] adds what clients of 0.3 look
 //! for, so that one document serves both. Nothing here knows where it is served.
 
+mod extensions;
 mod security;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+pub use extensions::PROGRESS_UPDATES_PER_SECOND;
 pub use security::{ApiKeyPlace, OAuthFlow, Scopes, SecurityRequirement, SecurityScheme};
 
 use crate::task::Metadata;

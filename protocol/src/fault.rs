@@ -11,6 +11,18 @@ pub enum Fault {
         /// As the caller wrote it.
         task: String,
     },
+    /// There is no such objective, or it is not the caller's.
+    #[error("objective {objective} not found")]
+    ObjectiveNotFound {
+        /// As the caller wrote it.
+        objective: String,
+    },
+    /// There is no such plan, or it is not the caller's.
+    #[error("plan {plan} not found")]
+    PlanNotFound {
+        /// As the caller wrote it.
+        plan: String,
+    },
     /// It has ended.
     #[error("task {task} is {state} and cannot be cancelled any more")]
     TaskNotCancelable {

@@ -10,6 +10,7 @@ pub use opt::{
 };
 
 use crate::AgentId;
+use crate::opt::{Objective, Plan};
 use crate::task::{
     Artifact, ContextId, Label, Message, Metadata, Moment, Task, TaskState, TaskStatus,
 };
@@ -40,6 +41,8 @@ pub enum Operation {
     DeletePush(PushKey),
     /// The card for callers who are known.
     ExtendedCard,
+    /// Something about objectives and plans.
+    Opt(Box<OptOperation>),
 }
 
 /// Something is said to an agent.
@@ -186,6 +189,21 @@ pub enum Reply {
     },
     /// It is gone.
     Deleted,
+    /// What came of a message where OPT is active: a task, and the objective if one was made.
+    Planned {
+        /// The task, or the first of many.
+        task: Box<Task>,
+        /// What it is done for.
+        objective: Option<Box<Objective>>,
+    },
+    /// A message, without a task, where OPT is active.
+    Answered(Box<Message>),
+    /// An objective.
+    Objective(Box<Objective>),
+    /// A page of them.
+    Objectives(ObjectivePage),
+    /// A plan.
+    Plan(Box<Plan>),
 }
 
 /// A page of tasks.
@@ -214,6 +232,8 @@ pub enum StreamEvent {
     StatusUpdate(Box<StatusUpdate>),
     /// Something came of the task.
     ArtifactUpdate(Box<ArtifactUpdate>),
+    /// The objective as it stands.
+    Objective(Box<Objective>),
 }
 
 /// The task's status changed, or the agent said how it goes.

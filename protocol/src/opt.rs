@@ -3,7 +3,13 @@
 //! One model for both versions of A2A: its words are lower case in either. What may follow what,
 //! and what a parent makes of its children, stands in `a2a-policy`.
 
+mod hints;
+mod plain;
+
 use serde::{Deserialize, Serialize};
+
+pub use hints::{ObjectiveHint, OptHints};
+pub use plain::without_opt;
 
 use crate::TaskId;
 use crate::task::{ContextId, Metadata, Moment, PlanId, PlanTaskId, TaskState};
@@ -15,6 +21,9 @@ pub const OPT_EXTENSION: &str = "https://github.com/zeroasterisk/a2a-opt/v1";
 pub const PLANS_PER_OBJECTIVE: usize = 10;
 /// Tasks that one plan may have.
 pub const TASKS_PER_PLAN: usize = 50;
+
+/// How long a caller may wait for a change of an objective.
+pub const LONGEST_WAIT_MS: u64 = 60_000;
 
 /// The keys of the extension in the metadata of others.
 pub mod key {
@@ -45,6 +54,9 @@ pub mod key {
     pub const ASSIGNEE: &str = "opt/v1/assignee";
     /// Of a plan: what follows when one of its tasks fails.
     pub const ON_TASK_FAILURE: &str = "opt/v1/onTaskFailure";
+    /// Of an event: `true` when nothing about its task changed, and it is there for what the
+    /// extension has to say alone.
+    pub const NEWS: &str = "opt/v1/news";
 }
 
 /// An objective is a conversation: its id is the context of all its tasks.

@@ -18,6 +18,7 @@ pub mod error;
 mod explain;
 pub mod jsonrpc;
 mod method;
+mod opt;
 mod read;
 pub mod rest;
 mod v0_3;
@@ -41,6 +42,9 @@ pub enum Version {
 impl Version {
     /// Every version, the oldest first.
     pub const ALL: &'static [Self] = &[Self::V0_3, Self::V1_0];
+
+    /// What a call speaks that does not say it: A2A takes an absent header for 0.3.
+    pub const UNSAID: Self = Self::V0_3;
 
     /// The word on the wire.
     #[must_use]

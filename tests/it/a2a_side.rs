@@ -199,6 +199,7 @@ pub(crate) fn words(events: &[Happened]) -> Vec<String> {
             let end = |yes, word| if yes { word } else { "" };
             format!("artifact{}{}", end(update.append, "+"), end(update.last_chunk, "."))
         }
+        StreamEvent::Objective(objective) => format!("objective {}", objective.status),
     };
     events.iter().map(word).collect()
 }

@@ -1,5 +1,7 @@
 //! What a client can ask about objectives and plans.
 
+use serde::{Deserialize, Serialize};
+
 use crate::opt::{Objective, ObjectiveId, ObjectiveStatus, PlanStatus};
 use crate::task::{Metadata, PlanId, PlanTaskId};
 
@@ -44,11 +46,11 @@ pub struct GetObjective {
     pub id: ObjectiveId,
     /// With its plans.
     pub include_plans: bool,
-    /// With their tasks.
+    /// With the tasks of those. Tasks stand inside plans, so who asks for them gets both.
     pub include_tasks: bool,
     /// Answer when its revision is above this one.
     pub since_revision: Option<u64>,
-    /// But not later than this.
+    /// But not later than this; at most [`LONGEST_WAIT_MS`](crate::opt::LONGEST_WAIT_MS).
     pub wait_ms: Option<u64>,
 }
 
@@ -63,7 +65,7 @@ pub struct ListObjectives {
     pub page_token: Option<String>,
     /// With their plans.
     pub include_plans: bool,
-    /// With the tasks of those.
+    /// With the tasks of those, and so with the plans.
     pub include_tasks: bool,
 }
 
@@ -74,7 +76,7 @@ pub struct UpdateObjective {
     pub id: ObjectiveId,
     /// A new name.
     pub name: Option<String>,
-    /// A new description.
+    /// A new description; an empty one takes it away.
     pub description: Option<String>,
     /// A new status.
     pub status: Option<ObjectiveStatus>,
@@ -146,7 +148,7 @@ pub struct UpdatePlan {
     pub id: PlanId,
     /// A new name.
     pub name: Option<String>,
-    /// A new description.
+    /// A new description; an empty one takes it away.
     pub description: Option<String>,
     /// A new status.
     pub status: Option<PlanStatus>,
@@ -166,7 +168,8 @@ pub struct AddTasks {
 }
 
 /// A page of objectives.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ObjectivePage {
     /// The newest first.
     pub objectives: Vec<Objective>,

@@ -2,13 +2,14 @@
 
 mod check;
 mod message;
+mod opt;
 mod push;
 
 use serde::Deserialize as _;
 
 use self::check::{Check, Place};
 use super::explain::{self, Complaint, Node};
-use super::read::{Count, Object, Plain, Push, Send, Str, Word};
+use super::read::{Count, Object, Opt, Plain, Push, Send, Str, Word};
 use super::{Dialect, Method, Version, v0_3};
 use crate::fault::Fault;
 use crate::operation::{CancelTask, GetTask, ListPushes, ListTasks, Operation, PushKey, Subscribe};
@@ -73,6 +74,7 @@ pub(super) fn decode_named(
             message::send(version, method, read!(Send, params))
         }
         Method::SetPush => push::set(version, read!(Push, params), named),
+        _ if method.is_opt() => opt::asked(version, method, read!(Opt, params)),
         _ => plain(version, method, read!(Plain, params), named),
     }
 }
@@ -97,7 +99,7 @@ fn explained(params: &str, read: impl Fn(&Node) -> Option<Complaint>) -> Fault {
 
 fn needs_params(method: Method, named: &Named) -> bool {
     match method {
-        Method::ListTasks | Method::ExtendedCard => false,
+        Method::ListTasks | Method::ListObjectives | Method::ExtendedCard => false,
         Method::SendMessage | Method::StreamMessage | Method::SetPush => true,
         _ => named.task.is_none(),
     }
@@ -107,6 +109,9 @@ fn absent(method: Method, version: Version) -> Fault {
     let first = match (method, version) {
         (Method::SendMessage | Method::StreamMessage, _) => "message",
         (Method::SetPush, _) => "taskId",
+        (Method::CreateObjective, _) => "name",
+        (Method::CreatePlan, _) => "objectiveId",
+        (Method::AddTasks, _) => "planId",
         (Method::GetPush | Method::ListPushes | Method::DeletePush, Version::V1_0) => "taskId",
         _ => "id",
     };

@@ -34,6 +34,12 @@ pub const fn form(fault: &Fault) -> Form {
         Fault::PushNotFound { .. } => {
             (-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND", "TaskNotFoundError")
         }
+        Fault::ObjectiveNotFound { .. } => {
+            (-32001, 404, "NOT_FOUND", "OBJECTIVE_NOT_FOUND", "ObjectiveNotFoundError")
+        }
+        Fault::PlanNotFound { .. } => {
+            (-32001, 404, "NOT_FOUND", "PLAN_NOT_FOUND", "PlanNotFoundError")
+        }
         Fault::TaskNotCancelable { .. } => {
             (-32002, 400, "FAILED_PRECONDITION", "TASK_NOT_CANCELABLE", "TaskNotCancelableError")
         }

@@ -1,26 +1,33 @@
 //! The names of the methods, in both versions.
 
 use super::Version;
-use crate::operation::Operation;
+use crate::operation::{Operation, OptOperation};
 
 macro_rules! methods {
-    ($( #[doc = $doc:literal] $name:ident = $old:literal, $new:literal; )+) => {
+    (
+        $( #[doc = $doc:literal] $name:ident = $old:literal, $new:literal; )+
+        opt: $( #[doc = $about:literal] $opt:ident = $both:literal; )+
+    ) => {
         /// What can be called: one for each [`Operation`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Method {
             $( #[doc = $doc] $name, )+
+            $( #[doc = $about] $opt, )+
         }
 
         impl Method {
             /// Every method.
-            pub const ALL: &'static [Self] = &[$( Self::$name, )+];
+            pub const ALL: &'static [Self] = &[$( Self::$name, )+ $( Self::$opt, )+];
 
-            /// The method of this name, and the version that names it so.
+            /// The method of this name, and the version that names it so; `None` for the names of
+            /// OPT, which are the same in both. Then the header says it, or it is
+            /// [`Version::UNSAID`].
             #[must_use]
-            pub fn from_rpc_name(name: &str) -> Option<(Version, Self)> {
+            pub fn from_rpc_name(name: &str) -> Option<(Option<Version>, Self)> {
                 match name {
-                    $( $old => Some((Version::V0_3, Self::$name)), )+
-                    $( $new => Some((Version::V1_0, Self::$name)), )+
+                    $( $old => Some((Some(Version::V0_3), Self::$name)), )+
+                    $( $new => Some((Some(Version::V1_0), Self::$name)), )+
+                    $( $both => Some((None, Self::$opt)), )+
                     _ => None,
                 }
             }
@@ -31,7 +38,14 @@ macro_rules! methods {
                 match (version, self) {
                     $( (Version::V0_3, Self::$name) => $old, )+
                     $( (Version::V1_0, Self::$name) => $new, )+
+                    $( (_, Self::$opt) => $both, )+
                 }
+            }
+
+            /// Whether it belongs to the OPT extension.
+            #[must_use]
+            pub const fn is_opt(self) -> bool {
+                matches!(self, $( Self::$opt )|+)
             }
         }
     };
@@ -60,13 +74,32 @@ methods! {
     DeletePush = "tasks/pushNotificationConfig/delete", "DeleteTaskPushNotificationConfig";
     /// The card for callers who are known.
     ExtendedCard = "agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard";
+    opt:
+    /// Make an objective.
+    CreateObjective = "objectives/create";
+    /// Look at one.
+    GetObjective = "objectives/get";
+    /// Look at many.
+    ListObjectives = "objectives/list";
+    /// Change one.
+    UpdateObjective = "objectives/update";
+    /// Watch one.
+    SubscribeObjective = "objectives/subscribe";
+    /// Add a plan to an objective.
+    CreatePlan = "plans/create";
+    /// Look at one.
+    GetPlan = "plans/get";
+    /// Change one.
+    UpdatePlan = "plans/update";
+    /// Add tasks to a plan.
+    AddTasks = "plans/addTasks";
 }
 
 impl Method {
     /// Whether its answer is a stream of events.
     #[must_use]
     pub const fn streams(self) -> bool {
-        matches!(self, Self::StreamMessage | Self::Subscribe)
+        matches!(self, Self::StreamMessage | Self::Subscribe | Self::SubscribeObjective)
     }
 }
 
@@ -84,6 +117,23 @@ impl From<&Operation> for Method {
             Operation::ListPushes(_) => Self::ListPushes,
             Operation::DeletePush(_) => Self::DeletePush,
             Operation::ExtendedCard => Self::ExtendedCard,
+            Operation::Opt(asked) => Self::from(&**asked),
+        }
+    }
+}
+
+impl From<&OptOperation> for Method {
+    fn from(asked: &OptOperation) -> Self {
+        match asked {
+            OptOperation::CreateObjective(_) => Self::CreateObjective,
+            OptOperation::GetObjective(_) => Self::GetObjective,
+            OptOperation::ListObjectives(_) => Self::ListObjectives,
+            OptOperation::UpdateObjective(_) => Self::UpdateObjective,
+            OptOperation::SubscribeObjective(_) => Self::SubscribeObjective,
+            OptOperation::CreatePlan(_) => Self::CreatePlan,
+            OptOperation::GetPlan(_) => Self::GetPlan,
+            OptOperation::UpdatePlan(_) => Self::UpdatePlan,
+            OptOperation::AddTasks(_) => Self::AddTasks,
         }
     }
 }
@@ -97,10 +147,11 @@ mod tests {
         for &method in Method::ALL {
             for &version in Version::ALL {
                 let name = method.rpc_name(version);
-                assert_eq!(Method::from_rpc_name(name), Some((version, method)), "{name}");
+                let said = (!method.is_opt()).then_some(version);
+                assert_eq!(Method::from_rpc_name(name), Some((said, method)), "{name}");
             }
         }
-        for unknown in ["", "message/ssend", "sendMessage", "tasks/send", "Message/Send"] {
+        for unknown in ["", "message/ssend", "sendMessage", "tasks/send", "Message/Send", "plans"] {
             assert_eq!(Method::from_rpc_name(unknown), None, "{unknown}");
         }
     }

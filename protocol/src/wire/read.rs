@@ -4,6 +4,8 @@
 //! missing or not allowed is found by [`super::decode`], all of it and not only the first.
 //! Names may be those of the proto files, too (`message_id`), as ProtoJSON demands.
 
+mod opt;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,6 +15,7 @@ use serde::de::{Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+pub(super) use self::opt::{Opt, Step};
 use crate::task::Metadata;
 
 /// A struct that is read from an object only; serde's derive also takes an array.

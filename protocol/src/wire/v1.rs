@@ -3,8 +3,8 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::Method;
 use super::encode::What;
+use super::{Method, opt};
 use crate::operation::{PushConfig, Reply};
 
 /// The answer to a send says which of the two it is.
@@ -40,6 +40,13 @@ pub(super) fn serialize<S: Serializer>(what: &What<'_>, serializer: S) -> Result
                 PushPage { configs, next_page_token }.serialize(serializer)
             }
             Reply::Deleted => serializer.serialize_unit(),
+            Reply::Planned { task, objective } => {
+                opt::planned(&**task, objective.as_deref(), serializer)
+            }
+            Reply::Answered(message) => Sent::Message(&**message).serialize(serializer),
+            Reply::Objective(objective) => opt::objective(*method, objective, serializer),
+            Reply::Objectives(page) => page.serialize(serializer),
+            Reply::Plan(plan) => opt::plan(*method, plan, serializer),
         },
     }
 }

@@ -17,6 +17,10 @@ mod wire_card;
 mod wire_golden;
 /// A2A: JSON-RPC bodies good and bad, HTTP+JSON paths and queries, hostile bytes.
 mod wire_hostile;
+/// A2A: objectives and plans, as committed files.
+mod wire_opt;
+/// A2A: what the texts of the extension print is read, and is in what is written.
+mod wire_opt_seeds;
 /// A2A: what the official types of 1.0 write and read, and what survives 0.3.
 mod wire_oracle;
 

@@ -119,8 +119,24 @@ impl A2a {
                 Reply::Deleted
             }
             Operation::ExtendedCard => return self.extended_card(context).await.map(Outcome::Card),
+            Operation::Opt(_) => {
+                let reason = "this agent keeps no objectives; send messages instead".to_owned();
+                return Err(Fault::Unsupported { reason });
+            }
         };
         Ok(Outcome::Reply(reply))
+    }
+
+    /// What a call speaks: the name of its method shows it, or else its header. Where only one
+    /// version is spoken at all, nobody needs to say it.
+    pub(super) fn spoken(&self, request: &HttpRequest, shown: Option<Version>) -> Version {
+        // A header that says something else is refused by `check_version`.
+        let said = || said_version(request).ok().flatten();
+        let only = || match self.settings.versions[..] {
+            [only] => Some(only),
+            _ => None,
+        };
+        shown.or_else(said).or_else(only).unwrap_or(Version::UNSAID)
     }
 
     /// What the caller says it speaks, and what its call shows.
@@ -128,13 +144,7 @@ impl A2a {
     /// # Errors
     /// When one of them is not spoken here.
     pub(super) fn check_version(&self, request: &HttpRequest, shown: Version) -> Result<(), Fault> {
-        let header = request.headers().get("a2a-version");
-        let header = header.map(|value| value.to_str().unwrap_or("?"));
-        let query = request.query_string().split('&').find_map(|pair| {
-            let (key, value) = pair.split_once('=')?;
-            key.eq_ignore_ascii_case("a2a-version").then_some(value)
-        });
-        let said = Version::from_header(header.or(query))?;
+        let said = said_version(request)?;
         let unknown = |version: &Version| !self.settings.versions.contains(version);
         match said.into_iter().chain([shown]).find(unknown) {
             Some(version) => {
@@ -205,6 +215,17 @@ impl A2a {
         }
         Ok(())
     }
+}
+
+/// The version that a header or the query names.
+fn said_version(request: &HttpRequest) -> Result<Option<Version>, Fault> {
+    let header = request.headers().get("a2a-version");
+    let header = header.map(|value| value.to_str().unwrap_or("?"));
+    let query = request.query_string().split('&').find_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        key.eq_ignore_ascii_case("a2a-version").then_some(value)
+    });
+    Version::from_header(header.or(query))
 }
 
 pub(super) fn no_such_agent(name: &str) -> Fault {

@@ -100,9 +100,10 @@ impl Session<'_> {
         // A2A asks for an id in every call. One without it is a notification and done in
         // silence; only that it is no sound call at all is said.
         let id = request.id.unwrap_or(Id::NULL);
-        let Some((version, method)) = Method::from_rpc_name(&request.method) else {
+        let Some((shown, method)) = Method::from_rpc_name(&request.method) else {
             return text(jsonrpc::refusal(id, &unknown(&request)), None);
         };
+        let version = self.a2a.spoken(self.request, shown);
         // First of all: what finds no place has changed nothing.
         let place = match sse::place_for(method, self.streams, self.who) {
             Ok(place) => place,
@@ -157,9 +158,10 @@ impl Session<'_> {
             Err(refused) => return Some(jsonrpc::refusal(refused.id, &refused.refusal)),
         };
         let id = request.id;
-        let Some((version, method)) = Method::from_rpc_name(&request.method) else {
+        let Some((shown, method)) = Method::from_rpc_name(&request.method) else {
             return id.map(|id| jsonrpc::refusal(id, &unknown(&request)));
         };
+        let version = self.a2a.spoken(self.request, shown);
         if method.streams() {
             let reason = "a stream cannot be part of a batch; call it by itself".to_owned();
             return id.map(|id| jsonrpc::refusal(id, &Refusal::InvalidRequest { reason }));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::document::push_token;
 use crate::fault::Fault;
 use crate::limits::A2A_DEPTH;
 use crate::task::{BadLabel, Label, Metadata};
@@ -21,7 +22,11 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
-            Self::Key(parent, key) => write!(f, "{parent}/{key}"),
+            Self::Key(parent, key) => {
+                let mut token = String::new();
+                push_token(&mut token, key);
+                write!(f, "{parent}{token}")
+            }
             Self::Index(parent, index) => write!(f, "{parent}/{index}"),
         }
     }

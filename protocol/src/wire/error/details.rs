@@ -64,6 +64,8 @@ pub(super) fn object(fault: &Fault) -> Value {
 fn facts(fault: &Fault) -> Vec<(&'static str, String)> {
     let mut facts = match fault {
         Fault::TaskNotFound { task } => vec![("taskId", task.clone())],
+        Fault::ObjectiveNotFound { objective } => vec![("objectiveId", objective.clone())],
+        Fault::PlanNotFound { plan } => vec![("planId", plan.clone())],
         Fault::PushNotFound { task, id } => {
             vec![("taskId", task.clone()), ("configId", id.clone())]
         }

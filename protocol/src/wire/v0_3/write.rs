@@ -8,8 +8,8 @@ use crate::operation::{
     ArtifactUpdate, Authentication, PushConfig, Reply, StatusUpdate, StreamEvent, TaskPage,
 };
 use crate::task::{Artifact, Content, Message, Part, Task, TaskStatus};
-use crate::wire::Method;
 use crate::wire::encode::What;
+use crate::wire::{Method, opt};
 
 /// Writes a reply or an event.
 pub(in crate::wire) fn serialize<S: Serializer>(
@@ -41,6 +41,16 @@ pub(in crate::wire) fn serialize<S: Serializer>(
                     Shape::Proto => one("configs", &Each(shape, configs), serializer),
                 },
                 Reply::Deleted => serializer.serialize_unit(),
+                Reply::Planned { task, objective } => {
+                    // Readers of ProtoJSON refuse what the proto file has not; the task's
+                    // metadata names the objective.
+                    let objective = objective.as_deref().filter(|_| shape == Shape::Kind);
+                    opt::planned(&Old(shape, &**task), objective, serializer)
+                }
+                Reply::Answered(message) => one("message", &Old(shape, &**message), serializer),
+                Reply::Objective(objective) => opt::objective(*method, objective, serializer),
+                Reply::Objectives(page) => page.serialize(serializer),
+                Reply::Plan(plan) => opt::plan(*method, plan, serializer),
             }
         }
     }
@@ -53,6 +63,8 @@ fn stream_event<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match (event, shape) {
+        // The words of OPT are the same everywhere.
+        (StreamEvent::Objective(_), _) => event.serialize(serializer),
         (StreamEvent::Task(task), Shape::Kind) => Old(shape, &**task).serialize(serializer),
         (StreamEvent::Message(said), Shape::Kind) => Old(shape, &**said).serialize(serializer),
         (StreamEvent::StatusUpdate(update), Shape::Kind) => {

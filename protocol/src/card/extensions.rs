@@ -1,0 +1,77 @@
+//! What a card says about the extensions that are built in.
+
+use serde_json::{Value, json};
+
+use super::Extension;
+use crate::PROGRESS_EXTENSION;
+use crate::limits::TRACKERS;
+use crate::opt::{OPT_EXTENSION, PLANS_PER_OBJECTIVE, TASKS_PER_PLAN};
+
+/// Progress updates of one task that callers see in a second; more of them are joined.
+pub const PROGRESS_UPDATES_PER_SECOND: u32 = 2;
+
+impl Extension {
+    /// Objectives, plans and tasks.
+    #[must_use]
+    pub fn opt() -> Self {
+        let params = json!({
+            "maxPlansPerObjective": PLANS_PER_OBJECTIVE,
+            "maxTasksPerPlan": TASKS_PER_PLAN,
+        });
+        Self::optional(OPT_EXTENSION, "Objectives with plans and their tasks", params)
+    }
+
+    /// Task progress, as its specification prints it.
+    #[must_use]
+    pub fn task_progress() -> Self {
+        let params = json!({
+            "maxTrackers": TRACKERS,
+            // These two stand in the schema of the extension.
+            "maxMessageChars": 512,
+            "maxIdChars": 128,
+            "recommendedMaxUpdatesPerSecond": PROGRESS_UPDATES_PER_SECOND,
+        });
+        Self::optional(PROGRESS_EXTENSION, "Structured task progress reporting", params)
+    }
+
+    fn optional(uri: &str, description: &str, params: Value) -> Self {
+        let params = match params {
+            Value::Object(params) => Some(params),
+            _ => None,
+        };
+        Self { uri: uri.into(), description: Some(description.into()), required: false, params }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn task_progress_is_declared_as_its_specification_prints_it() {
+        let printed = json!({
+            "uri": "https://a2a-protocol.org/extensions/task-progress/v1",
+            "required": false,
+            "description": "Structured task progress reporting",
+            "params": {
+                "maxTrackers": 20,
+                "maxMessageChars": 512,
+                "maxIdChars": 128,
+                "recommendedMaxUpdatesPerSecond": 2
+            }
+        });
+        assert_eq!(serde_json::to_value(Extension::task_progress()).unwrap(), printed);
+        let schema = crate::schema::task_progress().to_string();
+        for limit in [r#""maxLength":512"#, r#""maxLength":128"#] {
+            assert!(schema.contains(limit), "{limit} is not in the schema");
+        }
+    }
+
+    #[test]
+    fn opt_is_declared_with_its_limits() {
+        let declared = serde_json::to_value(Extension::opt()).unwrap();
+        assert_eq!(declared["uri"], "https://github.com/zeroasterisk/a2a-opt/v1");
+        assert_eq!(declared["required"], false);
+        assert_eq!(declared["params"], json!({"maxPlansPerObjective": 10, "maxTasksPerPlan": 50}));
+    }
+}
