@@ -17,6 +17,8 @@ pub mod planner;
 mod settings;
 mod settle;
 mod step;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use change::Refused;

@@ -36,10 +36,12 @@ pub enum Refused {
         status: PlanStatus,
     },
     /// What it waits for can only be changed while it waits.
-    #[error("the plan {plan} has begun; its dependencies can only be changed before that")]
-    PlanBegun {
+    #[error("the plan {plan} is {status}; its dependencies can only be changed before it begins")]
+    NotWaiting {
         /// Which.
         plan: PlanId,
+        /// How it stands.
+        status: PlanStatus,
     },
     /// The limit of plans.
     #[error("an objective has at most {limit} plans, and this one has them")]
@@ -79,7 +81,7 @@ impl Refused {
             Self::NoSuchPlan { .. } => ("/id", Code::NotAllowed),
             Self::ObjectiveEnded { .. } => ("/objectiveId", Code::NotAllowed),
             Self::PlanEnded { .. } => ("/planId", Code::NotAllowed),
-            Self::PlanBegun { .. } => ("/dependencies", Code::NotAllowed),
+            Self::NotWaiting { .. } => ("/dependencies", Code::NotAllowed),
             Self::TooManyPlans { .. } => ("/objectiveId", Code::TooMany),
             Self::TooManyTasks { .. } => ("/tasks", Code::TooMany),
         };
@@ -92,8 +94,7 @@ impl Tree {
     /// report any more or yet: such a report changes nothing.
     pub fn report(&mut self, task: &PlanTaskId, status: PlanTaskStatus) -> Vec<Effect> {
         self.changing(|tree| {
-            let open = tree.plans.iter_mut().filter(|plan| !plan.status.is_terminal());
-            let mut tasks = open.flat_map(|plan| &mut plan.tasks);
+            let mut tasks = tree.plans.iter_mut().flat_map(|plan| &mut plan.tasks);
             let Some(node) = tasks.find(|node| node.id == *task) else { return };
             let begun = node.status != PlanTaskStatus::Pending && !node.status.is_terminal();
             if begun && status != PlanTaskStatus::Pending {
@@ -206,14 +207,11 @@ impl Tree {
         dependencies: &[PlanId],
     ) -> Result<Vec<Effect>, Refused> {
         let place = self.place(plan).ok_or_else(|| Refused::NoSuchPlan { plan: plan.clone() })?;
-        let node = &self.plans[place];
-        let places = self.places(dependencies);
-        if node.status.is_terminal() {
-            return Err(Refused::PlanEnded { plan: plan.clone(), status: node.status });
-        }
         graph::check_dependencies(self, plan, dependencies).map_err(Refused::Dependencies)?;
-        if node.has_begun() && places != node.dependencies {
-            return Err(Refused::PlanBegun { plan: plan.clone() });
+        let (node, places) = (&self.plans[place], self.places(dependencies));
+        let waits = !node.status.is_terminal() && !node.has_begun();
+        if !waits && places != node.dependencies {
+            return Err(Refused::NotWaiting { plan: plan.clone(), status: node.status });
         }
         Ok(self.changing(|tree| tree.plans[place].dependencies = places))
     }

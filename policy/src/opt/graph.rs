@@ -120,7 +120,7 @@ pub fn check_dependencies(
         tree.plans.iter().map(|node| node.dependencies.clone()).collect();
     edges[place] = tree.places(dependencies);
     // The others were checked before: whatever circle there is leads through this plan.
-    let Some(cycle) = cycle(&edges, place) else { return Ok(()) };
+    let Some(cycle) = cycle(&edges, [place]) else { return Ok(()) };
     let next = cycle.get(1).map(|place| &tree.plans[*place].id);
     let i = dependencies.iter().position(|dependency| Some(dependency) == next).unwrap_or(0);
     let names = cycle.iter().map(|place| tree.plans[*place].id.to_string()).collect();
@@ -183,7 +183,7 @@ fn bad_tasks(tree: &Tree, plan: Option<&PlanId>, tasks: &[NewPlanTask]) -> Vec<B
 
 /// The first circle among new tasks; those that are there cannot depend on them.
 fn task_cycle(tasks: &[NewPlanTask], edges: &[Vec<usize>]) -> Option<BadDependency> {
-    let cycle = (0..edges.len()).find_map(|start| cycle(edges, start))?;
+    let cycle = cycle(edges, 0..edges.len())?;
     let (first, second) = (*cycle.first()?, *cycle.get(1)?);
     let closes = |reference: &TaskReference| *reference == TaskReference::Nth(second);
     let j = tasks[first].dependencies.iter().position(closes)?;
@@ -191,23 +191,182 @@ fn task_cycle(tasks: &[NewPlanTask], edges: &[Vec<usize>]) -> Option<BadDependen
     Some(bad(format!("/tasks/{first}/dependencies/{j}"), Problem::Cycle(names)))
 }
 
-/// A way from `start` along the dependencies back to it, with `start` at both ends.
-fn cycle(edges: &[Vec<usize>], start: usize) -> Option<Vec<usize>> {
+/// The first circle on the ways along the dependencies from `starts`; where it begins stands at
+/// both ends.
+fn cycle(edges: &[Vec<usize>], starts: impl IntoIterator<Item = usize>) -> Option<Vec<usize>> {
     let mut seen = vec![false; edges.len()];
-    // The way so far, each with the number of its next dependency to be looked at.
-    let mut way = vec![(start, 0)];
-    while let Some((at, next)) = way.last_mut() {
-        let Some(to) = edges[*at].get(*next).copied() else {
-            way.pop();
-            continue;
-        };
-        *next += 1;
-        if to == start {
-            return Some(way.iter().map(|(place, _)| *place).chain([start]).collect());
-        }
-        if !std::mem::replace(&mut seen[to], true) {
-            way.push((to, 0));
+    let mut on_way = vec![false; edges.len()];
+    for start in starts {
+        // The way so far, each with the number of its next dependency to be looked at.
+        let mut way = Vec::new();
+        let mut arrived = Some(start);
+        loop {
+            if let Some(at) = arrived.take().filter(|at| !std::mem::replace(&mut seen[*at], true)) {
+                on_way[at] = true;
+                way.push((at, 0));
+            }
+            let Some((at, next)) = way.last_mut() else { break };
+            let Some(to) = edges[*at].get(*next).copied() else {
+                on_way[*at] = false;
+                way.pop();
+                continue;
+            };
+            *next += 1;
+            if on_way[to] {
+                let circle = way.iter().map(|(place, _)| *place).skip_while(|place| *place != to);
+                return Some(circle.chain([to]).collect());
+            }
+            arrived = Some(to);
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opt::tests::tree;
+
+    fn id(text: &str) -> PlanId {
+        PlanId::try_from(text).unwrap()
+    }
+
+    /// Each task's dependencies, separated by spaces.
+    fn new_tasks(tasks: &[&str]) -> Vec<NewPlanTask> {
+        let reference = |word: &str| match word.strip_prefix("task-").map(str::parse) {
+            Some(Ok(n)) => TaskReference::Nth(n),
+            _ => TaskReference::Known(PlanTaskId::try_from(word).unwrap()),
+        };
+        let task = |dependencies: &&str| NewPlanTask {
+            name: "t".into(),
+            description: None,
+            dependencies: dependencies.split_whitespace().map(reference).collect(),
+            metadata: None,
+        };
+        tasks.iter().map(task).collect()
+    }
+
+    fn create(dependencies: &[&str], tasks: &[&str]) -> CreatePlan {
+        CreatePlan {
+            objective_id: a2a_protocol::opt::ObjectiveId::try_from("obj").unwrap(),
+            name: "p".into(),
+            description: None,
+            status: None,
+            tasks: new_tasks(tasks),
+            dependencies: dependencies.iter().map(|text| id(text)).collect(),
+            metadata: None,
+        }
+    }
+
+    fn said(result: Result<(), Vec<BadDependency>>) -> Vec<String> {
+        let found = result.err().unwrap_or_default();
+        found.iter().map(|bad| Violation::from(bad).to_string()).collect()
+    }
+
+    #[test]
+    fn a_new_plan_is_told_what_is_wrong_and_where() {
+        let tree = tree("A: a b<a | B<A: c");
+        let table: &[(&[&str], &[&str], &[&str])] = &[
+            (&[], &[], &[]),
+            (&["A", "B", "A"], &["", "task-0", "task-0 task-1 task-0"], &[]),
+            (&[], &["task-2", "", ""], &[]),
+            (&["A", "Z"], &[], &["/dependencies/1: not_allowed: the objective has no plan Z"]),
+            (
+                &[],
+                &["", "task-0 task-2"],
+                &[
+                    "/tasks/1/dependencies/1: not_allowed: there is no task-2; the tasks of this call are task-0 to task-1",
+                ],
+            ),
+            (
+                &[],
+                &["task-18446744073709551615"],
+                &["/tasks/0/dependencies/0: not_allowed: there is no"],
+            ),
+            (
+                &[],
+                &["", "task-1"],
+                &["/tasks/1/dependencies/0: mismatch: task-1 depends on itself"],
+            ),
+            (&[], &["x"], &["/tasks/0/dependencies/0: not_allowed: the plan has no task x"]),
+            (
+                &[],
+                &["", "task-0 b"],
+                &["/tasks/1/dependencies/1: not_allowed: the task b belongs to A"],
+            ),
+            (
+                &[],
+                &["task-1", "task-0"],
+                &[
+                    "/tasks/0/dependencies/0: mismatch: nothing of this could ever begin: task-0 → task-1 → task-0",
+                ],
+            ),
+            (
+                &[],
+                &["task-1", "task-3 task-2", "task-3", "task-1"],
+                &[
+                    "/tasks/1/dependencies/0: mismatch: nothing of this could ever begin: task-1 → task-3 → task-1",
+                ],
+            ),
+            (
+                &["Z"],
+                &["task-9", "task-1", "task-3", "task-2"],
+                &[
+                    "/dependencies/0: not_allowed",
+                    "/tasks/0/dependencies/0: not_allowed",
+                    "/tasks/1/dependencies/0: mismatch: task-1 depends on itself",
+                    "/tasks/2/dependencies/0: mismatch: nothing of this could ever begin: task-2 → task-3 → task-2",
+                ],
+            ),
+        ];
+        for (plans, tasks, expected) in table {
+            let found = said(check_plan(&tree, &create(plans, tasks)));
+            assert_eq!(found.len(), expected.len(), "{plans:?} {tasks:?}: {found:?}");
+            for (found, expected) in found.iter().zip(*expected) {
+                assert!(found.starts_with(expected), "{found}\nis not\n{expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn added_tasks_may_need_what_their_plan_has_and_nothing_of_another() {
+        let tree = tree("A: a b<a | B<A: c");
+        assert_eq!(said(check_tasks(&tree, &id("A"), &new_tasks(&["a b", "task-0 b"]))), [""; 0]);
+        let found = said(check_tasks(&tree, &id("B"), &new_tasks(&["c a"])));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("belongs to A; let the plan depend on that plan"), "{found:?}");
+    }
+
+    #[test]
+    fn a_circle_of_plans_is_named_in_order() {
+        let tree = tree("A: a | B<A: b | C<B: c | D: d");
+        let table: &[(&str, &[&str], &str)] = &[
+            ("A", &["D"], ""),
+            ("C", &["A", "D"], ""),
+            ("B", &[], ""),
+            (
+                "A",
+                &["D", "C"],
+                "/dependencies/1: mismatch: nothing of this could ever begin: A → C → B → A",
+            ),
+            ("B", &["C"], "/dependencies/0: mismatch: nothing of this could ever begin: B → C → B"),
+            ("B", &["A", "B"], "/dependencies/1: mismatch: B depends on itself"),
+            ("D", &["A", "Y"], "/dependencies/1: not_allowed: the objective has no plan Y"),
+        ];
+        for (plan, dependencies, expected) in table {
+            let dependencies: Vec<_> = dependencies.iter().map(|text| id(text)).collect();
+            let found = said(check_dependencies(&tree, &id(plan), &dependencies)).concat();
+            assert_eq!(found.is_empty(), expected.is_empty(), "{plan}: {found}");
+            assert!(found.starts_with(expected), "{plan}: {found}");
+        }
+    }
+
+    #[test]
+    fn references_become_ids() {
+        let ids = ["s0", "s1"].map(|text| PlanTaskId::try_from(text).unwrap());
+        let resolved = resolve(&new_tasks(&["task-1 k", "task-0 task-0 task-7"]), &ids);
+        let words: Vec<Vec<&str>> =
+            resolved.iter().map(|ids| ids.iter().map(PlanTaskId::as_str).collect()).collect();
+        assert_eq!(words, [vec!["s1", "k"], vec!["s0"]]);
+    }
 }

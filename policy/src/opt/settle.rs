@@ -57,9 +57,11 @@ impl Tree {
 
     /// Does something to the tree, then settles it; says all that both changed.
     pub(super) fn changing(&mut self, change: impl FnOnce(&mut Self)) -> Vec<Effect> {
-        let before: Vec<PlanStatus> = self.plans.iter().map(|plan| plan.status).collect();
+        let mut before: Vec<PlanStatus> = self.plans.iter().map(|plan| plan.status).collect();
         let objective = self.status;
         change(self);
+        // What was added stood as it came.
+        before.extend(self.plans[before.len()..].iter().map(|plan| plan.status));
         let mut effects = Vec::new();
         // One plan's end can be another's beginning or end.
         while (0..self.plans.len()).any(|place| self.settle_plan(place, &mut effects)) {}
@@ -94,6 +96,7 @@ impl Tree {
             };
         }
         if plan.status.is_terminal() {
+            plan.held = false;
             plan.call_off(effects);
         }
         plan.status != before || effects.len() != done_before
@@ -137,7 +140,10 @@ impl Tree {
         let any = |wanted: fn(&PlanNode) -> bool| self.plans.iter().any(wanted);
         if self.plans.is_empty() {
             // No plan contradicts a caller who says that it is being planned.
-            self.status
+            match self.status {
+                ObjectiveStatus::Planning => ObjectiveStatus::Planning,
+                _ => ObjectiveStatus::Submitted,
+            }
         } else if !any(|plan| !plan.status.is_terminal()) {
             match () {
                 () if any(|plan| plan.status == PlanStatus::Failed) => ObjectiveStatus::Failed,

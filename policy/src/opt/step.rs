@@ -93,3 +93,67 @@ pub fn plan_step(from: P, to: P) -> Result<(), StepRefused> {
 fn row<S: Copy + PartialEq>(table: &'static [(S, &'static [S])], from: S) -> &'static [S] {
     table.iter().find(|(status, _)| *status == from).map_or(&[], |(_, next)| next)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_one_row_and_what_has_ended_stays() {
+        for from in O::ALL {
+            let rows = OBJECTIVE_STEPS.iter().filter(|(status, _)| status == from);
+            assert_eq!(rows.count(), 1, "{from}");
+            for to in O::ALL {
+                let step = objective_step(*from, *to, O::ALL);
+                // Nothing is set back to `submitted`.
+                let may = from == to || (!from.is_terminal() && *to != O::Submitted);
+                assert_eq!(step.is_ok(), may, "{from} {to}");
+            }
+        }
+        for from in P::ALL {
+            assert_eq!(PLAN_STEPS.iter().filter(|(status, _)| status == from).count(), 1, "{from}");
+            for to in P::ALL {
+                let may = from == to || (!from.is_terminal() && *to != P::Pending);
+                assert_eq!(plan_step(*from, *to).is_ok(), may, "{from} {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_refused_hears_what_could_be_set() {
+        let table = [
+            (
+                plan_step(P::Working, P::Pending),
+                "the plan is working and cannot be set to pending: \
+                 it can be set to blocked, completed, failed, skipped",
+            ),
+            (
+                plan_step(P::Skipped, P::Working),
+                "the plan is skipped and cannot be set to working: it has ended",
+            ),
+            (
+                objective_step(O::Blocked, O::Working, &[O::Blocked]),
+                "the objective is blocked and cannot be set to working: \
+                 it can be set to completed, failed, canceled",
+            ),
+            (
+                objective_step(O::Submitted, O::Working, &[O::Planning]),
+                "the objective is submitted and cannot be set to working: \
+                 it can be set to planning, completed, failed, canceled",
+            ),
+            (
+                objective_step(O::Canceled, O::Completed, O::ALL),
+                "the objective is canceled and cannot be set to completed: it has ended",
+            ),
+        ];
+        for (step, expected) in table {
+            let refused = step.unwrap_err();
+            assert_eq!(refused.to_string(), expected);
+            let violation = Violation::from(&refused);
+            assert_eq!(
+                (violation.path.as_str(), violation.allowed.len()),
+                ("/status", refused.allowed.len())
+            );
+        }
+    }
+}
