@@ -1,4 +1,21 @@
 //! What becomes of a text: an answer, or an objective with plans and tasks.
+//!
+//! ```text
+//! words   the words it knows
+//! prose   sentences, and the steps in them
+//! list    numbered and bulleted lists, and headings above them
+//! draft   steps ─▶ plans and tasks, with names of bounded length
+//! ```
+//!
+//! The planner that comes with the server understands nothing. It looks for the forms in which
+//! people write down steps, and everything else is one step. Others can be put in its place.
+
+mod draft;
+mod list;
+mod prose;
+#[cfg(test)]
+mod tests;
+mod words;
 
 /// What somebody asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -59,8 +76,56 @@ pub trait Planner: Send + Sync {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StepPlanner;
 
+/// A step as it was found in the text.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Step {
+    /// What is to be done.
+    text: String,
+    /// What was said about it besides.
+    details: String,
+}
+
+/// Steps that belong together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Group {
+    /// What is above them, if anything is.
+    title: Option<Step>,
+    steps: Vec<Step>,
+    /// Each step needs the one before.
+    in_order: bool,
+}
+
+/// What was found in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    /// A question, a greeting, a sum.
+    Plain,
+    /// One thing; whether it is at least clearly something to be done.
+    One { work: bool },
+    /// Steps, in one plan or several.
+    Many {
+        groups: Vec<Group>,
+        /// Each group needs the one before.
+        in_order: bool,
+        /// What was said outside of the steps.
+        about: String,
+    },
+}
+
 impl Planner for StepPlanner {
-    fn plan(&self, _asked: &Asked<'_>) -> Draft {
-        Draft::Answer
+    fn plan(&self, asked: &Asked<'_>) -> Draft {
+        let found = list::find(asked.text).unwrap_or_else(|| prose::find(asked.text));
+        match found {
+            Found::Plain => Draft::Answer,
+            Found::One { .. } if asked.prefer_objective == Some(false) => Draft::Answer,
+            // In a conversation much is said that is no work; each plan takes one of few places.
+            Found::One { work: false }
+                if asked.in_objective && asked.prefer_objective.is_none() =>
+            {
+                Draft::Answer
+            }
+            Found::One { .. } => draft::one(asked),
+            Found::Many { groups, in_order, about } => draft::many(asked, groups, in_order, &about),
+        }
     }
 }
