@@ -184,6 +184,12 @@ impl PlanNode {
         self.held
     }
 
+    /// What follows when a task of it fails.
+    #[must_use]
+    pub const fn on_task_failure(&self) -> OnTaskFailure {
+        self.on_task_failure
+    }
+
     /// Whether a task of it has begun.
     #[must_use]
     pub fn has_begun(&self) -> bool {

@@ -150,8 +150,9 @@ fn read(text: &str) -> (Vec<Section>, String) {
 
 fn titled(text: &str, numbered: bool) -> Section {
     let step = Step { text: one_line(text), details: String::new() };
+    let says_something = step.text.contains(char::is_alphanumeric);
     let numbered = numbered || numbers_itself(text);
-    Section { title: Some((step, numbered)), items: vec![] }
+    Section { title: says_something.then_some((step, numbered)), items: vec![] }
 }
 
 /// Whether a title says which of several it is: "Phase 1: …".
