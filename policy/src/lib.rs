@@ -15,6 +15,7 @@
 //! refusals                        which refusals are written down one by one
 //! inbox ─▶ priority_queue         what is handled next, retried, given up
 //! tasks                           A2A tasks: queues, states, how they travel over the bus
+//! opt                             objectives: plans made, begun, blocked, ended
 //! ```
 
 mod access;
@@ -22,6 +23,7 @@ mod breaker;
 mod clock;
 mod inbox;
 mod ledger;
+pub mod opt;
 mod pipeline;
 mod priority_queue;
 mod rate_limit;

@@ -1,0 +1,223 @@
+//! What follows from how the tasks stand: which begin, which are called off, how their parents are.
+//!
+//! Everything follows from the tree alone, so that after a restart the same comes out again.
+
+use PlanTaskStatus::{Canceled, Completed, Pending, Submitted, Working};
+use a2a_protocol::opt::{ObjectiveStatus, OnTaskFailure, PlanStatus, PlanTaskStatus};
+use a2a_protocol::task::{PlanId, PlanTaskId};
+
+use super::tree::{PlanNode, TaskNode, Tree};
+
+/// Something that is to be done, or was decided. The tree already stands as after it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// The task is called off: its A2A task is to be cancelled with the same change.
+    CallOff {
+        /// Its plan.
+        plan: PlanId,
+        /// Which.
+        task: PlanTaskId,
+    },
+    /// The task's turn has come: an A2A task for it is to be made with the same change.
+    Begin {
+        /// Its plan.
+        plan: PlanId,
+        /// Which.
+        task: PlanTaskId,
+    },
+    /// A plan stands differently.
+    Plan {
+        /// Which.
+        plan: PlanId,
+        /// From now on.
+        status: PlanStatus,
+    },
+    /// The objective stands differently.
+    Objective {
+        /// From now on.
+        status: ObjectiveStatus,
+    },
+}
+
+/// What a plan's dependencies mean for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Footing {
+    Ready,
+    Waiting,
+    /// What it builds on failed.
+    Lost,
+}
+
+impl Tree {
+    /// Brings plans and objective into line with their tasks, and says what is to be done:
+    /// children before parents, and each plan at most once. A second call does nothing.
+    pub fn settle(&mut self) -> Vec<Effect> {
+        self.changing(|_| ())
+    }
+
+    /// Does something to the tree, then settles it; says all that both changed.
+    pub(super) fn changing(&mut self, change: impl FnOnce(&mut Self)) -> Vec<Effect> {
+        let mut before: Vec<PlanStatus> = self.plans.iter().map(|plan| plan.status).collect();
+        let objective = self.status;
+        change(self);
+        // What was added stood as it came.
+        before.extend(self.plans[before.len()..].iter().map(|plan| plan.status));
+        let mut effects = Vec::new();
+        // One plan's end can be another's beginning or end.
+        while (0..self.plans.len()).any(|place| self.settle_plan(place, &mut effects)) {}
+        if !self.status.is_terminal() {
+            self.status = self.said_by_plans();
+        }
+        let changed = self.plans.iter().zip(before).filter(|(plan, before)| plan.status != *before);
+        effects.extend(
+            changed.map(|(plan, _)| Effect::Plan { plan: plan.id.clone(), status: plan.status }),
+        );
+        if self.status != objective {
+            effects.push(Effect::Objective { status: self.status });
+        }
+        effects
+    }
+
+    /// Whether anything changed.
+    fn settle_plan(&mut self, place: usize, effects: &mut Vec<Effect>) -> bool {
+        let (called_off, footing) = (self.status.is_terminal(), self.footing(place));
+        let plan = &mut self.plans[place];
+        let (before, done_before) = (plan.status, effects.len());
+        if !plan.status.is_terminal() {
+            plan.status = match plan.end() {
+                _ if called_off || footing == Footing::Lost => PlanStatus::Skipped,
+                Some(end) => end,
+                None => {
+                    if footing == Footing::Ready && !plan.held {
+                        plan.begin(effects);
+                    }
+                    plan.open_status()
+                }
+            };
+        }
+        if plan.status.is_terminal() {
+            plan.held = false;
+            plan.call_off(effects);
+        }
+        plan.status != before || effects.len() != done_before
+    }
+
+    fn footing(&self, place: usize) -> Footing {
+        let dependencies = &self.plans[place].dependencies;
+        let lost = self.lost();
+        let failed = |d: &usize| self.plans[*d].status == PlanStatus::Failed || lost[*d];
+        if dependencies.iter().any(failed) {
+            Footing::Lost
+        } else if dependencies.iter().all(|d| self.plans[*d].status.is_terminal()) {
+            Footing::Ready
+        } else {
+            Footing::Waiting
+        }
+    }
+
+    /// For each plan whether it was skipped because something below it failed. Then those that
+    /// build on it are lost too; one that a person skipped lets them go on.
+    fn lost(&self) -> Vec<bool> {
+        let mut lost = vec![false; self.plans.len()];
+        loop {
+            let mut found = false;
+            for (place, plan) in self.plans.iter().enumerate() {
+                let fails = |d: &usize| self.plans[*d].status == PlanStatus::Failed || lost[*d];
+                let is = plan.status == PlanStatus::Skipped && plan.dependencies.iter().any(fails);
+                if is && !lost[place] {
+                    lost[place] = true;
+                    found = true;
+                }
+            }
+            if !found {
+                return lost;
+            }
+        }
+    }
+
+    /// How an objective that nobody ended stands.
+    pub(super) fn said_by_plans(&self) -> ObjectiveStatus {
+        let any = |wanted: fn(&PlanNode) -> bool| self.plans.iter().any(wanted);
+        if self.plans.is_empty() {
+            // No plan contradicts a caller who says that it is being planned.
+            match self.status {
+                ObjectiveStatus::Planning => ObjectiveStatus::Planning,
+                _ => ObjectiveStatus::Submitted,
+            }
+        } else if !any(|plan| !plan.status.is_terminal()) {
+            match () {
+                () if any(|plan| plan.status == PlanStatus::Failed) => ObjectiveStatus::Failed,
+                () if any(|plan| plan.status == PlanStatus::Completed) => {
+                    ObjectiveStatus::Completed
+                }
+                () => ObjectiveStatus::Planning,
+            }
+        } else if any(PlanNode::moves) {
+            ObjectiveStatus::Working
+        } else if any(|plan| plan.status == PlanStatus::Blocked)
+            && any(|plan| !plan.tasks.is_empty())
+        {
+            ObjectiveStatus::Blocked
+        } else {
+            ObjectiveStatus::Planning
+        }
+    }
+}
+
+impl PlanNode {
+    /// Whether an agent is, or is about to be, at one of its tasks.
+    fn moves(&self) -> bool {
+        self.tasks.iter().any(TaskNode::moves)
+    }
+
+    /// How its tasks end it, if they do.
+    fn end(&self) -> Option<PlanStatus> {
+        let out = self.left_out();
+        let undone = |task: &TaskNode| task.status.is_terminal() && task.status != Completed;
+        if self.on_task_failure == OnTaskFailure::Fail && self.tasks.iter().any(undone) {
+            return Some(PlanStatus::Failed);
+        }
+        let over = self.tasks.iter().zip(&out).all(|(task, out)| *out || task.status == Completed);
+        if self.tasks.is_empty() || !over {
+            return None;
+        }
+        let done = self.tasks.iter().any(|task| task.status == Completed);
+        Some(if done { PlanStatus::Completed } else { PlanStatus::Skipped })
+    }
+
+    fn open_status(&self) -> PlanStatus {
+        if self.held || self.tasks.iter().any(|task| task.status.is_interrupted()) {
+            PlanStatus::Blocked
+        } else if self.moves() {
+            PlanStatus::Working
+        } else {
+            PlanStatus::Pending
+        }
+    }
+
+    fn begin(&mut self, effects: &mut Vec<Effect>) {
+        for place in 0..self.tasks.len() {
+            let task = &self.tasks[place];
+            let ready = task.dependencies.iter().all(|d| self.tasks[*d].status == Completed);
+            if task.status == Pending && ready {
+                effects.push(Effect::Begin { plan: self.id.clone(), task: task.id.clone() });
+                self.tasks[place].status = Submitted;
+            }
+        }
+    }
+
+    fn call_off(&mut self, effects: &mut Vec<Effect>) {
+        for task in &mut self.tasks {
+            if task.status != Pending && !task.status.is_terminal() {
+                effects.push(Effect::CallOff { plan: self.id.clone(), task: task.id.clone() });
+                task.status = Canceled;
+            }
+        }
+    }
+}
+
+impl TaskNode {
+    fn moves(&self) -> bool {
+        matches!(self.status, Submitted | Working)
+    }
+}

@@ -1,0 +1,159 @@
+//! What a caller may set the status of an objective or a plan to: one table each.
+//!
+//! What happens by itself is not here but in `settle`.
+
+use ObjectiveStatus as O;
+use PlanStatus as P;
+use a2a_protocol::opt::{ObjectiveStatus, PlanStatus};
+use a2a_protocol::{Code, Violation};
+
+/// Each status of an objective: what may be set next.
+///
+/// `planning`, `working` and `blocked` are besides only set where its plans say so; see
+/// [`objective_step`].
+pub const OBJECTIVE_STEPS: &[(O, &[O])] = &[
+    (O::Submitted, &[O::Planning, O::Working, O::Blocked, O::Completed, O::Failed, O::Canceled]),
+    (O::Planning, &[O::Working, O::Blocked, O::Completed, O::Failed, O::Canceled]),
+    (O::Working, &[O::Planning, O::Blocked, O::Completed, O::Failed, O::Canceled]),
+    (O::Blocked, &[O::Planning, O::Working, O::Completed, O::Failed, O::Canceled]),
+    (O::Completed, &[]),
+    (O::Failed, &[]),
+    (O::Canceled, &[]),
+];
+
+/// Each status of a plan: what may be set next.
+pub const PLAN_STEPS: &[(P, &[P])] = &[
+    // It begins when it can; setting it to work asks for nothing more.
+    (P::Pending, &[P::Working, P::Blocked, P::Completed, P::Failed, P::Skipped]),
+    (P::Working, &[P::Blocked, P::Completed, P::Failed, P::Skipped]),
+    (P::Blocked, &[P::Working, P::Completed, P::Failed, P::Skipped]),
+    (P::Completed, &[]),
+    (P::Failed, &[]),
+    (P::Skipped, &[]),
+];
+
+/// The status cannot be set now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the {what} is {from} and cannot be set to {to}: {}", advice(.allowed))]
+pub struct StepRefused {
+    /// `objective` or `plan`.
+    pub what: &'static str,
+    /// How it stands.
+    pub from: &'static str,
+    /// What was asked for.
+    pub to: &'static str,
+    /// What could be; empty when it has ended.
+    pub allowed: Vec<&'static str>,
+}
+
+fn advice(allowed: &[&str]) -> String {
+    match allowed {
+        [] => "it has ended".into(),
+        allowed => format!("it can be set to {}", allowed.join(", ")),
+    }
+}
+
+impl From<&StepRefused> for Violation {
+    fn from(refused: &StepRefused) -> Self {
+        let allowed = refused.allowed.iter().map(ToString::to_string).collect();
+        Self { allowed, ..Self::new("/status", Code::NotAllowed, refused.to_string()) }
+    }
+}
+
+/// Whether an objective may be set from one status to another; `said` are the open statuses
+/// that do not contradict its plans. The same status again is always fine.
+///
+/// # Errors
+///
+/// What could be set instead.
+pub fn objective_step(from: O, to: O, said: &[O]) -> Result<(), StepRefused> {
+    let row = row(OBJECTIVE_STEPS, from);
+    let allowed = row.iter().filter(|next| next.is_terminal() || said.contains(next));
+    if from == to || allowed.clone().any(|next| *next == to) {
+        return Ok(());
+    }
+    let allowed = allowed.map(|next| next.as_str()).collect();
+    Err(StepRefused { what: "objective", from: from.as_str(), to: to.as_str(), allowed })
+}
+
+/// Whether a plan may be set from one status to another. The same again is always fine.
+///
+/// # Errors
+///
+/// What could be set instead.
+pub fn plan_step(from: P, to: P) -> Result<(), StepRefused> {
+    let row = row(PLAN_STEPS, from);
+    if from == to || row.contains(&to) {
+        return Ok(());
+    }
+    let allowed = row.iter().map(|next| next.as_str()).collect();
+    Err(StepRefused { what: "plan", from: from.as_str(), to: to.as_str(), allowed })
+}
+
+fn row<S: Copy + PartialEq>(table: &'static [(S, &'static [S])], from: S) -> &'static [S] {
+    table.iter().find(|(status, _)| *status == from).map_or(&[], |(_, next)| next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_has_one_row_and_what_has_ended_stays() {
+        for from in O::ALL {
+            let rows = OBJECTIVE_STEPS.iter().filter(|(status, _)| status == from);
+            assert_eq!(rows.count(), 1, "{from}");
+            for to in O::ALL {
+                let step = objective_step(*from, *to, O::ALL);
+                // Nothing is set back to `submitted`.
+                let may = from == to || (!from.is_terminal() && *to != O::Submitted);
+                assert_eq!(step.is_ok(), may, "{from} {to}");
+            }
+        }
+        for from in P::ALL {
+            assert_eq!(PLAN_STEPS.iter().filter(|(status, _)| status == from).count(), 1, "{from}");
+            for to in P::ALL {
+                let may = from == to || (!from.is_terminal() && *to != P::Pending);
+                assert_eq!(plan_step(*from, *to).is_ok(), may, "{from} {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_refused_hears_what_could_be_set() {
+        let table = [
+            (
+                plan_step(P::Working, P::Pending),
+                "the plan is working and cannot be set to pending: \
+                 it can be set to blocked, completed, failed, skipped",
+            ),
+            (
+                plan_step(P::Skipped, P::Working),
+                "the plan is skipped and cannot be set to working: it has ended",
+            ),
+            (
+                objective_step(O::Blocked, O::Working, &[O::Blocked]),
+                "the objective is blocked and cannot be set to working: \
+                 it can be set to completed, failed, canceled",
+            ),
+            (
+                objective_step(O::Submitted, O::Working, &[O::Planning]),
+                "the objective is submitted and cannot be set to working: \
+                 it can be set to planning, completed, failed, canceled",
+            ),
+            (
+                objective_step(O::Canceled, O::Completed, O::ALL),
+                "the objective is canceled and cannot be set to completed: it has ended",
+            ),
+        ];
+        for (step, expected) in table {
+            let refused = step.unwrap_err();
+            assert_eq!(refused.to_string(), expected);
+            let violation = Violation::from(&refused);
+            assert_eq!(
+                (violation.path.as_str(), violation.allowed.len()),
+                ("/status", refused.allowed.len())
+            );
+        }
+    }
+}
