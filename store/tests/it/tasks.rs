@@ -12,7 +12,9 @@ mod list;
 mod migration;
 /// Random writes on both stores, which must never differ.
 mod model;
-/// Objectives with their plans and tasks: writes, revisions, trees, pages, histories, expiry.
+/// Pages of objectives: order, filters, tokens, with and without plans.
+mod objective_pages;
+/// Objectives with their plans and tasks: writes, revisions, trees, histories, expiry.
 mod objectives;
 /// Webhooks hear every event in order.
 mod push;
