@@ -1,4 +1,4 @@
-//! The memory of the A2A tasks: SQLite, and a twin in memory that answers alike.
+//! The memory of the A2A tasks and objectives: SQLite, and a twin in memory that answers alike.
 //!
 //! ```text
 //! Vec<Write> ─▶ check (does it fit?) ─▶ apply (rows, events, outbox) ─▶ one COMMIT, one fsync ─▶ Vec<Written>
@@ -10,7 +10,9 @@
 //! and no webhook. Everything here blocks: the caller owns the thread.
 
 mod list;
+mod objective;
 mod stored;
+mod token;
 mod word;
 mod write;
 
@@ -32,13 +34,18 @@ mod memory;
 use std::sync::Arc;
 
 use a2a_protocol::operation::{PushConfig, StreamEvent};
-use a2a_protocol::task::{ContextId, Label, Message, Moment};
+use a2a_protocol::opt::ObjectiveId;
+use a2a_protocol::task::{ContextId, Label, Message, Moment, PlanId, PlanTaskId};
 use a2a_protocol::{AgentId, TaskId};
 
 pub use check::Misfit;
 pub use error::{TaskOpenError, TaskStoreError};
 pub use list::{BadPageToken, ListQuery, MAX_PAGE, Page, PageToken};
 pub use memory::Memory;
+pub use objective::{
+    ObjectiveChange, ObjectiveQuery, ObjectiveToken, ObjectiveTree, Objectives, PlanTree,
+    StoredObjective, StoredPlan,
+};
 pub use sqlite::{Options, Sqlite};
 pub use stored::{Due, NewEvent, Queued, StoredTask};
 pub use write::{Repeated, Write, Written};
@@ -83,7 +90,7 @@ pub trait TaskWriter: Send {
 ///
 /// # Errors
 /// Every method fails when the disk fails or a row makes no sense.
-pub trait TaskReader: Send + Sync {
+pub trait TaskReader: ObjectiveReader {
     /// One task.
     fn get(&self, id: TaskId) -> Result<Option<StoredTask>, TaskStoreError>;
 
@@ -148,6 +155,43 @@ pub trait TaskReader: Send + Sync {
         owner: &str,
         agent: &AgentId,
         context: &ContextId,
+        limit: usize,
+    ) -> Result<Vec<Message>, TaskStoreError>;
+}
+
+/// Whoever looks at objectives, plans and their tasks; every [`TaskReader`] does. Each call sees
+/// one state of the store: all of a commit or none of it.
+///
+/// # Errors
+/// Every method fails when the disk fails or a row makes no sense.
+pub trait ObjectiveReader: Send + Sync {
+    /// One objective with all that is below it.
+    fn objective(&self, id: &ObjectiveId) -> Result<Option<ObjectiveTree>, TaskStoreError>;
+
+    /// A page of objectives, the one made last first.
+    fn objectives(&self, query: &ObjectiveQuery) -> Result<Objectives, TaskStoreError>;
+
+    /// Every objective that has not ended, the oldest first.
+    fn open_objectives(&self) -> Result<Vec<ObjectiveTree>, TaskStoreError>;
+
+    /// Whose plan it is.
+    fn plan(&self, id: &PlanId) -> Result<Option<ObjectiveId>, TaskStoreError>;
+
+    /// The task of a plan that this A2A task does, and its objective.
+    fn plan_task_of(
+        &self,
+        task: TaskId,
+    ) -> Result<Option<(ObjectiveId, PlanTaskId)>, TaskStoreError>;
+
+    /// The newest `limit` messages that the histories of the A2A tasks of a plan hold, in the
+    /// order of the tasks' creation.
+    fn history_of_plan(&self, id: &PlanId, limit: usize) -> Result<Vec<Message>, TaskStoreError>;
+
+    /// The same for an objective: all tasks of its owner in its conversation, of a plan or not,
+    /// whoever does them.
+    fn history_of_objective(
+        &self,
+        id: &ObjectiveId,
         limit: usize,
     ) -> Result<Vec<Message>, TaskStoreError>;
 }

@@ -3,7 +3,9 @@
 //! Whether a write fits is looked up before its first row is touched, so that one that does not
 //! leaves nothing to take back.
 
+mod objective;
 mod push;
+mod together;
 
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::PushConfig;
@@ -66,6 +68,8 @@ impl<'a> Batch<'a> {
             Write::DeletePush { task, id } => self.delete_push(task, &id),
             Write::Pushed { outbox } => self.pushed(outbox),
             Write::PushLater { outbox, attempts, next } => self.push_later(outbox, attempts, next),
+            Write::Objective(change) => self.objective(&change),
+            Write::Together(writes) => self.together(writes),
             Write::Expire { older_than, limit } => self.expire(older_than, limit),
         }
     }
@@ -311,7 +315,9 @@ impl<'a> Batch<'a> {
                  AND at < ?1 ORDER BY at, owner, agent, message_id LIMIT ?2)",
             )?
             .execute(params![moment, left])?;
-        Ok(Written::Expired(tasks + answers))
+        let left = left.saturating_sub_unsigned(answers as u64);
+        let objectives = self.expire_objectives(&moment, left)?;
+        Ok(Written::Expired(tasks + answers + objectives))
     }
 }
 

@@ -19,6 +19,27 @@ pub enum Misfit {
     /// Nobody could name the configuration.
     #[error("a push configuration needs an id")]
     PushWithoutId,
+    /// The new revision does not follow the old one.
+    #[error("an objective begins with revision 1 and each change adds 1")]
+    Revision,
+    /// The objective, a plan or a task of one became another one.
+    #[error(
+        "owner, principal, agent and birth of an objective never change, nor the birth of a plan, \
+         nor whose and at which place a plan or a task is"
+    )]
+    ObjectiveIdentity,
+    /// A plan or a task of one is written with an objective that it is not of.
+    #[error("a plan is written with its objective, and a task of a plan after its plan")]
+    Stray,
+    /// Two would stand at the same place.
+    #[error("another plan of the objective, or task of the plan, has this place")]
+    PlaceTaken,
+    /// Its A2A task is not one that can do it.
+    #[error(
+        "a task of a plan is done by one A2A task of the same owner, in the objective's \
+         conversation, that does nothing else"
+    )]
+    Link,
 }
 
 /// Whether `stored` may follow a task of this version with this newest event; 0 and 0 stand for

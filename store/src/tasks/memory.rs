@@ -2,6 +2,7 @@
 //!
 //! It answers exactly as SQLite does; one suite of tests holds both to that.
 
+mod objective;
 mod reader;
 
 use std::collections::BTreeMap;
@@ -9,12 +10,13 @@ use std::collections::btree_map::Entry;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use a2a_protocol::operation::{PushConfig, StreamEvent};
+use a2a_protocol::opt::ObjectiveId;
 use a2a_protocol::task::{Label, Message, Moment};
 use a2a_protocol::{AgentId, TaskId};
 
 use super::{
-    Misfit, NewEvent, Repeated, StoredTask, TaskReader, TaskStoreError, TaskWriter, Write, Written,
-    check,
+    Misfit, NewEvent, ObjectiveTree, Repeated, StoredTask, TaskReader, TaskStoreError, TaskWriter,
+    Write, Written, check,
 };
 use reader::MemoryReader;
 
@@ -44,15 +46,17 @@ impl TaskWriter for Memory {
 }
 
 /// Everything that is kept.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct State {
     tasks: BTreeMap<TaskId, Kept>,
+    objectives: BTreeMap<ObjectiveId, ObjectiveTree>,
     messages: BTreeMap<Heard, Sent>,
     outbox: BTreeMap<u64, Telling>,
     last_outbox: u64,
 }
 
 /// A task and what goes with it.
+#[derive(Clone)]
 struct Kept {
     stored: StoredTask,
     events: BTreeMap<u64, Arc<StreamEvent>>,
@@ -66,12 +70,14 @@ struct Kept {
 type Heard = (Arc<str>, AgentId, Label);
 
 /// What came of a message of a caller, and when.
+#[derive(Clone)]
 struct Sent {
     outcome: Repeated,
     at: Moment,
 }
 
 /// Somebody is to be told of an event.
+#[derive(Clone)]
 struct Telling {
     task: TaskId,
     config: Label,
@@ -100,6 +106,8 @@ impl State {
             Write::DeletePush { task, id } => self.delete_push(task, &id),
             Write::Pushed { outbox } => self.pushed(outbox),
             Write::PushLater { outbox, attempts, next } => self.push_later(outbox, attempts, next),
+            Write::Objective(change) => self.objective(*change),
+            Write::Together(writes) => self.together(writes),
             Write::Expire { older_than, limit } => self.expire(older_than, limit),
         }
     }
@@ -233,6 +241,7 @@ impl State {
         if !kept.pushes.is_empty() {
             self.outbox.retain(|_, telling| telling.task != id);
         }
+        self.unlink(id);
         Written::Done
     }
 
@@ -301,6 +310,7 @@ impl State {
         for (_, key) in &answers {
             self.messages.remove(key);
         }
-        Written::Expired(old.len() + answers.len())
+        let gone = old.len() + answers.len();
+        Written::Expired(gone + self.expire_objectives(older_than, limit - gone))
     }
 }

@@ -1,5 +1,7 @@
 //! Looking at the task database; `row` says what its rows mean.
 
+mod objective;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -41,6 +43,27 @@ fn all<T>(
         found.push(read(row)?);
     }
     Ok(found)
+}
+
+/// The newest messages of the histories that a query finds as its second column, the newest task
+/// first: it goes back until there are enough.
+fn newest_messages(
+    sql: &Connection,
+    query: &str,
+    params: impl Params,
+    limit: usize,
+) -> Result<Vec<Message>> {
+    let mut statement = sql.prepare_cached(query)?;
+    let mut rows = statement.query(params)?;
+    let mut messages = VecDeque::new();
+    while messages.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let history: Vec<Message> = json(row, 1)?;
+        history.into_iter().rev().for_each(|message| messages.push_front(message));
+    }
+    messages.drain(..messages.len().saturating_sub(limit));
+    Ok(messages.into())
 }
 
 fn at_most(limit: usize) -> i64 {
@@ -292,21 +315,9 @@ impl TaskReader for SqliteReader {
         context: &ContextId,
         limit: usize,
     ) -> Result<Vec<Message>> {
-        // From the newest task back, until there are enough.
         let select = "SELECT id, history FROM tasks WHERE context_id = ?1 AND agent = ?2 \
              AND +owner = ?3 AND history IS NOT NULL ORDER BY created_at DESC, id DESC";
-        self.pool.with(|sql| {
-            let mut statement = sql.prepare_cached(select)?;
-            let mut rows = statement.query([context.as_str(), agent.as_str(), owner])?;
-            let mut messages = VecDeque::new();
-            while messages.len() < limit
-                && let Some(row) = rows.next()?
-            {
-                let history: Vec<Message> = json(row, 1)?;
-                history.into_iter().rev().for_each(|message| messages.push_front(message));
-            }
-            messages.drain(..messages.len().saturating_sub(limit));
-            Ok(messages.into())
-        })
+        let params = [context.as_str(), agent.as_str(), owner];
+        self.pool.with(|sql| newest_messages(sql, select, params, limit))
     }
 }

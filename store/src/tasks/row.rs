@@ -31,14 +31,14 @@ fn name_of(row: &Row<'_>, at: usize) -> String {
     row.as_ref().column_name(at).unwrap_or("?").to_owned()
 }
 
-fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, TaskStoreError> {
+pub(super) fn text<'a>(row: &'a Row<'_>, at: usize) -> Result<Option<&'a str>, TaskStoreError> {
     match row.get_ref(at)? {
         ValueRef::Null => Ok(None),
         value => value.as_str().map(Some).map_err(|_| damaged(row, &name_of(row, at))),
     }
 }
 
-fn some<T>(row: &Row<'_>, at: usize, value: Option<T>) -> Result<T, TaskStoreError> {
+pub(super) fn some<T>(row: &Row<'_>, at: usize, value: Option<T>) -> Result<T, TaskStoreError> {
     value.ok_or_else(|| damaged(row, &name_of(row, at)))
 }
 

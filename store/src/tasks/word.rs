@@ -12,6 +12,12 @@ pub(super) const ENDED: &str = "('completed','failed','canceled','rejected')";
 /// The others.
 pub(super) const OPEN: &str = "('submitted','working','input-required','auth-required')";
 
+/// The states an objective never leaves, as SQL; the same text as in the schema's partial index.
+pub(super) const OBJECTIVE_ENDED: &str = "('completed','failed','canceled')";
+
+/// The others.
+pub(super) const OBJECTIVE_OPEN: &str = "('submitted','planning','working','blocked')";
+
 /// The first and the last moment whose texts sort: years have four digits between them.
 const FIRST: &str = "0000-01-01T00:00:00.000Z";
 const LAST: &str = "9999-12-31T23:59:59.999Z";
@@ -49,6 +55,8 @@ pub(super) fn of_number(number: u64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use a2a_protocol::opt::ObjectiveStatus;
+
     use super::*;
 
     #[test]
@@ -59,6 +67,15 @@ mod tests {
             assert_eq!(OPEN.contains(&format!("'{}'", of_state(*state))), !state.is_terminal());
         }
         assert_eq!(to_state("TASK_STATE_WORKING"), None);
+    }
+
+    #[test]
+    fn every_state_of_an_objective_is_open_or_ended() {
+        for status in ObjectiveStatus::ALL {
+            let word = format!("'{status}'");
+            assert_eq!(OBJECTIVE_ENDED.contains(&word), status.is_terminal());
+            assert_eq!(OBJECTIVE_OPEN.contains(&word), !status.is_terminal());
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use a2a_protocol::TaskId;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::{Label, Message, Moment};
 
-use super::{Misfit, NewEvent, StoredTask};
+use super::{Misfit, NewEvent, ObjectiveChange, StoredTask};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,7 +80,13 @@ pub enum Write {
         /// When to try again.
         next: Moment,
     },
+    /// An objective is new or has changed, with its plans and their tasks.
+    Objective(Box<ObjectiveChange>),
+    /// All of these or none: one that does not fit takes the others back, and its answer is that
+    /// of all of them.
+    Together(Vec<Write>),
     /// Tasks that ended, and answers that were given, before this moment go: the oldest first.
+    /// Then objectives that ended and were not changed since, once their last task is gone.
     Expire {
         /// The moment.
         older_than: Moment,
@@ -96,17 +102,30 @@ pub enum Written {
     Done,
     /// The message was heard before.
     Repeated(Repeated),
-    /// The task is not of the version that was expected, or exists already.
+    /// The task or objective is not of the version that was expected, or exists already.
     Conflict {
-        /// Its version; `None` when there is no such task (any more).
+        /// Its version or revision; `None` when there is no such one (any more).
         version: Option<u64>,
     },
     /// What is to be answered, deleted, watched or told does not exist (any more).
     Missing,
     /// It can never fit: whoever made it has a mistake.
     Refused(Misfit),
-    /// So many tasks and answers went; as many as the limit means that there may be more.
+    /// So many tasks, answers and objectives went; as many as the limit means that there may be more.
     Expired(usize),
+    /// All of them are kept; what came of each.
+    Together(Vec<Written>),
+}
+
+impl Written {
+    /// Whether it was done; what was not left no trace.
+    #[must_use]
+    pub const fn fits(&self) -> bool {
+        match self {
+            Self::Done | Self::Expired(_) | Self::Together(_) => true,
+            Self::Repeated(_) | Self::Conflict { .. } | Self::Missing | Self::Refused(_) => false,
+        }
+    }
 }
 
 /// What came of a message that was heard before.

@@ -8,10 +8,18 @@ mod crash;
 mod file;
 /// Pages of tasks: order, filters, tokens, what is left out.
 mod list;
+/// A file of the first schema opens and keeps its tasks.
+mod migration;
 /// Random writes on both stores, which must never differ.
 mod model;
+/// Pages of objectives: order, filters, tokens, with and without plans.
+mod objective_pages;
+/// Objectives with their plans and tasks: writes, revisions, trees, histories, expiry.
+mod objectives;
 /// Webhooks hear every event in order.
 mod push;
+/// Several writes as one: all of them or none.
+mod together;
 
 /// Tasks to write, and ways to look at what came of them.
 mod setup;

@@ -1,5 +1,7 @@
 //! Looking at the tasks in memory, by plain walks over them: it is the model for SQLite.
 
+mod objective;
+
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
@@ -46,6 +48,16 @@ impl State {
         }
         shown
     }
+}
+
+/// The newest messages of the histories of these tasks, in the order of the tasks' creation.
+fn newest_messages<'a>(tasks: impl Iterator<Item = &'a StoredTask>, limit: usize) -> Vec<Message> {
+    let mut tasks: Vec<_> = tasks.collect();
+    tasks.sort_by_key(|stored| (stored.created, stored.id()));
+    let mut messages: Vec<_> =
+        tasks.into_iter().flat_map(|stored| stored.task.history.iter().cloned()).collect();
+    messages.drain(..messages.len().saturating_sub(limit));
+    messages
 }
 
 fn is_wanted(query: &ListQuery, stored: &StoredTask) -> bool {
@@ -177,15 +189,10 @@ impl TaskReader for MemoryReader {
         limit: usize,
     ) -> Result<Vec<Message>> {
         let state = self.state();
-        let mut tasks: Vec<_> = state
+        let of_it = state
             .stored()
             .filter(|stored| &*stored.owner == owner && stored.agent == *agent)
-            .filter(|stored| stored.context() == context)
-            .collect();
-        tasks.sort_by_key(|stored| (stored.created, stored.id()));
-        let mut messages: Vec<_> =
-            tasks.into_iter().flat_map(|stored| stored.task.history.iter().cloned()).collect();
-        messages.drain(..messages.len().saturating_sub(limit));
-        Ok(messages)
+            .filter(|stored| stored.context() == context);
+        Ok(newest_messages(of_it, limit))
     }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use a2a_protocol::opt::{ObjectiveStatus, PlanTaskStatus};
 use a2a_protocol::task::{Role, TaskState};
 use a2a_store::tasks::{Repeated, StoredTask, TaskReader, TaskWriter, Write};
 
@@ -30,7 +31,39 @@ fn tasks_of(batch: u64) -> Vec<StoredTask> {
         .collect()
 }
 
-/// The commit of this number: new tasks, and the end of those before.
+/// Above the numbers of all other tasks.
+const STEPS: u64 = 1 << 32;
+
+/// An objective whose only step is done by a task of its own: its beginning, or its end.
+fn objective_of(batch: u64, ended: bool) -> Write {
+    let (task, stored) = (task_in(batch, STEPS + batch), new_objective(batch));
+    let step = |status| done_by(new_step(batch, 0, 0), STEPS + batch, status);
+    Write::Together(if ended {
+        let stored = on(&stored, ObjectiveStatus::Completed, 1_000_000);
+        let task = then(&task, TaskState::Completed, 1_000_000);
+        vec![update(&task), change(&stored, &[], &[step(PlanTaskStatus::Completed)])]
+    } else {
+        let step = step(PlanTaskStatus::Working);
+        vec![create(&task), change(&stored, &[new_plan(batch, 0)], &[step])]
+    })
+}
+
+/// Signs that the objective has begun; and that it has ended, if it has.
+fn signs_of_objective(reader: &dyn TaskReader, batch: u64, ended: bool) -> [bool; 3] {
+    let tree = reader.objective(&context(&format!("obj-{batch}"))).unwrap();
+    let task = reader.get(id(STEPS + batch)).unwrap();
+    let revision = if ended { 2 } else { 1 };
+    let steps = tree.as_ref().and_then(|tree| tree.plans.first()).map(|plan| &plan.tasks);
+    let step = steps.and_then(|steps| steps.first());
+    let status = |status: PlanTaskStatus| !ended || status.is_terminal();
+    [
+        tree.as_ref().is_some_and(|tree| tree.stored.revision >= revision),
+        step.is_some_and(|step| step.a2a_task_id.is_some() && status(step.status)),
+        task.is_some_and(|task| task.version >= revision),
+    ]
+}
+
+/// The commit of this number: new tasks and an objective, and the end of those before.
 fn writes_of(batch: u64) -> Vec<Write> {
     let created = tasks_of(batch).into_iter().map(|stored| Write::Create {
         message: Some(label(&stored.task.id.to_string())),
@@ -45,7 +78,8 @@ fn writes_of(batch: u64) -> Vec<Write> {
         let events = vec![event(&next, 2)];
         Write::Update { stored: next, expected: 1, events, message: None }
     });
-    created.chain(ended).collect()
+    let objectives = batch.checked_sub(1).map(|before| objective_of(before, true));
+    created.chain(ended).chain([objective_of(batch, false)]).chain(objectives).collect()
 }
 
 /// Commits until it is killed, and says after each that it was answered.
@@ -94,6 +128,10 @@ fn is_there(reader: &dyn TaskReader, batch: u64) -> bool {
         let task = reader.get(stored.task.id).unwrap().unwrap();
         signs.push(task.version == 2 && task.task.status.state == TaskState::Completed);
         signs.push(reader.events(stored.task.id, 1, 9).unwrap().len() == 1);
+    }
+    signs.extend(signs_of_objective(reader, batch, false));
+    if let Some(before) = batch.checked_sub(1) {
+        signs.extend(signs_of_objective(reader, before, true));
     }
     assert!(signs.iter().all(|sign| *sign == signs[0]), "half of commit {batch}");
     signs[0]

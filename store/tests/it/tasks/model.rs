@@ -2,9 +2,11 @@
 //!
 //! The twin in memory is the model: plain maps and walks over them.
 
+use a2a_protocol::opt::{ObjectiveStatus, PlanStatus, PlanTaskStatus};
 use a2a_protocol::task::{Role, TaskState};
 use a2a_store::tasks::{
-    ListQuery, Memory, NewEvent, Queued, StoredTask, TaskReader, TaskWriter, Write, Written,
+    ListQuery, Memory, NewEvent, ObjectiveQuery, Queued, StoredTask, TaskReader, TaskWriter, Write,
+    Written,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -12,6 +14,7 @@ use proptest::sample::select;
 use super::setup::*;
 
 const TASKS: u64 = 6;
+const OBJECTIVES: u64 = 3;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// A write whose versions and numbers are not known yet.
@@ -38,6 +41,70 @@ enum Draft {
     Pushed(u64),
     PushLater(u64, i64),
     Expire(i64, usize),
+    Objective(Goal),
+    Together(Vec<Draft>),
+}
+
+/// What becomes of an objective.
+#[derive(Debug, Clone)]
+struct Goal {
+    n: u64,
+    ms: i64,
+    status: ObjectiveStatus,
+    /// Place and state of plans.
+    plans: Vec<(u32, PlanStatus)>,
+    /// Plan, place, the task that does it, and how that stands.
+    steps: Vec<(u32, u32, Option<u64>, PlanTaskStatus)>,
+    /// Somebody else's revision, or another owner now.
+    wrong: Option<bool>,
+}
+
+fn goal() -> impl Strategy<Value = Goal> {
+    let plan = (0..3_u32, select(PlanStatus::ALL));
+    let step = (
+        0..3_u32,
+        0..2_u32,
+        proptest::option::of(select(&[0, 0, 2, 2, 5_u64][..])),
+        select(PlanTaskStatus::ALL),
+    );
+    let wrong = prop_oneof![8 => Just(None), 1 => any::<bool>().prop_map(Some)];
+    let (plans, steps) =
+        (proptest::collection::vec(plan, 0..3), proptest::collection::vec(step, 0..3));
+    (0..OBJECTIVES, 0..40_i64, select(ObjectiveStatus::ALL), plans, steps, wrong).prop_map(
+        |(n, ms, status, plans, steps, wrong)| Goal { n, ms, status, plans, steps, wrong },
+    )
+}
+
+/// The change, as somebody would make it who has just looked.
+fn reach(goal: Goal, reader: &dyn TaskReader) -> Write {
+    let Goal { n, ms, status, plans, steps, wrong } = goal;
+    let mut stored = match reader.objective(&context(&format!("obj-{n}"))).unwrap() {
+        Some(tree) => on(&tree.stored, status, ms),
+        None => new_objective(n),
+    };
+    match wrong {
+        Some(true) => stored.revision += 1,
+        Some(false) => stored.owner = "client:other".into(),
+        None => {}
+    }
+    let plans: Vec<_> = plans
+        .into_iter()
+        .map(|(order, status)| {
+            let mut plan = new_plan(n, order);
+            (plan.plan.status, plan.held) = (status, ms % 2 == 0);
+            plan.plan.updated_at = at(ms);
+            plan
+        })
+        .collect();
+    let steps: Vec<_> = steps
+        .into_iter()
+        .map(|(plan, index, task, status)| {
+            let mut step = new_step(n, plan, index);
+            (step.a2a_task_id, step.status) = (task.map(id), status);
+            step
+        })
+        .collect();
+    super::setup::change(&stored, &plans, &steps)
 }
 
 #[derive(Debug, Clone)]
@@ -59,6 +126,11 @@ fn change() -> impl Strategy<Value = Change> {
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
+    let together = proptest::collection::vec(single(), 1..5).prop_map(Draft::Together);
+    prop_oneof![4 => single(), 1 => together]
+}
+
+fn single() -> impl Strategy<Value = Draft> {
     let (n, ms, name) = (0..TASKS, 0..40_i64, select(&NAMES[..]));
     let message = proptest::option::of(name.clone());
     let pushes = proptest::sample::subsequence(&NAMES[..], 0..=2);
@@ -76,12 +148,13 @@ fn draft() -> impl Strategy<Value = Draft> {
         3 => (0..12_u64).prop_map(Draft::Pushed),
         2 => (0..12_u64, ms.clone()).prop_map(|(outbox, ms)| Draft::PushLater(outbox, ms)),
         1 => (ms, 0..4_usize).prop_map(|(ms, limit)| Draft::Expire(ms, limit)),
+        6 => goal().prop_map(Draft::Objective),
     ]
 }
 
 /// Tasks differ in owner, agent and conversation by their numbers.
 fn born(n: u64, ms: i64) -> StoredTask {
-    let mut stored = new_task(n);
+    let mut stored = if n < 4 { task_in(n % 2, n) } else { new_task(n) };
     stored.created = at(ms);
     stored.updated = at(ms);
     stored.owner = if n.is_multiple_of(2) { "client:acme".into() } else { "client:other".into() };
@@ -140,6 +213,10 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
         Draft::Pushed(outbox) => Write::Pushed { outbox },
         Draft::PushLater(outbox, ms) => Write::PushLater { outbox, attempts: 2, next: at(ms) },
         Draft::Expire(ms, limit) => Write::Expire { older_than: at(ms), limit },
+        Draft::Objective(goal) => reach(goal, reader),
+        Draft::Together(drafts) => {
+            Write::Together(drafts.iter().map(|draft| write(draft, reader)).collect())
+        }
     }
 }
 
@@ -181,7 +258,31 @@ fn seen(reader: &dyn TaskReader) -> Vec<String> {
     seen.push(format!("{:?}", reader.pending_by_context(&agent("ann"), &context("ctx")).unwrap()));
     seen.push(format!("{:?}", reader.outbox_due(at(20), 4).unwrap()));
     seen.push(format!("{:?}", reader.next_due().unwrap()));
+    seen.extend(seen_of_objectives(reader));
     seen
+}
+
+fn seen_of_objectives(reader: &dyn TaskReader) -> Vec<String> {
+    let mut seen = vec![format!("{:#?}", reader.open_objectives().unwrap())];
+    for n in 0..OBJECTIVES {
+        let id = context(&format!("obj-{n}"));
+        seen.push(format!("{:#?}", reader.objective(&id).unwrap()));
+        seen.push(format!("{:?}", reader.history_of_objective(&id, 3).unwrap()));
+        seen.push(format!("{:?}", reader.plan(&plan_id(n, 0)).unwrap()));
+        seen.push(format!("{:?}", reader.history_of_plan(&plan_id(n, 0), 3).unwrap()));
+    }
+    for n in 0..TASKS {
+        seen.push(format!("{n}: {:?}", reader.plan_task_of(id(n)).unwrap()));
+    }
+    let mut query = ObjectiveQuery { limit: 2, with_plans: true, ..ObjectiveQuery::default() };
+    loop {
+        let page = reader.objectives(&query).unwrap();
+        seen.push(format!("{page:#?}"));
+        query.after = page.next;
+        if query.after.is_none() {
+            return seen;
+        }
+    }
 }
 
 fn run(steps: &[(Vec<Draft>, bool)]) {
@@ -197,7 +298,9 @@ fn run(steps: &[(Vec<Draft>, bool)]) {
             drop(tasks);
             file = OnDisk { tasks: open(dir.path()), dir };
         }
-        for (ours, model) in seen(&*file.tasks.reader()).iter().zip(seen(&*reader)) {
+        let (ours, model) = (seen(&*file.tasks.reader()), seen(&*reader));
+        assert_eq!(ours.len(), model.len());
+        for (ours, model) in ours.iter().zip(model) {
             assert_eq!(*ours, model);
         }
     }

@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use a2a_protocol::operation::{PushConfig, StatusUpdate, StreamEvent};
+use a2a_protocol::opt::{Objective, ObjectiveStatus, Plan, PlanStatus, PlanTask, PlanTaskStatus};
 use a2a_protocol::task::{
-    Artifact, ContextId, Label, Message, Moment, Part, Role, Task, TaskState, TaskStatus,
+    Artifact, ContextId, Label, Message, Moment, Part, PlanId, PlanTaskId, Role, Task, TaskState,
+    TaskStatus,
 };
 use a2a_protocol::{CorrelationId, TaskId};
 use a2a_store::tasks::{
-    Memory, NewEvent, Options, Queued, Sqlite, StoredTask, TaskReader, TaskWriter, Write, Written,
+    Memory, NewEvent, ObjectiveChange, Options, Queued, Sqlite, StoredObjective, StoredPlan,
+    StoredTask, TaskReader, TaskWriter, Write, Written,
 };
 
 pub use crate::setup::agent;
@@ -173,7 +176,7 @@ pub fn one(tasks: &mut dyn TaskWriter, write: Write) -> Written {
 /// Commits writes that all fit.
 pub fn done(tasks: &mut dyn TaskWriter, writes: Vec<Write>) {
     for (at, written) in tasks.commit(writes).unwrap().into_iter().enumerate() {
-        assert_eq!(written, Written::Done, "write {at}");
+        assert!(written.fits(), "write {at}: {written:?}");
     }
 }
 
@@ -184,4 +187,99 @@ pub fn metadata(stored: &StoredTask) -> serde_json::Value {
 
 pub fn ids(tasks: &[StoredTask]) -> Vec<TaskId> {
     tasks.iter().map(|stored| stored.task.id).collect()
+}
+
+/// Objective `n` of acme, made at `n` milliseconds.
+pub fn new_objective(n: u64) -> StoredObjective {
+    let moment = at(n as i64);
+    StoredObjective {
+        objective: Objective {
+            id: context(&format!("obj-{n}")),
+            name: format!("goal {n}"),
+            description: None,
+            status: ObjectiveStatus::Submitted,
+            plans: None,
+            metadata: None,
+            created_at: moment,
+            updated_at: moment,
+        },
+        owner: "client:acme".into(),
+        principal: agent("acme"),
+        agent: agent("tim"),
+        revision: 1,
+    }
+}
+
+/// The same objective one revision on, in this state since `ms`.
+pub fn on(stored: &StoredObjective, status: ObjectiveStatus, ms: i64) -> StoredObjective {
+    let mut next = stored.clone();
+    next.revision += 1;
+    next.objective.status = status;
+    next.objective.updated_at = at(ms);
+    next
+}
+
+pub fn plan_id(objective: u64, order: u32) -> PlanId {
+    PlanId::try_from(&*format!("plan-{objective}-{order}")).unwrap()
+}
+
+pub fn step_id(objective: u64, plan: u32, index: u32) -> PlanTaskId {
+    PlanTaskId::try_from(&*format!("step-{objective}-{plan}-{index}")).unwrap()
+}
+
+/// The plan at this place of an objective.
+pub fn new_plan(objective: u64, order: u32) -> StoredPlan {
+    let moment = at(objective as i64 + i64::from(order));
+    let plan = Plan {
+        id: plan_id(objective, order),
+        objective_id: context(&format!("obj-{objective}")),
+        name: format!("way {order}"),
+        description: None,
+        status: PlanStatus::Pending,
+        tasks: None,
+        dependencies: Vec::new(),
+        metadata: None,
+        created_at: moment,
+        updated_at: moment,
+    };
+    StoredPlan { plan, order, held: false }
+}
+
+/// The task at this place of a plan.
+pub fn new_step(objective: u64, plan: u32, index: u32) -> PlanTask {
+    PlanTask {
+        id: step_id(objective, plan, index),
+        plan_id: plan_id(objective, plan),
+        objective_id: context(&format!("obj-{objective}")),
+        name: format!("step {index}"),
+        description: None,
+        task_index: index,
+        dependencies: Vec::new(),
+        a2a_task_id: None,
+        status: PlanTaskStatus::Pending,
+        metadata: None,
+    }
+}
+
+/// The same, done by A2A task `n`.
+pub fn done_by(step: PlanTask, n: u64, status: PlanTaskStatus) -> PlanTask {
+    PlanTask { a2a_task_id: Some(id(n)), status, ..step }
+}
+
+/// Task `n` in the conversation of an objective.
+pub fn task_in(objective: u64, n: u64) -> StoredTask {
+    let mut stored = new_task(n);
+    Arc::make_mut(&mut stored.task).context_id = context(&format!("obj-{objective}"));
+    stored
+}
+
+/// A new objective, or its next revision, with what is below it.
+pub fn change(stored: &StoredObjective, plans: &[StoredPlan], tasks: &[PlanTask]) -> Write {
+    let expected = stored.revision.checked_sub(1).filter(|before| *before > 0);
+    Write::Objective(Box::new(ObjectiveChange {
+        objective: stored.clone(),
+        expected,
+        plans: plans.to_vec(),
+        tasks: tasks.to_vec(),
+    }))
 }
