@@ -126,6 +126,10 @@ pub struct PushConfig {
     /// It was made by a caller that speaks 0.3, and is called in that way. Kept, never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub legacy: bool,
+    /// It was made by a caller that has activated task progress, and is told of it. Kept, never
+    /// shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub progress: bool,
 }
 
 /// How the server proves itself to a webhook: `Authorization: {scheme} {credentials}`.
