@@ -7,6 +7,7 @@
 mod begin;
 mod cancel;
 mod hear;
+mod progress;
 mod pushes;
 mod timers;
 mod turns;
@@ -155,7 +156,8 @@ impl Service {
             event: Arc::clone(event),
             at: now,
         };
-        let Wake { message, acks, told, then } = wake;
+        let Wake { message, mut acks, told, then } = wake;
+        acks.extend(entry.gauge.take_acks());
         let write = Write::Update {
             stored: stored.clone(),
             expected,

@@ -80,7 +80,7 @@ impl A2a {
         self.check(context, Method::from(&operation))?;
         let (caller, agent) = (&context.caller, &context.agent);
         let tasks = &self.tasks;
-        let reply = match operation {
+        let mut reply = match operation {
             Operation::SendMessage(send) => {
                 let send = self.soundly(context, *send)?;
                 match tasks.send(caller, agent, send).await? {
@@ -120,6 +120,7 @@ impl A2a {
             }
             Operation::ExtendedCard => return self.extended_card(context).await.map(Outcome::Card),
         };
+        context.extensions.veil(&mut reply);
         Ok(Outcome::Reply(reply))
     }
 
@@ -188,7 +189,8 @@ impl A2a {
         };
         self.webhooks.check(&config.url).map_err(|error| violation("/url", error.to_string()))?;
         secrets(&config).map_err(|error| violation("/authentication", error.to_string()))?;
-        Ok(PushConfig { legacy: context.version == Version::V0_3, ..config })
+        let legacy = context.version == Version::V0_3;
+        Ok(PushConfig { legacy, progress: context.extensions.show_progress(), ..config })
     }
 
     fn check_media_types(&self, message: &Message) -> Result<(), Fault> {
@@ -213,7 +215,7 @@ pub(super) fn no_such_agent(name: &str) -> Fault {
 
 /// A wish to be told as its owner sees it.
 fn shown(config: PushConfig) -> PushConfig {
-    PushConfig { legacy: false, ..config }
+    PushConfig { legacy: false, progress: false, ..config }
 }
 
 /// The headers that carry the secrets of a webhook.
