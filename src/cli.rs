@@ -5,6 +5,7 @@ mod log;
 mod schema;
 mod serve;
 mod stdout;
+mod task;
 mod token;
 mod validate;
 
@@ -51,6 +52,7 @@ const EXAMPLES: &str = "\
 Examples:
   openclaw-a2a serve                        start the bus
   openclaw-a2a log --since 2h --follow      see who says what to whom
+  openclaw-a2a task watch ID --agent tim    see how far a task is
   openclaw-a2a token create --agent tim     make a token for an agent
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
@@ -73,6 +75,7 @@ enum Format {
 enum Verb {
     Serve(serve::Args),
     Log(log::Args),
+    Task(task::Args),
     Token(token::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -96,6 +99,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let answer = match cli.verb {
         Verb::Serve(args) => serve::run(&args, &cli.global),
         Verb::Log(args) => log::run(&args, &cli.global),
+        Verb::Task(args) => task::run(&args, &cli.global),
         Verb::Token(args) => token::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),

@@ -12,6 +12,7 @@ mod inbox;
 pub mod log;
 mod messages;
 mod problem;
+mod schemas;
 mod session;
 mod settings;
 mod streams;
@@ -121,6 +122,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(log::circuit)
         .service(health::live)
         .service(health::ready)
+        .service(schemas::show)
         .service(tasks::whole)
         .service(a2a::host_card)
         .service(a2a::agent_card)

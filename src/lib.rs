@@ -49,13 +49,13 @@ pub use a2a_store::Retention;
 pub use sdk::{
     A2aRequest, Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder,
     Draft, Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,
-    Operator, REFERENCE_EXTENSION, ReviewAnswer, SendError, Sent, StatusReport, TaskAnswer,
-    TaskError, TaskUpdate, When, Work, parse_message,
+    Operator, ProgressBars, REFERENCE_EXTENSION, ReviewAnswer, SendError, Sent, StatusReport,
+    TaskAnswer, TaskError, TaskUpdate, When, Work, parse_message,
 };
 
 /// The words that the drafts and handlers use, so that most programs need only this crate's root.
 pub use a2a_protocol::{
-    Priority,
+    Priority, Progress, ProgressAggregate, ProgressTracker, TrackerStatus,
     body::{
         Broadcast, Complexity, KnowledgeShare, ReviewRequest, ReviewResponse, Scope, Severity,
         Status, StatusUpdate, TaskRequest, TaskResponse, TaskType, Urgency, Verdict,

@@ -7,6 +7,7 @@ mod feed;
 mod handler;
 mod handlers;
 mod oversight;
+mod progress;
 mod send;
 mod sent;
 mod work;
@@ -33,6 +34,7 @@ pub use draft::{
 pub use handler::{Answer, Handler};
 pub use handlers::Handlers;
 pub use oversight::Operator;
+pub use progress::ProgressBars;
 pub use send::parse_message;
 pub use sent::{SendError, Sent};
 pub use work::{Finished, TaskError, TaskUpdate, Work};

@@ -14,6 +14,7 @@
 mod clerk;
 mod compose;
 mod entry;
+mod gauge;
 mod made;
 mod refused;
 mod service;

@@ -85,6 +85,7 @@ const RESERVED: &[&str] = &[
     "task",
     "card",
     "extendedAgentCard", // paths
+    "schemas",
     "healthz",
     "readyz",
     "metrics",

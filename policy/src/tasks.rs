@@ -5,14 +5,17 @@
 //! step     what may happen to a task, and when: the one table
 //! request  a task as the task_request that puts it into the agent's session
 //! heard    what the agent's answers mean for the task
+//! progress how often what it says about its progress is passed on
 //! ```
 
 mod heard;
+mod progress;
 mod queue;
 mod request;
 mod step;
 
 pub use heard::{ARTIFACT_EXTENSION, ArtifactPiece, Heard, Said, hear};
+pub use progress::{PROGRESS_INTERVAL, Pace};
 pub use queue::{ContextQueues, Lane, Place, WaitingFull};
 pub use request::{BadRequest, Request, VERSION_EXTENSION, dispatch_id, task_request};
 pub use step::{STEPS, Step};

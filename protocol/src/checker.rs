@@ -215,7 +215,7 @@ impl Checker {
 fn code_of(pattern: &str) -> Code {
     match pattern {
         AgentId::PATTERN => Code::BadAgentId,
-        Timestamp::PATTERN => Code::BadTimestamp,
+        Timestamp::PATTERN | Timestamp::ANY_PATTERN => Code::BadTimestamp,
         UUID_V7_PATTERN => Code::BadUuid,
         NOT_BLANK_PATTERN => Code::Blank,
         _ => Code::NotAllowed,

@@ -42,6 +42,7 @@ mod object;
 
 pub mod limits;
 
+mod activation;
 mod agent_id;
 mod ids;
 mod list;

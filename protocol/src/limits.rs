@@ -17,6 +17,12 @@ pub const DEPTH: usize = 32;
 pub const VIOLATIONS: usize = 1_000;
 /// Trackers in one progress update that this server takes (the extension's schema allows 100).
 pub const TRACKERS: usize = 20;
+/// Code points in the name of a tracker, as the extension's schema has it.
+pub const TRACKER_ID_CHARS: usize = 128;
+/// Code points in the message of a tracker, as the extension's schema has it.
+pub const TRACKER_MESSAGE_CHARS: usize = 512;
+/// Progress updates a second and task that are passed on; what comes faster is coalesced.
+pub const PROGRESS_UPDATES_PER_SECOND: u32 = 2;
 /// Objects and arrays inside one another in the data and metadata of an A2A message: it travels
 /// inside a message of the bus, whose own depth counts as well.
 pub const A2A_DEPTH: usize = 24;

@@ -129,6 +129,10 @@ pub struct PushConfig {
     /// It was made by a caller that speaks 0.3, and is called in that way. Kept, never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub legacy: bool,
+    /// It was made by a caller that has activated task progress, and is told of it. Kept, never
+    /// shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub progress: bool,
 }
 
 /// How the server proves itself to a webhook: `Authorization: {scheme} {credentials}`.
@@ -234,6 +238,18 @@ pub enum StreamEvent {
     ArtifactUpdate(Box<ArtifactUpdate>),
     /// The objective as it stands.
     Objective(Box<Objective>),
+}
+
+impl StreamEvent {
+    /// Whether more is said about the event itself.
+    #[must_use]
+    pub const fn has_metadata(&self) -> bool {
+        match self {
+            Self::StatusUpdate(update) => update.metadata.is_some(),
+            Self::ArtifactUpdate(update) => update.metadata.is_some(),
+            Self::Task(_) | Self::Message(_) | Self::Objective(_) => false,
+        }
+    }
 }
 
 /// The task's status changed, or the agent said how it goes.

@@ -26,6 +26,7 @@ pub(crate) fn explain(bytes: &[u8]) -> Report {
     let mut violations = document.duplicate_keys;
     violations.extend(ENVELOPE.faults(&document.value));
     violations.extend(contradictions(&document.value));
+    crate::progress::retell(&document.value, &mut violations);
     if violations.is_empty() {
         // Types and schema disagree: a defect of this crate that the property tests look for.
         let message = "The message cannot be read, and no single field says why. Compare it with `openclaw-a2a schema`.";

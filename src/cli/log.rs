@@ -10,9 +10,9 @@ mod journal;
 mod list;
 mod rebuild;
 mod record;
-mod server;
+pub(super) mod server;
 mod show;
-mod source;
+pub(super) mod source;
 mod thread;
 mod verify;
 mod whole;
@@ -22,7 +22,6 @@ use std::io::Write;
 use a2a_protocol::CorrelationId;
 use a2a_store::{Head, Query};
 use chrono::Utc;
-use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::log::read_query;
 
 use super::{Answer, Format, Global};
@@ -178,14 +177,7 @@ type Out = dyn Write;
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     args.must_fit()?;
-    let state = StateDir::find(global.state_dir.clone());
-    let file = global.config.clone().unwrap_or_else(|| state.config_file());
-    let config = Config::read(&file, global.config.is_some())?;
-    let redaction = config.redaction().map_err(anyhow::Error::msg)?;
-    let token = global.token.clone().or_else(|| std::env::var("OPENCLAW_TOKEN").ok());
-    let token = token.filter(|token| !token.is_empty());
-    let trusted = config.trusted().map_err(anyhow::Error::msg)?;
-    let place = Place { state, token, trusted, redaction };
+    let place = Place::of(global)?;
     let format = global.format;
     let mut out = super::stdout::output(format);
     match &args.verb {

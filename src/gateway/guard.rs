@@ -126,6 +126,7 @@ fn is_public(request: &ServiceRequest) -> bool {
     let path = request.path();
     matches!(*request.method(), Method::GET | Method::HEAD)
         && (matches!(path, "/healthz" | "/readyz")
+            || path.starts_with("/schemas/")
             || path.ends_with("/.well-known/agent-card.json"))
 }
 

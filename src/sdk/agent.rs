@@ -11,6 +11,7 @@ use a2a_protocol::{
 };
 
 use super::feed::Watched;
+use super::progress::Board;
 
 /// An agent that is attached to a bus. Cheap to clone.
 ///
@@ -24,6 +25,7 @@ pub struct Agent {
     desk: Arc<OnceLock<u64>>,
     system: BusSystem,
     watched: Arc<Watched>,
+    board: Arc<Board>,
 }
 
 impl std::fmt::Debug for Agent {
@@ -34,11 +36,16 @@ impl std::fmt::Debug for Agent {
 
 impl Agent {
     pub(super) fn new(id: AgentId, system: BusSystem, watched: Arc<Watched>) -> Self {
-        Self { id, desk: Arc::default(), system, watched }
+        Self { id, desk: Arc::default(), system, watched, board: Arc::default() }
     }
 
     pub(super) fn watched(&self) -> &Arc<Watched> {
         &self.watched
+    }
+
+    /// The bars of the tasks it works on.
+    pub(super) fn board(&self) -> &Board {
+        &self.board
     }
 
     pub(super) fn system(&self) -> &BusSystem {

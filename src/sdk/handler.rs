@@ -96,6 +96,7 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
                     reason: Some(reason_text(reason)),
                     result: None,
                 };
+                me.flush_progress(task.task_id).await;
                 answer(&me, me.reply(&letter, response)).await;
             }
             Ok(Handled { note, durable: None })

@@ -2,7 +2,7 @@
 //! take tasks.
 
 use a2a_actors::Letter;
-use a2a_protocol::{Envelope, Report};
+use a2a_protocol::{Body, Envelope, Report};
 
 use super::draft::{self, Addressee, BuildError};
 use super::{
@@ -45,6 +45,10 @@ impl Agent {
     /// # Errors
     /// When the bus does not take it; the error says why and what to do.
     pub async fn post(&self, message: Envelope) -> Result<Sent, SendError> {
+        if let Body::TaskResponse(response) = &message.body {
+            // What is new about its progress comes before the answer.
+            self.flush_progress(response.task_id).await;
+        }
         let ids = Sent::ids(&message);
         Sent::from_receipt(ids, self.send(message).await)
     }

@@ -11,6 +11,7 @@ use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
 use a2a_store::tasks::StoredTask;
 use tokio::sync::oneshot;
 
+use super::gauge::Gauge;
 use super::service::{Answering, Birth};
 use super::watch::Watchers;
 use crate::Parcel;
@@ -74,6 +75,8 @@ pub(super) struct Entry {
     pub(super) heard_bytes: usize,
     /// Somebody may want to be told of it by a call.
     pub(super) is_pushed: bool,
+    /// How far it is.
+    pub(super) gauge: Gauge,
 }
 
 impl Entry {
@@ -84,6 +87,7 @@ impl Entry {
                 agent: stored.agent.clone(),
                 context: stored.task.context_id.clone(),
             },
+            gauge: Gauge::of(&stored.task),
             durable: Arc::clone(&stored.task),
             durable_event: stored.last_event,
             stored,
@@ -112,24 +116,27 @@ impl Entry {
     }
 
     /// Moves the task if that may happen now; the event, or `None` when it may not.
-    pub(super) fn advance(&mut self, step: Step, said: Said, now: Now) -> Option<StreamEvent> {
+    pub(super) fn advance(&mut self, step: Step, mut said: Said, now: Now) -> Option<StreamEvent> {
         if self.answer.is_some() {
             return None;
         }
         let state = step.after(self.state())?;
         self.count_work(state, now);
+        let metadata = self.say_progress(&mut said, now);
         let task = Arc::make_mut(&mut self.stored.task);
         let message = agent_message(said, task);
         let status = TaskStatus { state, message, timestamp: now.utc.into() };
         let before = std::mem::replace(&mut task.status, status.clone());
-        task.history.extend(before.message);
+        let before = self.keep_said(before.message);
+        let task = Arc::make_mut(&mut self.stored.task);
+        task.history.extend(before);
         cut(&mut task.history);
         self.stored.queued = None;
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: task.id,
             context_id: task.context_id.clone(),
             status,
-            metadata: None,
+            metadata,
         })))
     }
 

@@ -7,6 +7,7 @@
 mod begin;
 mod cancel;
 mod hear;
+mod progress;
 mod pushes;
 mod timers;
 mod turns;
@@ -169,10 +170,12 @@ impl Service {
             event: Arc::clone(event),
             at: now,
         };
-        let Wake { message, acks, told, then } = wake;
-        let stored = &*stored;
+        let Wake { message, mut acks, told, then } = wake;
+        acks.extend(entry.gauge.take_acks());
+        let stored = &entry.stored;
         // Nobody has watched it, and how it ended says everything.
-        let says_all = birth.is_some() && stored.tells_all();
+        let plain = |(_, event): &(u64, Arc<StreamEvent>)| !event.has_metadata();
+        let says_all = birth.is_some() && stored.tells_all() && numbered.iter().all(plain);
         let events = if says_all { Vec::new() } else { numbered.iter().map(kept).collect() };
         let write = match birth {
             Some(message) => Write::Create {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use a2a_policy::tasks::PROGRESS_INTERVAL;
 use a2a_protocol::AgentId;
 
 /// What becomes of a task that was being worked on when the server stopped.
@@ -34,6 +35,8 @@ pub struct TaskSettings {
     pub grace: Duration,
     /// How much the messages of an agent about one task may be together, in bytes.
     pub task_bytes: usize,
+    /// The shortest time between two updates of a task that say nothing but how far it is.
+    pub progress_interval: Duration,
     /// Agents to whom a caller may use a `messageId` again for something new. For all others the
     /// same id is the same message. A conformance kit uses few ids for all of its messages.
     pub reused_ids: Vec<AgentId>,
@@ -50,6 +53,7 @@ impl Default for TaskSettings {
             watcher_buffer: 256,
             grace: Duration::from_millis(250),
             task_bytes: 16 * 1024 * 1024,
+            progress_interval: PROGRESS_INTERVAL,
             reused_ids: Vec::new(),
         }
     }

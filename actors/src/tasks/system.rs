@@ -1,5 +1,7 @@
 //! What edges hold: every call an A2A client can make, with no word of transport.
 
+mod objectives;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

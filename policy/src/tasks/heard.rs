@@ -1,12 +1,13 @@
 //! What an agent's answers on the bus mean for its A2A task.
 //!
 //! Agents speak `openclaw.a2a.v1`. What A2A has beyond it travels in the open objects: artifacts
-//! and a message in a response's `result`, pieces of an artifact in an update's `metadata`.
+//! and a message in a response's `result`, pieces of an artifact and progress in an update's
+//! `metadata`.
 //! Whatever an agent may leave out (ids, roles) is filled in here.
 
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
 use a2a_protocol::task::{Artifact, Content, Label, Metadata, Part};
-use a2a_protocol::{Body, Envelope, Event, NOTICE_EXTENSION, Notice};
+use a2a_protocol::{Body, Envelope, Event, NOTICE_EXTENSION, Notice, PROGRESS_EXTENSION, Progress};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,11 +22,14 @@ pub struct Said {
     pub parts: Vec<Part>,
     /// The message's metadata.
     pub metadata: Option<Metadata>,
+    /// How far everything is: a snapshot in the words of the task-progress extension, as the agent
+    /// wrote it.
+    pub progress: Option<Value>,
 }
 
 impl Said {
     fn text(text: &str) -> Self {
-        Self { parts: vec![Part::text(text)], metadata: None }
+        Self { parts: vec![Part::text(text)], ..Self::default() }
     }
 }
 
@@ -91,6 +95,21 @@ pub fn hear(message: &Envelope) -> Option<Heard> {
     }
 }
 
+impl Heard {
+    /// What is said, if that is how far the agent is and nothing else.
+    ///
+    /// # Errors
+    /// Everything else, unchanged.
+    pub fn only_progress(self) -> Result<Said, Self> {
+        match self {
+            Self::Works { said, pieces } if said.progress.is_some() && pieces.is_empty() => {
+                Ok(said)
+            }
+            other => Err(other),
+        }
+    }
+}
+
 struct Unreadable(String);
 
 fn answered(response: &TaskResponse) -> Result<Heard, Unreadable> {
@@ -118,15 +137,20 @@ fn answered(response: &TaskResponse) -> Result<Heard, Unreadable> {
 }
 
 fn reported(update: &StatusUpdate) -> Result<Heard, Unreadable> {
-    let said = Said::text(&update.progress);
+    let mut said = Said::text(&update.progress);
+    // Its rules were checked when the message was read; looked for only where it is.
+    let progressing = update.metadata.as_ref().filter(|all| all.progress.is_some());
+    said.progress = progressing.and_then(|all| all.get(PROGRESS_EXTENSION));
     let piece = update.metadata.as_ref().and_then(|all| all.get::<Value>(ARTIFACT_EXTENSION));
     let pieces = piece.map(|piece| piece_of(&piece)).transpose()?.into_iter().collect();
     Ok(match update.status {
         // A status never ends a task.
         Status::InProgress | Status::Paused | Status::Completed => Heard::Works { said, pieces },
         Status::Blocked => {
-            let blocker = update.blocked_by.as_deref().map_or(said, Said::text);
-            Heard::Asks { said: blocker, credentials: false }
+            if let Some(blocker) = update.blocked_by.as_deref() {
+                said.parts = vec![Part::text(blocker)];
+            }
+            Heard::Asks { said, credentials: false }
         }
     })
 }
@@ -152,9 +176,13 @@ fn message_of(value: &Value) -> Result<Said, Unreadable> {
     if let Value::String(text) = value {
         return Ok(Said::text(text));
     }
-    let Loose { parts, metadata } = Loose::deserialize(value)
+    let Loose { parts, mut metadata } = Loose::deserialize(value)
         .map_err(|error| Unreadable(format!("`result.message` cannot be read: {error}")))?;
-    Ok(Said { parts, metadata })
+    let progress = metadata.as_mut().and_then(|all| all.shift_remove(PROGRESS_EXTENSION));
+    // A response's `result` is open, so nobody has looked yet. What breaks the rules is left out:
+    // how far something is never decides how it ends.
+    let progress = progress.filter(|progress| Progress::deserialize(progress).is_ok());
+    Ok(Said { parts, metadata: metadata.filter(|all| !all.is_empty()), progress })
 }
 
 fn artifacts_of(value: Option<&Value>) -> Result<Vec<Artifact>, Unreadable> {
@@ -223,7 +251,7 @@ impl Said {
     /// A plain text, for what the server itself has to say.
     #[must_use]
     pub fn plainly(text: impl Into<String>) -> Self {
-        Self { parts: vec![Content::Text(text.into()).into()], metadata: None }
+        Self { parts: vec![Content::Text(text.into()).into()], ..Self::default() }
     }
 }
 
@@ -277,5 +305,40 @@ mod tests {
             "result": {"artifacts": [{"parts": [{"text": "a"}]}, {"parts": []}]}}));
         let Heard::Unreadable(why) = heard else { panic!("{heard:?}") };
         assert!(why.contains("artifacts[1]"), "{why}");
+    }
+    #[test]
+    fn progress_comes_as_it_was_written_and_beside_whatever_else_is_said() {
+        let progress = json!({"trackers": [{"id": "a", "progress": 1, "total": 3}]});
+        let update = |mut fields: Value| {
+            fields["taskId"] = TASK.into();
+            fields["progress"] = "one of three".into();
+            fields["metadata"] = json!({ PROGRESS_EXTENSION: progress });
+            reported(&serde_json::from_value(fields).unwrap()).ok().unwrap()
+        };
+        let Heard::Works { said, pieces } = update(json!({"status": "in_progress"})) else {
+            panic!()
+        };
+        assert_eq!((said.progress, pieces), (Some(progress.clone()), vec![]));
+        assert_eq!((said.parts, said.metadata), (vec![Part::text("one of three")], None));
+        let blocked = update(json!({"status": "blocked", "blockedBy": "which?"}));
+        let Heard::Asks { said, .. } = blocked else { panic!("{blocked:?}") };
+        assert_eq!(said.parts, [Part::text("which?")]);
+        assert_eq!(said.progress, Some(progress.clone()));
+    }
+
+    #[test]
+    fn progress_in_an_answer_counts_if_it_keeps_the_rules_and_is_left_out_if_not() {
+        let answer = |progress: &Value| {
+            let message = json!({"parts": [{"text": "done"}],
+                "metadata": { PROGRESS_EXTENSION: progress }});
+            let heard = response(json!({"taskId": TASK, "action": "completed",
+                "result": {"message": message}}));
+            let Heard::Completed { said, .. } = heard else { panic!("{heard:?}") };
+            assert_eq!(said.metadata, None);
+            said.progress
+        };
+        let good = json!({"trackers": []});
+        assert_eq!(answer(&good), Some(good));
+        assert_eq!(answer(&json!({"trackers": [{"id": "a", "progress": 2, "total": 1}]})), None);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{example, required_when};
 use crate::object::present;
-use crate::{Known, NonBlank, Open, TaskId, Text, Timestamp};
+use crate::{Known, NonBlank, Open, Progress, TaskId, Text, Timestamp};
 
 closed_set! {
     /// How the work stands. It never ends a task: only a `task_response` does.
@@ -47,15 +47,21 @@ pub struct StatusUpdate {
     /// When the work will probably be done: RFC 3339 with `T` and an offset.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub estimated_completion: Option<Timestamp>,
-    /// Data of protocol extensions, keyed by extension URI and carried through unchanged.
+    /// Data of protocol extensions, keyed by URI and carried through unchanged; task progress is checked.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Open<Extensions>>,
 }
 
-/// The typed fields of `metadata`: none, every key belongs to an extension.
+/// The typed fields of `metadata`. Every key belongs to an extension; one of them is known here.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self")]
-pub struct Extensions {}
+pub struct Extensions {
+    /// Bars of the task-progress extension: a snapshot of everything that progresses.
+    // The name is `PROGRESS_EXTENSION`, which a test compares.
+    #[serde(rename = "https://a2a-protocol.org/extensions/task-progress/v1")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+}
 
 object_only!(StatusUpdate, Extensions);
 
@@ -93,5 +99,34 @@ impl StatusUpdate {
                 }
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Body, Code, Envelope, PROGRESS_EXTENSION};
+
+    #[test]
+    fn progress_is_read_and_its_faults_have_their_place_in_the_message() {
+        let mut message =
+            serde_json::to_value(Envelope::example(Body::from(StatusUpdate::example()))).unwrap();
+        let read = Envelope::parse(message.to_string().as_bytes()).unwrap();
+        let Body::StatusUpdate(update) = read.body else { panic!() };
+        let progress = update.metadata.as_ref().and_then(|all| all.progress.clone()).unwrap();
+        assert_eq!(progress.trackers[0].total, Some(7.0));
+        let payload = &mut message["payload"]["metadata"][PROGRESS_EXTENSION];
+        *payload = serde_json::json!({
+            "trackers": [{"id": "a", "progress": 2, "total": 1}, {"id": "b", "progress": -1}],
+            "eta": 1,
+        });
+        let report = Envelope::parse(message.to_string().as_bytes()).unwrap_err();
+        let found: Vec<_> = report.violations().iter().map(|v| (v.path.as_str(), v.code)).collect();
+        let at = "/payload/metadata/https:~1~1a2a-protocol.org~1extensions~1task-progress~1v1";
+        let place = |rest| format!("{at}{rest}");
+        let places = [place("/eta"), place("/trackers/0/progress"), place("/trackers/1/progress")];
+        let codes = [Code::UnknownField, Code::Mismatch, Code::NotAllowed];
+        let expected: Vec<_> = places.iter().map(String::as_str).zip(codes).collect();
+        assert_eq!(found, expected);
     }
 }

@@ -129,7 +129,10 @@ fn payload(kind: &'static str) -> BoxedStrategy<Value> {
                 "status": word(&["in_progress", "blocked", "completed", "paused"]),
                 "progress": required_text(), "blockedBy": required_text(),
             },
-            fields! { "taskId": uuid(), "estimatedCompletion": timestamp(), "metadata": open(vec![]) },
+            fields! {
+                "taskId": uuid(), "estimatedCompletion": timestamp(),
+                "metadata": open(fields! { "https://a2a-protocol.org/extensions/task-progress/v1": progress() }),
+            },
         ),
         "knowledge_share" => object(
             fields! {
@@ -146,6 +149,21 @@ fn payload(kind: &'static str) -> BoxedStrategy<Value> {
             vec![],
         ),
     }
+}
+
+fn progress() -> BoxedStrategy<Value> {
+    let tracker = object(
+        fields! { "id": "[^\\x00]{1,20}".prop_map(Value::from) },
+        fields! {
+            "progress": (0..10u32).prop_map(Value::from), "total": (10.0..1e9f64).prop_map(Value::from),
+            "message": text(), "status": word(&["running", "completed", "failed"]),
+            "startedAt": timestamp(), "updatedAt": timestamp(),
+        },
+    );
+    let number = || any::<i32>().prop_map(Value::from);
+    let aggregate =
+        object(vec![], fields! { "progress": number(), "total": number(), "message": text() });
+    object(fields! { "trackers": list(tracker, 0) }, fields! { "aggregate": aggregate })
 }
 
 fn review_response() -> BoxedStrategy<Value> {

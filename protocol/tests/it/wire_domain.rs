@@ -223,6 +223,7 @@ pub fn push() -> PushConfig {
             credentials: Some("secret".into()),
         }),
         legacy: false,
+        progress: false,
     }
 }
 

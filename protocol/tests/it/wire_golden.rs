@@ -8,7 +8,7 @@ use a2a_protocol::operation::{ArtifactUpdate, Operation, StatusUpdate, StreamEve
 use a2a_protocol::wire::{
     Dialect, Method, Version, decode, error, event, jsonrpc, push_body, reply, rest,
 };
-use a2a_protocol::{Code, Violation};
+use a2a_protocol::{Code, PROGRESS_EXTENSION, Violation};
 use serde_json::{Map, Value, json};
 
 use super::wire_domain::{TASK, message, replies, task};
@@ -185,6 +185,7 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
         status: task.status.clone(),
         metadata: Some(Map::from_iter([("k".to_owned(), json!(1))])),
     };
+    let progressing = progressing(&status);
     let artifact = ArtifactUpdate {
         task_id: task.id,
         context_id: task.context_id.clone(),
@@ -198,7 +199,20 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
         ("message", StreamEvent::Message(Box::new(message()))),
         ("status_update", StreamEvent::StatusUpdate(Box::new(status))),
         ("artifact_update", StreamEvent::ArtifactUpdate(Box::new(artifact))),
+        ("status_update with progress", StreamEvent::StatusUpdate(Box::new(progressing))),
     ]
+}
+
+/// The same with task progress where callers look for it, and nothing else.
+fn progressing(status: &StatusUpdate) -> StatusUpdate {
+    let progress = json!({"trackers": [
+        {"id": "download", "progress": 12, "total": 40, "message": "12 of 40 files", "status": "running"},
+    ]});
+    let metadata = Map::from_iter([(PROGRESS_EXTENSION.to_owned(), progress)]);
+    let mut status = StatusUpdate { metadata: Some(metadata.clone()), ..status.clone() };
+    let message = status.status.message.as_mut().unwrap();
+    message.metadata = Some(metadata);
+    status
 }
 
 #[test]

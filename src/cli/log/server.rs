@@ -22,7 +22,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 const MOST_BYTES: u64 = 1 << 30;
 
 /// A server and how to speak to it.
-pub(super) struct Server {
+pub(in crate::cli) struct Server {
     url: String,
     authorization: Option<String>,
     agent: ureq::Agent,
@@ -67,7 +67,7 @@ struct Problem {
     detail: Option<String>,
 }
 
-type Parameters<'a> = &'a [(&'static str, String)];
+pub(in crate::cli) type Parameters<'a> = &'a [(&'static str, String)];
 
 impl Server {
     /// Makes sure that a server of ours is there, before it is shown a token. Under TLS that is
@@ -105,7 +105,8 @@ impl Server {
         Ok(server)
     }
 
-    fn get(
+    /// The answer, whatever it is.
+    pub(in crate::cli) fn get(
         &self,
         path: &str,
         parameters: Parameters<'_>,
@@ -160,7 +161,7 @@ impl Server {
             return Err(refused(status, &body.read_to_string()?));
         }
         let reader = body.into_with_config().limit(u64::MAX).reader();
-        Ok(Events { lines: BufReader::new(reader), last })
+        Ok(Events::new(reader, last))
     }
 }
 
@@ -201,15 +202,20 @@ impl Source for Server {
 }
 
 /// Server-sent events.
-pub(super) struct Events<R> {
+pub(in crate::cli) struct Events<R> {
     lines: BufReader<R>,
     /// The place of the last event.
-    pub(super) last: u64,
+    pub(in crate::cli) last: u64,
 }
 
 impl<R: Read> Events<R> {
+    /// The events of an answer, after the last one that was seen.
+    pub(in crate::cli) fn new(body: R, last: u64) -> Self {
+        Self { lines: BufReader::new(body), last }
+    }
+
     /// The next line of the log; `None` when the server has ended the stream.
-    pub(super) fn next(&mut self) -> Option<String> {
+    pub(in crate::cli) fn next(&mut self) -> Option<String> {
         let mut data = None;
         let mut line = String::new();
         loop {

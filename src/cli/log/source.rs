@@ -8,12 +8,13 @@ use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use a2a_store::{Bookmark, Head, Query};
 use anyhow::bail;
-use openclaw_a2a::config::StateDir;
+use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::Redaction;
 
 use super::files::Files;
 use super::journal::OwnJournal;
 use super::server::Server;
+use crate::cli::Global;
 
 /// How often to look for a server.
 pub(super) const LOOK: Duration = Duration::from_millis(100);
@@ -43,7 +44,7 @@ pub(super) trait Source {
 }
 
 /// Where to look, and what to show of it.
-pub(super) struct Place {
+pub(in crate::cli) struct Place {
     pub(super) state: StateDir,
     pub(super) token: Option<String>,
     /// The certificates by which a server under TLS is known.
@@ -61,6 +62,18 @@ pub(super) enum Found {
 }
 
 impl Place {
+    /// As the options of every verb say.
+    pub(in crate::cli) fn of(global: &Global) -> anyhow::Result<Self> {
+        let state = StateDir::find(global.state_dir.clone());
+        let file = global.config.clone().unwrap_or_else(|| state.config_file());
+        let config = Config::read(&file, global.config.is_some())?;
+        let redaction = config.redaction().map_err(anyhow::Error::msg)?;
+        let token = global.token.clone().or_else(|| std::env::var("OPENCLAW_TOKEN").ok());
+        let token = token.filter(|token| !token.is_empty());
+        let trusted = config.trusted().map_err(anyhow::Error::msg)?;
+        Ok(Self { state, token, trusted, redaction })
+    }
+
     /// Looks for a server, and says why it found none where one should be. The lock on the
     /// journal tells whether there is one; the address alone may be a leftover that by now
     /// belongs to a program that must not see a token.
@@ -158,7 +171,7 @@ impl Place {
     }
 
     /// The server that has just opened the journal, if that is who did.
-    pub(super) fn server(&self) -> anyhow::Result<Option<Server>> {
+    pub(in crate::cli) fn server(&self) -> anyhow::Result<Option<Server>> {
         for _ in 0..STARTING {
             match self.look()? {
                 (Found::Server(server), _) => return Ok(Some(server)),
@@ -171,6 +184,6 @@ impl Place {
 }
 
 /// Tells the person, beside the output.
-pub(super) fn note(text: &str) {
+pub(in crate::cli) fn note(text: &str) {
     anstream::eprintln!("note: {}", super::super::stdout::harmless(text));
 }

@@ -80,7 +80,7 @@ impl A2a {
         self.check(context, Method::from(&operation))?;
         let (caller, agent) = (&context.caller, &context.agent);
         let tasks = &self.tasks;
-        let reply = match operation {
+        let mut reply = match operation {
             Operation::SendMessage(send) => {
                 let send = self.soundly(context, *send)?;
                 match tasks.send(caller, agent, send).await? {
@@ -124,6 +124,7 @@ impl A2a {
                 return Err(Fault::Unsupported { reason });
             }
         };
+        context.extensions.veil(&mut reply);
         Ok(Outcome::Reply(reply))
     }
 
@@ -198,7 +199,8 @@ impl A2a {
         };
         self.webhooks.check(&config.url).map_err(|error| violation("/url", error.to_string()))?;
         secrets(&config).map_err(|error| violation("/authentication", error.to_string()))?;
-        Ok(PushConfig { legacy: context.version == Version::V0_3, ..config })
+        let legacy = context.version == Version::V0_3;
+        Ok(PushConfig { legacy, progress: context.extensions.show_progress(), ..config })
     }
 
     fn check_media_types(&self, message: &Message) -> Result<(), Fault> {
@@ -234,7 +236,7 @@ pub(super) fn no_such_agent(name: &str) -> Fault {
 
 /// A wish to be told as its owner sees it.
 fn shown(config: PushConfig) -> PushConfig {
-    PushConfig { legacy: false, ..config }
+    PushConfig { legacy: false, progress: false, ..config }
 }
 
 /// The headers that carry the secrets of a webhook.

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use a2a_actors::AgentView;
 use a2a_protocol::AgentId;
-use a2a_protocol::card::{AgentCard, Capabilities, Extension, Interface, SecurityScheme, Skill};
+use a2a_protocol::card::{AgentCard, Capabilities, Interface, SecurityScheme, Skill};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::Version;
 use actix_web::http::header::{
@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use super::A2a;
 use super::call::{Context, no_such_agent};
+use super::extensions::declared;
 use crate::gateway::auth::A2aCaller;
 use crate::gateway::problem::{agent_id, refuse};
 use crate::tokens::KeyRing;
@@ -161,17 +162,11 @@ impl A2a {
             )
         };
         let below = if is_host { base.to_owned() } else { format!("{base}/agents/{agent}") };
-        let extensions = self.settings.required_extensions.iter().map(|uri| Extension {
-            uri: uri.clone(),
-            description: None,
-            required: true,
-            params: None,
-        });
         let mut card = AgentCard::new(&name, &description, env!("CARGO_PKG_VERSION")).capabilities(
             Capabilities {
                 streaming: self.settings.streaming,
                 push_notifications: self.settings.push,
-                extensions: extensions.collect(),
+                extensions: declared(&self.settings.required_extensions),
                 extended_agent_card: secured,
             },
         );

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::tasks::TaskSystem;
+use a2a_protocol::PROGRESS_EXTENSION;
 use a2a_protocol::task::Moment;
 use a2a_protocol::wire::{Version, push_body};
 use a2a_store::tasks::Due;
@@ -114,8 +115,13 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
 /// The call for an event; `None` when its task is gone or the secrets cannot be sent.
 async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
-    let (task, owner) = tasks.whole(due.task).await.ok()?;
-    let body = push_body(version, &due.event, &task);
+    let (mut task, owner) = tasks.whole(due.task).await.ok()?;
+    let body = if due.config.progress {
+        push_body(version, &due.event, &task)
+    } else {
+        task.hide_extension(PROGRESS_EXTENSION);
+        push_body(version, &due.event.without_extension(PROGRESS_EXTENSION), &task)
+    };
     let (authorization, token) = secrets(&due.config).ok()?;
     // The same for every attempt, so that a receiver can tell a repeat.
     let id = Uuid::from_u128(due.task.as_uuid().as_u128() ^ u128::from(due.outbox));

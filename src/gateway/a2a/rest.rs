@@ -10,6 +10,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, web
 
 use super::body::Body;
 use super::call::{Context, Outcome};
+use super::extensions::Extensions;
 use super::place::place;
 use super::{A2a, sse};
 use crate::gateway::auth::A2aCaller;
@@ -94,7 +95,9 @@ impl Call<'_> {
             response.insert_header(header);
         }
         Ok(match outcome {
-            Ok(outcome) => self.answer(response, dialect, route, outcome, place),
+            Ok(outcome) => {
+                self.answer(response, dialect, route, outcome, place, context.extensions)
+            }
             Err(fault) => failed(version, &fault),
         })
     }
@@ -106,6 +109,7 @@ impl Call<'_> {
         route: &Route,
         outcome: Outcome,
         place: Option<StreamPlace>,
+        active: Extensions,
     ) -> HttpResponse {
         let version = dialect.version();
         response.content_type(rest::media_type(version));
@@ -116,7 +120,8 @@ impl Call<'_> {
             Outcome::Card(card) => response.body(card.to_string()),
             Outcome::Stream(events) => {
                 let write = move |happened: &Happened| {
-                    wire::event(dialect, &happened.event, happened.last).to_json()
+                    let shown = active.shown(&happened.event);
+                    wire::event(dialect, &shown, happened.last).to_json()
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let open = sse::Open::new(events, write, keep_alive, place, self.caller.clone());

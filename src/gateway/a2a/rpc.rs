@@ -123,8 +123,10 @@ impl Session<'_> {
                     response.insert_header(header);
                 }
                 let id = id.as_json().to_owned();
+                let active = extensions.map(|(active, _)| active.clone()).unwrap_or_default();
                 let write = move |happened: &Happened| {
-                    let event = wire::event(dialect, &happened.event, happened.last);
+                    let shown = active.shown(&happened.event);
+                    let event = wire::event(dialect, &shown, happened.last);
                     jsonrpc::success(Id::kept(&id), &event)
                 };
                 let keep_alive = self.a2a.settings.keep_alive;

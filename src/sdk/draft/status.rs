@@ -116,15 +116,6 @@ impl StatusReport {
         let Some(progress) = self.trackers.take() else { return Ok(()) };
         let data = serde_json::to_value(progress)
             .unwrap_or_else(|error| unreachable!("numbers and strings are writable: {error}"));
-        if let Err(report) = Progress::parse(data.to_string().as_bytes()) {
-            let place = format!(
-                "/payload/metadata/{}",
-                PROGRESS_EXTENSION.replace('~', "~0").replace('/', "~1")
-            );
-            let mut error = BuildError::from(report);
-            error.violations.iter_mut().for_each(|v| v.path.insert_str(0, &place));
-            return Err(error);
-        }
         self.metadata.insert(PROGRESS_EXTENSION.to_owned(), data);
         Ok(())
     }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::{Awaited, Service, Wake};
 use crate::tasks::entry::{Entry, Then, agent_message};
+use crate::tasks::gauge::Held;
 
 /// What an agent, or the bus, says about a task.
 #[derive(Message)]
@@ -44,6 +45,14 @@ impl Handler<Hear> for Service {
             // already and a crash kept that from being acknowledged: it changes nothing.
             let _ = done.send(());
             return;
+        };
+        let heard = match heard.only_progress() {
+            Err(heard) => heard,
+            Ok(mut said) => {
+                let parts = std::mem::take(&mut said.parts);
+                let held = Held { parts, seq, bytes, done: Some(done) };
+                return self.progressed(id, said, held, ctx);
+            }
         };
         entry.heard_bytes += bytes;
         if entry.heard_bytes > self.settings.task_bytes {
@@ -108,7 +117,7 @@ fn take_in(entry: &mut Entry, heard: Heard, now: Now) -> (Vec<StreamEvent>, Then
             let only_pieces = !pieces.is_empty();
             events.extend(pieces.into_iter().map(|piece| entry.take_piece(piece)));
             // The words beside a piece are for the log; a piece speaks for itself.
-            if !said.is_empty() && !only_pieces {
+            if !said.is_empty() && (!only_pieces || said.progress.is_some()) {
                 events.extend(end(entry, Step::Work, said));
             }
         }

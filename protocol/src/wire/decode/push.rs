@@ -71,7 +71,15 @@ pub(super) fn config(
     let authentication =
         read.authentication.and_then(|Object(read)| authentication(check, version, &place, read));
     let token = set(read.token);
-    Some(PushConfig { id, task_id, url: url?, token, authentication, legacy: false })
+    Some(PushConfig {
+        id,
+        task_id,
+        url: url?,
+        token,
+        authentication,
+        legacy: false,
+        progress: false,
+    })
 }
 
 fn authentication(

@@ -52,6 +52,7 @@ fn tasks_of(write: &Write, tasks: &mut Vec<TaskId>) {
         Write::Together(writes) => writes.iter().for_each(|write| tasks_of(write, tasks)),
         Write::Pushed { .. }
         | Write::PushLater { .. }
+        | Write::AnswerAtOnce { .. }
         | Write::Objective(_)
         | Write::Expire { .. } => {}
     }

@@ -150,6 +150,7 @@ pub fn push(name: &str) -> PushConfig {
         token: Some("secret".to_owned()),
         authentication: None,
         legacy: false,
+        progress: false,
     }
 }
 

@@ -1,0 +1,147 @@
+//! `openclaw-a2a task watch`: one task from where it stands to its end.
+
+use std::io::Read;
+
+use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::task::{Task, TaskState};
+use a2a_protocol::{AgentId, PROGRESS_EXTENSION, TaskId};
+use anyhow::{Context, anyhow, bail};
+use serde_json::Value;
+
+use super::screen::Screen;
+use crate::cli::log::server::{Events, Server};
+use crate::cli::log::source::{Place, note};
+use crate::cli::{Answer, Global};
+
+/// How often a stream that broke is taken up again without anything having come.
+const TRIES: u32 = 3;
+
+/// What a server has to show.
+enum Shown<R> {
+    /// What happens.
+    Events(Events<R>),
+    /// It has ended, and nothing was missed.
+    Ended,
+    /// There is no such task.
+    Nothing,
+}
+
+/// The task as the server has it.
+struct Watched<'a> {
+    server: &'a Server,
+    /// Where it is.
+    path: String,
+}
+
+pub(super) fn run(
+    task: TaskId,
+    agent: Option<&AgentId>,
+    global: &Global,
+) -> anyhow::Result<Answer> {
+    let place = Place::of(global)?;
+    let Some(server) = place.server()? else {
+        bail!(
+            "no server is running; start one with `openclaw-a2a serve`, or name its folder with --state-dir"
+        );
+    };
+    let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
+    let watched = Watched { server: &server, path: format!("{below}/tasks/{task}") };
+    let mut screen = Screen::new(global.format);
+    let (mut last, mut silent) = (None, 0);
+    loop {
+        match watched.events(last)? {
+            Shown::Events(mut events) => {
+                while let Some(data) = events.next() {
+                    silent = 0;
+                    let event = serde_json::from_str(&data).context("this is no event of A2A")?;
+                    screen.show(&data, &event)?;
+                    last = Some(events.last);
+                    if let Some(end) = end(&event) {
+                        screen.end();
+                        return Ok(answer(end));
+                    }
+                }
+                silent += 1;
+                if silent > TRIES {
+                    bail!("the server breaks off; the task goes on without us");
+                }
+            }
+            Shown::Ended => {
+                let (data, event) = watched.task()?;
+                screen.show(&data, &event)?;
+                let end = end(&event).ok_or_else(|| anyhow!("the task cannot be watched"))?;
+                screen.end();
+                return Ok(answer(end));
+            }
+            Shown::Nothing => {
+                let hint = if agent.is_some() { "" } else { "; name its agent with --agent" };
+                note(&format!("there is no task {task} here{hint}"));
+                return Ok(Answer::No);
+            }
+        }
+    }
+}
+
+/// How the task has ended, if it has.
+fn end(event: &StreamEvent) -> Option<TaskState> {
+    let state = match event {
+        StreamEvent::Task(task) => task.status.state,
+        StreamEvent::StatusUpdate(update) => update.status.state,
+        StreamEvent::Message(_) | StreamEvent::ArtifactUpdate(_) => return None,
+    };
+    state.is_terminal().then_some(state)
+}
+
+fn answer(end: TaskState) -> Answer {
+    if end == TaskState::Completed { Answer::Yes } else { Answer::No }
+}
+
+impl Watched<'_> {
+    fn get(
+        &self,
+        rest: &str,
+        last: Option<u64>,
+    ) -> anyhow::Result<ureq::http::Response<ureq::Body>> {
+        let mut headers = vec![("a2a-extensions", PROGRESS_EXTENSION.to_owned())];
+        headers.extend(last.map(|last| ("last-event-id", last.to_string())));
+        self.server.get(&format!("{}{rest}", self.path), &[], &headers)
+    }
+
+    fn events(&self, last: Option<u64>) -> anyhow::Result<Shown<impl Read>> {
+        let response = self.get(":subscribe", last)?;
+        let status = response.status().as_u16();
+        let mut body = response.into_body();
+        if status == 200 {
+            let reader = body.into_with_config().limit(u64::MAX).reader();
+            return Ok(Shown::Events(Events::new(reader, last.unwrap_or_default())));
+        }
+        let text = body.read_to_string()?;
+        let fault: Value = serde_json::from_str(&text).unwrap_or_default();
+        match fault["error"]["details"][0]["reason"].as_str() {
+            Some("TASK_NOT_FOUND") => Ok(Shown::Nothing),
+            Some("UNSUPPORTED_OPERATION") => Ok(Shown::Ended),
+            _ => Err(refused(status, &fault)),
+        }
+    }
+
+    fn task(&self) -> anyhow::Result<(String, StreamEvent)> {
+        let response = self.get("", None)?;
+        let status = response.status().as_u16();
+        let text = response.into_body().read_to_string()?;
+        if status != 200 {
+            return Err(refused(status, &serde_json::from_str(&text).unwrap_or_default()));
+        }
+        let task: Box<Task> = serde_json::from_str(&text).context("this is no task of A2A")?;
+        Ok((format!("{{\"task\":{text}}}"), StreamEvent::Task(task)))
+    }
+}
+
+fn refused(status: u16, fault: &Value) -> anyhow::Error {
+    let said = fault["error"]["message"].as_str().or(fault["detail"].as_str());
+    let said = said.map_or_else(|| format!("it answered with status {status}"), str::to_owned);
+    let hint = match status {
+        401 => " (give a token with --token, or in OPENCLAW_TOKEN)",
+        _ => "",
+    };
+    anyhow!("the server refuses: {said}{hint}")
+}
