@@ -7,7 +7,7 @@ mod forms;
 /// Limits: each has its own error and changes nothing.
 mod limits;
 /// Wishes to be told, and the calls that follow.
-mod pushes;
+pub(crate) mod pushes;
 /// JSON-RPC and HTTP themselves: batches, notifications, what is no call.
 mod rules;
 /// What streams show, to whom, and where they go on.

@@ -41,6 +41,8 @@ mod log_tampering;
 mod model;
 /// What people see and stop over HTTP, and tokens.
 mod oversight;
+/// Task progress: what is taken, how often it is passed on, who sees it, bars, watching.
+mod progress;
 /// Whole stories of a team, each with a restart in the middle.
 mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.

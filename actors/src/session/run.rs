@@ -95,7 +95,15 @@ impl Session {
         let call = Arc::clone(&running.call);
         // Several at once are handed over here, one after the other: on threads of their own
         // they would overtake each other.
-        let begun = (runtime.window() != 1).then(|| begin_now(&*runtime, letter.clone()));
+        let mut begun = (runtime.window() != 1).then(|| begin_now(&*runtime, letter.clone()));
+        // What somebody waits for is taken here as well: what comes after it is taken at once,
+        // and the end of a task must not overtake the reports before it.
+        let is_awaited = begun.is_none()
+            && runtime.watches()
+            && runtime.wants_at_once(&letter.sender, &letter.message);
+        if is_awaited && runtime.take_at_once(&letter) {
+            begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
+        }
         let work = async move {
             call.taken_up.store(true, Relaxed);
             match begun {

@@ -146,8 +146,8 @@ fn an_extension_that_is_required_must_be_named_and_is_confirmed() {
     let answer = named.post("/agents/tim/a2a", call.to_string().as_bytes());
     assert_eq!(answer.headers["a2a-extensions"], "urn:example:must");
     let card = server.get(CARD).body;
-    let expected = json!([{"uri": "urn:example:must", "required": true}]);
-    assert_eq!(card["capabilities"]["extensions"], expected, "{card}");
+    let expected = json!({"uri": "urn:example:must", "required": true});
+    assert_eq!(card["capabilities"]["extensions"][0], expected, "{card}");
 }
 
 #[test]

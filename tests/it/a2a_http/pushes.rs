@@ -12,16 +12,16 @@ use super::{code, start_with, until};
 use crate::a2a_caller::{Caller, FORMS, Form, id, state};
 use crate::server::new_id;
 
-const PRIVATE: &str = "[a2a]\nallow_private_webhooks = true\n";
+pub(crate) const PRIVATE: &str = "[a2a]\nallow_private_webhooks = true\n";
 
 /// One call of the server.
-struct Told {
+pub(crate) struct Told {
     head: String,
-    body: Value,
+    pub(crate) body: Value,
 }
 
 /// A receiver that answers with these statuses in turn, the last for ever.
-fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<Told>) {
+pub(crate) fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<Told>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/hook", listener.local_addr().unwrap());
     let (tell, told) = channel();
@@ -52,7 +52,7 @@ fn receiver(statuses: &'static [&'static str]) -> (String, Receiver<Told>) {
     (url, told)
 }
 
-fn next(told: &Receiver<Told>) -> Told {
+pub(crate) fn next(told: &Receiver<Told>) -> Told {
     told.recv_timeout(Duration::from_secs(60)).expect("a call")
 }
 

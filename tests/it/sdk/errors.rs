@@ -1,5 +1,7 @@
 //! What a sender is told when nothing was sent.
 
+use a2a_protocol::ProgressTracker;
+
 use super::*;
 
 #[tokio::test]
@@ -10,8 +12,9 @@ async fn a_wrong_draft_is_never_sent_and_says_everything_that_is_wrong() {
     roman.send_task_request("tim", small_task()).await.unwrap();
     let letter = next(&mut hears).await;
     let long = "x".repeat(40_000);
-    let trackers =
-        serde_json::from_value(json!({"trackers": [{"id": "a", "progress": 3, "total": 1}]}));
+    let tracker_above =
+        ProgressTracker { progress: Some(3.0), total: Some(1.0), ..ProgressTracker::new("a") };
+    let trackers = Progress { trackers: vec![tracker_above], aggregate: None };
     let tracker =
         format!("/payload/metadata/{}/trackers/0/progress", PROGRESS_EXTENSION.replace('/', "~1"));
     let task = letter.message.body.clone();
@@ -47,7 +50,7 @@ async fn a_wrong_draft_is_never_sent_and_says_everything_that_is_wrong() {
         ),
         (tim.write(&letter, StatusReport::blocked("Stuck", "")), "/payload/blockedBy", Code::Blank),
         (
-            tim.write(&letter, StatusReport::in_progress("p").trackers(trackers.unwrap())),
+            tim.write(&letter, StatusReport::in_progress("p").trackers(trackers)),
             &tracker,
             Code::Mismatch,
         ),
