@@ -1,311 +1,84 @@
 //! The words that the planner knows, and how it looks at words.
 
-/// What work begins with.
+/// What work begins with, in the order of the alphabet.
+#[rustfmt::skip] // as many to a line as fit
 const WORK: &[&str] = &[
-    "add",
-    "analyse",
-    "analyze",
-    "apply",
-    "arrange",
-    "assemble",
-    "assess",
-    "audit",
-    "automate",
-    "benchmark",
-    "book",
-    "brainstorm",
-    "build",
-    "buy",
-    "calculate",
-    "call",
-    "categorise",
-    "categorize",
-    "change",
-    "check",
-    "choose",
-    "clean",
-    "collect",
-    "combine",
-    "compare",
-    "compile",
-    "compose",
-    "compute",
-    "configure",
-    "convert",
-    "copy",
-    "correct",
-    "create",
-    "debug",
-    "define",
-    "delete",
-    "deliver",
-    "deploy",
-    "describe",
-    "design",
-    "determine",
-    "develop",
-    "diagnose",
-    "discover",
-    "discuss",
-    "document",
-    "download",
-    "draft",
-    "draw",
-    "edit",
-    "email",
-    "estimate",
-    "evaluate",
-    "examine",
-    "execute",
-    "expand",
-    "explain",
-    "explore",
-    "export",
-    "extract",
-    "fetch",
-    "file",
-    "fill",
-    "find",
-    "finish",
-    "fix",
-    "format",
-    "gather",
-    "generate",
-    "get",
-    "give",
-    "go",
-    "group",
-    "identify",
-    "implement",
-    "import",
-    "improve",
-    "inspect",
-    "install",
-    "integrate",
-    "interview",
-    "investigate",
-    "launch",
-    "list",
-    "locate",
-    "look",
-    "make",
-    "map",
-    "measure",
-    "merge",
-    "migrate",
-    "monitor",
-    "move",
-    "negotiate",
-    "notify",
-    "open",
-    "optimise",
-    "optimize",
-    "order",
-    "organise",
-    "organize",
-    "outline",
-    "parse",
-    "perform",
-    "pick",
-    "plan",
-    "polish",
-    "post",
-    "prepare",
-    "present",
-    "print",
-    "produce",
-    "proofread",
-    "propose",
-    "prototype",
-    "provide",
-    "publish",
-    "push",
-    "rank",
-    "read",
-    "recommend",
-    "record",
-    "refactor",
-    "refine",
-    "release",
-    "remove",
-    "rename",
-    "render",
-    "replace",
-    "reply",
-    "report",
-    "research",
-    "resolve",
-    "review",
-    "revise",
-    "rewrite",
-    "run",
-    "save",
-    "schedule",
-    "search",
-    "select",
-    "send",
-    "set",
-    "share",
-    "show",
-    "sketch",
-    "solve",
-    "sort",
-    "split",
-    "start",
-    "store",
-    "study",
-    "submit",
-    "suggest",
-    "summarise",
-    "summarize",
-    "survey",
-    "tell",
-    "test",
-    "train",
-    "transcribe",
-    "transform",
-    "translate",
-    "try",
-    "update",
-    "upgrade",
-    "upload",
-    "use",
-    "validate",
-    "verify",
-    "visualise",
-    "visualize",
-    "watch",
-    "write",
+    "add", "analyse", "analyze", "apply", "arrange", "assemble", "assess", "audit", "automate",
+    "benchmark", "book", "brainstorm", "build", "buy", "calculate", "call", "categorise",
+    "categorize", "change", "check", "choose", "clean", "collect", "combine", "compare", "compile",
+    "compose", "compute", "configure", "convert", "copy", "correct", "create", "debug", "define",
+    "delete", "deliver", "deploy", "describe", "design", "determine", "develop", "diagnose",
+    "discover", "discuss", "document", "download", "draft", "draw", "edit", "email", "estimate",
+    "evaluate", "examine", "execute", "expand", "explain", "explore", "export", "extract", "fetch",
+    "file", "fill", "find", "finish", "fix", "format", "gather", "generate", "get", "give", "go",
+    "group", "identify", "implement", "import", "improve", "inspect", "install", "integrate",
+    "interview", "investigate", "launch", "list", "locate", "look", "make", "map", "measure",
+    "merge", "migrate", "monitor", "move", "negotiate", "notify", "open", "optimise", "optimize",
+    "order", "organise", "organize", "outline", "parse", "perform", "pick", "plan", "polish",
+    "post", "prepare", "present", "print", "produce", "proofread", "propose", "prototype",
+    "provide", "publish", "push", "rank", "read", "recommend", "record", "refactor", "refine",
+    "release", "remove", "rename", "render", "replace", "reply", "report", "research", "resolve",
+    "review", "revise", "rewrite", "run", "save", "schedule", "search", "select", "send", "set",
+    "share", "show", "sketch", "solve", "sort", "split", "start", "store", "study", "submit",
+    "suggest", "summarise", "summarize", "survey", "tell", "test", "train", "transcribe",
+    "transform", "translate", "try", "update", "upgrade", "upload", "use", "validate", "verify",
+    "visualise", "visualize", "watch", "write",
 ];
 
+/// No word that work begins with is longer.
+const LONGEST: usize = 12;
+
 /// What only asks for words, when it is asked politely.
-const ASKING: &[&str] = &["tell", "explain", "say", "describe", "define", "remind", "show", "give"];
+#[rustfmt::skip] // as many to a line as fit
+const ASKING: &[&str] = &[
+    "tell", "explain", "say", "describe", "define", "remind", "show", "give",
+];
 
 /// What questions begin with.
+#[rustfmt::skip] // as many to a line as fit
 const QUESTION: &[&str] = &[
     "what", "what's", "whats", "who", "who's", "whom", "whose", "where", "where's", "when", "why",
     "which", "how", "how's",
 ];
 
 /// What follows "when" in a question.
-const AUXILIARY: &[&str] =
-    &["is", "are", "was", "were", "do", "does", "did", "will", "can", "should", "has", "have"];
+#[rustfmt::skip] // as many to a line as fit
+const AUXILIARY: &[&str] = &[
+    "is", "are", "was", "were", "do", "does", "did", "will", "can", "should", "has", "have",
+];
 
 /// What a step begins with that comes before or after another.
+#[rustfmt::skip] // as many to a line as fit
 const ORDER: &[&str] = &[
-    "first",
-    "firstly",
-    "second",
-    "secondly",
-    "third",
-    "thirdly",
-    "then",
-    "next",
-    "afterwards",
-    "after that",
-    "finally",
-    "lastly",
-    "at last",
-    "and then",
-    "and finally",
-    "at the end",
-    "in the end",
-    "also",
-    "and",
+    "first", "firstly", "second", "secondly", "third", "thirdly", "then", "next", "afterwards",
+    "after that", "finally", "lastly", "at last", "and then", "and finally", "at the end",
+    "in the end", "also", "and",
 ];
 
 /// What people say around a request.
+#[rustfmt::skip] // as many to a line as fit
 const POLITE: &[&str] = &[
-    "please",
-    "kindly",
-    "can you",
-    "could you",
-    "would you",
-    "will you",
-    "can we",
-    "could we",
-    "i want you to",
-    "i need you to",
-    "i would like you to",
-    "i'd like you to",
-    "we need to",
-    "i need to",
-    "i want to",
-    "help me to",
-    "help me",
-    "let's",
-    "let us",
-    "you should",
-    "just",
-    "hi",
-    "hello",
-    "hey",
-    "ok",
-    "okay",
-    "so",
-    "now",
+    "please", "kindly", "can you", "could you", "would you", "will you", "can we", "could we",
+    "i want you to", "i need you to", "i would like you to", "i'd like you to", "we need to",
+    "i need to", "i want to", "help me to", "help me", "let's", "let us", "you should", "just",
+    "hi", "hello", "hey", "ok", "okay", "so", "now",
 ];
 
 /// What people say to each other without wanting anything.
+#[rustfmt::skip] // as many to a line as fit
 const GREETING: &[&str] = &[
-    "hi",
-    "hello",
-    "hey",
-    "howdy",
-    "hiya",
-    "greetings",
-    "good morning",
-    "good afternoon",
-    "good evening",
-    "good night",
-    "goodbye",
-    "bye",
-    "thanks",
-    "thank you",
-    "thx",
-    "cheers",
-    "ok",
-    "okay",
-    "yes",
-    "no",
-    "yep",
-    "nope",
-    "sure",
-    "great",
-    "perfect",
-    "nice",
-    "welcome",
-    "sorry",
+    "hi", "hello", "hey", "howdy", "hiya", "greetings", "good morning", "good afternoon",
+    "good evening", "good night", "goodbye", "bye", "thanks", "thank you", "thx", "cheers", "ok",
+    "okay", "yes", "no", "yep", "nope", "sure", "great", "perfect", "nice", "welcome", "sorry",
     "never mind",
 ];
 
 /// After what a list says how something is to be, and not what is to be done.
+#[rustfmt::skip] // as many to a line as fit
 const QUALITIES: &[&str] = &[
-    "that",
-    "which",
-    "who",
-    "with",
-    "where",
-    "requirements",
-    "constraints",
-    "criteria",
-    "must",
-    "should",
-    "can",
-    "about",
-    "on",
-    "for",
-    "of",
-    "including",
-    "include",
-    "includes",
-    "like",
-    "e.g.",
-    "are",
-    "is",
-    "options",
-    "notes",
-    "between",
+    "that", "which", "who", "with", "where", "requirements", "constraints", "criteria", "must",
+    "should", "can", "about", "on", "for", "of", "including", "include", "includes", "like", "e.g.",
+    "are", "is", "options", "notes", "between",
 ];
 
 /// The words of a text with what surrounds them taken off; some may be empty.
@@ -324,7 +97,9 @@ fn is_in(table: &[&str], word: &str) -> bool {
 
 /// Whether work begins with this word.
 pub(super) fn is_work(word: &str) -> bool {
-    is_in(WORK, bare(word))
+    let word = bare(word);
+    // It is asked for every word of a text, and most words are none of these.
+    word.len() <= LONGEST && WORK.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
 }
 
 /// Whether a list below this word says how something is to be.
@@ -406,4 +181,18 @@ pub(super) fn one_line(text: &str) -> String {
         line.push_str(word);
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_the_table_is_found() {
+        for word in WORK {
+            assert!(is_work(&format!("{},", word.to_uppercase())), "{word}");
+        }
+        assert!(WORK.is_sorted() && WORK.iter().all(|word| word.len() <= LONGEST));
+        assert!(!is_work("writes") && !is_work("") && !is_work("é"));
+    }
 }
