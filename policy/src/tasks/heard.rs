@@ -100,12 +100,12 @@ impl Heard {
     ///
     /// # Errors
     /// Everything else, unchanged.
-    pub fn only_progress(self) -> Result<Said, Self> {
+    pub fn only_progress(self) -> Result<Said, Box<Self>> {
         match self {
             Self::Works { said, pieces } if said.progress.is_some() && pieces.is_empty() => {
                 Ok(said)
             }
-            other => Err(other),
+            other => Err(Box::new(other)),
         }
     }
 }

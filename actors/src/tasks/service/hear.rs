@@ -47,7 +47,7 @@ impl Handler<Hear> for Service {
             return;
         };
         let heard = match heard.only_progress() {
-            Err(heard) => heard,
+            Err(heard) => *heard,
             Ok(mut said) => {
                 let parts = std::mem::take(&mut said.parts);
                 let held = Held { parts, seq, bytes, done: Some(done) };
