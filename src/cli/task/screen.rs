@@ -92,6 +92,8 @@ impl Seen {
         let (status, metadata) = match event {
             StreamEvent::Task(task) => (&task.status, None),
             StreamEvent::StatusUpdate(update) => (&update.status, update.metadata.as_ref()),
+            // Nobody asked for objectives here.
+            StreamEvent::Objective(_) => return News { lines: Vec::new(), snapshot: None },
             StreamEvent::Message(message) => {
                 let lines = vec![format!("message  {}", harmless(&message.text()))];
                 return News { lines, snapshot: None };

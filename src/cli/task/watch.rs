@@ -87,7 +87,9 @@ fn end(event: &StreamEvent) -> Option<TaskState> {
     let state = match event {
         StreamEvent::Task(task) => task.status.state,
         StreamEvent::StatusUpdate(update) => update.status.state,
-        StreamEvent::Message(_) | StreamEvent::ArtifactUpdate(_) => return None,
+        StreamEvent::Message(_) | StreamEvent::ArtifactUpdate(_) | StreamEvent::Objective(_) => {
+            return None;
+        }
     };
     state.is_terminal().then_some(state)
 }
