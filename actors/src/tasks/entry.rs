@@ -12,7 +12,7 @@ use a2a_store::tasks::StoredTask;
 use tokio::sync::oneshot;
 
 use super::gauge::Gauge;
-use super::service::{Answering, Birth};
+use super::service::{Answering, Birth, Part};
 use super::watch::Watchers;
 use crate::Parcel;
 
@@ -63,6 +63,8 @@ pub(super) struct Entry {
     pub(super) unseen: bool,
     /// It is not on the disk yet, and this is what belongs there with it.
     pub(super) birth: Option<Birth>,
+    /// The step of an objective that it does.
+    pub(super) part_of: Option<Part>,
     /// The bus has looked at its request and charged for it.
     pub(super) assessed: bool,
     /// The plain message that takes its place, on its way to the disk.
@@ -97,6 +99,7 @@ impl Entry {
             parcel: None,
             unseen: false,
             birth: None,
+            part_of: None,
             assessed: true,
             answer: None,
             deadline: None,

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 
 use a2a_policy::Now;
-use a2a_protocol::task::{Message, Metadata, Moment, Task, TaskState, TaskStatus};
+use a2a_protocol::operation::PushConfig;
+use a2a_protocol::opt::ObjectiveId;
+use a2a_protocol::task::{
+    Message, Metadata, Moment, PlanId, PlanTaskId, Task, TaskState, TaskStatus,
+};
 use a2a_protocol::{AgentId, CorrelationId, TaskId};
 use a2a_store::tasks::StoredTask;
 use uuid::Uuid;
@@ -51,4 +55,29 @@ pub(super) fn new_task(
         created: now,
         updated: now,
     }
+}
+
+/// A wish to be told, with a name.
+pub(super) fn named_push(config: PushConfig, task: TaskId) -> PushConfig {
+    let id = config.id.unwrap_or_else(|| Uuid::now_v7().into());
+    PushConfig { id: Some(id), task_id: Some(task.as_uuid().into()), ..config }
+}
+
+macro_rules! made_ids {
+    ($( #[doc = $doc:literal] $name:ident, $kind:ident, $prefix:literal; )+) => { $(
+        #[doc = $doc]
+        pub(super) fn $name() -> $kind {
+            $kind::try_from(format!("{}-{}", $prefix, Uuid::now_v7()).as_str())
+                .unwrap_or_else(|_| unreachable!("a short text without blanks"))
+        }
+    )+ };
+}
+
+made_ids! {
+    /// A new objective's, which is also the conversation of its tasks.
+    objective_id, ObjectiveId, "obj";
+    /// A new plan's.
+    plan_id, PlanId, "plan";
+    /// A new step's.
+    step_id, PlanTaskId, "step";
 }

@@ -7,6 +7,7 @@
 mod begin;
 mod cancel;
 mod hear;
+mod objectives;
 mod progress;
 mod pushes;
 mod timers;
@@ -23,11 +24,13 @@ use a2a_policy::tasks::{ContextQueues, Step};
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::opt::ObjectiveId;
 use a2a_protocol::task::{Label, Message, Moment, Task};
 use a2a_store::tasks::{NewEvent, Repeated, StoredTask, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use self::objectives::Objectives;
 use self::unborn::Unborn;
 use super::clerk::Held;
 use super::entry::{Change, Entry, Then};
@@ -40,6 +43,10 @@ use crate::{BusSystem, Parcel};
 pub(super) use begin::{Begin, GoOn, Want};
 pub(super) use cancel::{Cancel, not_cancelable};
 pub(super) use hear::Hear;
+pub(super) use objectives::{
+    Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, Part, WaitRevision,
+    result_of, shown,
+};
 pub(super) use pushes::{SettlePush, WritePush};
 pub(super) use turns::{Restore, Resume};
 pub(super) use unborn::{BeginAtOnce, Birth, REMEMBERED};
@@ -71,6 +78,10 @@ enum Awaited {
     Change(TaskId),
     /// The plain message that takes the place of this task.
     Answer { task: TaskId, acks: Vec<oneshot::Sender<()>> },
+    /// An objective and what is below it.
+    Objective(ObjectiveId),
+    /// All of them at once.
+    Together(Vec<Awaited>),
     /// Something about webhooks.
     Push(oneshot::Sender<Option<Written>>),
     /// Old tasks.
@@ -102,6 +113,7 @@ pub(super) struct Service {
     queues: ContextQueues,
     awaited: HashMap<u64, Awaited>,
     unborn: Unborn,
+    objectives: Objectives,
     /// The number of the next change.
     next: u64,
     /// The places of the next in line, and of the next who goes before everyone.
@@ -130,6 +142,7 @@ impl Service {
             entries: HashMap::new(),
             awaited: HashMap::new(),
             unborn: Unborn::new(heard),
+            objectives: Objectives::default(),
             next: 0,
             last_order: 0,
             first_order: 0,
@@ -149,11 +162,36 @@ impl Service {
         }
     }
 
-    /// Sends the task as it is now to the disk, with what happened.
-    fn change(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Wake) {
+    /// Sends everything at once to the disk.
+    fn write_all(&mut self, mut all: Vec<(Write, Awaited)>) {
+        match all.len() {
+            0 => {}
+            1 => all.drain(..).for_each(|(write, awaited)| self.write(write, awaited)),
+            _ => {
+                let (writes, awaited) = all.into_iter().unzip();
+                self.write(Write::Together(writes), Awaited::Together(awaited));
+            }
+        }
+    }
+
+    /// Sends the task as it is now to the disk, with what happened, and with what follows for the
+    /// objective it is part of.
+    fn change(&mut self, id: TaskId, mut events: Vec<StreamEvent>, wake: Wake) {
+        let (follows, next) = self.roll_up(id, &mut events);
+        let Some(write) = self.prepare(id, events, wake) else { return };
+        let mut all = vec![(write, Awaited::Change(id))];
+        all.extend(follows);
+        self.write_all(all);
+        for next in next {
+            self.start_next(Some(next));
+        }
+    }
+
+    /// The write of the task as it is now; those who wait for it are noted.
+    fn prepare(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Wake) -> Option<Write> {
         let now = Moment::from(self.clock.now().utc);
         let birth = self.birth_of(id);
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let entry = self.entries.get_mut(&id)?;
         let stored = &mut entry.stored;
         let expected = stored.version;
         stored.updated = now;
@@ -188,7 +226,7 @@ impl Service {
         };
         let (version, task) = (stored.version, Arc::clone(&stored.task));
         entry.changes.push_back(Change { version, task, events: numbered, acks, told, then });
-        self.write(write, Awaited::Change(id));
+        Some(write)
     }
 
     fn created(&mut self, id: TaskId, want: Want, reply: Answering, ctx: &mut Context<Self>) {
@@ -220,10 +258,10 @@ impl Service {
     }
 
     /// The message was heard before: the task that was to be begun never was.
-    fn not_created(&mut self, id: TaskId, ctx: &mut Context<Self>) {
+    fn not_created(&mut self, id: TaskId) {
         if let Some(entry) = self.forget(id) {
             let next = self.queues.leave(&entry.lane, id);
-            self.start_next(next, ctx);
+            self.start_next(next);
         }
     }
 
@@ -303,14 +341,14 @@ impl Service {
     }
 
     /// Moves a task by itself, for a reason of the server's; `false` when it cannot.
-    fn fail(&mut self, id: TaskId, why: &str, call_off: bool, ctx: &mut Context<Self>) -> bool {
+    fn fail(&mut self, id: TaskId, why: &str, call_off: bool) -> bool {
         let now = self.clock.now();
         let Some(entry) = self.entries.get_mut(&id) else { return false };
         let said = a2a_policy::tasks::Said::plainly(why);
         let Some(event) = entry.advance(Step::Fail, said, now) else { return false };
         let then = if call_off { Then::CallOff(why.to_owned()) } else { Then::Nothing };
         self.change(id, vec![event], Wake { then, ..Wake::default() });
-        self.free_place(id, ctx);
+        self.free_place(id);
         true
     }
 }
@@ -336,49 +374,69 @@ impl Handler<Committed> for Service {
     fn handle(&mut self, Committed(results): Committed, ctx: &mut Self::Context) {
         for (number, written) in results {
             let Some(awaited) = self.awaited.remove(&number) else { continue };
-            match (awaited, written) {
-                (Awaited::Create { task, want, reply }, Some(Written::Done)) => {
-                    self.created(task, want, reply, ctx);
+            self.committed(awaited, written, ctx);
+        }
+    }
+}
+
+impl Service {
+    fn committed(&mut self, awaited: Awaited, written: Option<Written>, ctx: &mut Context<Self>) {
+        match (awaited, written) {
+            (Awaited::Together(all), Some(Written::Together(written))) => {
+                for (awaited, written) in all.into_iter().zip(written) {
+                    self.committed(awaited, Some(written), ctx);
                 }
-                (Awaited::Create { task, reply, .. }, written) => {
-                    self.not_created(task, ctx);
-                    let _ = reply.send(match written {
-                        Some(Written::Repeated(Repeated::Task(first))) => {
-                            Ok(Begun::Repeated(first))
-                        }
-                        Some(Written::Repeated(Repeated::Answer(message))) => {
-                            Ok(Begun::Message(message))
-                        }
-                        None => Err(disk_refuses()),
-                        Some(other) => {
-                            tracing::error!(?other, %task, "a new task did not fit the store");
-                            Err(Fault::Internal)
-                        }
-                    });
-                }
-                (Awaited::Birth(_), Some(Written::Done)) => {}
-                (Awaited::Birth(task), written) => {
-                    tracing::error!(?written, %task, "a task that began did not fit the store");
-                    self.free_place(task, ctx);
-                    self.forget(task);
-                }
-                (Awaited::Change(task), Some(Written::Done)) => self.changed(task, ctx),
-                (Awaited::Change(task), written) => {
-                    // There is one writer, so this cannot be; what the store says counts.
-                    tracing::error!(?written, %task, "a change of a task did not fit the store");
-                    self.free_place(task, ctx);
-                    self.forget(task);
-                }
-                (Awaited::Answer { task, acks }, Some(Written::Done)) => self.answered(task, acks),
-                (Awaited::Answer { task, .. }, written) => {
-                    tracing::error!(?written, %task, "a plain answer did not fit the store");
-                    self.forget(task);
-                }
-                (Awaited::Push(reply), written) => {
-                    let _ = reply.send(written);
-                }
-                (Awaited::Expire, written) => self.expired(written),
             }
+            (Awaited::Together(all), written) => {
+                // There is one writer, so this cannot be; each of them says what it means.
+                for awaited in all {
+                    self.committed(awaited, written.clone(), ctx);
+                }
+            }
+            (Awaited::Objective(id), Some(Written::Done)) => self.objective_kept(&id),
+            (Awaited::Objective(id), written) => {
+                tracing::error!(?written, %id, "a change of an objective did not fit the store");
+                self.objectives.forget(&id);
+            }
+            (Awaited::Create { task, want, reply }, Some(Written::Done)) => {
+                self.created(task, want, reply, ctx);
+            }
+            (Awaited::Create { task, reply, .. }, written) => {
+                self.not_created(task);
+                let _ = reply.send(match written {
+                    Some(Written::Repeated(Repeated::Task(first))) => Ok(Begun::Repeated(first)),
+                    Some(Written::Repeated(Repeated::Answer(message))) => {
+                        Ok(Begun::Message(message))
+                    }
+                    None => Err(disk_refuses()),
+                    Some(other) => {
+                        tracing::error!(?other, %task, "a new task did not fit the store");
+                        Err(Fault::Internal)
+                    }
+                });
+            }
+            (Awaited::Birth(_), Some(Written::Done)) => {}
+            (Awaited::Birth(task), written) => {
+                tracing::error!(?written, %task, "a task that began did not fit the store");
+                self.free_place(task);
+                self.forget(task);
+            }
+            (Awaited::Change(task), Some(Written::Done)) => self.changed(task, ctx),
+            (Awaited::Change(task), written) => {
+                // There is one writer, so this cannot be; what the store says counts.
+                tracing::error!(?written, %task, "a change of a task did not fit the store");
+                self.free_place(task);
+                self.forget(task);
+            }
+            (Awaited::Answer { task, acks }, Some(Written::Done)) => self.answered(task, acks),
+            (Awaited::Answer { task, .. }, written) => {
+                tracing::error!(?written, %task, "a plain answer did not fit the store");
+                self.forget(task);
+            }
+            (Awaited::Push(reply), written) => {
+                let _ = reply.send(written);
+            }
+            (Awaited::Expire, written) => self.expired(written),
         }
     }
 }

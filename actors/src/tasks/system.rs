@@ -11,6 +11,7 @@ use a2a_protocol::operation::{
     CancelTask, GetTask, ListPushes, ListTasks, PushConfig, PushKey, SendMessage, StreamEvent,
     Subscribe as Watch, TaskPage,
 };
+use a2a_protocol::opt::{key, without_opt};
 use a2a_protocol::task::{Label, Message, Moment, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Violation};
 use a2a_store::tasks::{
@@ -23,11 +24,11 @@ use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 use super::clerk::{Clerk, Held};
 use super::refused::refused;
 use super::service::{
-    Begin, BeginAtOnce, Begun, Cancel, GoOn, REMEMBERED, Restore, Resume, Service, SettlePush,
-    Subscribe, Wait, Want, WritePush, disk_refuses, not_cancelable,
+    Begin, BeginAtOnce, Begun, Cancel, GoOn, OpenObjective, REMEMBERED, Restore, Resume, Service,
+    SettlePush, Subscribe, Wait, Want, WritePush, disk_refuses, not_cancelable,
 };
 use super::watch::{Happened, TaskStream};
-use super::{TaskSettings, compose, writer};
+use super::{TaskSettings, compose, made, writer};
 use crate::clock::Clock;
 use crate::{BusSystem, Parcel};
 
@@ -122,6 +123,7 @@ impl TaskSystem {
     ) -> Result<(Self, TaskThread), StartTasksError> {
         let reader = store.reader();
         let open = reader.open()?;
+        let objectives = objectives::still_open(&*reader)?;
         let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
         let heard = reader.message_keys(REMEMBERED)?;
         let service =
@@ -152,15 +154,22 @@ impl TaskSystem {
         let clock = Clock::start();
         let readers = Arc::new(Semaphore::new(READERS));
         let system = Self { service, bus, reader, readers, held, bell, clock, names, stop };
-        system.restore(open)?;
+        system.restore(open, objectives)?;
         Ok((system, TaskThread(thread)))
     }
 
     /// Takes up what was open before the restart. The clerk is there before anybody is asked.
-    fn restore(&self, open: Vec<StoredTask>) -> Result<(), StartTasksError> {
+    fn restore(
+        &self,
+        open: Vec<StoredTask>,
+        objectives: Vec<OpenObjective>,
+    ) -> Result<(), StartTasksError> {
         let mut names: Vec<(AgentId, bool)> = open
             .iter()
             .map(|stored| (stored.principal.clone(), !stored.owner.starts_with("agent:")))
+            .chain(objectives.iter().map(|(tree, _)| {
+                (tree.stored.principal.clone(), !tree.stored.owner.starts_with("agent:"))
+            }))
             .collect();
         names.sort();
         names.dedup();
@@ -170,7 +179,8 @@ impl TaskSystem {
         let thread = std::thread::Builder::new().name("a2a-restore".into()).spawn(move || {
             System::new().block_on(async move {
                 // Answers may lie there already, so the tasks they belong to come first.
-                let running = system.service.send(Restore(open)).await.unwrap_or_default();
+                let running =
+                    system.service.send(Restore(open, objectives)).await.unwrap_or_default();
                 for (name, alone) in names {
                     if let Err(fault) = system.take_answers_for(&name, alone).await {
                         tracing::error!(%fault, %name, "answers for this name cannot be taken");
@@ -249,7 +259,12 @@ impl TaskSystem {
         send: SendMessage,
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
-        match self.begin(caller, agent, send, Want::Stream).await? {
+        let begun = self.begin(caller, agent, send, Want::Stream).await?;
+        self.streamed(begun, after).await
+    }
+
+    async fn streamed(&self, begun: Begun, after: Option<u64>) -> Result<TaskStream, Fault> {
+        match begun {
             Begun::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
             Begun::Message(message) => {
                 let event = Arc::new(StreamEvent::Message(message));
@@ -276,8 +291,10 @@ impl TaskSystem {
             return Err(Fault::NoSuchAgent { agent: agent.to_string() });
         }
         let now = self.clock.now();
-        let SendMessage { message, push, metadata, .. } = send;
-        let stored = super::made::new_task(caller, agent, message, metadata, now);
+        let SendMessage { message, push, mut metadata, .. } = send;
+        // What the extension says about a task is the server's to say.
+        without_opt(&mut metadata);
+        let stored = made::new_task(caller, agent, message, metadata, now);
         let parcel = compose::request(&stored, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
         let (stored, parcel) = match (want, &push) {
@@ -291,7 +308,7 @@ impl TaskSystem {
         let begun = match self.assess(&stored, parcel).await {
             Err(refused) => Err(refused),
             Ok(parcel) => {
-                let push = push.map(|push| named_push(push, stored.task.id));
+                let push = push.map(|push| made::named_push(push, stored.task.id));
                 let (reply, answer) = oneshot::channel();
                 self.tell(Begin { stored, parcel, push, want, reply })?;
                 answer.await.unwrap_or_else(|_| Err(stopping()))
@@ -350,7 +367,7 @@ impl TaskSystem {
         let addition = compose::addition(&stored, &message, now).ok_or(Fault::Internal)?;
         let addition = self.assess(&stored, addition).await?;
         if let Some(push) = send.push {
-            self.put_push(stored.task.id, named_push(push, stored.task.id)).await?;
+            self.put_push(stored.task.id, made::named_push(push, stored.task.id)).await?;
         }
         let (reply, answer) = oneshot::channel();
         self.tell(GoOn { task: stored.task.id, message, addition, want, reply })?;
@@ -417,9 +434,13 @@ impl TaskSystem {
         let token = token.map(|token| token.parse::<PageToken>()).transpose();
         let page_token = token.map_err(|error| invalid("/pageToken", &error.to_string()))?;
         let page_size = list.page_size.unwrap_or(50);
+        let of_objective = match &list.context_id {
+            Some(context) => self.find_objective(caller, context).await?.is_some(),
+            None => false,
+        };
         let query = ListQuery {
             owner: (!caller.sees_all).then(|| Arc::clone(&caller.owner)),
-            agent: Some(agent.clone()),
+            agent: (!of_objective).then(|| agent.clone()),
             context: list.context_id,
             status: list.status,
             after: list.status_timestamp_after,
@@ -525,7 +546,7 @@ impl TaskSystem {
     ) -> Result<PushConfig, Fault> {
         let named = config.task_id.clone().ok_or_else(|| invalid("/taskId", "is missing"))?;
         let task = self.owned(caller, agent, &named).await?.task.id;
-        let config = named_push(config, task);
+        let config = made::named_push(config, task);
         self.put_push(task, config.clone()).await?;
         Ok(config)
     }
@@ -673,8 +694,14 @@ impl TaskSystem {
         let none = || Fault::TaskNotFound { task: named.to_string() };
         let id: TaskId = named.as_str().parse().map_err(|_| none())?;
         let found = self.look(move |reader| reader.get(id)).await?;
+        // The tasks of an objective are found at every agent, whoever does them.
+        let is_here = |stored: &StoredTask| {
+            let metadata = stored.task.metadata.as_ref();
+            stored.agent == *agent
+                || metadata.is_some_and(|metadata| metadata.contains_key(key::OBJECTIVE_ID))
+        };
         let is_theirs = |stored: &StoredTask| {
-            (caller.sees_all || stored.owner == caller.owner) && stored.agent == *agent
+            (caller.sees_all || stored.owner == caller.owner) && is_here(stored)
         };
         found.filter(is_theirs).ok_or_else(none)
     }
@@ -753,11 +780,6 @@ fn missed(
             return Ok(all);
         }
     }
-}
-
-fn named_push(config: PushConfig, task: TaskId) -> PushConfig {
-    let id = config.id.unwrap_or_else(|| uuid::Uuid::now_v7().into());
-    PushConfig { id: Some(id), task_id: Some(task.as_uuid().into()), ..config }
 }
 
 fn no_push(key: &PushKey) -> Fault {

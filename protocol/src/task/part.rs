@@ -43,6 +43,12 @@ impl Part {
     pub fn text(text: impl Into<String>) -> Self {
         Content::Text(text.into()).into()
     }
+
+    /// A part that is any JSON.
+    #[must_use]
+    pub fn data(data: serde_json::Value) -> Self {
+        Content::Data(data).into()
+    }
 }
 
 /// How a part is written: exactly one of the first four is there.

@@ -21,7 +21,7 @@ pub(in crate::tasks) struct Cancel {
 impl Handler<Cancel> for Service {
     type Result = ();
 
-    fn handle(&mut self, Cancel { task: id, reply }: Cancel, ctx: &mut Self::Context) {
+    fn handle(&mut self, Cancel { task: id, reply }: Cancel, _: &mut Self::Context) {
         let now = self.clock.now();
         let Some(entry) = self.entries.get_mut(&id) else {
             // It ended and was forgotten; the caller has seen that it exists.
@@ -37,7 +37,7 @@ impl Handler<Cancel> for Service {
         let reason = "called off by whoever asked for it".to_owned();
         let then = if begun { Then::CallOff(reason) } else { Then::Nothing };
         self.change(id, vec![event], Wake { told: vec![reply], then, ..Wake::default() });
-        self.free_place(id, ctx);
+        self.free_place(id);
     }
 }
 

@@ -59,7 +59,7 @@ impl Handler<Hear> for Service {
             let limit = self.settings.task_bytes;
             let why = format!("the agent said more about this task than the {limit} bytes it may");
             let _ = done.send(());
-            self.fail(id, &why, true, ctx);
+            self.fail(id, &why, true);
             return;
         }
         if let Heard::Completed { direct: true, said, artifacts } = &heard
@@ -70,7 +70,7 @@ impl Handler<Hear> for Service {
             && entry.changes.is_empty()
         {
             let said = said.clone();
-            self.answer_directly(id, said, done, ctx);
+            self.answer_directly(id, said, done);
             return;
         }
         let (events, then) = take_in(entry, heard, now);
@@ -82,20 +82,14 @@ impl Handler<Hear> for Service {
         let rests = entry.is_over() || entry.state().is_interrupted();
         self.change(id, events, Wake { acks: vec![done], then, ..Wake::default() });
         if rests {
-            self.free_place(id, ctx);
+            self.free_place(id);
         }
     }
 }
 
 impl Service {
     /// The agent means its answer as a plain message, and nobody has seen the task yet.
-    fn answer_directly(
-        &mut self,
-        id: TaskId,
-        said: Said,
-        done: oneshot::Sender<()>,
-        ctx: &mut Context<Self>,
-    ) {
+    fn answer_directly(&mut self, id: TaskId, said: Said, done: oneshot::Sender<()>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(mut message) = agent_message(said, &entry.stored.task) else { return };
         message.task_id = None;
@@ -103,7 +97,7 @@ impl Service {
         let write = self.answer_unborn(id, &message);
         let write = write.unwrap_or_else(|| Write::Answer { id, message: Box::new(message) });
         self.write(write, Awaited::Answer { task: id, acks: vec![done] });
-        self.free_place(id, ctx);
+        self.free_place(id);
     }
 }
 

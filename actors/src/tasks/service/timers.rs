@@ -16,12 +16,12 @@ impl Service {
     pub(super) fn keep_time(&mut self, ctx: &mut Context<Self>) {
         let (shortest, second) = (Duration::from_millis(10), Duration::from_secs(1));
         let look = (self.settings.timeout / 10).clamp(shortest, second);
-        ctx.run_interval(look, |service, ctx| service.end_overdue(ctx));
+        ctx.run_interval(look, |service, _| service.end_overdue());
         let sweep = (self.settings.ttl / 10).clamp(shortest, 60 * second);
         ctx.run_interval(sweep, |service, _| service.expire());
     }
 
-    fn end_overdue(&mut self, ctx: &mut Context<Self>) {
+    fn end_overdue(&mut self) {
         let now = self.clock.now();
         while let Some((at, id)) =
             self.deadlines.first().copied().filter(|(at, _)| *at <= now.uptime)
@@ -41,7 +41,7 @@ impl Service {
             }
             let minutes = self.settings.timeout.as_secs_f64() / 60.0;
             let why = format!("timed out: it was worked on for more than {minutes} minutes");
-            self.fail(id, &why, true, ctx);
+            self.fail(id, &why, true);
         }
     }
 

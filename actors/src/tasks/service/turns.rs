@@ -8,7 +8,7 @@ use a2a_store::tasks::{Queued, StoredTask};
 use actix::prelude::*;
 use std::time::Duration;
 
-use super::{Service, Wake};
+use super::{OpenObjective, Service, Wake};
 use crate::Parcel;
 use crate::tasks::AfterRestart;
 use crate::tasks::compose;
@@ -19,13 +19,13 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 impl Service {
     /// The task neither runs nor waits any more: the next one may.
-    pub(super) fn free_place(&mut self, id: TaskId, ctx: &mut Context<Self>) {
+    pub(super) fn free_place(&mut self, id: TaskId) {
         let Some(lane) = self.entries.get(&id).map(|entry| entry.lane.clone()) else { return };
         let next = self.queues.leave(&lane, id);
-        self.start_next(next, ctx);
+        self.start_next(next);
     }
 
-    pub(super) fn start_next(&mut self, next: Option<TaskId>, ctx: &mut Context<Self>) {
+    pub(super) fn start_next(&mut self, next: Option<TaskId>) {
         let Some(id) = next else { return };
         let now = self.clock.now();
         let Some(entry) = self.entries.get_mut(&id) else { return };
@@ -36,7 +36,7 @@ impl Service {
                 self.change(id, vec![event], Wake { then: Then::Dispatch, ..Wake::default() });
             }
             // It ended while it waited; whoever ended it should have taken it out.
-            None => self.free_place(id, ctx),
+            None => self.free_place(id),
         }
     }
 
@@ -92,7 +92,7 @@ impl Service {
                 });
                 ctx.spawn(then);
             }
-            Err(error) => drop(self.fail(id, &error.to_string(), false, ctx)),
+            Err(error) => drop(self.fail(id, &error.to_string(), false)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Service {
         if !self.entries.get(&id).is_some_and(current) {
             return;
         }
-        if first && outcome != Outcome::QueueFull && self.refuse_unborn(id, receipt, ctx) {
+        if first && outcome != Outcome::QueueFull && self.refuse_unborn(id, receipt) {
             return;
         }
         if matches!(outcome, Outcome::QueueFull | Outcome::Unavailable | Outcome::RateLimited) {
@@ -122,7 +122,7 @@ impl Service {
             return;
         }
         let why = receipt.reason.as_deref().unwrap_or("the bus does not take the request");
-        self.fail(id, why, false, ctx);
+        self.fail(id, why, false);
     }
 
     /// Tells an agent at work what its caller adds.
@@ -169,12 +169,16 @@ impl Service {
 /// count; nobody is asked for anything before [`Resume`].
 #[derive(Message)]
 #[rtype(result = "Vec<TaskId>")]
-pub(in crate::tasks) struct Restore(pub(in crate::tasks) Vec<StoredTask>);
+pub(in crate::tasks) struct Restore(
+    pub(in crate::tasks) Vec<StoredTask>,
+    pub(in crate::tasks) Vec<OpenObjective>,
+);
 
 impl Handler<Restore> for Service {
     type Result = MessageResult<Restore>;
 
-    fn handle(&mut self, Restore(open): Restore, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, restore: Restore, _: &mut Self::Context) -> Self::Result {
+        let Restore(open, objectives) = restore;
         let mut running = Vec::new();
         for stored in open {
             let id = stored.task.id;
@@ -199,6 +203,7 @@ impl Handler<Restore> for Service {
             }
             self.entries.insert(id, entry);
         }
+        self.restore_objectives(objectives);
         MessageResult(running)
     }
 }
@@ -212,15 +217,16 @@ impl Handler<Resume> for Service {
     type Result = ();
 
     fn handle(&mut self, Resume(running): Resume, ctx: &mut Self::Context) {
+        self.settle_objectives();
         for id in running {
             let state = self.entries.get(&id).map(Entry::state);
             match (state, self.settings.after_restart) {
-                (Some(TaskState::Submitted), _) => self.start_next(Some(id), ctx),
+                (Some(TaskState::Submitted), _) => self.start_next(Some(id)),
                 (_, AfterRestart::Resume) => self.dispatch(id, ctx),
                 (_, AfterRestart::Fail) => {
                     let why =
                         "interrupted: the server was stopped while the task was being worked on";
-                    self.fail(id, why, true, ctx);
+                    self.fail(id, why, true);
                 }
             }
         }

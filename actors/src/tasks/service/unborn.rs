@@ -138,17 +138,18 @@ impl Service {
         self.watch_unborn(ctx);
     }
 
+    /// Notes a message; `false` when it may have been heard before.
+    pub(super) fn is_new_message(&mut self, key: u64) -> bool {
+        // Too many to remember: the store has been asked, which is all that can be done.
+        self.unborn.heard.is_none() || self.unborn.hear(key)
+    }
+
     /// The bus does not take the request: there never was a task. `false` when there is one.
-    pub(super) fn refuse_unborn(
-        &mut self,
-        id: TaskId,
-        receipt: &Receipt,
-        ctx: &mut Context<Self>,
-    ) -> bool {
+    pub(super) fn refuse_unborn(&mut self, id: TaskId, receipt: &Receipt) -> bool {
         if self.birth_of(id).is_none() {
             return false;
         }
-        self.free_place(id, ctx);
+        self.free_place(id);
         if let Some(entry) = self.forget(id) {
             for (_, waiter) in entry.waiters {
                 let _ = waiter.send(Err(refused(&entry.stored.agent, receipt)));

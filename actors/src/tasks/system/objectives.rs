@@ -1,12 +1,53 @@
 //! The calls of the OPT extension, and messages for whose work the server makes a plan.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_policy::opt::{Asked, Draft, PlanDraft, Planner, StepPlanner, TaskDraft};
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{OptOperation, Reply, SendMessage, SubscribeObjective};
-use a2a_protocol::opt::OptHints;
+use a2a_protocol::operation::{
+    CreateObjective, GetObjective, GetPlan, ListObjectives, ObjectivePage, OptOperation, Reply,
+    SendMessage, StreamEvent, SubscribeObjective,
+};
+use a2a_protocol::opt::{
+    Objective, ObjectiveId, ObjectiveStatus, OptHints, Plan, PlanStatus, PlanTask, PlanTaskStatus,
+    key,
+};
+use a2a_protocol::task::{Metadata, Moment, PlanId, Task};
+use a2a_store::tasks::{
+    ObjectiveQuery, ObjectiveToken, ObjectiveTree, StoredObjective, TaskReader, TaskStoreError,
+};
+use tokio::sync::oneshot;
 
+use super::{Begun, Want, invalid, made, stopping};
 use super::{TaskCaller, TaskSystem};
-use crate::tasks::TaskStream;
+use crate::tasks::service::{
+    Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, WaitRevision,
+    result_of, shown,
+};
+use crate::tasks::watch::{Happened, TaskStream};
+
+/// How many characters of a message are the name of the objective made for it.
+const NAME_CHARS: usize = 200;
+
+/// What was open before a restart, with what came of the steps that are done.
+pub(super) fn still_open(reader: &dyn TaskReader) -> Result<Vec<OpenObjective>, TaskStoreError> {
+    let mut open = Vec::new();
+    for tree in reader.open_objectives()? {
+        let mut results = Vec::new();
+        for task in tree.plans.iter().flat_map(|plan| &plan.tasks) {
+            let done = task.a2a_task_id.filter(|_| task.status == PlanTaskStatus::Completed);
+            if let Some(done) = done
+                && let Some(stored) = reader.get(done)?
+            {
+                results.push((task.id.clone(), result_of(&stored.task)));
+            }
+        }
+        open.push((tree, results));
+    }
+    Ok(open)
+}
 
 impl TaskSystem {
     /// Everything a caller can ask about objectives and plans, but for watching one.
@@ -15,11 +56,152 @@ impl TaskSystem {
     /// When there is no such objective or plan, or it cannot be changed so.
     pub async fn opt(
         &self,
-        _caller: &TaskCaller,
-        _agent: &AgentId,
-        _operation: OptOperation,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        operation: OptOperation,
     ) -> Result<Reply, Fault> {
-        Err(Fault::Internal)
+        match operation {
+            OptOperation::CreateObjective(create) => {
+                let tree = self.new_objective(caller, agent, create);
+                self.alter(caller, tree, Alteration::Create).await
+            }
+            OptOperation::GetObjective(get) => self.get_objective(caller, get).await,
+            OptOperation::ListObjectives(list) => self.list_objectives(caller, list).await,
+            OptOperation::UpdateObjective(update) => {
+                let tree = self.objective(caller, &update.id).await?;
+                self.alter(caller, tree, Alteration::Update(update)).await
+            }
+            OptOperation::CreatePlan(create) => {
+                let tree = self.objective(caller, &create.objective_id).await?;
+                self.alter(caller, tree, Alteration::CreatePlan(create)).await
+            }
+            OptOperation::GetPlan(GetPlan { id, include_tasks }) => {
+                let tree = self.of_plan(caller, &id).await?;
+                let none = || Fault::PlanNotFound { plan: id.to_string() };
+                let plans = shown(tree, true, include_tasks).plans.unwrap_or_default();
+                let plan = plans.into_iter().find(|plan| plan.id == id).ok_or_else(none)?;
+                Ok(Reply::Plan(Box::new(plan)))
+            }
+            OptOperation::UpdatePlan(update) => {
+                let tree = self.of_plan(caller, &update.id).await?;
+                self.alter(caller, tree, Alteration::UpdatePlan(update)).await
+            }
+            OptOperation::AddTasks(add) => {
+                let tree = self.of_plan(caller, &add.plan_id).await?;
+                self.alter(caller, tree, Alteration::AddTasks(add)).await
+            }
+            OptOperation::SubscribeObjective(_) => Err(Fault::Internal),
+        }
+    }
+
+    fn new_objective(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        create: CreateObjective,
+    ) -> ObjectiveTree {
+        let now = Moment::from(self.clock.now().utc);
+        let objective = Objective {
+            id: made::objective_id(),
+            name: create.name,
+            description: create.description.filter(|text| !text.is_empty()),
+            status: ObjectiveStatus::Submitted,
+            plans: None,
+            metadata: create.metadata.filter(|metadata| !metadata.is_empty()),
+            created_at: now,
+            updated_at: now,
+        };
+        let stored = StoredObjective {
+            objective,
+            owner: Arc::clone(&caller.owner),
+            principal: caller.principal.clone(),
+            agent: agent.clone(),
+            revision: 1,
+        };
+        ObjectiveTree { stored, plans: Vec::new() }
+    }
+
+    async fn alter(
+        &self,
+        caller: &TaskCaller,
+        tree: ObjectiveTree,
+        what: Alteration,
+    ) -> Result<Reply, Fault> {
+        // Tasks may begin, and their answers must find somebody. They are the owner's.
+        if tree.stored.owner == caller.owner {
+            self.take_answers_for(&caller.principal, caller.alone).await?;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.tell(Alter { tree: Box::new(tree), what, reply })?;
+        match answer.await.unwrap_or_else(|_| Err(stopping()))? {
+            Altered::Objective(objective) => Ok(Reply::Objective(objective)),
+            Altered::Plan(plan) => Ok(Reply::Plan(plan)),
+        }
+    }
+
+    /// An objective of the caller's; that of somebody else is as good as none.
+    pub(super) async fn find_objective(
+        &self,
+        caller: &TaskCaller,
+        id: &ObjectiveId,
+    ) -> Result<Option<ObjectiveTree>, Fault> {
+        let id = id.clone();
+        let found = self.look(move |reader| reader.objective(&id)).await?;
+        Ok(found.filter(|tree| caller.sees_all || tree.stored.owner == caller.owner))
+    }
+
+    async fn objective(
+        &self,
+        caller: &TaskCaller,
+        id: &ObjectiveId,
+    ) -> Result<ObjectiveTree, Fault> {
+        let found = self.find_objective(caller, id).await?;
+        found.ok_or_else(|| Fault::ObjectiveNotFound { objective: id.to_string() })
+    }
+
+    async fn of_plan(&self, caller: &TaskCaller, plan: &PlanId) -> Result<ObjectiveTree, Fault> {
+        let none = || Fault::PlanNotFound { plan: plan.to_string() };
+        let id = plan.clone();
+        let objective = self.look(move |reader| reader.plan(&id)).await?.ok_or_else(none)?;
+        self.find_objective(caller, &objective).await?.ok_or_else(none)
+    }
+
+    async fn get_objective(&self, caller: &TaskCaller, get: GetObjective) -> Result<Reply, Fault> {
+        let mut tree = self.objective(caller, &get.id).await?;
+        if let Some(since) = get.since_revision
+            && tree.stored.revision <= since
+            && let Some(wait) = get.wait_ms.filter(|wait| *wait > 0)
+        {
+            let (reply, changed) = oneshot::channel();
+            self.tell(WaitRevision { id: get.id.clone(), since, reply })?;
+            let _ = tokio::time::timeout(Duration::from_millis(wait), changed).await;
+            tree = self.objective(caller, &get.id).await?;
+        }
+        let with_plans = get.include_plans || get.include_tasks;
+        Ok(Reply::Objective(Box::new(shown(tree, with_plans, get.include_tasks))))
+    }
+
+    async fn list_objectives(
+        &self,
+        caller: &TaskCaller,
+        list: ListObjectives,
+    ) -> Result<Reply, Fault> {
+        let token = list.page_token.filter(|token| !token.is_empty());
+        let token = token.map(|token| token.parse::<ObjectiveToken>()).transpose();
+        let with_plans = list.include_plans || list.include_tasks;
+        let query = ObjectiveQuery {
+            owner: (!caller.sees_all).then(|| Arc::clone(&caller.owner)),
+            status: list.status,
+            limit: list.page_size.unwrap_or(50) as usize,
+            after: token.map_err(|error| invalid("/pageToken", &error.to_string()))?,
+            with_plans,
+        };
+        let page = self.look(move |reader| reader.objectives(&query)).await?;
+        let each = page.objectives.into_iter();
+        Ok(Reply::Objectives(ObjectivePage {
+            objectives: each.map(|tree| shown(tree, with_plans, list.include_tasks)).collect(),
+            next_page_token: page.next.map(|next| next.to_string()).unwrap_or_default(),
+        }))
     }
 
     /// Watches an objective: as it stands, and everything that happens to it and below it.
@@ -28,10 +210,21 @@ impl TaskSystem {
     /// When there is none.
     pub async fn watch_objective(
         &self,
-        _caller: &TaskCaller,
-        _watch: SubscribeObjective,
+        caller: &TaskCaller,
+        watch: SubscribeObjective,
     ) -> Result<TaskStream, Fault> {
-        Err(Fault::Internal)
+        self.objective(caller, &watch.id).await?;
+        let (reply, answer) = oneshot::channel();
+        self.tell(FollowObjective { id: watch.id.clone(), reply })?;
+        let live = answer.await.map_err(|_| stopping())?.transpose()?;
+        // Read after the watching began, so that nothing is missed in between; what it shows
+        // already may come once more.
+        let tree = self.objective(caller, &watch.id).await?;
+        let number = tree.stored.revision;
+        let event = Arc::new(StreamEvent::Objective(Box::new(shown(tree, true, true))));
+        let last = live.is_none();
+        let first = Happened { number, event, last };
+        Ok(TaskStream::new(vec![first], live))
     }
 
     /// Says something to an agent, and lets the server decide whether that needs a plan.
@@ -40,12 +233,41 @@ impl TaskSystem {
     /// When the message, the objective or task it names, or the caller's limits do not allow it.
     pub async fn send_with_opt(
         &self,
-        _caller: &TaskCaller,
-        _agent: &AgentId,
-        _send: SendMessage,
-        _hints: OptHints,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+        hints: OptHints,
     ) -> Result<Reply, Fault> {
-        Err(Fault::Internal)
+        let want = if send.return_immediately { Want::Now } else { Want::End };
+        let length = send.history_length;
+        let begun = match self.plan(caller, agent, send, &hints, want).await? {
+            Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
+            Begun::Repeated(task) => Begun::Task(Box::new(self.read(task).await?)),
+            other => other,
+        };
+        match begun {
+            Begun::Task(mut task) => {
+                task.cut_history(length);
+                let objective = self.objective_beside(caller, &task).await?;
+                Ok(Reply::Planned { task, objective })
+            }
+            Begun::Message(message) => Ok(Reply::Answered(message)),
+            Begun::Stream(_) | Begun::Repeated(_) | Begun::Unsure(..) => Err(Fault::Internal),
+        }
+    }
+
+    /// The objective that a task is part of.
+    async fn objective_beside(
+        &self,
+        caller: &TaskCaller,
+        task: &Task,
+    ) -> Result<Option<Box<Objective>>, Fault> {
+        let is_part = |metadata: &Metadata| metadata.contains_key(key::OBJECTIVE_ID);
+        if !task.metadata.as_ref().is_some_and(is_part) {
+            return Ok(None);
+        }
+        let tree = self.find_objective(caller, &task.context_id).await?;
+        Ok(tree.map(|tree| Box::new(shown(tree, true, true))))
     }
 
     /// The same, with everything that happens to the first task on the way.
@@ -54,12 +276,139 @@ impl TaskSystem {
     /// When the message, the objective or task it names, or the caller's limits do not allow it.
     pub async fn stream_with_opt(
         &self,
-        _caller: &TaskCaller,
-        _agent: &AgentId,
-        _send: SendMessage,
-        _hints: OptHints,
-        _after: Option<u64>,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+        hints: OptHints,
+        after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
-        Err(Fault::Internal)
+        let begun = self.plan(caller, agent, send, &hints, Want::Stream).await?;
+        self.streamed(begun, after).await
     }
+
+    /// Decides whether a message needs a plan, and begins what it needs.
+    async fn plan(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        mut send: SendMessage,
+        hints: &OptHints,
+        want: Want,
+    ) -> Result<Begun, Fault> {
+        if send.message.task_id.is_some() {
+            return self.begin(caller, agent, send, want).await;
+        }
+        let wished = hints.objective.as_ref();
+        let there = match wished.and_then(|wished| wished.id.as_ref()) {
+            Some(id) => Some(self.objective(caller, id).await?),
+            None => match &send.message.context_id {
+                Some(context) => self.find_objective(caller, context).await?,
+                None => None,
+            },
+        };
+        let name = wished.and_then(|wished| wished.name.as_deref());
+        let name = name.or(hints.suggested_name.as_deref());
+        let text = send.message.text();
+        let asked = Asked {
+            text: &text,
+            prefer_objective: hints.prefer_objective.or(wished.map(|_| true)),
+            suggested_name: name,
+            in_objective: there.is_some(),
+        };
+        let draft = match (StepPlanner.plan(&asked), wished) {
+            (Draft::Answer, Some(_)) => minimal(&text, name),
+            (draft, _) => draft,
+        };
+        let Draft::Objective { name, plans } = draft else {
+            if let Some(tree) = &there {
+                send.message.context_id = Some(tree.stored.objective.id.clone());
+            }
+            return self.begin(caller, agent, send, want).await;
+        };
+        let said = send.message.message_id.clone();
+        if let Some(heard) = self.heard_before(&caller.owner, agent, said).await? {
+            return Ok(heard);
+        }
+        self.take_answers_for(&caller.principal, caller.alone).await?;
+        if self.is_a_callers(agent) {
+            return Err(Fault::NoSuchAgent { agent: agent.to_string() });
+        }
+        let is_new = there.is_none();
+        let tree = there.unwrap_or_else(|| {
+            let create = CreateObjective { name, description: Some(text.clone()), metadata: None };
+            self.new_objective(caller, agent, create)
+        });
+        if tree.stored.owner != caller.owner {
+            let reason =
+                format!("this objective is {}'s: you may see it and stop it", tree.stored.owner);
+            return Err(Fault::Forbidden { reason });
+        }
+        let now = Moment::from(self.clock.now().utc);
+        let plans = drafted(&tree.stored.objective.id, plans, now);
+        let (reply, answer) = oneshot::channel();
+        self.tell(BeginObjective {
+            objective: Box::new(tree),
+            is_new,
+            plans,
+            message: send.message,
+            push: send.push,
+            want,
+            reply,
+        })?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+}
+
+/// One plan with one task: whoever wants an objective gets one.
+fn minimal(text: &str, name: Option<&str>) -> Draft {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = line.chars().take(NAME_CHARS).collect();
+    let line = if line.is_empty() { "(no text)".to_owned() } else { line };
+    let name = name.map_or_else(|| line.clone(), str::to_owned);
+    let task =
+        TaskDraft { name: line, description: Some(text.to_owned()), dependencies: Vec::new() };
+    let plan = PlanDraft { name: name.clone(), tasks: vec![task], depends_on: Vec::new() };
+    Draft::Objective { name, plans: vec![plan] }
+}
+
+/// The plans of a draft, with ids.
+fn drafted(objective: &ObjectiveId, drafts: Vec<PlanDraft>, now: Moment) -> Vec<Plan> {
+    let ids: Vec<PlanId> = drafts.iter().map(|_| made::plan_id()).collect();
+    let each = drafts.into_iter().zip(ids.clone());
+    each.map(|(draft, id)| {
+        let steps: Vec<_> = draft.tasks.iter().map(|_| made::step_id()).collect();
+        let tasks = draft.tasks.into_iter().enumerate().map(|(at, task)| PlanTask {
+            id: steps[at].clone(),
+            plan_id: id.clone(),
+            objective_id: objective.clone(),
+            name: task.name,
+            description: task.description,
+            task_index: u32::try_from(at).unwrap_or(u32::MAX),
+            dependencies: task
+                .dependencies
+                .iter()
+                .filter_map(|place| steps.get(*place).cloned())
+                .collect(),
+            a2a_task_id: None,
+            status: PlanTaskStatus::Pending,
+            metadata: None,
+        });
+        Plan {
+            tasks: Some(tasks.collect()),
+            id: id.clone(),
+            objective_id: objective.clone(),
+            name: draft.name,
+            description: None,
+            status: PlanStatus::Pending,
+            dependencies: draft
+                .depends_on
+                .iter()
+                .filter_map(|place| ids.get(*place).cloned())
+                .collect(),
+            metadata: None,
+            created_at: now,
+            updated_at: now,
+        }
+    })
+    .collect()
 }

@@ -1,0 +1,306 @@
+//! What callers do to objectives and plans.
+
+use std::sync::Arc;
+
+use a2a_policy::opt::{Effect, Refused, Settings, graph};
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::{AddTasks, CreatePlan, NewPlanTask, UpdateObjective, UpdatePlan};
+use a2a_protocol::opt::{Objective, ObjectiveId, Plan, PlanStatus, PlanTask, PlanTaskStatus};
+use a2a_protocol::task::{Moment, PlanId, PlanTaskId};
+use a2a_store::tasks::{ObjectiveTree, PlanTree, StoredPlan};
+use actix::prelude::*;
+use tokio::sync::oneshot;
+
+use super::held::Held;
+use super::{Cause, Service};
+use crate::tasks::made;
+
+/// How many objectives of one caller may be open.
+const OPEN_PER_OWNER: usize = 1_000;
+
+/// What is wanted.
+#[derive(Debug)]
+pub(in crate::tasks) enum Alteration {
+    /// It is new.
+    Create,
+    Update(UpdateObjective),
+    CreatePlan(CreatePlan),
+    UpdatePlan(UpdatePlan),
+    AddTasks(AddTasks),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(in crate::tasks) enum Altered {
+    Objective(Box<Objective>),
+    Plan(Box<Plan>),
+}
+
+type Answering = oneshot::Sender<Result<Altered, Fault>>;
+/// Somebody, and what they are told when it is durable.
+pub(super) type Answer = (Answering, Altered);
+
+/// A caller changes an objective or something below it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Alter {
+    /// As the store has it, or as it is to be made.
+    pub(in crate::tasks) tree: Box<ObjectiveTree>,
+    pub(in crate::tasks) what: Alteration,
+    pub(in crate::tasks) reply: Answering,
+}
+
+/// Somebody who is to be told how it is now.
+pub(super) struct Telling {
+    reply: Answering,
+    /// The plan they asked about; the objective without one.
+    plan: Option<PlanId>,
+}
+
+impl Telling {
+    fn answer(&self, held: &Held) -> Altered {
+        let plan = self.plan.as_ref().and_then(|plan| held.shown_plan(plan));
+        match plan {
+            Some(plan) => Altered::Plan(Box::new(plan)),
+            None => {
+                let whole = held.shown();
+                Altered::Objective(Box::new(Objective { plans: None, ..whole }))
+            }
+        }
+    }
+
+    pub(super) fn seen(self, held: &Held) -> Answer {
+        let answer = self.answer(held);
+        (self.reply, answer)
+    }
+
+    /// Nothing has changed.
+    pub(super) fn tell(self, held: &Held) {
+        let answer = self.answer(held);
+        let _ = self.reply.send(Ok(answer));
+    }
+}
+
+impl Handler<Alter> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Alter { tree, what, reply }: Alter, _: &mut Self::Context) {
+        let now = Moment::from(self.clock.now().utc);
+        let id = tree.stored.objective.id.clone();
+        let is_new = matches!(what, Alteration::Create);
+        if is_new && let Err(fault) = self.has_room_for_objective(&tree.stored.owner) {
+            let _ = reply.send(Err(fault));
+            return;
+        }
+        let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*tree));
+        let altered = match what {
+            Alteration::Create => Ok((Vec::new(), None)),
+            Alteration::Update(update) => held.update(update).map(|effects| (effects, None)),
+            Alteration::CreatePlan(create) => held.create_plan(create, now),
+            Alteration::UpdatePlan(update) => {
+                let plan = update.id.clone();
+                held.update_plan(update).map(|effects| (effects, Some(plan)))
+            }
+            Alteration::AddTasks(add) => {
+                let plan = add.plan_id.clone();
+                held.create_tasks(add).map(|effects| (effects, Some(plan)))
+            }
+        };
+        match altered {
+            Ok((effects, plan)) => {
+                let told = vec![Telling { reply, plan }];
+                let cause = Cause { is_new, is_other: true, told, ..Cause::default() };
+                let (writes, next) = self.follow(&id, effects, cause);
+                self.write_all(writes);
+                next.into_iter().for_each(|next| self.start_next(Some(next)));
+            }
+            Err(fault) => {
+                // One that has ended was taken up for nothing.
+                if held.is_over() && held.changes.is_empty() {
+                    self.objectives.forget(&id);
+                }
+                let _ = reply.send(Err(fault));
+            }
+        }
+    }
+}
+
+impl Service {
+    pub(super) fn has_room_for_objective(&self, owner: &Arc<str>) -> Result<(), Fault> {
+        if self.objectives.open_of(owner) < OPEN_PER_OWNER {
+            return Ok(());
+        }
+        let reason =
+            format!("{OPEN_PER_OWNER} objectives of yours are open; finish or cancel some first");
+        Err(Fault::RateLimited { reason, retry_after_ms: 60_000 })
+    }
+}
+
+fn refused(refused: Refused) -> Fault {
+    match refused {
+        Refused::NoSuchPlan { plan } => Fault::PlanNotFound { plan: plan.to_string() },
+        other => Fault::InvalidParams(other.violations()),
+    }
+}
+
+impl Held {
+    fn update(&mut self, update: UpdateObjective) -> Result<Vec<Effect>, Fault> {
+        let effects = match update.status {
+            Some(status) => self.tree.move_objective(status).map_err(refused)?,
+            None => Vec::new(),
+        };
+        let objective = &mut self.stored.objective;
+        if let Some(name) = update.name {
+            objective.name = name;
+        }
+        if let Some(description) = update.description {
+            objective.description = Some(description).filter(|text| !text.is_empty());
+        }
+        if let Some(metadata) = update.metadata {
+            objective.metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
+        }
+        Ok(effects)
+    }
+
+    fn create_plan(
+        &mut self,
+        create: CreatePlan,
+        now: Moment,
+    ) -> Result<(Vec<Effect>, Option<PlanId>), Fault> {
+        self.tree.has_room_for_plan(create.tasks.len()).map_err(refused)?;
+        settings(&create)?;
+        graph::check_plan(&self.tree, &create)
+            .map_err(|found| refused(Refused::Dependencies(found)))?;
+        let id = made::plan_id();
+        let tasks = steps(&self.stored.objective.id, &id, 0, create.tasks);
+        let plan = Plan {
+            id: id.clone(),
+            objective_id: self.stored.objective.id.clone(),
+            name: create.name,
+            description: create.description.filter(|text| !text.is_empty()),
+            status: create.status.unwrap_or(PlanStatus::Pending),
+            tasks: Some(tasks),
+            dependencies: create.dependencies,
+            metadata: create.metadata.filter(|metadata| !metadata.is_empty()),
+            created_at: now,
+            updated_at: now,
+        };
+        let effects = self.add_plan(plan).map_err(refused)?;
+        Ok((effects, Some(id)))
+    }
+
+    /// Adds a plan that was looked at.
+    pub(super) fn add_plan(&mut self, mut plan: Plan) -> Result<Vec<Effect>, Refused> {
+        let effects = self.tree.add_plan(&plan)?;
+        let tasks = plan.tasks.take().unwrap_or_default();
+        let order = u32::try_from(self.plans.len()).unwrap_or(u32::MAX);
+        self.touched.push(plan.id.clone());
+        let held = plan.status == PlanStatus::Blocked;
+        self.plans.push(PlanTree { stored: StoredPlan { plan, order, held }, tasks });
+        Ok(effects)
+    }
+
+    fn update_plan(&mut self, update: UpdatePlan) -> Result<Vec<Effect>, Fault> {
+        let before = self.tree.clone();
+        let changed = self.try_update_plan(update);
+        if changed.is_err() {
+            self.tree = before;
+        }
+        changed
+    }
+
+    fn try_update_plan(&mut self, update: UpdatePlan) -> Result<Vec<Effect>, Fault> {
+        let none = || Fault::PlanNotFound { plan: update.id.to_string() };
+        let place = self.plans.iter().position(|plan| plan.stored.plan.id == update.id);
+        let place = place.ok_or_else(none)?;
+        if let Some(metadata) = &update.metadata {
+            Settings::read(Some(metadata), "/metadata").map_err(Fault::InvalidParams)?;
+        }
+        let mut effects = Vec::new();
+        if let Some(dependencies) = &update.dependencies {
+            effects.extend(self.tree.set_dependencies(&update.id, dependencies).map_err(refused)?);
+        }
+        if let Some(status) = update.status {
+            effects.extend(self.tree.move_plan(&update.id, status).map_err(refused)?);
+        }
+        // From here on nothing can be refused.
+        let node_held = self.tree.plan(&update.id).is_some_and(|node| node.is_held());
+        let stored = &mut self.plans[place].stored;
+        stored.held = node_held;
+        let plan = &mut stored.plan;
+        if let Some(name) = update.name {
+            plan.name = name;
+        }
+        if let Some(description) = update.description {
+            plan.description = Some(description).filter(|text| !text.is_empty());
+        }
+        if let Some(dependencies) = update.dependencies {
+            plan.dependencies = dependencies;
+        }
+        self.touched.push(update.id.clone());
+        if let Some(metadata) = update.metadata {
+            self.plans[place].stored.plan.metadata =
+                Some(metadata).filter(|metadata| !metadata.is_empty());
+            // Who does it and what follows a failure may be others now.
+            let mut shown = self.shown();
+            self.tree.show_in(&mut shown);
+            let held = |plan: &Plan| self.tree.plan(&plan.id).is_some_and(|node| node.is_held());
+            let mut tree = a2a_policy::opt::Tree::new(&shown, held);
+            effects.extend(tree.settle());
+            self.tree = tree;
+        }
+        Ok(effects)
+    }
+
+    fn create_tasks(&mut self, add: AddTasks) -> Result<Vec<Effect>, Fault> {
+        self.tree.has_room_for_tasks(&add.plan_id, add.tasks.len()).map_err(refused)?;
+        graph::check_tasks(&self.tree, &add.plan_id, &add.tasks)
+            .map_err(|found| refused(Refused::Dependencies(found)))?;
+        let objective = self.stored.objective.id.clone();
+        let none = || Fault::PlanNotFound { plan: add.plan_id.to_string() };
+        let place = self.plans.iter().position(|plan| plan.stored.plan.id == add.plan_id);
+        let place = place.ok_or_else(none)?;
+        let there = self.plans[place].tasks.len();
+        let tasks = steps(&objective, &add.plan_id, there, add.tasks);
+        let effects = self.tree.add_tasks(&add.plan_id, &tasks).map_err(refused)?;
+        self.plans[place].tasks.extend(tasks);
+        self.touched.push(add.plan_id);
+        Ok(effects)
+    }
+}
+
+/// What the metadata of a new plan and its tasks says must make sense.
+fn settings(create: &CreatePlan) -> Result<(), Fault> {
+    let mut found = Vec::new();
+    let read = |metadata, place: &str| Settings::read(metadata, place).err().unwrap_or_default();
+    found.extend(read(create.metadata.as_ref(), "/metadata"));
+    for (at, task) in create.tasks.iter().enumerate() {
+        found.extend(read(task.metadata.as_ref(), &format!("/tasks/{at}/metadata")));
+    }
+    if found.is_empty() { Ok(()) } else { Err(Fault::InvalidParams(found)) }
+}
+
+/// New tasks of a plan, behind those that are there.
+fn steps(
+    objective: &ObjectiveId,
+    plan: &PlanId,
+    there: usize,
+    tasks: Vec<NewPlanTask>,
+) -> Vec<PlanTask> {
+    let ids: Vec<PlanTaskId> = tasks.iter().map(|_| made::step_id()).collect();
+    let dependencies = graph::resolve(&tasks, &ids);
+    let each = tasks.into_iter().zip(ids).zip(dependencies).enumerate();
+    each.map(|(at, ((task, id), dependencies))| PlanTask {
+        id,
+        plan_id: plan.clone(),
+        objective_id: objective.clone(),
+        name: task.name,
+        description: task.description.filter(|text| !text.is_empty()),
+        task_index: u32::try_from(there + at).unwrap_or(u32::MAX),
+        dependencies,
+        a2a_task_id: None,
+        status: PlanTaskStatus::Pending,
+        metadata: task.metadata.filter(|metadata| !metadata.is_empty()),
+    })
+    .collect()
+}

@@ -1,0 +1,203 @@
+//! A step's turn has come: an A2A task is made for it. And a message for which the server has made
+//! a plan: its first task is what the caller gets.
+
+use a2a_policy::opt::Effect;
+use a2a_policy::tasks::{Place, Said, Step};
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::PushConfig;
+use a2a_protocol::opt::{ObjectiveId, PlanTask, PlanTaskStatus, key};
+use a2a_protocol::task::{Message, Metadata, Part as MessagePart, PlanId, PlanTaskId, Role};
+use a2a_store::tasks::{ObjectiveTree, PlanTree, Queued, StoredObjective, Write, message_key};
+use actix::prelude::*;
+use serde_json::json;
+use std::sync::Arc;
+use uuid::Uuid;
+
+use super::held::Held;
+use super::{Awaited, Cause, Part, Service};
+use crate::tasks::TaskCaller;
+use crate::tasks::entry::{Change, Entry, Then};
+use crate::tasks::made;
+use crate::tasks::service::{Answering, Want};
+
+/// Whoever asked for what a plan does first, and waits for it.
+pub(super) struct First {
+    pub(super) message: Message,
+    pub(super) push: Option<PushConfig>,
+    pub(super) want: Want,
+    pub(super) reply: Answering,
+}
+
+impl Service {
+    /// Makes the A2A task of a step; what follows from its being at work already.
+    pub(super) fn begin_step(
+        &mut self,
+        id: &ObjectiveId,
+        plan: &PlanId,
+        step: &PlanTaskId,
+    ) -> (Option<(Write, Awaited)>, Vec<Effect>) {
+        let now = self.clock.now();
+        let Some(held) = self.objectives.held.get_mut(id) else { return Default::default() };
+        let Some((message, metadata)) = asked(held, plan, step) else { return Default::default() };
+        let agent = held.tree.find(step).and_then(|(node, at)| node.assignee(&node.tasks()[at]));
+        let agent = agent.unwrap_or(&held.stored.agent).clone();
+        let caller = TaskCaller {
+            owner: Arc::clone(&held.stored.owner),
+            principal: held.stored.principal.clone(),
+            alone: false,
+            sees_all: false,
+        };
+        let first = held.first.take();
+        let mut entry = Entry::new(made::new_task(&caller, &agent, message, Some(metadata), now));
+        if let Some(first) = &first {
+            // What the caller said stands before what the plan makes of it.
+            let task = Arc::make_mut(&mut entry.stored.task);
+            let mut said = first.message.clone();
+            said.context_id = Some(task.context_id.clone());
+            said.task_id = Some(task.id.as_uuid().into());
+            task.history.insert(0, said);
+        }
+        let task = entry.stored.task.id;
+        entry.part_of = Some(Part { objective: id.clone(), step: step.clone() });
+        entry.assessed = false;
+        let runs = self.queues.restore(&entry.lane, task) == Place::Runs;
+        if runs {
+            let _ = entry.advance(Step::Start, Said::default(), now);
+            entry.stored.dispatched = true;
+            entry.turn = 1;
+        } else {
+            self.last_order += 1;
+            entry.stored.queued = Some(Queued { order: self.last_order, at: now.utc.into() });
+        }
+        entry.durable = Arc::clone(&entry.stored.task);
+        held.link(step, task);
+        let more = if runs { held.tree.report(step, PlanTaskStatus::Working) } else { Vec::new() };
+        self.held.insert(task, entry.stored.principal.clone());
+        let stored = entry.stored.clone();
+        let (awaited, message, push) = match first {
+            Some(First { message, push, want, reply }) => {
+                entry.is_pushed = push.is_some();
+                let push = push.into_iter().map(|push| made::named_push(push, task)).collect();
+                (Awaited::Create { task, want, reply }, Some(message.message_id), push)
+            }
+            None => {
+                let then = if runs { Then::Dispatch } else { Then::Nothing };
+                let shown = Arc::clone(&entry.stored.task);
+                entry.changes.push_back(Change {
+                    version: 1,
+                    task: shown,
+                    events: Vec::new(),
+                    acks: Vec::new(),
+                    told: Vec::new(),
+                    then,
+                });
+                (Awaited::Change(task), None, Vec::new())
+            }
+        };
+        self.entries.insert(task, entry);
+        let write = Write::Create { stored, message, events: Vec::new(), push };
+        (Some((write, awaited)), more)
+    }
+}
+
+/// What the agent of a step is asked, and what stands in the metadata of its task.
+fn asked(held: &Held, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Metadata)> {
+    let PlanTree { tasks, .. } = held.plan(plan)?;
+    let found: &PlanTask = tasks.iter().find(|task| task.id == *step)?;
+    let text = match &found.description {
+        Some(description) => format!("{}\n\n{description}", found.name),
+        None => found.name.clone(),
+    };
+    let mut parts = vec![MessagePart::text(text)];
+    let before: Vec<&PlanTask> =
+        tasks.iter().filter(|task| found.dependencies.contains(&task.id)).collect();
+    let results: Vec<_> = before
+        .iter()
+        .filter_map(|task| {
+            let result = held.results.get(&task.id).filter(|text| !text.is_empty())?;
+            Some(json!({ "name": task.name, "taskId": task.a2a_task_id, "result": result }))
+        })
+        .collect();
+    if !results.is_empty() {
+        parts.push(MessagePart::data(json!({ "results": results })));
+    }
+    let ids = before.iter().filter_map(|task| task.a2a_task_id.map(|id| id.to_string()));
+    let message = Message {
+        message_id: Uuid::now_v7().into(),
+        context_id: Some(found.objective_id.clone()),
+        task_id: None,
+        role: Role::User,
+        parts,
+        metadata: None,
+        extensions: Vec::new(),
+        reference_task_ids: ids.collect(),
+    };
+    let mut metadata = Metadata::new();
+    metadata.insert(key::OBJECTIVE_ID.to_owned(), json!(found.objective_id));
+    metadata.insert(key::PLAN_ID.to_owned(), json!(found.plan_id));
+    metadata.insert(key::TASK_INDEX.to_owned(), json!(found.task_index));
+    if !found.dependencies.is_empty() {
+        metadata.insert(key::DEPENDENCIES.to_owned(), json!(found.dependencies));
+    }
+    Some((message, metadata))
+}
+
+/// A message for whose work the server has made plans.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct BeginObjective {
+    /// The objective that is there, as the store has it, or a new one.
+    pub(in crate::tasks) objective: Box<ObjectiveTree>,
+    pub(in crate::tasks) is_new: bool,
+    /// The plans, with their tasks.
+    pub(in crate::tasks) plans: Vec<a2a_protocol::opt::Plan>,
+    pub(in crate::tasks) message: Message,
+    pub(in crate::tasks) push: Option<PushConfig>,
+    pub(in crate::tasks) want: Want,
+    pub(in crate::tasks) reply: Answering,
+}
+
+impl Handler<BeginObjective> for Service {
+    type Result = ();
+
+    fn handle(&mut self, begin: BeginObjective, _: &mut Self::Context) {
+        let BeginObjective { objective, is_new, plans, message, push, want, reply } = begin;
+        let StoredObjective { owner, agent, .. } = &objective.stored;
+        if is_new && let Err(fault) = self.has_room_for_objective(owner) {
+            let _ = reply.send(Err(fault));
+            return;
+        }
+        let key = message_key(owner, agent, &message.message_id);
+        if !self.is_new_message(key) {
+            // It is on its way to the disk; whoever repeats it then finds it there.
+            let reason = "the same message is being taken in right now; send it again".to_owned();
+            let _ = reply.send(Err(Fault::Unavailable { reason, retry_after_ms: 100 }));
+            return;
+        }
+        let id = objective.stored.objective.id.clone();
+        let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*objective));
+        let mut effects = Vec::new();
+        held.first = Some(First { message, push, want, reply });
+        for plan in plans {
+            match held.add_plan(plan) {
+                Ok(more) => effects.extend(more),
+                Err(refused) => {
+                    if let Some(first) = held.first.take() {
+                        let fault = Fault::InvalidParams(refused.violations());
+                        let _ = first.reply.send(Err(fault));
+                    }
+                    break;
+                }
+            }
+        }
+        let cause = Cause { is_new, is_other: true, ..Cause::default() };
+        let (writes, next) = self.follow(&id, effects, cause);
+        self.write_all(writes);
+        next.into_iter().for_each(|next| self.start_next(Some(next)));
+        let held = self.objectives.held.get_mut(&id);
+        if let Some(first) = held.and_then(|held| held.first.take()) {
+            let reason = "nothing of the plan can begin; look at the objective".to_owned();
+            let _ = first.reply.send(Err(Fault::Unsupported { reason }));
+        }
+    }
+}
