@@ -2,6 +2,7 @@
 
 mod completions;
 mod log;
+mod objective;
 mod schema;
 mod serve;
 mod stdout;
@@ -53,6 +54,7 @@ Examples:
   openclaw-a2a serve                        start the bus
   openclaw-a2a log --since 2h --follow      see who says what to whom
   openclaw-a2a task watch ID --agent tim    see how far a task is
+  openclaw-a2a objective show ID --watch    see how a goal, its plans and tasks are going
   openclaw-a2a token create --agent tim     make a token for an agent
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
@@ -76,6 +78,7 @@ enum Verb {
     Serve(serve::Args),
     Log(log::Args),
     Task(task::Args),
+    Objective(objective::Args),
     Token(token::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -100,6 +103,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Serve(args) => serve::run(&args, &cli.global),
         Verb::Log(args) => log::run(&args, &cli.global),
         Verb::Task(args) => task::run(&args, &cli.global),
+        Verb::Objective(args) => objective::run(&args, &cli.global),
         Verb::Token(args) => token::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),

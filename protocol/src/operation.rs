@@ -133,6 +133,10 @@ pub struct PushConfig {
     /// shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// It was made by a caller that has activated OPT, and is told of objectives and plans. Kept,
+    /// never shown.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opt: bool,
 }
 
 /// How the server proves itself to a webhook: `Authorization: {scheme} {credentials}`.

@@ -224,6 +224,7 @@ pub fn push() -> PushConfig {
         }),
         legacy: false,
         progress: false,
+        opt: false,
     }
 }
 

@@ -125,6 +125,25 @@ impl Server {
         request.call().with_context(|| format!("the server at {} did not answer", self.url))
     }
 
+    /// The same for a call with a body.
+    pub(in crate::cli) fn post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &serde_json::Value,
+    ) -> anyhow::Result<ureq::http::Response<ureq::Body>> {
+        let mut request = self.agent.post(format!("{}{path}", self.url));
+        request = request.header("content-type", "application/json");
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let sent = request.send(body.to_string().as_bytes());
+        sent.with_context(|| format!("the server at {} did not answer", self.url))
+    }
+
     /// What is there, or `None` if nothing is.
     fn find<T: DeserializeOwned>(
         &self,

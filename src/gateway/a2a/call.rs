@@ -4,7 +4,8 @@ use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
 use a2a_policy::tasks::VERSION_EXTENSION;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{Operation, PushConfig, Reply, SendMessage};
+use a2a_protocol::operation::{Operation, OptOperation, PushConfig, Reply, SendMessage};
+use a2a_protocol::opt::{OPT_EXTENSION, OptHints};
 use a2a_protocol::task::Message;
 use a2a_protocol::wire::{Method, Version};
 use a2a_protocol::{Code, Violation};
@@ -74,24 +75,18 @@ impl A2a {
 
     pub(super) async fn perform(
         &self,
-        context: &Context,
+        context: &mut Context,
         operation: Operation,
     ) -> Result<Outcome, Fault> {
+        context.extensions.activate_for(&operation);
+        let context = &*context;
         self.check(context, Method::from(&operation))?;
         let (caller, agent) = (&context.caller, &context.agent);
         let tasks = &self.tasks;
-        let mut reply = match operation {
-            Operation::SendMessage(send) => {
-                let send = self.soundly(context, *send)?;
-                match tasks.send(caller, agent, send).await? {
-                    Sent::Task(task) => Reply::Task(task),
-                    Sent::Message(message) => Reply::Message(message),
-                }
-            }
+        let reply = match operation {
+            Operation::SendMessage(send) => self.send(context, *send).await?,
             Operation::StreamMessage(send) => {
-                let send = self.soundly(context, *send)?;
-                let stream = tasks.stream(caller, agent, send, context.last_event).await?;
-                return Ok(Outcome::Stream(stream));
+                return self.stream(context, *send).await.map(Outcome::Stream);
             }
             Operation::Subscribe(mut watch) => {
                 watch.after = watch.after.or(context.last_event);
@@ -119,13 +114,44 @@ impl A2a {
                 Reply::Deleted
             }
             Operation::ExtendedCard => return self.extended_card(context).await.map(Outcome::Card),
-            Operation::Opt(_) => {
-                let reason = "this agent keeps no objectives; send messages instead".to_owned();
-                return Err(Fault::Unsupported { reason });
-            }
+            Operation::Opt(operation) => return self.opt(context, *operation).await,
         };
-        context.extensions.veil(&mut reply);
-        Ok(Outcome::Reply(reply))
+        Ok(Outcome::Reply(context.extensions.veiled(reply)))
+    }
+
+    async fn send(&self, context: &Context, send: SendMessage) -> Result<Reply, Fault> {
+        let (caller, agent) = (&context.caller, &context.agent);
+        let send = self.soundly(context, send)?;
+        if let Some(hints) = hints(context, &send)? {
+            return self.tasks.send_with_opt(caller, agent, send, hints).await;
+        }
+        Ok(match self.tasks.send(caller, agent, send).await? {
+            Sent::Task(task) => Reply::Task(task),
+            Sent::Message(message) => Reply::Message(message),
+        })
+    }
+
+    async fn stream(&self, context: &Context, send: SendMessage) -> Result<TaskStream, Fault> {
+        let (caller, agent, after) = (&context.caller, &context.agent, context.last_event);
+        let send = self.soundly(context, send)?;
+        match hints(context, &send)? {
+            Some(hints) => self.tasks.stream_with_opt(caller, agent, send, hints, after).await,
+            None => self.tasks.stream(caller, agent, send, after).await,
+        }
+    }
+
+    /// Objectives and plans are for those who know of them.
+    async fn opt(&self, context: &Context, operation: OptOperation) -> Result<Outcome, Fault> {
+        if !context.extensions.show_opt() {
+            return Err(Fault::ExtensionRequired { uri: OPT_EXTENSION.to_owned() });
+        }
+        let (caller, agent) = (&context.caller, &context.agent);
+        match operation {
+            OptOperation::SubscribeObjective(watch) => {
+                self.tasks.watch_objective(caller, watch).await.map(Outcome::Stream)
+            }
+            operation => self.tasks.opt(caller, agent, operation).await.map(Outcome::Reply),
+        }
     }
 
     /// What a call speaks: the name of its method shows it, or else its header. Where only one
@@ -200,7 +226,8 @@ impl A2a {
         self.webhooks.check(&config.url).map_err(|error| violation("/url", error.to_string()))?;
         secrets(&config).map_err(|error| violation("/authentication", error.to_string()))?;
         let legacy = context.version == Version::V0_3;
-        Ok(PushConfig { legacy, progress: context.extensions.show_progress(), ..config })
+        let (progress, opt) = (context.extensions.show_progress(), context.extensions.show_opt());
+        Ok(PushConfig { legacy, progress, opt, ..config })
     }
 
     fn check_media_types(&self, message: &Message) -> Result<(), Fault> {
@@ -217,6 +244,12 @@ impl A2a {
         }
         Ok(())
     }
+}
+
+/// What a message wishes of OPT. Where that is not active nobody looks: what a plain client writes
+/// into its metadata is its own affair.
+fn hints(context: &Context, send: &SendMessage) -> Result<Option<OptHints>, Fault> {
+    context.extensions.show_opt().then(|| OptHints::of(&send.message)).transpose()
 }
 
 /// The version that a header or the query names.
@@ -236,7 +269,7 @@ pub(super) fn no_such_agent(name: &str) -> Fault {
 
 /// A wish to be told as its owner sees it.
 fn shown(config: PushConfig) -> PushConfig {
-    PushConfig { legacy: false, progress: false, ..config }
+    PushConfig { legacy: false, progress: false, opt: false, ..config }
 }
 
 /// The headers that carry the secrets of a webhook.

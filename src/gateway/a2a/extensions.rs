@@ -8,7 +8,8 @@ use a2a_protocol::card::Extension;
 use a2a_protocol::limits::{
     PROGRESS_UPDATES_PER_SECOND, TRACKER_ID_CHARS, TRACKER_MESSAGE_CHARS, TRACKERS,
 };
-use a2a_protocol::operation::{Reply, StreamEvent};
+use a2a_protocol::operation::{Operation, Reply, StreamEvent};
+use a2a_protocol::opt::{OPT_EXTENSION, key, without_opt};
 use a2a_protocol::task::Metadata;
 use a2a_protocol::wire::Version;
 use actix_web::HttpRequest;
@@ -16,6 +17,9 @@ use actix_web::http::header::{HeaderName, HeaderValue};
 
 /// How many a request may name; the rest is not looked at.
 const MOST: usize = 32;
+
+/// Those that the server has whether it requires them or not.
+const OWN: [&str; 2] = [PROGRESS_EXTENSION, OPT_EXTENSION];
 
 /// The extensions as a card declares them; `required` are those that every caller must activate.
 pub(super) fn declared(required: &[String]) -> Vec<Extension> {
@@ -30,14 +34,16 @@ pub(super) fn declared(required: &[String]) -> Vec<Extension> {
             ("recommendedMaxUpdatesPerSecond".to_owned(), PROGRESS_UPDATES_PER_SECOND.into()),
         ])),
     };
-    let others = required.iter().filter(|uri| *uri != PROGRESS_EXTENSION);
+    let opt =
+        Extension { required: required.iter().any(|uri| uri == OPT_EXTENSION), ..Extension::opt() };
+    let others = required.iter().filter(|uri| !OWN.contains(&uri.as_str()));
     let others = others.map(|uri| Extension {
         uri: uri.clone(),
         description: None,
         required: true,
         params: None,
     });
-    others.chain([progress]).collect()
+    others.chain([progress, opt]).collect()
 }
 
 /// The extensions of one request.
@@ -53,7 +59,7 @@ impl Extensions {
         let uris = named.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
         let mut active: Vec<String> = Vec::new();
         for uri in uris.map(str::trim).take(MOST) {
-            let is_known = uri == PROGRESS_EXTENSION || required.iter().any(|other| other == uri);
+            let is_known = OWN.contains(&uri) || required.iter().any(|other| other == uri);
             if is_known && !active.iter().any(|other| other == uri) {
                 active.push(uri.to_owned());
             }
@@ -71,19 +77,49 @@ impl Extensions {
         self.is_active(PROGRESS_EXTENSION)
     }
 
-    /// Leaves out of an answer what the caller has not asked for.
-    pub(super) fn veil(&self, reply: &mut Reply) {
-        if !self.show_progress() {
-            reply.hide_extension(PROGRESS_EXTENSION);
+    /// Whether the caller wants to know of objectives and plans.
+    pub(super) fn show_opt(&self) -> bool {
+        self.is_active(OPT_EXTENSION)
+    }
+
+    /// A message that names an objective activates OPT without a header.
+    pub(super) fn activate_for(&mut self, operation: &Operation) {
+        let (Operation::SendMessage(send) | Operation::StreamMessage(send)) = operation else {
+            return;
+        };
+        let named = send.message.metadata.as_ref().and_then(|all| all.get(key::OBJECTIVE));
+        if named.is_some_and(|named| !named.is_null()) && !self.show_opt() {
+            self.0.push(OPT_EXTENSION.to_owned());
         }
     }
 
-    /// An event without what the caller has not asked for.
-    pub(super) fn shown<'a>(&self, event: &'a StreamEvent) -> Cow<'a, StreamEvent> {
-        if self.show_progress() {
-            return Cow::Borrowed(event);
+    /// An answer without what the caller has not asked for.
+    pub(super) fn veiled(&self, mut reply: Reply) -> Reply {
+        if !self.show_progress() {
+            reply.hide_extension(PROGRESS_EXTENSION);
         }
-        event.without_extension(PROGRESS_EXTENSION)
+        if self.show_opt() { reply } else { reply.without_opt() }
+    }
+
+    /// An event without what the caller has not asked for; `None` if nothing is left of it.
+    ///
+    /// The last event of a stream says that it is the last, and clients of 0.3 wait for that: it is
+    /// never left out if there is a task in it.
+    pub(super) fn shown<'a>(
+        &self,
+        event: &'a StreamEvent,
+        last: bool,
+    ) -> Option<Cow<'a, StreamEvent>> {
+        let event = match event {
+            _ if self.show_opt() => Cow::Borrowed(event),
+            StreamEvent::StatusUpdate(update) if last && event.is_opt_news() => {
+                let mut update = update.clone();
+                without_opt(&mut update.metadata);
+                Cow::Owned(StreamEvent::StatusUpdate(update))
+            }
+            event => event.without_opt()?,
+        };
+        Some(if self.show_progress() { event } else { without_progress(event) })
     }
 
     /// The header of the answer; none when nothing is activated.
@@ -96,6 +132,17 @@ impl Extensions {
             Version::V1_0 => HeaderName::from_static("a2a-extensions"),
         };
         HeaderValue::from_str(&self.0.join(", ")).ok().map(|value| (name, value))
+    }
+}
+
+/// Copies only what has progress in it.
+pub(super) fn without_progress(event: Cow<'_, StreamEvent>) -> Cow<'_, StreamEvent> {
+    match event {
+        Cow::Borrowed(event) => event.without_extension(PROGRESS_EXTENSION),
+        Cow::Owned(event) => match event.without_extension(PROGRESS_EXTENSION) {
+            Cow::Owned(plain) => Cow::Owned(plain),
+            Cow::Borrowed(_) => Cow::Owned(event),
+        },
     }
 }
 
@@ -118,5 +165,41 @@ mod tests {
         let (name, value) = extensions.header(Version::V1_0).unwrap();
         assert_eq!((name.as_str(), value.to_str().unwrap()), ("a2a-extensions", "urn:a, urn:b"));
         assert!(Extensions::default().header(Version::V1_0).is_none());
+    }
+
+    fn event(metadata: serde_json::Value) -> StreamEvent {
+        serde_json::from_value(serde_json::json!({"statusUpdate": {
+            "taskId": "0192a4c8-7e1a-7b3c-9d4e-000000000003", "contextId": "c",
+            "status": {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-02-21T18:30:00Z"},
+            "metadata": metadata,
+        }}))
+        .unwrap()
+    }
+
+    #[test]
+    fn each_extension_is_hidden_by_itself_and_the_last_event_stays() {
+        use serde_json::json;
+        let (opt, progress) = (json!({"opt/v1/news": true}), json!({ PROGRESS_EXTENSION: {} }));
+        let both = json!({ "opt/v1/planId": "p", PROGRESS_EXTENSION: {}, "k": 1 });
+        let (none, all) = (None::<serde_json::Value>, OWN.as_slice());
+        let cases = [
+            (all, &both, false, Some(Some(both.clone()))),
+            (&OWN[..1], &both, false, Some(Some(json!({ PROGRESS_EXTENSION: {}, "k": 1 })))),
+            (&OWN[1..], &both, false, Some(Some(json!({"opt/v1/planId": "p", "k": 1})))),
+            (&[][..], &both, false, Some(Some(json!({"k": 1})))),
+            (&[][..], &progress, false, Some(none.clone())),
+            (&[][..], &opt, false, None),
+            (&[][..], &opt, true, Some(none)),
+            (&OWN[1..], &opt, false, Some(Some(opt.clone()))),
+        ];
+        for (active, metadata, last, expected) in cases {
+            let extensions = Extensions(active.iter().map(|uri| (*uri).to_owned()).collect());
+            let event = event(metadata.clone());
+            let shown = extensions.shown(&event, last).map(|shown| {
+                let StreamEvent::StatusUpdate(update) = shown.into_owned() else { panic!() };
+                update.metadata.map(serde_json::Value::Object)
+            });
+            assert_eq!(shown, expected, "{active:?} {metadata} {last}");
+        }
     }
 }

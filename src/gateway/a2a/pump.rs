@@ -2,6 +2,7 @@
 //! are given up. What is to be called stands in the task store, so a crash loses nothing; a call
 //! may be made twice.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::call::secrets;
+use super::extensions::without_progress;
 use crate::webhooks::{Call, ContentType, Next, NotificationId, Webhooks, next};
 
 /// How many more calls are looked for than are being made.
@@ -112,16 +114,21 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
     }
 }
 
-/// The call for an event; `None` when its task is gone or the secrets cannot be sent.
+/// The call for an event; `None` when its task is gone, the secrets cannot be sent, or the event
+/// is not for whoever wished to be told.
 async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
     let (mut task, owner) = tasks.whole(due.task).await.ok()?;
-    let body = if due.config.progress {
-        push_body(version, &due.event, &task)
-    } else {
+    let mut event = Cow::Borrowed(&*due.event);
+    if !due.config.opt {
+        event = due.event.without_opt()?;
+        task.forget_opt();
+    }
+    if !due.config.progress {
+        event = without_progress(event);
         task.hide_extension(PROGRESS_EXTENSION);
-        push_body(version, &due.event.without_extension(PROGRESS_EXTENSION), &task)
-    };
+    }
+    let body = push_body(version, &event, &task);
     let (authorization, token) = secrets(&due.config).ok()?;
     // The same for every attempt, so that a receiver can tell a repeat.
     let id = Uuid::from_u128(due.task.as_uuid().as_u128() ^ u128::from(due.outbox));

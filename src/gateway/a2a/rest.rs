@@ -80,7 +80,7 @@ impl Call<'_> {
         };
         let Decoded { tenant, operation, dialect } = decoded;
         let context = self.a2a.context(self.caller, self.request, version, agent, tenant);
-        let context = match context {
+        let mut context = match context {
             Ok(context) => Context { last_event, ..context },
             Err(fault) => return Ok(failed(version, &fault)),
         };
@@ -89,7 +89,7 @@ impl Call<'_> {
             Ok(place) => place,
             Err(fault) => return Ok(failed(version, &fault)),
         };
-        let outcome = self.a2a.perform(&context, operation).await;
+        let outcome = self.a2a.perform(&mut context, operation).await;
         let mut response = HttpResponse::Ok();
         if let Some(header) = context.extensions.header(version) {
             response.insert_header(header);
@@ -120,8 +120,8 @@ impl Call<'_> {
             Outcome::Card(card) => response.body(card.to_string()),
             Outcome::Stream(events) => {
                 let write = move |happened: &Happened| {
-                    let shown = active.shown(&happened.event);
-                    wire::event(dialect, &shown, happened.last).to_json()
+                    let shown = active.shown(&happened.event, happened.last)?;
+                    Some(wire::event(dialect, &shown, happened.last).to_json())
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let open = sse::Open::new(events, write, keep_alive, place, self.caller.clone());

@@ -125,9 +125,9 @@ impl Session<'_> {
                 let id = id.as_json().to_owned();
                 let active = extensions.map(|(active, _)| active.clone()).unwrap_or_default();
                 let write = move |happened: &Happened| {
-                    let shown = active.shown(&happened.event);
+                    let shown = active.shown(&happened.event, happened.last)?;
                     let event = wire::event(dialect, &shown, happened.last);
-                    jsonrpc::success(Id::kept(&id), &event)
+                    Some(jsonrpc::success(Id::kept(&id), &event))
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
                 let open = sse::Open::new(events, write, keep_alive, place, self.who.clone());
@@ -191,12 +191,12 @@ impl Session<'_> {
             Err(fault) => return (None, plain, Err(fault)),
         };
         let Decoded { tenant, operation, dialect } = decoded;
-        let context =
+        let mut context =
             match self.a2a.context(self.who, self.request, version, self.agent.clone(), tenant) {
                 Ok(context) => Context { last_event: self.last_event, ..context },
                 Err(fault) => return (None, dialect, Err(fault)),
             };
-        let outcome = self.a2a.perform(&context, operation).await;
+        let outcome = self.a2a.perform(&mut context, operation).await;
         (Some(context), dialect, outcome)
     }
 }

@@ -18,10 +18,13 @@ use futures_util::{Stream, StreamExt, stream};
 use crate::gateway::auth::A2aCaller;
 use crate::gateway::{StreamPlace, Streams};
 
+/// A comment, which readers pass over.
+const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
+
 /// A stream that is open.
 pub(super) struct Open<W> {
     events: TaskStream,
-    /// Makes the data of an event.
+    /// Makes the data of an event; none for one that the caller does not see.
     write: W,
     keep_alive: Duration,
     over: bool,
@@ -30,7 +33,7 @@ pub(super) struct Open<W> {
     _place: Option<StreamPlace>,
 }
 
-impl<W: Fn(&Happened) -> String + 'static> Open<W> {
+impl<W: Fn(&Happened) -> Option<String> + 'static> Open<W> {
     pub(super) fn new(
         events: TaskStream,
         write: W,
@@ -52,12 +55,16 @@ impl<W: Fn(&Happened) -> String + 'static> Open<W> {
             () = revoked => return None,
         };
         match next {
-            Err(_) => Some(Bytes::from_static(b": still here\n\n")),
+            Err(_) => Some(STILL_HERE),
             Ok(None) => None,
             Ok(Some(happened)) => {
                 self.over = happened.last;
-                let data = (self.write)(&happened);
-                Some(format!("id: {}\ndata: {data}\n\n", happened.number).into())
+                match (self.write)(&happened) {
+                    Some(data) => Some(format!("id: {}\ndata: {data}\n\n", happened.number).into()),
+                    None if happened.last => None,
+                    // Else one who sees none of many events would hear nothing at all.
+                    None => Some(STILL_HERE),
+                }
             }
         }
     }
@@ -93,14 +100,14 @@ fn as_stream(response: &mut HttpResponseBuilder) -> &mut HttpResponseBuilder {
 }
 
 /// A response that goes on until the task rests or the reader leaves.
-pub(super) fn response<W: Fn(&Happened) -> String + 'static>(
+pub(super) fn response<W: Fn(&Happened) -> Option<String> + 'static>(
     mut response: HttpResponseBuilder,
     open: Open<W>,
 ) -> HttpResponse {
     as_stream(&mut response).streaming(body(open))
 }
 
-fn body<W: Fn(&Happened) -> String + 'static>(
+fn body<W: Fn(&Happened) -> Option<String> + 'static>(
     open: Open<W>,
 ) -> impl Stream<Item = Result<Bytes, Infallible>> {
     stream::unfold(open, |mut open| async move {

@@ -79,6 +79,7 @@ pub(super) fn config(
         authentication,
         legacy: false,
         progress: false,
+        opt: false,
     })
 }
 

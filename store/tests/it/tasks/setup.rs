@@ -151,6 +151,7 @@ pub fn push(name: &str) -> PushConfig {
         authentication: None,
         legacy: false,
         progress: false,
+        opt: false,
     }
 }
 

@@ -1,0 +1,134 @@
+//! `openclaw-a2a objective`: goals, their plans, and how far those are.
+
+mod call;
+mod list;
+mod show;
+mod tree;
+
+use a2a_protocol::AgentId;
+use a2a_protocol::opt::{Objective, ObjectiveStatus, Plan, PlanStatus};
+use serde_json::json;
+
+use super::stdout::harmless;
+use super::{Answer, Format, Global};
+use call::Calls;
+
+/// See objectives, their plans and tasks; call one off, approve of a plan
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+
+    /// The agent whose address is called [default: the host's own]
+    #[arg(long, global = true, value_name = "ID")]
+    agent: Option<AgentId>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// List objectives, the newest first
+    #[command(after_help = "\
+Examples:
+  openclaw-a2a objective list
+  openclaw-a2a objective list --status blocked --limit 5
+
+A running server is asked (see a2a.addr in the state folder). PLANS counts those that are done or skipped,
+of all. With --format json each page is a line, as the server sends it.
+
+Exit codes: 0 success, 2 the objectives could not be listed.")]
+    List {
+        /// Only those in this state: submitted, planning, working, blocked, completed, failed, canceled
+        #[arg(long, value_name = "STATUS", value_parser = status)]
+        status: Option<ObjectiveStatus>,
+        /// At most so many
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Draw an objective with its plans and their tasks
+    #[command(after_help = "\
+Examples:
+  openclaw-a2a objective show obj-0192a4c8-7e1a-7b3c-9d4e-000000000003
+  openclaw-a2a objective show obj-0192a4c8-7e1a-7b3c-9d4e-000000000003 --watch
+
+With --watch the drawing follows what happens until the objective ends; where no terminal is, each change
+is a line. With --format json the answer is printed as the server sends it, and with --watch each event.
+
+Exit codes: 0 it was shown (with --watch: it is completed), 1 there is none (with --watch: or it has failed
+or was canceled), 2 it could not be shown.")]
+    Show {
+        /// The objective's id
+        objective: String,
+        /// Go on until it ends
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Call an objective off: its tasks are cancelled, its plans skipped
+    #[command(after_help = "\
+Example:
+  openclaw-a2a objective cancel obj-0192a4c8-7e1a-7b3c-9d4e-000000000003
+
+Exit codes: 0 it is canceled, 1 there is none, 2 it could not be done.")]
+    Cancel {
+        /// The objective's id
+        objective: String,
+    },
+    /// Let a plan begin that waits for approval
+    #[command(after_help = "\
+Example:
+  openclaw-a2a objective approve plan-0192a4c8-7e1a-7b3c-9d4e-000000000004
+
+`openclaw-a2a objective show` names the plans that wait.
+
+Exit codes: 0 it is approved of, 1 there is no such plan, 2 it could not be done.")]
+    Approve {
+        /// The plan's id
+        plan: String,
+    },
+}
+
+fn status(word: &str) -> Result<ObjectiveStatus, String> {
+    ObjectiveStatus::from_word(word).ok_or_else(|| {
+        let all: Vec<_> = ObjectiveStatus::ALL.iter().map(ToString::to_string).collect();
+        format!("this must be one of {}", all.join(", "))
+    })
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let calls = Calls::to(args.agent.as_ref(), global)?;
+    match &args.verb {
+        Verb::List { status, limit } => list::run(&calls, *status, *limit, global.format),
+        Verb::Show { objective, watch: false } => show::once(&calls, objective, global.format),
+        Verb::Show { objective, watch: true } => show::watch(&calls, objective, global.format),
+        Verb::Cancel { objective } => cancel(&calls, objective, global.format),
+        Verb::Approve { plan } => approve(&calls, plan, global.format),
+    }
+}
+
+fn cancel(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
+    let params = json!({"id": id, "status": ObjectiveStatus::Canceled});
+    let Some(result) = calls.find("objectives/update", &params)? else {
+        return Ok(call::no_objective(id));
+    };
+    if format != Format::Text {
+        return call::print(&[result.to_string()]);
+    }
+    let objective: Objective = call::read(&result)?;
+    call::print(&[format!("{} is {}", harmless(&objective.name), objective.status)])
+}
+
+fn approve(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
+    let params = json!({"id": id, "status": PlanStatus::Working});
+    let Some(result) = calls.find("plans/update", &params)? else {
+        return Ok(call::no_plan(id));
+    };
+    if format != Format::Text {
+        return call::print(&[result.to_string()]);
+    }
+    let plan: Plan = call::read(&result)?;
+    let more = match plan.status {
+        PlanStatus::Pending => "; it begins when the plans before it are done",
+        PlanStatus::Blocked => "; one of its tasks waits for an answer",
+        _ => "",
+    };
+    call::print(&[format!("{} is {}{more}", harmless(&plan.name), plan.status)])
+}

@@ -1,0 +1,153 @@
+//! An objective as people see it: a tree of its plans and their tasks.
+
+use std::collections::HashMap;
+
+use a2a_protocol::opt::{Objective, Plan, PlanStatus, PlanTask, key};
+use a2a_protocol::task::Metadata;
+
+use crate::cli::stdout::harmless;
+
+/// The whole tree, a line each.
+pub(super) fn drawn(objective: &Objective) -> Vec<String> {
+    let mut lines = vec![head(objective)];
+    let plans = objective.plans.as_deref().unwrap_or_default();
+    let plan_names: HashMap<_, _> = plans.iter().map(|plan| (&plan.id, &plan.name)).collect();
+    for (n, plan) in plans.iter().enumerate() {
+        let (branch, below) =
+            if n + 1 == plans.len() { ("└─", "   ") } else { ("├─", "│  ") };
+        let before = plan.dependencies.iter().filter_map(|id| plan_names.get(id).copied());
+        lines.push(format!("{branch} {}{}", of_plan(plan), after(before)));
+        let tasks = plan.tasks.as_deref().unwrap_or_default();
+        let task_names: HashMap<_, _> = tasks.iter().map(|task| (&task.id, &task.name)).collect();
+        for (n, task) in tasks.iter().enumerate() {
+            let branch = if n + 1 == tasks.len() { "└─" } else { "├─" };
+            let before = task.dependencies.iter().filter_map(|id| task_names.get(id).copied());
+            lines.push(format!("{below}{branch} {}{}", of_task(task), after(before)));
+        }
+    }
+    lines
+}
+
+/// What is different from before, a line each.
+pub(super) fn changes(before: &Objective, now: &Objective) -> Vec<String> {
+    let old_plans = before.plans.as_deref().unwrap_or_default();
+    let old_tasks: HashMap<_, _> = old_plans
+        .iter()
+        .flat_map(|plan| plan.tasks.iter().flatten())
+        .map(|task| (&task.id, task.status))
+        .collect();
+    let mut lines = Vec::new();
+    for plan in now.plans.iter().flatten() {
+        for task in plan.tasks.iter().flatten() {
+            if old_tasks.get(&task.id) != Some(&task.status) {
+                lines.push(format!("task  {}", of_task(task)));
+            }
+        }
+        let old = old_plans.iter().find(|old| old.id == plan.id);
+        if old.map(|old| old.status) != Some(plan.status) {
+            lines.push(format!("plan  {}", of_plan(plan)));
+        }
+    }
+    if before.status != now.status || before.name != now.name {
+        lines.push(format!("objective  {}", head(now)));
+    }
+    lines
+}
+
+fn head(objective: &Objective) -> String {
+    let (name, id) = (harmless(&objective.name), harmless(objective.id.as_str()));
+    format!("{name}  {}  {id}", objective.status)
+}
+
+fn of_plan(plan: &Plan) -> String {
+    let id = harmless(&plan.id.to_string());
+    let mut line = format!("{}  {}  {id}", harmless(&plan.name), plan.status);
+    line.push_str(&assignee(plan.metadata.as_ref()));
+    let asks = |task: &PlanTask| task.status.is_interrupted();
+    if plan.status == PlanStatus::Blocked && !plan.tasks.iter().flatten().any(asks) {
+        line.push_str(&format!("  (approve with: openclaw-a2a objective approve {id})"));
+    }
+    line
+}
+
+fn of_task(task: &PlanTask) -> String {
+    let mut line = format!("{}  {}", harmless(&task.name), task.status);
+    line.push_str(&assignee(task.metadata.as_ref()));
+    if let Some(id) = task.a2a_task_id.filter(|_| task.status.is_interrupted()) {
+        line.push_str(&format!("  (answer the A2A task {id})"));
+    }
+    line
+}
+
+fn assignee(metadata: Option<&Metadata>) -> String {
+    let name = metadata.and_then(|all| all.get(key::ASSIGNEE)?.as_str());
+    name.map(|name| format!("  by {}", harmless(name))).unwrap_or_default()
+}
+
+fn after<'a>(names: impl Iterator<Item = &'a String>) -> String {
+    let names: Vec<_> = names.map(|name| harmless(name)).collect();
+    if names.is_empty() { String::new() } else { format!("  after: {}", names.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const AT: &str = "2026-02-21T18:30:00.000Z";
+
+    fn plan(id: &str, status: &str, tasks: &[Value]) -> Value {
+        json!({"id": id, "objectiveId": "obj-1", "name": format!("P {id}"), "status": status,
+            "tasks": tasks, "createdAt": AT, "updatedAt": AT})
+    }
+
+    fn task(id: &str, plan: &str, status: &str) -> Value {
+        json!({"id": id, "planId": plan, "objectiveId": "obj-1", "name": format!("T {id}"),
+            "taskIndex": 0, "status": status})
+    }
+
+    fn objective(status: &str, plans: &[Value]) -> Objective {
+        serde_json::from_value(json!({"id": "obj-1", "name": "Post\u{1b}[2J", "status": status,
+            "plans": plans, "createdAt": AT, "updatedAt": AT}))
+        .unwrap()
+    }
+
+    #[test]
+    fn plans_and_tasks_hang_below_their_parents() {
+        let mut second = task("step-2", "plan-1", "input-required");
+        second["dependencies"] = json!(["step-1"]);
+        second["metadata"] = json!({"opt/v1/assignee": "tim"});
+        second["a2aTaskId"] = json!("0192a4c8-7e1a-7b3c-9d4e-000000000003");
+        let first = plan("plan-1", "blocked", &[task("step-1", "plan-1", "completed"), second]);
+        let mut last = plan("plan-2", "blocked", &[task("step-3", "plan-2", "pending")]);
+        last["dependencies"] = json!(["plan-1"]);
+        let expected = [
+            "Post\\u{1b}[2J  blocked  obj-1",
+            "├─ P plan-1  blocked  plan-1",
+            "│  ├─ T step-1  completed",
+            "│  └─ T step-2  input-required  by tim  (answer the A2A task 0192a4c8-7e1a-7b3c-9d4e-000000000003)  after: T step-1",
+            "└─ P plan-2  blocked  plan-2  (approve with: openclaw-a2a objective approve plan-2)  after: P plan-1",
+            "   └─ T step-3  pending",
+        ];
+        assert_eq!(drawn(&objective("blocked", &[first, last])), expected);
+    }
+
+    #[test]
+    fn each_change_is_a_line_and_nothing_else_is() {
+        let at = |status: &str, plans: &str, tasks: &str| {
+            objective(status, &[plan("plan-1", plans, &[task("step-1", "plan-1", tasks)])])
+        };
+        let (before, now) =
+            (at("working", "working", "working"), at("completed", "completed", "completed"));
+        assert!(changes(&before, &before).is_empty());
+        let expected = [
+            "task  T step-1  completed",
+            "plan  P plan-1  completed  plan-1",
+            "objective  Post\\u{1b}[2J  completed  obj-1",
+        ];
+        assert_eq!(changes(&before, &now), expected);
+        let begun = ["task  T step-1  working", "plan  P plan-1  working  plan-1"];
+        assert_eq!(changes(&objective("working", &[]), &before), begun);
+    }
+}
