@@ -119,7 +119,7 @@ impl Seen {
         let now = (status.state, text);
         let same_state = self.status.as_ref().is_some_and(|(state, _)| *state == now.0);
         // The words beside a bar that moved say the same again.
-        if self.status.as_ref() != Some(&now) && !(same_state && !lines.is_empty()) {
+        if self.status.as_ref() != Some(&now) && (lines.is_empty() || !same_state) {
             lines.insert(0, said(&now));
         }
         self.status = Some(now);
