@@ -96,17 +96,10 @@ pub fn hear(message: &Envelope) -> Option<Heard> {
 }
 
 impl Heard {
-    /// What is said, if that is how far the agent is and nothing else.
-    ///
-    /// # Errors
-    /// Everything else, unchanged.
-    pub fn only_progress(self) -> Result<Said, Box<Self>> {
-        match self {
-            Self::Works { said, pieces } if said.progress.is_some() && pieces.is_empty() => {
-                Ok(said)
-            }
-            other => Err(Box::new(other)),
-        }
+    /// Whether all that is said is how far the agent is.
+    #[must_use]
+    pub fn is_only_progress(&self) -> bool {
+        matches!(self, Self::Works { said, pieces } if said.progress.is_some() && pieces.is_empty())
     }
 }
 

@@ -68,6 +68,10 @@ impl Screen {
     pub(super) fn end(&mut self) {
         if let Look::Bars { bars, .. } = &mut self.look {
             bars.values().filter(|bar| !bar.is_finished()).for_each(ProgressBar::abandon);
+            if !bars.is_empty() {
+                // What is written next stands below the bars.
+                anstream::println!();
+            }
         }
     }
 }
@@ -117,7 +121,7 @@ impl Seen {
         let now = (status.state, text);
         let same_state = self.status.as_ref().is_some_and(|(state, _)| *state == now.0);
         // The words beside a bar that moved say the same again.
-        if self.status.as_ref() != Some(&now) && !(same_state && !lines.is_empty()) {
+        if self.status.as_ref() != Some(&now) && (lines.is_empty() || !same_state) {
             lines.insert(0, said(&now));
         }
         self.status = Some(now);
@@ -167,6 +171,14 @@ fn tracker_words(tracker: &ProgressTracker) -> Option<String> {
     }
 }
 
+/// A bar where it is known how far it goes, words alone where it is not.
+fn style(tracker: &ProgressTracker) -> ProgressStyle {
+    let has_total = tracker.total.is_some_and(|total| total > 0.0);
+    let template = if has_total { "{prefix:20} [{bar:30}] {msg}" } else { "{prefix:20} {msg}" };
+    let style = ProgressStyle::with_template(template);
+    style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}
+
 /// Moves the bars to where the trackers are; what is not there any more is no longer active.
 fn move_bars(
     all: &MultiProgress,
@@ -175,15 +187,11 @@ fn move_bars(
 ) {
     for tracker in trackers {
         let bar = bars.entry(tracker.id.clone()).or_insert_with(|| {
-            let bar = all.add(ProgressBar::no_length());
-            bar.set_prefix(harmless(&tracker.id));
-            bar
+            // As it is to look before it is drawn for the first time.
+            let bar = ProgressBar::no_length().with_prefix(harmless(&tracker.id));
+            all.add(bar.with_style(style(tracker)))
         });
-        let has_total = tracker.total.is_some_and(|total| total > 0.0);
-        let template = if has_total { "{prefix:20} [{bar:30}] {msg}" } else { "{prefix:20} {msg}" };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
-        }
+        bar.set_style(style(tracker));
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // never negative
         let steps = |amount: Option<f64>| (amount.unwrap_or_default() * STEPS) as u64;
         bar.set_length(steps(tracker.total));

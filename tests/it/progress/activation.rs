@@ -134,6 +134,13 @@ fn the_answer_to_a_message_and_the_header_say_what_was_activated() {
             assert_eq!(!shown(&answer).is_empty(), sees, "{form:?} {answer}");
         }
     }
+    let named = server.client().with("x-a2a-extensions", PROGRESS_EXTENSION);
+    for (path, header) in [("tasks", "a2a-extensions"), ("v1/tasks", "x-a2a-extensions")] {
+        let answer = named.get(&format!("/agents/tim/{path}"));
+        assert_eq!(answer.headers[header], PROGRESS_EXTENSION);
+        let silent = server.client().get(&format!("/agents/tim/{path}"));
+        assert!(silent.headers.get(header).is_none());
+    }
 }
 
 #[test]

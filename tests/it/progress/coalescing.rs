@@ -107,7 +107,7 @@ async fn whatever_else_is_said_goes_at_once_and_takes_the_newest_along() {
     tim.send_status_update(&letter, StatusReport::blocked("stuck", "which?")).await.unwrap();
     let asks = happens().await;
     assert_eq!(
-        (words(&[asks.clone()]), of_event(&asks.event)),
+        (words(std::slice::from_ref(&asks)), of_event(&asks.event)),
         (vec!["input_required".to_owned()], Some(snapshot(4, 9)))
     );
     assert_eq!(said(&side.get("tim", &task).await.unwrap()), "which?");

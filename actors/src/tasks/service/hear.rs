@@ -46,14 +46,12 @@ impl Handler<Hear> for Service {
             let _ = done.send(());
             return;
         };
-        let heard = match heard.only_progress() {
-            Err(heard) => *heard,
-            Ok(mut said) => {
-                let parts = std::mem::take(&mut said.parts);
-                let held = Held { parts, seq, bytes, done: Some(done) };
-                return self.progressed(id, said, held, ctx);
-            }
-        };
+        if heard.is_only_progress() {
+            let Heard::Works { mut said, .. } = heard else { return };
+            let parts = std::mem::take(&mut said.parts);
+            let held = Held { parts, seq, bytes, done: Some(done) };
+            return self.progressed(id, said, held, ctx);
+        }
         entry.heard_bytes += bytes;
         if entry.heard_bytes > self.settings.task_bytes {
             let limit = self.settings.task_bytes;
