@@ -39,6 +39,8 @@ mod log_stream;
 mod log_tampering;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// Objectives, plans and their tasks: who sees them, what may be done with them, how they run.
+mod opt;
 /// What people see and stop over HTTP, and tokens.
 mod oversight;
 /// Task progress: what is taken, how often it is passed on, who sees it, bars, watching.
