@@ -28,6 +28,18 @@ impl Connection {
         sent.unwrap_or_else(|error| panic!("{error}"));
     }
 
+    /// The same with an extension activated.
+    pub async fn post_with(&mut self, address: &str, path: &str, body: &str, extension: &str) {
+        let length = body.len();
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+             A2A-Version: 1.0\r\nA2A-Extensions: {extension}\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        );
+        let sent = self.stream.write_all(request.as_bytes()).await;
+        sent.unwrap_or_else(|error| panic!("{error}"));
+    }
+
     pub async fn get(&mut self, address: &str, path: &str) {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
         let sent = self.stream.write_all(request.as_bytes()).await;

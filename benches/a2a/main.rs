@@ -4,11 +4,13 @@
 //! Every server is a process of its own; one generator in this process sends each the same
 //! requests, in rounds whose order rotates, so that ratios mean something on any machine.
 //!
-//! `cargo bench --bench a2a`, or with `-- tasks`, `-- ours` (without peers) or `-- streams`. With
+//! `cargo bench --bench a2a`, or with `-- tasks`, `-- ours` (without peers), `-- streams` or
+//! `-- objectives`. With
 //! `A2A_BENCH_BEFORE=program` another build of ours takes part.
 
 mod generator;
 mod http;
+mod objectives;
 mod official;
 mod servers;
 mod streams;
@@ -52,11 +54,15 @@ fn main() {
         .build()
         .unwrap_or_else(|error| panic!("{error}"));
     runtime.block_on(async {
-        if !asked("streams") {
+        let one = ["tasks", "ours", "streams", "objectives"].iter().any(|what| asked(what));
+        if !one || asked("tasks") || asked("ours") {
             tasks(!asked("ours")).await;
         }
-        if !asked("tasks") && !asked("ours") {
+        if !one || asked("streams") {
             streams::run().await;
+        }
+        if !one || asked("objectives") {
+            objectives::run().await;
         }
     });
 }

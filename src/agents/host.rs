@@ -4,6 +4,7 @@
 //! Whatever it is told is data: it is repeated in one clean line at most, and never obeyed.
 
 mod parts;
+mod sum;
 mod wish;
 
 use std::fmt::Write as _;
@@ -34,6 +35,7 @@ have no model; I know these words:
   status    what the bus has done since it started
   time      the server's clock
   echo …    says … back
+  2 + 2     works it out, for two whole numbers
 To reach another agent, send your message below /agents/{id}/ instead; \
 /.well-known/agent-card.json describes what is here.";
 
@@ -77,11 +79,18 @@ async fn answer(
         }
         Wish::EchoOfNothing => "There was nothing to echo; write something after the word.".into(),
         Wish::Echo(words) => words.to_owned(),
+        Wish::Sum(sum) => sum.worked_out(),
         Wish::Unknown => unknown(&text, parts),
     };
     let said: String = said.chars().take(LONGEST).collect();
     let summary = format!("Answered: {}", one_line(&said, 100));
-    let answer = TaskAnswer::completed(summary).text_artifact("answer", &said).saying(said);
+    let answer = TaskAnswer::completed(summary);
+    // A question gets a plain answer; whoever wants something done gets a task with what came of it.
+    let answer = if text.trim_end().ends_with('?') {
+        answer.saying(said).directly()
+    } else {
+        answer.text_artifact("answer", &said).saying(said)
+    };
     send(me, letter, me.write(letter, answer)?).await.map(drop)
 }
 

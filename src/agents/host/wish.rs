@@ -1,5 +1,7 @@
 //! What a message asks of the host's agent: a few plain words, and nothing cleverer.
 
+use super::sum::Sum;
+
 /// What is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish<'a> {
@@ -12,6 +14,7 @@ pub(super) enum Wish<'a> {
     Time,
     Echo(&'a str),
     EchoOfNothing,
+    Sum(Sum),
     /// A text it has no answer to.
     Unknown,
 }
@@ -90,6 +93,9 @@ impl<'a> Wish<'a> {
         }
         if text.len() > LONGEST {
             return Self::Unknown;
+        }
+        if let Some(sum) = Sum::of(text) {
+            return Self::Sum(sum);
         }
         let plain = plain(text);
         PHRASES

@@ -197,7 +197,12 @@ impl Service {
             service.unborn.watched = false;
             let now = service.clock.now().uptime;
             while let Some((_, id)) = service.unborn.ages.pop_front_if(|(at, _)| *at <= now) {
-                service.bear(id);
+                if service.entries.get(&id).is_some_and(|entry| !entry.assessed) {
+                    // The bus may still refuse it, and then there never was a task.
+                    service.unborn.ages.push_back((now + LONGEST, id));
+                } else {
+                    service.bear(id);
+                }
             }
             service.watch_unborn(ctx);
         });
