@@ -72,7 +72,7 @@ async def drained(stream):
     return [event async for event in stream]
 
 
-def client(card, protocol, binding, interceptors=None, **how):
+def client(card, protocol, binding, interceptors=None, http=None, **how):
     """A client that speaks so. The SDK prefers 1.0; a card that offers one interface leaves it no choice."""
     only = AgentCard()
     only.CopyFrom(card)
@@ -82,7 +82,7 @@ def client(card, protocol, binding, interceptors=None, **how):
         if (offered.protocol_version, offered.protocol_binding) == (protocol, binding)
     )
     same(len(only.supported_interfaces), 1)
-    http = httpx.AsyncClient(timeout=30)
+    http = http or httpx.AsyncClient(timeout=30)
     config = ClientConfig(httpx_client=http, supported_protocol_bindings=[binding], **how)
     return ClientFactory(config).create(only, interceptors)
 
@@ -341,4 +341,5 @@ async def main(conformance, openclaw, secured, token):
     cases.end()
 
 
-asyncio.run(main(*sys.argv[1:]))
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
