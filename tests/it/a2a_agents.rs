@@ -45,7 +45,7 @@ async fn the_host_lists_the_agents_with_presence_and_role() {
     side.bus.connect("tim").await.unwrap();
     let role = Profile { role: Some("Staff Engineer".into()), ..Profile::default() };
     side.bus.system().register(id("roman"), role).await.unwrap();
-    let here = ask(&side, text("Who is here?")).await;
+    let here = ask(&side, text("Who is here")).await;
     for line in
         ["\n  openclaw (online)", "\n  tim (online)\n", "\n  roman (offline), Staff Engineer\n"]
     {

@@ -66,7 +66,7 @@ impl OptHints {
     /// Whether the message activates OPT by itself, without a header.
     #[must_use]
     pub const fn activates(&self) -> bool {
-        self.objective.is_some()
+        self.objective.is_some() || self.prefer_objective.is_some() || self.suggested_name.is_some()
     }
 }
 
@@ -185,13 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn an_objective_activates_and_other_hints_do_not() {
+    fn wishes_for_an_objective_activate() {
         assert!(hints(json!({"opt/v1/objective": {}})).activates());
         assert_eq!(
             hints(json!({"opt/v1/objective": {"id": "", "name": " "}})).objective,
             Some(ObjectiveHint::default())
         );
-        assert!(!hints(json!({"opt/v1/preferObjective": true})).activates());
+        assert!(hints(json!({"opt/v1/preferObjective": true})).activates());
+        assert!(!hints(json!({"opt/v1/historyScope": "plan"})).activates());
         assert!(!hints(json!({"opt/v1/objective": null})).activates());
     }
 

@@ -82,13 +82,15 @@ impl Extensions {
         self.is_active(OPT_EXTENSION)
     }
 
-    /// A message that names an objective activates OPT without a header.
+    /// A message that wishes for an objective activates OPT without a header.
     pub(super) fn activate_for(&mut self, operation: &Operation) {
         let (Operation::SendMessage(send) | Operation::StreamMessage(send)) = operation else {
             return;
         };
-        let named = send.message.metadata.as_ref().and_then(|all| all.get(key::OBJECTIVE));
-        if named.is_some_and(|named| !named.is_null()) && !self.show_opt() {
+        let Some(metadata) = &send.message.metadata else { return };
+        let wishes = [key::OBJECTIVE, key::PREFER_OBJECTIVE, key::SUGGESTED_NAME];
+        let wished = |key: &&str| metadata.get(*key).is_some_and(|value| !value.is_null());
+        if wishes.iter().any(wished) && !self.show_opt() {
             self.0.push(OPT_EXTENSION.to_owned());
         }
     }

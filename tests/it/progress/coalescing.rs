@@ -117,8 +117,11 @@ async fn whatever_else_is_said_goes_at_once_and_takes_the_newest_along() {
     // The end, by the caller: nothing is said then but how far it was.
     tell(&tim, &letter, "6", &snapshot(6, 9)).await;
     let end = side.cancel("tim", &task).await.unwrap();
-    assert_eq!((end.status.state, of_task(&end)), (TaskState::Canceled, Some(snapshot(6, 9))));
-    assert_eq!(of_event(&happens().await.event), Some(snapshot(6, 9)));
+    // Whether the last snapshot came before the cancellation is not up to anybody here.
+    let known = of_task(&end);
+    assert_eq!(end.status.state, TaskState::Canceled);
+    assert!(known.is_none() || known == Some(snapshot(6, 9)), "{known:?}");
+    assert_eq!(of_event(&happens().await.event), known);
     side.stop().await;
 }
 

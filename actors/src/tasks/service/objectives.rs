@@ -110,7 +110,10 @@ impl Service {
         {
             update.metadata.get_or_insert_default().extend(news);
         }
-        let cause = Cause { events: events.to_vec(), ..Cause::default() };
+        // What came of the task is read there; those who watch the objective hear how it stands.
+        let is_status = |event: &&StreamEvent| matches!(event, StreamEvent::StatusUpdate(_));
+        let events = events.iter().filter(is_status).cloned().collect();
+        let cause = Cause { events, ..Cause::default() };
         let (writes, more) = self.follow(&objective, effects, cause);
         next.extend(more);
         (writes, next)

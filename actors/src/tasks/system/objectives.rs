@@ -11,8 +11,8 @@ use a2a_protocol::operation::{
     SendMessage, StreamEvent, SubscribeObjective,
 };
 use a2a_protocol::opt::{
-    Objective, ObjectiveId, ObjectiveStatus, OptHints, Plan, PlanStatus, PlanTask, PlanTaskStatus,
-    key,
+    Objective, ObjectiveId, ObjectiveStatus, OptHints, PLANS_PER_OBJECTIVE, Plan, PlanStatus,
+    PlanTask, PlanTaskStatus, key,
 };
 use a2a_protocol::task::{Metadata, Moment, PlanId, Task};
 use a2a_store::tasks::{
@@ -317,6 +317,12 @@ impl TaskSystem {
         };
         let draft = match (StepPlanner.plan(&asked), wished) {
             (Draft::Answer, Some(_)) => minimal(&text, name),
+            // What is said in an objective and is no question belongs to it, while it has room.
+            (Draft::Answer, None)
+                if there.as_ref().is_some_and(has_room) && !text.trim_end().ends_with('?') =>
+            {
+                minimal(&text, name)
+            }
             (draft, _) => draft,
         };
         let Draft::Objective { name, plans } = draft else {
@@ -357,6 +363,10 @@ impl TaskSystem {
         })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
+}
+
+fn has_room(tree: &ObjectiveTree) -> bool {
+    !tree.stored.objective.status.is_terminal() && tree.plans.len() < PLANS_PER_OBJECTIVE
 }
 
 /// One plan with one task: whoever wants an objective gets one.

@@ -181,12 +181,21 @@ impl Handler<BeginObjective> for Service {
         for plan in plans {
             match held.add_plan(plan) {
                 Ok(more) => effects.extend(more),
+                // The limits of a draft are those of an objective, so that only the first can be
+                // refused: nothing has changed.
                 Err(refused) => {
-                    if let Some(first) = held.first.take() {
-                        let fault = Fault::InvalidParams(refused.violations());
-                        let _ = first.reply.send(Err(fault));
+                    let first = held.first.take();
+                    if held.is_over() && held.changes.is_empty() {
+                        self.objectives.forget(&id);
                     }
-                    break;
+                    let mut found = refused.violations();
+                    for violation in &mut found {
+                        violation.path = "/message/contextId".into();
+                    }
+                    if let Some(first) = first {
+                        let _ = first.reply.send(Err(Fault::InvalidParams(found)));
+                    }
+                    return;
                 }
             }
         }

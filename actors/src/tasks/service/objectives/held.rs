@@ -158,7 +158,9 @@ pub(in crate::tasks) fn result_of(task: &Task) -> String {
         _ => None,
     });
     let said = task.status.message.as_ref().map(|message| message.text());
-    let all: Vec<String> = texts.chain(said).collect();
+    let mut all: Vec<String> = texts.chain(said).collect();
+    // Many agents say what stands in the artifact as well.
+    all.dedup();
     all.join("\n").chars().take(RESULT_CHARS).collect()
 }
 
