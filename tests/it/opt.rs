@@ -165,8 +165,10 @@ fn send(version: &str, text: &str, more: Value) -> (&'static str, Value) {
         "SendMessage"
     };
     message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    // 1.0 waits for the end unless told otherwise, 0.3 does not wait.
-    let configuration =
-        if version == "0.3" { json!({}) } else { json!({"returnImmediately": true}) };
+    // Nobody here waits for the end.
+    let configuration = match version {
+        "0.3" => json!({"blocking": false}),
+        _ => json!({"returnImmediately": true}),
+    };
     (method, json!({"message": message, "configuration": configuration}))
 }
