@@ -111,7 +111,7 @@ fn others_see_plain_tasks_in_every_form() {
         let plain = Caller::of(&opt.server, form, "tim");
         let shown = plain.get(&task, &[]).unwrap();
         let page = plain.list(&[("contextId", json!(objective))]).unwrap();
-        assert_eq!(id(&page["tasks"][0]), task);
+        assert!(page["tasks"].as_array().unwrap().iter().any(|one| id(one) == task), "{page}");
         for value in [shown, page] {
             assert!(!value.to_string().contains("opt/v1/"), "{form:?} {value}");
         }

@@ -11,11 +11,7 @@ const STEPS: &str = "Research AI safety papers and write a summary";
 fn a_plain_message_may_become_an_objective() {
     let opt = Opt::start();
     for version in VERSIONS {
-        let (method, mut params) = send(version, STEPS, json!({}));
-        if version == "0.3" {
-            // As the extension's text prints it: without a word about waiting.
-            params.as_object_mut().unwrap().remove("configuration");
-        }
+        let (method, params) = send(version, STEPS, json!({}));
         let result = opt.speaking(version).ok(method, params);
         let (task, metadata) = (&result["task"], &result["task"]["metadata"]);
         let objective = text(&metadata["opt/v1/objectiveId"]);
