@@ -109,11 +109,15 @@ fn cancel(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
     let Some(result) = calls.find("objectives/update", &params)? else {
         return Ok(call::no_objective(id));
     };
-    if format != Format::Text {
-        return call::print(&[result.to_string()]);
-    }
-    let objective: Objective = call::read(&result)?;
-    call::print(&[format!("{} is {}", harmless(&objective.name), objective.status)])
+    let line = match format {
+        Format::Json | Format::Jsonl => result.to_string(),
+        Format::Text => {
+            let objective: Objective = call::read(&result)?;
+            format!("{} is {}", harmless(&objective.name), objective.status)
+        }
+    };
+    call::print(format, &[line])?;
+    Ok(Answer::Yes)
 }
 
 fn approve(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
@@ -121,14 +125,19 @@ fn approve(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
     let Some(result) = calls.find("plans/update", &params)? else {
         return Ok(call::no_plan(id));
     };
-    if format != Format::Text {
-        return call::print(&[result.to_string()]);
-    }
-    let plan: Plan = call::read(&result)?;
+    let line = match format {
+        Format::Json | Format::Jsonl => result.to_string(),
+        Format::Text => approved(&call::read(&result)?),
+    };
+    call::print(format, &[line])?;
+    Ok(Answer::Yes)
+}
+
+fn approved(plan: &Plan) -> String {
     let more = match plan.status {
         PlanStatus::Pending => "; it begins when the plans before it are done",
         PlanStatus::Blocked => "; one of its tasks waits for an answer",
         _ => "",
     };
-    call::print(&[format!("{} is {}{more}", harmless(&plan.name), plan.status)])
+    format!("{} is {}{more}", harmless(&plan.name), plan.status)
 }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::cli::log::server::{Events, Server};
 use crate::cli::log::source::{Place, note};
-use crate::cli::stdout::harmless;
-use crate::cli::{Answer, Global};
+use crate::cli::stdout::{harmless, output};
+use crate::cli::{Answer, Format, Global};
 
 /// What A2A answers when there is no such thing.
 const NOT_FOUND: i64 = -32001;
@@ -122,13 +122,13 @@ pub(super) fn read<T: DeserializeOwned>(result: &Value) -> anyhow::Result<T> {
     T::deserialize(result).context("the server's answer is not what it should be")
 }
 
-pub(super) fn print(lines: &[String]) -> anyhow::Result<Answer> {
-    let mut out = anstream::stdout().lock();
+pub(super) fn print(format: Format, lines: &[String]) -> anyhow::Result<()> {
+    let mut out = output(format);
     for line in lines {
         writeln!(out, "{line}")?;
     }
     out.flush()?;
-    Ok(Answer::Yes)
+    Ok(())
 }
 
 pub(super) fn no_objective(id: &str) -> Answer {

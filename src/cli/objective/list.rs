@@ -29,7 +29,7 @@ pub(super) fn run(
         let page: ObjectivePage = read(&result)?;
         count += page.objectives.len();
         match format {
-            Format::Json | Format::Jsonl => drop(print(&[result.to_string()])?),
+            Format::Json | Format::Jsonl => print(format, &[result.to_string()])?,
             Format::Text => shown.extend(page.objectives),
         }
         token = page.next_page_token;
@@ -37,13 +37,12 @@ pub(super) fn run(
             break;
         }
     }
-    if format != Format::Text {
-        return Ok(Answer::Yes);
+    match format {
+        Format::Json | Format::Jsonl => {}
+        Format::Text if shown.is_empty() => print(format, &["there are no objectives".to_owned()])?,
+        Format::Text => print(format, &table(&shown))?,
     }
-    if shown.is_empty() {
-        return print(&["there are no objectives".to_owned()]);
-    }
-    print(&table(&shown))
+    Ok(Answer::Yes)
 }
 
 fn table(objectives: &[Objective]) -> Vec<String> {

@@ -16,10 +16,12 @@ const TRIES: u32 = 3;
 
 pub(super) fn once(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
     let Some(result) = get(calls, id)? else { return Ok(no_objective(id)) };
-    match format {
-        Format::Json | Format::Jsonl => print(&[result.to_string()]),
-        Format::Text => print(&drawn(&objective(&result)?)),
-    }
+    let lines = match format {
+        Format::Json | Format::Jsonl => vec![result.to_string()],
+        Format::Text => drawn(&objective(&result)?),
+    };
+    print(format, &lines)?;
+    Ok(Answer::Yes)
 }
 
 /// The answer says how it ended.
@@ -97,7 +99,7 @@ impl Screen {
     fn event(&self, data: &str) -> anyhow::Result<()> {
         if matches!(self.look, Look::Json) {
             let answer: Value = serde_json::from_str(data)?;
-            print(&[answer["result"].to_string()])?;
+            print(Format::Json, &[answer["result"].to_string()])?;
         }
         Ok(())
     }
@@ -106,8 +108,8 @@ impl Screen {
     fn show(&mut self, now: Objective) -> anyhow::Result<()> {
         match (&self.look, &self.seen) {
             (Look::Json, _) => {}
-            (Look::Lines, None) => drop(print(&drawn(&now))?),
-            (Look::Lines, Some(before)) => drop(print(&changes(before, &now))?),
+            (Look::Lines, None) => print(Format::Text, &drawn(&now))?,
+            (Look::Lines, Some(before)) => print(Format::Text, &changes(before, &now))?,
             (Look::Drawing(bar), _) => {
                 bar.set_message(drawn(&now).join("\n"));
                 bar.tick();
@@ -121,7 +123,7 @@ impl Screen {
     fn end(&self, status: ObjectiveStatus) -> anyhow::Result<Answer> {
         if let (Look::Drawing(bar), Some(seen)) = (&self.look, &self.seen) {
             bar.finish_and_clear();
-            print(&drawn(seen))?;
+            print(Format::Text, &drawn(seen))?;
         }
         Ok(if status == ObjectiveStatus::Completed { Answer::Yes } else { Answer::No })
     }

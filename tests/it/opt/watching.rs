@@ -37,7 +37,8 @@ fn a_stream_of_an_objective_ends_with_it() {
         opt.plan(&id, &["Search"], json!({}));
         opt.work();
         let seen = stream.rest();
-        assert!(seen.windows(2).all(|two| two[0].number < two[1].number), "{seen:?}");
+        // By revision; several events may belong to one.
+        assert!(seen.windows(2).all(|two| two[0].number <= two[1].number), "{seen:?}");
         assert_eq!(seen[0].data["objective"]["id"], json!(id), "{seen:?}");
         let all: Vec<_> = seen.iter().map(|event| event.data.to_string()).collect();
         assert!(all.iter().any(|event| event.contains("opt/v1/plan\"")), "{all:#?}");
