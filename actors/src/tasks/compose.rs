@@ -25,12 +25,17 @@ pub(super) fn speaker(stored: &StoredTask, assessed: bool) -> Caller {
 }
 
 /// The request that hands the task to its agent.
-pub(super) fn request(stored: &StoredTask, now: Now) -> Result<Parcel, BadRequest> {
+pub(super) fn request(
+    stored: &StoredTask,
+    said_before: &[Message],
+    now: Now,
+) -> Result<Parcel, BadRequest> {
     let request = Request {
         task: &stored.task,
         principal: &stored.principal,
         agent: &stored.agent,
         correlation: stored.correlation,
+        said_before,
     };
     task_request(&request, now).map(|message| Parcel::from_message(message, Instant::now()))
 }

@@ -11,7 +11,7 @@ use a2a_protocol::operation::{
     CancelTask, GetTask, ListPushes, ListTasks, PushConfig, PushKey, SendMessage, StreamEvent,
     Subscribe as Watch, TaskPage,
 };
-use a2a_protocol::opt::{key, without_opt};
+use a2a_protocol::opt::{HistoryScope, key, without_opt};
 use a2a_protocol::task::{Label, Message, Moment, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Violation};
 use a2a_store::tasks::{
@@ -34,6 +34,8 @@ use crate::{BusSystem, Parcel};
 
 /// How many wishes to be told one task may have.
 const PUSHES_PER_TASK: usize = 20;
+/// How many messages of a conversation an agent hears that is to hear of it.
+const SAID_BEFORE: usize = 100;
 /// How many missed events are read at once.
 const MISSED_AT_ONCE: usize = 256;
 /// How many read the store at once. Each takes a thread and a connection, and more than these
@@ -295,7 +297,8 @@ impl TaskSystem {
         // What the extension says about a task is the server's to say.
         without_opt(&mut metadata);
         let stored = made::new_task(caller, agent, message, metadata, now);
-        let parcel = compose::request(&stored, now)
+        let before = self.said_before(&stored).await?;
+        let parcel = compose::request(&stored, &before, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
         let (stored, parcel) = match (want, &push) {
             (Want::End, None) => match self.begin_at_once(stored, parcel).await? {
@@ -322,6 +325,20 @@ impl TaskSystem {
             }
             (begun, _) => begun,
         }
+    }
+
+    /// What was said about other tasks of the conversation, where its agent is to hear of it.
+    async fn said_before(&self, stored: &StoredTask) -> Result<Vec<Message>, Fault> {
+        let Some(message) = stored.task.history.last() else { return Ok(Vec::new()) };
+        let wished = message.metadata.as_ref().and_then(|all| all.get(key::HISTORY_SCOPE));
+        // Outside of a plan there is nothing between the task and its conversation.
+        if wished.and_then(|scope| scope.as_str()) != Some(HistoryScope::Objective.as_str()) {
+            return Ok(Vec::new());
+        }
+        let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
+        let context = stored.task.context_id.clone();
+        self.look(move |reader| reader.history_of_context(&owner, &agent, &context, SAID_BEFORE))
+            .await
     }
 
     /// Asks the agent before anything is on the disk, where that is as good.

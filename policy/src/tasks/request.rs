@@ -1,7 +1,7 @@
 //! A task as the `task_request` that puts it into the agent's session.
 
 use a2a_protocol::body::{Complexity, TaskContext, TaskRequest, TaskType};
-use a2a_protocol::task::{ContextId, Label, Message, Role, Task};
+use a2a_protocol::task::{ContextId, Label, Message, Metadata, Role, Task};
 use a2a_protocol::{
     AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Open, Priority, Protocol,
     Recipient, Sender, TaskId, Title, limits,
@@ -36,6 +36,8 @@ pub struct Request<'a> {
     pub agent: &'a AgentId,
     /// The conversation on the bus.
     pub correlation: CorrelationId,
+    /// What was said before about other tasks, for an agent that is to hear of it.
+    pub said_before: &'a [Message],
 }
 
 /// The request cannot be put into a message of the bus.
@@ -78,10 +80,11 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
     let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let title: String = one_line.chars().take(limits::TITLE_CHARS).collect();
     let description: String = text.chars().take(DESCRIPTION_CHARS).collect();
-    let context = match whole(message, earlier, request.task) {
+    let all_before = [request.said_before, earlier].concat();
+    let context = match whole(message, &all_before, request.task) {
         Some(context) => context,
         None => {
-            let carried = context(message, earlier, request.task);
+            let carried = context(message, &all_before, request.task);
             Open::<TaskContext>::from_value(&carried).map_err(|error| bad(&error))?
         }
     };
@@ -116,7 +119,9 @@ fn whole(message: &Message, earlier: &[Message], task: &Task) -> Option<Open<Tas
         a2a: &'a Message,
         context_id: &'a ContextId,
     }
-    if !earlier.is_empty() || task.metadata.is_some() {
+    // Of the metadata only the version of the caller travels along.
+    let says_version = |all: &Metadata| all.contains_key(VERSION_EXTENSION);
+    if !earlier.is_empty() || task.metadata.as_ref().is_some_and(says_version) {
         return None;
     }
     let text = serde_json::to_string(&Whole { a2a: message, context_id: &task.context_id }).ok()?;
@@ -221,7 +226,8 @@ mod tests {
     fn request(task: &Task) -> Envelope {
         let (principal, agent) = ("acme".parse().unwrap(), "tim".parse().unwrap());
         let correlation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
-        let request = Request { task, principal: &principal, agent: &agent, correlation };
+        let request =
+            Request { task, principal: &principal, agent: &agent, correlation, said_before: &[] };
         let envelope = task_request(
             &request,
             Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO },

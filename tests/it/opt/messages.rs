@@ -92,3 +92,25 @@ fn http_gets_the_same_when_its_header_says_so() {
     assert!(answer.body["task"]["id"].is_string() && answer.body.get("objective").is_none());
     assert!(!answer.body.to_string().contains("opt/v1/"), "{answer:?}");
 }
+
+#[test]
+fn an_agent_hears_as_much_of_the_conversation_as_is_wished() {
+    let opt = Opt::start();
+    for version in VERSIONS {
+        let context = format!("talk-{version}");
+        let said = |text, scope| {
+            let metadata = json!({ "opt/v1/historyScope": scope });
+            let (method, params) =
+                send(version, text, json!({"contextId": context, "metadata": metadata}));
+            opt.speaking(version).ok(method, params);
+            let request = opt.tim.next();
+            opt.tim.complete(&request, "done");
+            request["payload"]["context"]["history"].to_string()
+        };
+        assert_eq!(said("Is the first one in?", "task"), "null");
+        assert_eq!(said("Is the second one in?", "task"), "null");
+        let heard = said("Is the third one in?", "objective");
+        assert!(heard.contains("first one") && heard.contains("second one"), "{heard}");
+        assert!(!heard.contains("third one"), "{heard}");
+    }
+}

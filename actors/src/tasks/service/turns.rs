@@ -79,7 +79,7 @@ impl Service {
         self.deadlines.insert((at, id));
         let parcel = match entry.parcel.take() {
             Some(parcel) => Ok(parcel),
-            None => compose::request(&entry.stored, now),
+            None => compose::request(&entry.stored, &[], now),
         };
         let turn = entry.turn;
         match parcel {
