@@ -16,6 +16,8 @@ mod model;
 mod objective_pages;
 /// Objectives with their plans and tasks: writes, revisions, trees, histories, expiry.
 mod objectives;
+/// Tasks that are written once, when they have ended.
+mod once;
 /// Webhooks hear every event in order.
 mod push;
 /// Several writes as one: all of them or none.
