@@ -1,0 +1,151 @@
+//! Who wants to be told by a call, and what they are still to be told.
+
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::{ListPushes, PushConfig, PushKey};
+use a2a_protocol::task::{Label, Moment};
+use a2a_protocol::{AgentId, Code, TaskId, Violation};
+use a2a_store::tasks::{Due, Write, Written};
+use tokio::sync::oneshot;
+
+use super::{TaskCaller, TaskSystem, invalid, stopping};
+use crate::tasks::made;
+use crate::tasks::service::{SettlePush, WritePush, disk_refuses};
+
+/// How many wishes to be told one task may have.
+const PUSHES_PER_TASK: usize = 20;
+
+impl TaskSystem {
+    /// Wants the server to call when something happens to a task.
+    ///
+    /// # Errors
+    /// When there is no such task, or it has too many wishes already.
+    pub async fn set_push(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        config: PushConfig,
+    ) -> Result<PushConfig, Fault> {
+        let named = config.task_id.clone().ok_or_else(|| invalid("/taskId", "is missing"))?;
+        let task = self.owned(caller, agent, &named).await?.task.id;
+        let config = made::named_push(config, task);
+        self.put_push(task, config.clone()).await?;
+        Ok(config)
+    }
+
+    pub(super) async fn put_push(&self, task: TaskId, config: PushConfig) -> Result<(), Fault> {
+        let known = self.look(move |reader| reader.pushes(task)).await?;
+        if known.len() >= PUSHES_PER_TASK && known.iter().all(|other| other.id != config.id) {
+            let why =
+                format!("a task has at most {PUSHES_PER_TASK} configurations; delete one first");
+            return Err(Fault::InvalidParams(vec![Violation::new("", Code::TooMany, why)]));
+        }
+        self.write_push(Write::PutPush { task, config }).await.map(drop)
+    }
+
+    pub(super) async fn write_push(&self, write: Write) -> Result<Written, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(WritePush { write, reply })?;
+        answer.await.map_err(|_| stopping())?.ok_or_else(disk_refuses)
+    }
+
+    /// One wish to be told.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn get_push(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        key: PushKey,
+    ) -> Result<PushConfig, Fault> {
+        let task = self.owned(caller, agent, &key.task_id).await?.task.id;
+        let all = self.look(move |reader| reader.pushes(task)).await?;
+        let wanted = |config: &PushConfig| key.id.is_none() || config.id == key.id;
+        all.into_iter().find(wanted).ok_or_else(|| no_push(&key))
+    }
+
+    /// The wishes to be told of a task.
+    ///
+    /// # Errors
+    /// When there is no such task.
+    pub async fn list_pushes(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        list: ListPushes,
+    ) -> Result<Vec<PushConfig>, Fault> {
+        let task = self.owned(caller, agent, &list.task_id).await?.task.id;
+        // There are so few that one page holds them all.
+        self.look(move |reader| reader.pushes(task)).await
+    }
+
+    /// Takes a wish back; taking back what is not there is no fault.
+    ///
+    /// # Errors
+    /// When there is no such task.
+    pub async fn delete_push(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        key: PushKey,
+    ) -> Result<(), Fault> {
+        let task = self.owned(caller, agent, &key.task_id).await?.task.id;
+        let id = match key.id {
+            Some(id) => id,
+            None => match self.look(move |reader| reader.pushes(task)).await?.into_iter().next() {
+                Some(PushConfig { id: Some(id), .. }) => id,
+                _ => return Ok(()),
+            },
+        };
+        self.write_push(Write::DeletePush { task, id }).await.map(drop)
+    }
+
+    /// Calls to webhooks that are due, for whoever makes them.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn due_pushes(&self, limit: usize) -> Result<Vec<Due>, Fault> {
+        let now = Moment::from(self.clock.now().utc);
+        self.look(move |reader| reader.outbox_due(now, limit)).await
+    }
+
+    /// When the next call is due.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn next_push(&self) -> Result<Option<Moment>, Fault> {
+        self.look(|reader| reader.next_due()).await
+    }
+
+    /// Waits until there may be calls to make that there were not before.
+    pub async fn pushes_changed(&self) {
+        self.bell.notified().await;
+    }
+
+    /// A call was made, or will not be; returns when that is durable.
+    pub async fn push_done(&self, outbox: u64) {
+        self.settle_push(Write::Pushed { outbox }).await;
+    }
+
+    /// A call was made in vain and will be tried again.
+    pub async fn push_later(&self, outbox: u64, attempts: u32, next: Moment) {
+        self.settle_push(Write::PushLater { outbox, attempts, next }).await;
+    }
+
+    pub(super) async fn settle_push(&self, write: Write) {
+        let (reply, answer) = oneshot::channel();
+        if self.tell(SettlePush(vec![(write, reply)])).is_ok() {
+            let _ = answer.await;
+        }
+    }
+
+    /// Nobody there wants to be told any more.
+    pub async fn drop_push(&self, task: TaskId, id: Label) {
+        self.settle_push(Write::DeletePush { task, id }).await;
+    }
+}
+
+fn no_push(key: &PushKey) -> Fault {
+    let id = key.id.as_ref().map_or_else(String::new, ToString::to_string);
+    Fault::PushNotFound { task: key.task_id.to_string(), id }
+}

@@ -1,0 +1,235 @@
+//! Saying something to an agent: a new task, or more about one that is open.
+
+use std::sync::Arc;
+
+use a2a_protocol::fault::Fault;
+use a2a_protocol::operation::{SendMessage, StreamEvent};
+use a2a_protocol::opt::{HistoryScope, key, without_opt};
+use a2a_protocol::task::{Label, Message};
+use a2a_protocol::{AgentId, TaskId};
+use a2a_store::tasks::{Repeated, StoredTask};
+use tokio::sync::oneshot;
+
+use super::{Sent, TaskCaller, TaskSystem, invalid, stopping};
+use crate::Parcel;
+use crate::tasks::refused::refused;
+use crate::tasks::service::{Begin, BeginAtOnce, Begun, GoOn, Wait, Want};
+use crate::tasks::watch::{Happened, TaskStream};
+use crate::tasks::{compose, made};
+
+/// How many messages of a conversation an agent hears that is to hear of it.
+const SAID_BEFORE: usize = 100;
+
+impl TaskSystem {
+    /// Says something to an agent and gives what comes of it.
+    ///
+    /// # Errors
+    /// When the message, the task it names, or the caller's limits do not allow it.
+    pub async fn send(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+    ) -> Result<Sent, Fault> {
+        let want = if send.return_immediately { Want::Now } else { Want::End };
+        let length = send.history_length;
+        let begun = self.begin(caller, agent, send, want).await?;
+        let begun = match begun {
+            Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
+            Begun::Repeated(task) => Begun::Task(Box::new(self.read(task).await?)),
+            other => other,
+        };
+        match begun {
+            Begun::Task(mut task) => {
+                task.cut_history(length);
+                Ok(Sent::Task(task))
+            }
+            Begun::Message(message) => Ok(Sent::Message(message)),
+            Begun::Stream(_) | Begun::Repeated(_) | Begun::Unsure(..) => Err(Fault::Internal),
+        }
+    }
+
+    /// The same, with everything that happens on the way.
+    ///
+    /// # Errors
+    /// When the message, the task it names, or the caller's limits do not allow it.
+    pub async fn stream(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+        after: Option<u64>,
+    ) -> Result<TaskStream, Fault> {
+        let begun = self.begin(caller, agent, send, Want::Stream).await?;
+        self.streamed(begun, after).await
+    }
+
+    pub(super) async fn streamed(
+        &self,
+        begun: Begun,
+        after: Option<u64>,
+    ) -> Result<TaskStream, Fault> {
+        match begun {
+            Begun::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
+            Begun::Message(message) => {
+                let event = Arc::new(StreamEvent::Message(message));
+                Ok(TaskStream::new(vec![Happened { number: 0, event, last: true }], None))
+            }
+            // Said again by one who lost the stream: it goes on where that was.
+            Begun::Repeated(task) => self.watch(task, after).await,
+            Begun::Task(_) | Begun::Unsure(..) => Err(Fault::Internal),
+        }
+    }
+
+    pub(super) async fn begin(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+        want: Want,
+    ) -> Result<Begun, Fault> {
+        if let Some(named) = send.message.task_id.clone() {
+            return self.go_on(caller, agent, send, &named, want).await;
+        }
+        self.take_answers_for(&caller.principal, caller.alone).await?;
+        if self.is_a_callers(agent) {
+            return Err(Fault::NoSuchAgent { agent: agent.to_string() });
+        }
+        let now = self.clock.now();
+        let SendMessage { message, push, mut metadata, .. } = send;
+        // What the extension says about a task is the server's to say.
+        without_opt(&mut metadata);
+        let stored = made::new_task(caller, agent, message, metadata, now);
+        let before = self.said_before(&stored).await?;
+        let parcel = compose::request(&stored, &before, now)
+            .map_err(|error| invalid("/message", &error.to_string()))?;
+        let (stored, parcel) = match (want, &push) {
+            (Want::End, None) => match self.begin_at_once(stored, parcel).await? {
+                Begun::Unsure(stored, parcel) => (*stored, *parcel),
+                begun => return Ok(begun),
+            },
+            _ => (stored, parcel),
+        };
+        let said = stored.task.history.last().map(|message| message.message_id.clone());
+        let begun = match self.assess(&stored, parcel).await {
+            Err(refused) => Err(refused),
+            Ok(parcel) => {
+                let push = push.map(|push| made::named_push(push, stored.task.id));
+                let (reply, answer) = oneshot::channel();
+                self.tell(Begin { stored, parcel, push, want, reply })?;
+                answer.await.unwrap_or_else(|_| Err(stopping()))
+            }
+        };
+        match (begun, said) {
+            // What was taken once is not refused now, for want of room or anything else.
+            (Err(refused), Some(said)) => {
+                let heard = self.heard_before(&caller.owner, agent, said).await?;
+                heard.ok_or(refused)
+            }
+            (begun, _) => begun,
+        }
+    }
+
+    /// What was said about other tasks of the conversation, where its agent is to hear of it.
+    pub(super) async fn said_before(&self, stored: &StoredTask) -> Result<Vec<Message>, Fault> {
+        let Some(message) = stored.task.history.last() else { return Ok(Vec::new()) };
+        let wished = message.metadata.as_ref().and_then(|all| all.get(key::HISTORY_SCOPE));
+        // Outside of a plan there is nothing between the task and its conversation.
+        if wished.and_then(|scope| scope.as_str()) != Some(HistoryScope::Objective.as_str()) {
+            return Ok(Vec::new());
+        }
+        let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
+        let context = stored.task.context_id.clone();
+        self.look(move |reader| reader.history_of_context(&owner, &agent, &context, SAID_BEFORE))
+            .await
+    }
+
+    /// Asks the agent before anything is on the disk, where that is as good.
+    pub(super) async fn begin_at_once(
+        &self,
+        stored: StoredTask,
+        parcel: Parcel,
+    ) -> Result<Begun, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(BeginAtOnce { stored, parcel, reply })?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    pub(super) async fn go_on(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        send: SendMessage,
+        named: &Label,
+        want: Want,
+    ) -> Result<Begun, Fault> {
+        let stored = self.owned(caller, agent, named).await?;
+        if let Some(context) = &send.message.context_id
+            && *context != stored.task.context_id
+        {
+            let why = format!("task {named} belongs to context {}", stored.task.context_id);
+            return Err(invalid("/message/contextId", &why));
+        }
+        if stored.owner != caller.owner {
+            // Its agent could not tell who speaks.
+            let reason = format!("task {named} is {}'s: you may see it and stop it", stored.owner);
+            return Err(Fault::Forbidden { reason });
+        }
+        let said = send.message.message_id.clone();
+        if let Some(heard) = self.heard_before(&caller.owner, agent, said).await? {
+            return Ok(heard);
+        }
+        if stored.task.status.state.is_terminal() {
+            let state = stored.task.status.state;
+            let reason =
+                format!("task {named} has ended ({state}); begin a new one without a taskId");
+            return Err(Fault::Unsupported { reason });
+        }
+        let now = self.clock.now();
+        let mut message = send.message;
+        message.context_id = Some(stored.task.context_id.clone());
+        let addition = compose::addition(&stored, &message, now).ok_or(Fault::Internal)?;
+        let addition = self.assess(&stored, addition).await?;
+        if let Some(push) = send.push {
+            self.put_push(stored.task.id, made::named_push(push, stored.task.id)).await?;
+        }
+        let (reply, answer) = oneshot::channel();
+        self.tell(GoOn { task: stored.task.id, message, addition, want, reply })?;
+        answer.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Whether the bus would take this in the caller's name; it is charged.
+    pub(super) async fn assess(
+        &self,
+        stored: &StoredTask,
+        parcel: Parcel,
+    ) -> Result<Parcel, Fault> {
+        let caller = compose::speaker(stored, false);
+        self.bus.assess(caller, parcel).await.map_err(|receipt| refused(&stored.agent, &receipt))
+    }
+
+    /// What came of a message, if it was heard before.
+    pub(super) async fn heard_before(
+        &self,
+        owner: &Arc<str>,
+        agent: &AgentId,
+        message: Label,
+    ) -> Result<Option<Begun>, Fault> {
+        let (owner, agent) = (Arc::clone(owner), agent.clone());
+        let found = self.look(move |reader| reader.message(&owner, &agent, &message)).await?;
+        Ok(found.map(|found| match found {
+            Repeated::Task(first) => Begun::Repeated(first),
+            Repeated::Answer(message) => Begun::Message(message),
+        }))
+    }
+
+    pub(super) async fn wait(&self, task: TaskId) -> Result<Begun, Fault> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(Wait { task, reply })?;
+        match answer.await.unwrap_or_else(|_| Err(stopping())) {
+            // It has ended and is the store's alone.
+            Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Box::new(self.read(task).await?))),
+            other => other,
+        }
+    }
+}
