@@ -10,7 +10,7 @@ use std::time::Instant;
 use a2a_protocol::opt::OPT_EXTENSION;
 use serde_json::{Value, json};
 
-use super::truth::{AGENTS, Asked, Dice, TOO_LONG, at_rest, each, is_done, is_end, work};
+use super::truth::{AGENTS, Asked, Dice, TOO_LONG, appear, at_rest, each, is_done, is_end, work};
 use super::{OptCaller, revision, text};
 use crate::a2a_caller::FAR;
 use crate::server::{Client, Server};
@@ -58,9 +58,7 @@ fn open(book: Shared<'_>) -> MutexGuard<'_, Book> {
 
 fn start(folder: &Path) -> Server {
     let server = Server::with_config(folder, &format!("{FAR}{CONFIG}"));
-    for agent in AGENTS {
-        server.inbox(agent, "limit=1&lease=1");
-    }
+    appear(&server);
     server
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::truth::{AGENTS, Asked, Dice, TOO_LONG, at_rest, each, is_done, work};
+use super::truth::{AGENTS, Asked, Dice, TOO_LONG, appear, at_rest, each, is_done, work};
 use super::{OptCaller, text};
 use crate::a2a_caller::FAR;
 use crate::server::Server;
@@ -18,9 +18,7 @@ fn every_graph_is_done_as_far_as_it_can_be() {
     let server = Server::with_config(folder.path(), FAR);
     let (client, asked) = (server.client(), Asked::default());
     let caller = OptCaller::new(&client, "1.0");
-    for agent in AGENTS {
-        server.inbox(agent, "limit=1&lease=1");
-    }
+    appear(&server);
     thread::scope(|scope| {
         for agent in AGENTS {
             let (client, asked) = (server.client(), &asked);

@@ -74,6 +74,15 @@ impl Dice {
     }
 }
 
+/// The agents are there. Whatever they are given is handed back: nobody works yet.
+pub(super) fn appear(client: &Client) {
+    for agent in AGENTS {
+        for heard in client.inbox(agent, "limit=1") {
+            assert_eq!(client.settle(agent, id_of(&heard), "nack").status, 200);
+        }
+    }
+}
+
 /// What the agents were asked for: tasks by their ids.
 pub(super) type Asked = Mutex<HashSet<String>>;
 
