@@ -31,11 +31,12 @@ fn every_graph_is_done_as_far_as_it_can_be() {
                 let params = json!({"id": id, "includeTasks": true});
                 caller.ok("objectives/get", params)["objective"].clone()
             };
+            // Shown when something below fails.
+            println!("seed {seed}");
             loop {
                 let now = at_rest(&client, whole);
                 let runs = each(&now, "plans").iter().any(|plan| plan["status"] == "working");
                 if !runs {
-                    println!("seed {seed}");
                     is_done(&now, &asked);
                     break;
                 }

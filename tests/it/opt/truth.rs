@@ -130,11 +130,11 @@ pub(super) fn is_end(status: &Value) -> bool {
     status == "skipped" || ENDS.iter().any(|end| status == end)
 }
 
-fn by_id<'a>(of: &'a [Value]) -> HashMap<&'a str, &'a Value> {
+fn by_id(of: &[Value]) -> HashMap<&str, &Value> {
     of.iter().map(|one| (one["id"].as_str().unwrap(), one)).collect()
 }
 
-fn needs<'a>(one: &'a Value) -> impl Iterator<Item = &'a str> {
+fn needs(one: &Value) -> impl Iterator<Item = &str> {
     each(one, "dependencies").iter().map(|id| id.as_str().unwrap())
 }
 
