@@ -6,12 +6,18 @@ mod activation;
 mod calls;
 /// `openclaw-a2a objective`.
 mod command;
+/// Objectives under SIGKILL.
+mod crash;
+/// Random plans, several agents.
+mod graphs;
 /// Messages of which the server makes plans: options A, B and C.
 mod messages;
 /// Whose objectives they are.
 mod owners;
 /// How plans run: order, failures, approval, questions, cancelling.
 mod running;
+/// What must be true of every objective.
+mod truth;
 /// Waiting for a change, and streams of them.
 mod watching;
 
