@@ -14,6 +14,8 @@ mod graphs;
 mod messages;
 /// Whose objectives they are.
 mod owners;
+/// Another planner, and questions that need none.
+mod planner;
 /// How plans run: order, failures, approval, questions, cancelling.
 mod running;
 /// What must be true of every objective.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use a2a_policy::opt::{Planner, StepPlanner};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::opt::key;
 use a2a_protocol::task::{Label, Message, Task};
@@ -95,6 +96,8 @@ pub struct TaskSystem {
     clock: Clock,
     /// The names whose answers the clerk takes.
     names: Arc<Mutex<HashMap<AgentId, Name>>>,
+    /// Decides which messages need a plan.
+    planner: Arc<dyn Planner>,
     stop: mpsc::Sender<()>,
 }
 
@@ -140,9 +143,17 @@ impl TaskSystem {
         let names = Arc::default();
         let clock = Clock::start();
         let readers = Arc::new(Semaphore::new(READERS));
-        let system = Self { service, bus, reader, readers, held, bell, clock, names, stop };
+        let planner = Arc::new(StepPlanner);
+        let system =
+            Self { service, bus, reader, readers, held, bell, clock, names, planner, stop };
         system.restore(open, objectives)?;
         Ok((system, TaskThread(thread)))
+    }
+
+    /// The same with another planner in place of the built-in one.
+    #[must_use]
+    pub fn with_planner(self, planner: Arc<dyn Planner>) -> Self {
+        Self { planner, ..self }
     }
 
     /// Takes up what was open before the restart. The clerk is there before anybody is asked.

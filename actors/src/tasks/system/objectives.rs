@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::opt::{Asked, Draft, PlanDraft, Planner, StepPlanner, TaskDraft};
+use a2a_policy::opt::{Asked, Draft, PlanDraft, TaskDraft};
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{
@@ -315,7 +315,7 @@ impl TaskSystem {
             suggested_name: name,
             in_objective: there.is_some(),
         };
-        let draft = match (StepPlanner.plan(&asked), wished) {
+        let draft = match (self.planner.plan(&asked), wished) {
             (Draft::Answer, Some(_)) => minimal(&text, name),
             // What is said in an objective and is no question belongs to it, while it has room.
             (Draft::Answer, None)
