@@ -49,7 +49,7 @@ pub(super) use objectives::{
 };
 pub(super) use pushes::{SettlePush, WritePush};
 pub(super) use turns::{Restore, Resume};
-pub(super) use unborn::{BeginAtOnce, Birth, REMEMBERED};
+pub(super) use unborn::{Bear, BeginAtOnce, Birth, REMEMBERED};
 pub(super) use watching::{Subscribe, Wait};
 
 /// What a caller gets for its message.

@@ -16,10 +16,10 @@ use a2a_protocol::task::{Label, Message, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Violation};
 use a2a_store::tasks::{StoredTask, TaskReader, TaskStoreError, TaskWriter};
 use actix::prelude::*;
-use tokio::sync::{Notify, OnceCell, Semaphore, mpsc};
+use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
 use super::clerk::{Clerk, Held};
-use super::service::{Begun, OpenObjective, REMEMBERED, Restore, Resume, Service, Want};
+use super::service::{Bear, Begun, OpenObjective, REMEMBERED, Restore, Resume, Service, Want};
 use super::{TaskSettings, made, writer};
 use crate::BusSystem;
 use crate::clock::Clock;
@@ -248,7 +248,7 @@ impl TaskSystem {
     ) -> Result<StoredTask, Fault> {
         let none = || Fault::TaskNotFound { task: named.to_string() };
         let id: TaskId = named.as_str().parse().map_err(|_| none())?;
-        let found = self.look(move |reader| reader.get(id)).await?;
+        let found = self.find(id).await?;
         // The tasks of an objective are found at every agent, whoever does them.
         let is_here = |stored: &StoredTask| {
             let metadata = stored.task.metadata.as_ref();
@@ -261,8 +261,22 @@ impl TaskSystem {
         found.filter(is_theirs).ok_or_else(none)
     }
 
-    async fn stored(&self, id: TaskId) -> Result<StoredTask, Fault> {
+    /// One task, wherever it is: one that its agent knows of may not be on the disk yet.
+    async fn find(&self, id: TaskId) -> Result<Option<StoredTask>, Fault> {
         let found = self.look(move |reader| reader.get(id)).await?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        let (reply, borne) = oneshot::channel();
+        self.tell(Bear { task: id, reply })?;
+        match borne.await {
+            Ok(_) => self.look(move |reader| reader.get(id)).await,
+            Err(_) => Ok(None),
+        }
+    }
+
+    async fn stored(&self, id: TaskId) -> Result<StoredTask, Fault> {
+        let found = self.find(id).await?;
         found.ok_or_else(|| Fault::TaskNotFound { task: id.to_string() })
     }
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::task::{Label, Message};
 use a2a_protocol::{Receipt, TaskId};
-use a2a_store::tasks::{StoredTask, Write, message_key};
+use a2a_store::tasks::{StoredTask, Write, Written, message_key};
 use actix::prelude::*;
+use tokio::sync::oneshot;
 
 use super::{Answering, Awaited, Begun, Service};
 use crate::Parcel;
@@ -95,6 +96,27 @@ impl Handler<BeginAtOnce> for Service {
                 let unsure = Begun::Unsure(Box::new(entry.stored), Box::new(parcel));
                 let _ = reply.send(Ok(unsure));
             }
+        }
+    }
+}
+
+/// Somebody looks for a task that the store does not have: its agent knows of it before the store
+/// does. Answered when everything about it is there; dropped when there is no such task.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Bear {
+    pub(in crate::tasks) task: TaskId,
+    pub(in crate::tasks) reply: oneshot::Sender<Option<Written>>,
+}
+
+impl Handler<Bear> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Bear { task, reply }: Bear, _: &mut Self::Context) {
+        if self.entries.contains_key(&task) {
+            self.bear(task);
+            // Settles nothing, and comes back behind what was written before it.
+            self.write(Write::Pushed { outbox: 0 }, Awaited::Push(reply));
         }
     }
 }
