@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-pub use extensions::PROGRESS_UPDATES_PER_SECOND;
 pub use security::{ApiKeyPlace, OAuthFlow, Scopes, SecurityRequirement, SecurityScheme};
 
 use crate::task::Metadata;

@@ -4,11 +4,10 @@ use serde_json::{Value, json};
 
 use super::Extension;
 use crate::PROGRESS_EXTENSION;
-use crate::limits::TRACKERS;
+use crate::limits::{
+    PROGRESS_UPDATES_PER_SECOND, TRACKER_ID_CHARS, TRACKER_MESSAGE_CHARS, TRACKERS,
+};
 use crate::opt::{OPT_EXTENSION, PLANS_PER_OBJECTIVE, TASKS_PER_PLAN};
-
-/// Progress updates of one task that callers see in a second; more of them are joined.
-pub const PROGRESS_UPDATES_PER_SECOND: u32 = 2;
 
 impl Extension {
     /// Objectives, plans and tasks.
@@ -26,9 +25,8 @@ impl Extension {
     pub fn task_progress() -> Self {
         let params = json!({
             "maxTrackers": TRACKERS,
-            // These two stand in the schema of the extension.
-            "maxMessageChars": 512,
-            "maxIdChars": 128,
+            "maxMessageChars": TRACKER_MESSAGE_CHARS,
+            "maxIdChars": TRACKER_ID_CHARS,
             "recommendedMaxUpdatesPerSecond": PROGRESS_UPDATES_PER_SECOND,
         });
         Self::optional(PROGRESS_EXTENSION, "Structured task progress reporting", params)

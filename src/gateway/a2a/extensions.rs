@@ -5,12 +5,8 @@ use std::borrow::Cow;
 
 use a2a_protocol::PROGRESS_EXTENSION;
 use a2a_protocol::card::Extension;
-use a2a_protocol::limits::{
-    PROGRESS_UPDATES_PER_SECOND, TRACKER_ID_CHARS, TRACKER_MESSAGE_CHARS, TRACKERS,
-};
 use a2a_protocol::operation::{Operation, Reply, StreamEvent};
 use a2a_protocol::opt::{OPT_EXTENSION, key, without_opt};
-use a2a_protocol::task::Metadata;
 use a2a_protocol::wire::Version;
 use actix_web::HttpRequest;
 use actix_web::http::header::{HeaderName, HeaderValue};
@@ -23,19 +19,8 @@ const OWN: [&str; 2] = [PROGRESS_EXTENSION, OPT_EXTENSION];
 
 /// The extensions as a card declares them; `required` are those that every caller must activate.
 pub(super) fn declared(required: &[String]) -> Vec<Extension> {
-    let progress = Extension {
-        uri: PROGRESS_EXTENSION.to_owned(),
-        description: Some("Structured task progress reporting".to_owned()),
-        required: required.iter().any(|uri| uri == PROGRESS_EXTENSION),
-        params: Some(Metadata::from_iter([
-            ("maxTrackers".to_owned(), TRACKERS.into()),
-            ("maxMessageChars".to_owned(), TRACKER_MESSAGE_CHARS.into()),
-            ("maxIdChars".to_owned(), TRACKER_ID_CHARS.into()),
-            ("recommendedMaxUpdatesPerSecond".to_owned(), PROGRESS_UPDATES_PER_SECOND.into()),
-        ])),
-    };
-    let opt =
-        Extension { required: required.iter().any(|uri| uri == OPT_EXTENSION), ..Extension::opt() };
+    let own = [Extension::task_progress(), Extension::opt()]
+        .map(|own| Extension { required: required.contains(&own.uri), ..own });
     let others = required.iter().filter(|uri| !OWN.contains(&uri.as_str()));
     let others = others.map(|uri| Extension {
         uri: uri.clone(),
@@ -43,7 +28,7 @@ pub(super) fn declared(required: &[String]) -> Vec<Extension> {
         required: true,
         params: None,
     });
-    others.chain([progress, opt]).collect()
+    others.chain(own).collect()
 }
 
 /// The extensions of one request.
