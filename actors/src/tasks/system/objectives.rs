@@ -21,7 +21,7 @@ use a2a_store::tasks::{
 use tokio::sync::oneshot;
 
 use super::{Begun, Want, invalid, made, stopping};
-use super::{TaskCaller, TaskSystem};
+use super::{Sent, TaskCaller, TaskSystem};
 use crate::tasks::service::{
     Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, WaitRevision,
     result_of, shown,
@@ -240,19 +240,13 @@ impl TaskSystem {
     ) -> Result<Reply, Fault> {
         let want = if send.return_immediately { Want::Now } else { Want::End };
         let length = send.history_length;
-        let begun = match self.plan(caller, agent, send, &hints, want).await? {
-            Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
-            Begun::Repeated(task) => Begun::Task(Box::new(self.read(task).await?)),
-            other => other,
-        };
-        match begun {
-            Begun::Task(mut task) => {
-                task.cut_history(length);
+        let begun = self.plan(caller, agent, send, &hints, want).await?;
+        match self.sent(begun, want, length).await? {
+            Sent::Task(task) => {
                 let objective = self.objective_beside(caller, &task).await?;
                 Ok(Reply::Planned { task, objective })
             }
-            Begun::Message(message) => Ok(Reply::Answered(message)),
-            Begun::Stream(_) | Begun::Repeated(_) | Begun::Unsure(..) => Err(Fault::Internal),
+            Sent::Message(message) => Ok(Reply::Answered(message)),
         }
     }
 

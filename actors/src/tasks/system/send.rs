@@ -34,6 +34,16 @@ impl TaskSystem {
         let want = if send.return_immediately { Want::Now } else { Want::End };
         let length = send.history_length;
         let begun = self.begin(caller, agent, send, want).await?;
+        self.sent(begun, want, length).await
+    }
+
+    /// What a message led to, for a caller that wants no stream.
+    pub(super) async fn sent(
+        &self,
+        begun: Begun,
+        want: Want,
+        history_length: Option<usize>,
+    ) -> Result<Sent, Fault> {
         let begun = match begun {
             Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
             Begun::Repeated(task) => Begun::Task(Box::new(self.read(task).await?)),
@@ -41,7 +51,7 @@ impl TaskSystem {
         };
         match begun {
             Begun::Task(mut task) => {
-                task.cut_history(length);
+                task.cut_history(history_length);
                 Ok(Sent::Task(task))
             }
             Begun::Message(message) => Ok(Sent::Message(message)),
