@@ -35,8 +35,11 @@ fn compose(place: &Place, me: &str, dice: &mut Dice) -> Value {
     let to = json!({"agentId": WORKERS[dice.below(WORKERS.len())]});
     match dice.below(20) {
         0 => {
-            let payload = json!({"scope": "org", "subject": words, "message": words, "actionRequired": false});
-            place.message(me, json!({"agentId": "*"}), "broadcast", payload)
+            let payload =
+                json!({"scope": "org", "topic": "news", "message": words, "urgency": "fyi"});
+            let mut message = place.message(me, to, "broadcast", payload);
+            message.as_object_mut().unwrap().remove("to");
+            message
         }
         1..=4 => {
             let payload = json!({
