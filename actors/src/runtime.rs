@@ -51,6 +51,12 @@ pub trait Runtime: Send + Sync {
         1
     }
 
+    /// Whether the futures of [`Runtime::handle`] do nothing but wait. They are then waited for on
+    /// the thread of the bus itself, which costs no visit to the threads for agents' code.
+    fn only_waits(&self) -> bool {
+        false
+    }
+
     /// Whether somebody waits for certain messages while others are being handled. Asked for
     /// every message that arrives, so it must cost next to nothing.
     fn watches(&self) -> bool {

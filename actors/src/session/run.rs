@@ -104,6 +104,7 @@ impl Session {
         if is_awaited && runtime.take_at_once(&letter) {
             begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
         }
+        let only_waits = runtime.only_waits();
         let work = async move {
             call.taken_up.store(true, Relaxed);
             match begun {
@@ -111,11 +112,16 @@ impl Session {
                 None => runtime.handle(letter).await,
             }
         };
-        let task = self.shared.handlers.spawn(async move {
+        let work = async move {
             let result = AssertUnwindSafe(work).catch_unwind().await;
             let result = result.unwrap_or_else(|panic| Err(panicked(&*panic)));
             session.do_send(Finished { seq, attempt, result });
-        });
+        };
+        let task = if only_waits {
+            tokio::task::spawn_local(work)
+        } else {
+            self.shared.handlers.spawn(work)
+        };
         running.abort = Some(task.abort_handle());
     }
 

@@ -83,6 +83,11 @@ impl Runtime for Clerk {
         })
     }
 
+    /// All the work is the service's.
+    fn only_waits(&self) -> bool {
+        true
+    }
+
     fn watches(&self) -> bool {
         true
     }
