@@ -64,7 +64,7 @@ fn judge(
 
 /// The clock of this machine beside the server's.
 pub(super) fn against(server: &Server) -> Finding {
-    const NAME: &str = "server clock";
+    const NAME: &str = "server-clock";
     let before = Utc::now();
     let answer = server.get("/healthz", &[], &[]);
     let after = Utc::now();

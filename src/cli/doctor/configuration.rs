@@ -1,6 +1,8 @@
 //! Whether the configuration can be used. What makes no sense is replaced by the defaults for the
 //! checks that follow, so that one mistake does not hide another.
 
+use std::path::Path;
+
 use openclaw_a2a::config::{Config, StateDir};
 
 use super::finding::Finding;
@@ -13,13 +15,7 @@ const NAME: &str = "config";
 pub(super) fn check(global: &Global) -> anyhow::Result<(Config, Place, Vec<Finding>)> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
-    let (config, mut problems) = match Config::read(&file, global.config.is_some()) {
-        Ok(config) => {
-            let problems = problems_of(&config);
-            (config, problems)
-        }
-        Err(error) => (Config::default(), vec![format!("{:#}", anyhow::Error::from(error))]),
-    };
+    let (config, mut problems) = read(&file, global.config.is_some());
     // A certificate that cannot be read has been named above.
     let place = match Place::with(global, &config) {
         Ok(place) => place,
@@ -45,13 +41,20 @@ pub(super) fn check(global: &Global) -> anyhow::Result<(Config, Place, Vec<Findi
     Ok((config, place, findings))
 }
 
-/// What `serve` would stumble over in a file that can be read.
-fn problems_of(config: &Config) -> Vec<String> {
+/// The file, or the defaults where it cannot be read, and everything `serve` would stumble over.
+fn read(file: &Path, required: bool) -> (Config, Vec<String>) {
+    let config = match Config::read(file, required) {
+        Ok(config) => config,
+        Err(error) => {
+            return (Config::default(), vec![format!("{:#}", anyhow::Error::from(error))]);
+        }
+    };
     let checks = [
         config.http().map(drop),
         config.tls().map(drop),
         config.sessions().map(drop),
         config.redaction().map(drop),
     ];
-    checks.into_iter().filter_map(Result::err).collect()
+    let problems = checks.into_iter().filter_map(Result::err).collect();
+    (config, problems)
 }

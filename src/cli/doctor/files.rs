@@ -14,7 +14,7 @@ pub(super) fn check(config: &Config) -> Finding {
 }
 
 fn judge(connections: usize, most: Option<u64>) -> Finding {
-    const NAME: &str = "open files";
+    const NAME: &str = "open-files";
     let wanted = files_for(connections);
     let needs = format!("{wanted} for {connections} connections");
     match most.filter(|most| *most < wanted) {

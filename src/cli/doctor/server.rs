@@ -59,7 +59,7 @@ pub(super) fn hints(server: &Server) -> Vec<Finding> {
     let circuits = listed(server, "/bus/circuits", "circuits");
     vec![
         hint(
-            "dead letters",
+            "dead-letters",
             letters,
             "messages were given up",
             "see them with GET /bus/dead-letters, and send each again or drop it",
