@@ -112,8 +112,14 @@ impl<'a> Messages<'a> {
         let mut tally = Tally::new()?;
         let (mut agent, mut said, mut silent) = (None, 0, 0);
         while course.take_room() {
+            if !course.begin_one() {
+                course.free_room();
+                break;
+            }
+            // Only whoever has something to send needs somebody to send it.
             agent = agent.or_else(|| self.sender(course, &mut tally));
-            let Some(number) = agent.filter(|_| course.begin_one()) else {
+            let Some(number) = agent else {
+                course.give_back();
                 course.free_room();
                 break;
             };

@@ -137,9 +137,10 @@ impl Report {
         advice.extend(tally.reasons.iter().filter_map(|(word, said)| self.limit(word, said)));
         if tally.unanswered > 0 {
             let what = match self.mode {
-                Mode::Messages => {
+                Mode::Messages if *left == 0 => {
                     "were not answered; those that were accepted have been dealt with"
                 }
+                Mode::Messages => "were not answered; some of them may have been accepted",
                 Mode::Tasks => "were not answered in time; their tasks may still go on",
             };
             advice.push(format!("{} calls {what}.", tally.unanswered));
@@ -228,8 +229,11 @@ mod tests {
             load.tally.held_up = Duration::from_secs(7);
         }));
         assert!(stood.contains("7.0 s") && stood.contains("--agents"), "{stood}");
-        let left = said(&report(Mode::Messages, |load| load.left = 2));
-        assert!(left.contains("2 still wait"), "{left}");
+        let left = said(&report(Mode::Messages, |load| {
+            load.left = 2;
+            load.tally.unanswered = 1;
+        }));
+        assert!(left.contains("2 still wait") && left.contains("may have been"), "{left}");
     }
 
     #[test]
