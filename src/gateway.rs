@@ -31,6 +31,7 @@ use auth::Failures;
 
 pub use connections::Connections;
 pub use guard::{Guard, guard};
+pub use inbox::duration;
 pub use log::{LogSettings, Redaction};
 pub use session::{Lobby, SessionSettings};
 pub use settings::HttpSettings;

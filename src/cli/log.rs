@@ -14,7 +14,7 @@ pub(super) mod server;
 mod show;
 pub(super) mod source;
 mod thread;
-mod verify;
+pub(super) mod verify;
 mod whole;
 
 use std::io::Write;

@@ -23,7 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
 
-const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
+pub(super) const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 /// How long handlers and requests may go on after a signal to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -191,11 +191,16 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
     format!("{}://{local}", if tls { "https" } else { "http" })
 }
 
-/// A connection takes two files, and many systems allow a program a thousand unless it asks.
+/// How many files a server with so many connections may have open: each takes two.
+pub(super) fn files_for(connections: usize) -> u64 {
+    u64::try_from(connections).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(1_000)
+}
+
+/// Many systems allow a program a thousand files unless it asks.
 fn allow_connections(most: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let wanted = u64::try_from(most).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(1_000);
+    let wanted = files_for(most);
     let Some(current) = limit.current.filter(|current| *current < wanted) else { return };
     let given = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(given), ..limit });

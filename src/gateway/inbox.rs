@@ -73,8 +73,9 @@ fn taken(letters: &[Letter]) -> Vec<Taken<'_>> {
         .collect()
 }
 
-/// `30s`, `500ms`, `2m`, or bare seconds.
-fn duration(text: &str) -> Option<Duration> {
+/// A time as people write it: `30s`, `500ms`, `2m`, or bare seconds.
+#[must_use]
+pub fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
     match &text[digits..] {

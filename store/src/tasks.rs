@@ -20,6 +20,7 @@ mod check;
 mod error;
 
 mod apply;
+mod inspect;
 mod known;
 mod lock;
 mod schema;
@@ -40,6 +41,7 @@ use a2a_protocol::{AgentId, TaskId};
 
 pub use check::Misfit;
 pub use error::{TaskOpenError, TaskStoreError};
+pub use inspect::Inspected;
 pub use list::{BadPageToken, ListQuery, MAX_PAGE, Page, PageToken};
 pub use memory::Memory;
 pub use objective::{

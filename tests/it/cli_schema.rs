@@ -55,7 +55,7 @@ fn wrong_names_are_answered_with_the_right_ones() {
 
 #[test]
 fn every_verb_has_help_with_examples() {
-    for verb in ["validate", "schema", "completions"] {
+    for verb in ["validate", "schema", "completions", "doctor", "bench"] {
         let help = output(&[verb, "--help"]);
         assert!(help.contains("Examples:"), "{verb}: {help}");
     }

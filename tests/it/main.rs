@@ -9,6 +9,8 @@ mod a2a_crash;
 mod a2a_http;
 /// What the bus must withstand, row by row.
 mod attacks;
+/// `openclaw-a2a bench`: figures that add up, limits that are kept, nothing left behind.
+mod bench_command;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
 mod bus;
 /// `openclaw-a2a schema`, `completions` and the help texts.
@@ -21,6 +23,8 @@ mod conformance;
 mod crash;
 /// A disk that refuses: nothing accepted, nothing lost, nothing hangs.
 mod disk_faults;
+/// `openclaw-a2a doctor`: what is as it should be, what is not, and what to do.
+mod doctor;
 /// Every shell example in the README and docs/ runs as printed.
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.

@@ -26,6 +26,8 @@ pub(in crate::cli) struct Server {
     url: String,
     authorization: Option<String>,
     agent: ureq::Agent,
+    /// How long a call may take; as long as it likes without.
+    patience: Option<Duration>,
 }
 
 #[derive(Deserialize)]
@@ -72,7 +74,7 @@ pub(in crate::cli) type Parameters<'a> = &'a [(&'static str, String)];
 impl Server {
     /// Makes sure that a server of ours is there, before it is shown a token. Under TLS that is
     /// one with a certificate that our own configuration names, or one that such a one vouches for.
-    pub(super) fn connect(
+    pub(in crate::cli) fn connect(
         url: &str,
         token: Option<&str>,
         trusted: &[Vec<u8>],
@@ -96,13 +98,24 @@ impl Server {
             .timeout_connect(Some(CONNECT))
             .build();
         let authorization = token.map(|token| format!("Bearer {token}"));
-        let server = Self { url: url.to_owned(), authorization, agent: config.into() };
-        let health = server.agent.get(format!("{url}/healthz"));
+        let (url, agent) = (url.to_owned(), config.into());
+        let server = Self { url, authorization, agent, patience: None };
+        let health = server.agent.get(format!("{}/healthz", server.url));
         let health = health.config().timeout_global(Some(CONNECT)).build().call()?;
         if health.status() != 200 {
             bail!("it is no server of ours");
         }
         Ok(server)
+    }
+
+    /// The same server over connections of its own, whose calls may take this long each.
+    pub(in crate::cli) fn within(&self, patience: Duration) -> Self {
+        Self {
+            url: self.url.clone(),
+            authorization: self.authorization.clone(),
+            agent: self.agent.config().new_agent(),
+            patience: Some(patience),
+        }
     }
 
     /// The answer, whatever it is.
@@ -122,6 +135,7 @@ impl Server {
         for (name, value) in headers {
             request = request.header(*name, value);
         }
+        let request = request.config().timeout_global(self.patience).build();
         request.call().with_context(|| format!("the server at {} did not answer", self.url))
     }
 
@@ -140,6 +154,7 @@ impl Server {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
+        let request = request.config().timeout_global(self.patience).build();
         let sent = request.send(body.to_string().as_bytes());
         sent.with_context(|| format!("the server at {} did not answer", self.url))
     }

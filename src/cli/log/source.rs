@@ -45,7 +45,7 @@ pub(super) trait Source {
 
 /// Where to look, and what to show of it.
 pub(in crate::cli) struct Place {
-    pub(super) state: StateDir,
+    pub(in crate::cli) state: StateDir,
     pub(super) token: Option<String>,
     /// The certificates by which a server under TLS is known.
     pub(super) trusted: Vec<Vec<u8>>,
@@ -53,7 +53,7 @@ pub(in crate::cli) struct Place {
 }
 
 /// Who can answer.
-pub(super) enum Found {
+pub(in crate::cli) enum Found {
     Server(Server),
     /// Nobody has the journal open.
     Nobody,
@@ -67,6 +67,12 @@ impl Place {
         let state = StateDir::find(global.state_dir.clone());
         let file = global.config.clone().unwrap_or_else(|| state.config_file());
         let config = Config::read(&file, global.config.is_some())?;
+        Self::with(global, &config)
+    }
+
+    /// The same where the configuration has been read.
+    pub(in crate::cli) fn with(global: &Global, config: &Config) -> anyhow::Result<Self> {
+        let state = StateDir::find(global.state_dir.clone());
         let redaction = config.redaction().map_err(anyhow::Error::msg)?;
         let token = global.token.clone().or_else(|| std::env::var("OPENCLAW_TOKEN").ok());
         let token = token.filter(|token| !token.is_empty());
@@ -77,7 +83,7 @@ impl Place {
     /// Looks for a server, and says why it found none where one should be. The lock on the
     /// journal tells whether there is one; the address alone may be a leftover that by now
     /// belongs to a program that must not see a token.
-    pub(super) fn look(&self) -> anyhow::Result<(Found, String)> {
+    pub(in crate::cli) fn look(&self) -> anyhow::Result<(Found, String)> {
         let file = self.state.address_file();
         let url = match std::fs::read_to_string(&file) {
             Ok(text) => Some(text.trim().to_owned()),

@@ -15,6 +15,24 @@ use super::{Out, is_for_programs};
 use crate::cli::stdout::harmless;
 use crate::cli::{Answer, Format};
 
+/// What checking a log came to.
+pub(in crate::cli) enum Checked {
+    /// It is whole.
+    Whole {
+        /// What the files hold.
+        files: Verified,
+        /// Whether the index was checked as well.
+        index: bool,
+    },
+    /// It is not, and this is the first thing that is wrong.
+    Broken {
+        /// For programs; `problem` is a sentence.
+        details: Value,
+        /// In which copy, if it is not the files.
+        place: &'static str,
+    },
+}
+
 pub(super) fn run(
     place: &Place,
     known: &[Head],
@@ -22,28 +40,44 @@ pub(super) fn run(
     out: &mut Out,
 ) -> anyhow::Result<Answer> {
     place.must_exist()?;
-    let found = place.find()?;
+    match check(place, &place.find()?, known)? {
+        Checked::Whole { files, index } => {
+            if !index {
+                note(NOT_CHECKED);
+            }
+            good(&files, format, out)?;
+            Ok(Answer::Yes)
+        }
+        Checked::Broken { details, place } => bad(&details, place, format, out),
+    }
+}
+
+/// Checks the files and the index, and that they hold the heads somebody knows.
+pub(in crate::cli) fn check(
+    place: &Place,
+    found: &Found,
+    known: &[Head],
+) -> anyhow::Result<Checked> {
     // What the index holds must be in the files as well, down to its last line.
     let mut heads = known.to_vec();
     // Where files of closed days are not kept, only the index can prove an old head.
     let mut index_proves = false;
-    if let Found::Server(server) = &found {
+    if let Found::Server(server) = found {
         match ask(server, known)? {
             Ok(head) => {
                 heads.extend(head);
                 index_proves = true;
             }
-            Err(details) => return bad(&details, INDEX, format, out),
+            Err(details) => return Ok(Checked::Broken { details, place: INDEX }),
         }
     }
     let state = place.state.path();
     let whole = match verify_log(state, &heads) {
         Ok(whole) => whole,
-        Err(error) => return fault(error, "", format, out),
+        Err(error) => return fault(error, ""),
     };
-    if matches!(found, Found::Silent) {
-        note(NOT_CHECKED);
-    } else if !matches!(found, Found::Server(_)) && state.join("data/a2a-journal").is_dir() {
+    let mut index = !matches!(found, Found::Silent);
+    if matches!(found, Found::Nobody) && state.join("data/a2a-journal").is_dir() {
         match verify_journal(state, known) {
             Ok(index) => {
                 index_proves = index.unproven(known).is_none();
@@ -51,27 +85,26 @@ pub(super) fn run(
                 if index.head != whole.head
                     && let Err(error) = verify_log(state, &[index.head])
                 {
-                    return fault(error, "", format, out);
+                    return fault(error, "");
                 }
             }
             // A server has started meanwhile: it has the index now.
             Err(VerifyError::InUse { .. }) => match place.server()? {
                 Some(server) => match ask(&server, known)? {
                     Ok(_) => index_proves = true,
-                    Err(details) => return bad(&details, INDEX, format, out),
+                    Err(details) => return Ok(Checked::Broken { details, place: INDEX }),
                 },
-                None => note(NOT_CHECKED),
+                None => index = false,
             },
-            Err(error) => return fault(error, INDEX, format, out),
+            Err(error) => return fault(error, INDEX),
         }
     }
     if let Some(head) = whole.unproven(known).filter(|_| !index_proves) {
         let problem = unproven(head, whole.from);
         let details = json!({ "ok": false, "seq": head.seq, "problem": problem });
-        return bad(&details, "", format, out);
+        return Ok(Checked::Broken { details, place: "" });
     }
-    good(&whole, format, out)?;
-    Ok(Answer::Yes)
+    Ok(Checked::Whole { files: whole, index })
 }
 
 const NOT_CHECKED: &str =
@@ -116,7 +149,7 @@ fn good(whole: &Verified, format: Format, out: &mut Out) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn fault(error: VerifyError, place: &str, format: Format, out: &mut Out) -> anyhow::Result<Answer> {
+fn fault(error: VerifyError, place: &'static str) -> anyhow::Result<Checked> {
     let VerifyError::Fault(fault) = error else {
         return Err(error).context("the log could not be verified");
     };
@@ -125,7 +158,7 @@ fn fault(error: VerifyError, place: &str, format: Format, out: &mut Out) -> anyh
         "ok": false, "file": file, "line": fault.line, "seq": fault.seq,
         "problem": fault.to_string()
     });
-    bad(&details, place, format, out)
+    Ok(Checked::Broken { details, place })
 }
 
 fn bad(details: &Value, place: &str, format: Format, out: &mut Out) -> anyhow::Result<Answer> {

@@ -57,7 +57,7 @@ pub struct Sqlite {
     _lock: Lock,
 }
 
-fn file_in(state_dir: &Path) -> PathBuf {
+pub(super) fn file_in(state_dir: &Path) -> PathBuf {
     state_dir.join("data").join("a2a-tasks.db")
 }
 

@@ -1,0 +1,291 @@
+//! Messages between agents of the run: some send, others take what comes and acknowledge it.
+//!
+//! Senders wait when too much is on the way, so that what is measured is the server and not how
+//! much lies before it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+use chrono::{SecondsFormat, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::call::{self, Reply};
+use super::course::Course;
+use super::pool::Pool;
+use super::tally::Tally;
+use super::{GIVE_UP, Load, PATIENCE};
+use crate::cli::log::server::Server;
+
+/// What is on the way at most, for each of those who send at once.
+pub(super) const ON_THE_WAY: usize = 4;
+/// How long a taker waits for something to come.
+const WAIT: &str = "250ms";
+/// How often what still waits in the end is looked at.
+const ROUNDS: usize = 20;
+/// What the text of every message begins with; the moment it was sent follows.
+const TEXT: &str = "bench ";
+
+/// Everybody who takes part.
+pub(super) struct Messages<'a> {
+    server: &'a Server,
+    /// What the names of all agents of this run begin with.
+    prefix: String,
+    takers: Vec<String>,
+    senders: Mutex<Pool>,
+    /// Nobody sends any more.
+    done: AtomicBool,
+}
+
+impl<'a> Messages<'a> {
+    /// Has those join who take messages; a server that lets nobody join says so here.
+    pub(super) fn prepare(
+        server: &'a Server,
+        run: &str,
+        takers: usize,
+        senders: usize,
+    ) -> anyhow::Result<Self> {
+        let prefix = format!("bench-{run}-");
+        let takers: Vec<_> = (1..=takers).map(|n| format!("{prefix}to-{n:02}")).collect();
+        for taker in &takers {
+            call::take(server, taker, "0s")?;
+        }
+        let senders = Mutex::new(Pool::new(run.to_owned(), senders));
+        Ok(Self { server, prefix, takers, senders, done: AtomicBool::new(false) })
+    }
+
+    pub(super) fn run(
+        &self,
+        course: &Course,
+        at_once: usize,
+        tick: &dyn Fn(),
+    ) -> anyhow::Result<Load> {
+        let mut tally = Tally::new()?;
+        let sending = thread::scope(|scope| {
+            let takers: Vec<_> = self
+                .takers
+                .iter()
+                .map(|taker| scope.spawn(move || self.take(taker, course)))
+                .collect();
+            let senders: Vec<_> = (0..at_once).map(|_| scope.spawn(|| self.send(course))).collect();
+            wait_for(&senders, tick);
+            let sending = course.begin().elapsed();
+            self.done.store(true, Ordering::Release);
+            let joined = gather(&mut tally, senders);
+            gather(&mut tally, takers).and(joined)?;
+            anyhow::Ok(sending)
+        })?;
+        let whole = course.begin().elapsed();
+        // A server that is gone cannot say.
+        let unseen = tally.accepted.saturating_sub(tally.acknowledged);
+        let left = self.clear(&mut tally).unwrap_or(unseen);
+        let agents = self.takers.len() + self.pool(|pool| pool.len());
+        Ok(Load { tally, sending, whole, agents, left })
+    }
+
+    fn pool<T>(&self, act: impl FnOnce(&mut Pool) -> T) -> T {
+        act(&mut self.senders.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An agent that may send; `None` when the run is over.
+    fn sender(&self, course: &Course, tally: &mut Tally) -> Option<usize> {
+        loop {
+            let now = Instant::now();
+            match self.pool(|pool| pool.take(now)) {
+                Ok(number) => return Some(number),
+                Err(until) => {
+                    course.pause(until.unwrap_or(now + Duration::from_millis(50)));
+                    tally.held_up += now.elapsed();
+                }
+            }
+            if course.is_over() {
+                return None;
+            }
+        }
+    }
+
+    fn send(&self, course: &Course) -> anyhow::Result<Tally> {
+        let server = self.server.within(PATIENCE);
+        let mut tally = Tally::new()?;
+        let (mut agent, mut said, mut silent) = (None, 0, 0);
+        while course.take_room() {
+            if !course.begin_one() {
+                course.free_room();
+                break;
+            }
+            // Only whoever has something to send needs somebody to send it.
+            agent = agent.or_else(|| self.sender(course, &mut tally));
+            let Some(number) = agent else {
+                course.give_back();
+                course.free_room();
+                break;
+            };
+            let name = self.pool(|pool| pool.name(number));
+            // An agent may say less to one than to several.
+            let to = &self.takers[(number + said) % self.takers.len()];
+            said += 1;
+            tally.sent += 1;
+            let begin = Instant::now();
+            let message = message(&name, to, begin - course.begin());
+            let headers = [("a2a-on-behalf-of", name.as_str())];
+            let reply = call::post(&server, "/bus/messages", &headers, &message);
+            silent = if reply.is_ok() { 0 } else { silent + 1 };
+            match reply {
+                Ok(Reply::Accepted(_)) => {
+                    tally.answer.record(begin.elapsed());
+                    tally.accepted += 1;
+                    course.accept_one();
+                    // Whoever takes it makes room.
+                    continue;
+                }
+                Ok(Reply::Later(word, said, wait)) => {
+                    course.give_back();
+                    let now = Instant::now();
+                    if word == "rate_limited" {
+                        self.pool(|pool| pool.rest(number, wait, now));
+                        agent = None;
+                    } else {
+                        course.pause(now + wait);
+                        tally.held_up += now.elapsed();
+                    }
+                    tally.refuse(word, said);
+                }
+                Ok(Reply::Never(word, said)) => {
+                    course.give_back();
+                    course.refuse(said.clone());
+                    tally.refuse(word, said);
+                }
+                Err(error) => {
+                    tally.unanswered += 1;
+                    if silent >= GIVE_UP {
+                        course.refuse(format!("{error:#}"));
+                    }
+                }
+            }
+            course.free_room();
+        }
+        Ok(tally)
+    }
+
+    /// Takes and acknowledges what comes for one agent, until nobody sends and nothing is left.
+    fn take(&self, taker: &str, course: &Course) -> anyhow::Result<Tally> {
+        let server = self.server.within(PATIENCE);
+        let mut tally = Tally::new()?;
+        let mut silent = 0;
+        while silent < GIVE_UP {
+            let is_last = self.done.load(Ordering::Acquire);
+            let Ok(messages) = call::take(&server, taker, if is_last { "0s" } else { WAIT }) else {
+                silent += 1;
+                thread::sleep(Duration::from_millis(100));
+                continue;
+            };
+            silent = 0;
+            if messages.is_empty() && is_last {
+                break;
+            }
+            let taken = course.begin().elapsed();
+            for message in &messages {
+                if let Some(sent) = sent_at(message) {
+                    tally.end_to_end.record(taken.saturating_sub(sent));
+                }
+                tally.acknowledged += u64::from(acknowledge(&server, taker, message));
+                course.free_room();
+            }
+        }
+        Ok(tally)
+    }
+
+    /// Deals with what was accepted though its sender never heard so; how much waits after that.
+    fn clear(&self, tally: &mut Tally) -> anyhow::Result<u64> {
+        let server = self.server.within(PATIENCE);
+        let mut left = 0;
+        for _ in 0..ROUNDS {
+            let waiting = self.waiting(&server)?;
+            left = waiting.iter().map(|(_, pending)| pending).sum();
+            if left == 0 {
+                break;
+            }
+            for (agent, _) in &waiting {
+                for message in call::take(&server, agent, "0s")? {
+                    tally.acknowledged += u64::from(acknowledge(&server, agent, &message));
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// The agents of this run for whom something waits, and how much.
+    fn waiting(&self, server: &Server) -> anyhow::Result<Vec<(String, u64)>> {
+        let body = call::get(server, "/bus/agents")?;
+        let agents = body["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let ours = agents.iter().filter_map(|agent| {
+            let (name, pending) = (agent["agentId"].as_str()?, agent["pending"].as_u64()?);
+            (pending > 0 && name.starts_with(&self.prefix)).then(|| (name.to_owned(), pending))
+        });
+        Ok(ours.collect())
+    }
+}
+
+/// Does `tick` now and then until all of them have ended.
+pub(super) fn wait_for<T>(threads: &[ScopedJoinHandle<'_, T>], tick: &dyn Fn()) {
+    while !threads.iter().all(ScopedJoinHandle::is_finished) {
+        tick();
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Adds up what threads counted.
+pub(super) fn gather(
+    tally: &mut Tally,
+    threads: Vec<ScopedJoinHandle<'_, anyhow::Result<Tally>>>,
+) -> anyhow::Result<()> {
+    for thread in threads {
+        let counted = thread.join().map_err(|_| anyhow!("a thread of the bench panicked"))?;
+        tally.add(counted?)?;
+    }
+    Ok(())
+}
+
+/// A report that is like no other, so that nobody takes it for an echo.
+fn message(from: &str, to: &str, at: Duration) -> Value {
+    json!({
+        "protocol": "openclaw.a2a.v1",
+        "messageId": Uuid::now_v7(),
+        "correlationId": Uuid::now_v7(),
+        "timestamp": Utc::now().to_rfc3339_opts(SecondsFormat::Millis, true),
+        "from": {"agentId": from},
+        "to": {"agentId": to},
+        "type": "status_update",
+        "priority": "normal",
+        "payload": {"status": "in_progress", "progress": format!("{TEXT}{}", at.as_nanos())},
+    })
+}
+
+/// When a message that was taken had been sent, since the run began.
+fn sent_at(taken: &Value) -> Option<Duration> {
+    let text = taken["message"]["payload"]["progress"].as_str()?;
+    text.strip_prefix(TEXT)?.parse().ok().map(Duration::from_nanos)
+}
+
+fn acknowledge(server: &Server, agent: &str, taken: &Value) -> bool {
+    let Some(id) = taken["message"]["messageId"].as_str() else { return false };
+    let path = format!("/bus/agents/{agent}/inbox/{id}/ack");
+    (0..3).any(|_| matches!(call::post(server, &path, &[], &json!({})), Ok(Reply::Accepted(_))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_valid_and_says_when() {
+        let at = Duration::from_nanos(1_234_567);
+        let sent = message("bench-x-001", "bench-x-to-01", at);
+        a2a_protocol::Envelope::parse(sent.to_string().as_bytes()).unwrap();
+        assert_eq!(sent_at(&json!({ "message": sent })), Some(at));
+        assert_eq!(sent_at(&json!({"message": {"payload": {"progress": "else"}}})), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! What a run came to, for people and for programs, and what to change to get more.
+
+use std::io::Write;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::course::Ended;
+use super::tally::{Tally, Times};
+use super::{Load, Mode};
+use crate::cli::stdout::output;
+use crate::cli::{Answer, Format};
+
+/// A run that is over.
+pub(super) struct Report {
+    pub(super) mode: Mode,
+    /// Names its agents and messages.
+    pub(super) run: String,
+    pub(super) concurrency: usize,
+    pub(super) load: Load,
+    pub(super) ended: Ended,
+    /// Why it was refused.
+    pub(super) why: Option<String>,
+}
+
+impl Report {
+    pub(super) fn print(&self, format: Format) -> anyhow::Result<Answer> {
+        let mut out = output(format);
+        if format == Format::Text {
+            for line in self.lines() {
+                writeln!(out, "{line}")?;
+            }
+        } else {
+            writeln!(out, "{}", self.json())?;
+        }
+        out.flush()?;
+        let is_good = self.why.is_none() && self.load.left == 0 && self.load.tally.accepted > 0;
+        Ok(if is_good { Answer::Yes } else { Answer::No })
+    }
+
+    fn json(&self) -> Value {
+        let Load { tally, sending, whole, agents, left } = &self.load;
+        let mut body = json!({
+            "mode": self.mode.word(),
+            "run": self.run,
+            "ended": self.ended,
+            "seconds": whole.as_secs_f64(),
+            "concurrency": self.concurrency,
+            "sent": tally.sent,
+            "accepted": tally.accepted,
+            "refused": tally.refused,
+            "unanswered": tally.unanswered,
+            "acceptedPerSecond": rate(tally.accepted, *sending),
+            "heldUpSeconds": tally.held_up.as_secs_f64(),
+            "left": left,
+            "advice": self.advice(),
+        });
+        match self.mode {
+            Mode::Messages => {
+                body["agents"] = json!(agents);
+                body["acknowledged"] = json!(tally.acknowledged);
+                body["acknowledgedPerSecond"] = json!(rate(tally.acknowledged, *whole));
+            }
+            Mode::Tasks => body["states"] = json!(tally.ended),
+        }
+        let times = self.times().into_iter().map(|(_, key, times)| (key.to_owned(), times.json()));
+        body["latencyMs"] = Value::Object(times.collect::<Map<_, _>>());
+        body
+    }
+
+    /// What was measured, by its name for people and for programs.
+    fn times(&self) -> Vec<(&'static str, &'static str, &Times)> {
+        let Tally { answer, end_to_end, .. } = &self.load.tally;
+        match self.mode {
+            Mode::Messages => {
+                vec![("receipt", "receipt", answer), ("end to end", "endToEnd", end_to_end)]
+            }
+            Mode::Tasks => vec![("answer", "answer", answer)],
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let Load { tally, sending, whole, agents, .. } = &self.load;
+        let per = |count, time: &Duration| format!("{count} ({:.1}/s)", rate(count, *time));
+        let mut lines = vec![format!(
+            "{}: {:.1} s, {} at once",
+            self.mode.word(),
+            whole.as_secs_f64(),
+            self.concurrency
+        )];
+        if self.mode == Mode::Messages {
+            lines.push(format!("agents        {agents}, from bench-{}-001 on", self.run));
+        }
+        lines.push(format!("sent          {}", tally.sent));
+        lines.push(format!("accepted      {}", per(tally.accepted, sending)));
+        if self.mode == Mode::Messages {
+            lines.push(format!("acknowledged  {}", per(tally.acknowledged, whole)));
+        }
+        lines.extend(tally.ended.iter().map(|(state, count)| format!("{state:<12}  {count}")));
+        lines.push(format!("refused       {}", counts(tally)));
+        if tally.unanswered > 0 {
+            lines.push(format!("unanswered    {}", tally.unanswered));
+        }
+        lines.push(String::new());
+        lines.extend(self.table());
+        lines.extend(self.advice().into_iter().map(|advice| format!("\n{advice}")));
+        lines
+    }
+
+    fn table(&self) -> Vec<String> {
+        let times = self.times();
+        let Some((_, _, first)) = times.first() else { return Vec::new() };
+        let names = first.figures().into_iter().map(|(name, _)| format!("{name:>10}"));
+        let mut lines = vec![format!("{:<10}{}", "ms", names.collect::<String>())];
+        for (name, _, times) in times {
+            let figures = match times.is_empty() {
+                true => "         –".repeat(times.figures().len()),
+                false => times.figures().iter().map(|(_, ms)| format!("{ms:>10.2}")).collect(),
+            };
+            lines.push(format!("{name:<10}{figures}"));
+        }
+        lines
+    }
+
+    /// Which limits were met, what to change, and what stays behind.
+    fn advice(&self) -> Vec<String> {
+        let Load { tally, agents, left, .. } = &self.load;
+        let mut advice = Vec::new();
+        match (self.ended, &self.why) {
+            (_, Some(why)) => advice.push(format!("It was given up: {why}")),
+            (Ended::Interrupted, None) => advice.push("It was stopped early.".to_owned()),
+            (Ended::Maximum, None) => {
+                advice.push("It was stopped after the longest time a run may take.".to_owned());
+            }
+            (Ended::Count | Ended::Duration | Ended::Refused, None) => {}
+        }
+        advice.extend(tally.reasons.iter().filter_map(|(word, said)| self.limit(word, said)));
+        if tally.unanswered > 0 {
+            let what = match self.mode {
+                Mode::Messages if *left == 0 => {
+                    "were not answered; those that were accepted have been dealt with"
+                }
+                Mode::Messages => "were not answered; some of them may have been accepted",
+                Mode::Tasks => "were not answered in time; their tasks may still go on",
+            };
+            advice.push(format!("{} calls {what}.", tally.unanswered));
+        }
+        if *left > 0 {
+            advice.push(format!(
+                "{left} still wait: see `openclaw-a2a log --text bench-{}`.",
+                self.run
+            ));
+        }
+        advice.push(match self.mode {
+            Mode::Messages => format!(
+                "What was sent stays in the log, and the {agents} agents bench-{}-… in the directory.",
+                self.run
+            ),
+            Mode::Tasks => "What was sent stays in the log, and the tasks in the database until their time is over.".to_owned(),
+        });
+        advice
+    }
+
+    /// What to change about a limit that was met.
+    fn limit(&self, word: &str, said: &str) -> Option<String> {
+        let count = self.load.tally.refused.get(word)?;
+        let held_up = self.load.tally.held_up.as_secs_f64();
+        let next = match (word, self.mode) {
+            ("rate_limited", Mode::Messages) if held_up == 0.0 => {
+                "other agents went on in their place, so nothing stood still. To have none refused raise per_agent_per_minute, per_pair_per_minute and burst in [limits].".to_owned()
+            }
+            ("rate_limited", Mode::Messages) => format!(
+                "senders stood still for {held_up:.1} s altogether. Raise per_agent_per_minute, per_pair_per_minute and burst in [limits], or let more agents send: --agents."
+            ),
+            ("rate_limited", Mode::Tasks) => format!(
+                "callers stood still for {held_up:.1} s altogether, as all of them are one to the server. Raise per_agent_per_minute, per_pair_per_minute and burst in [limits]."
+            ),
+            ("queue_full", Mode::Messages) => "raise inbox in [limits].".to_owned(),
+            ("queue_full", Mode::Tasks) => "raise queue_per_context in [tasks].".to_owned(),
+            ("unavailable", _) => {
+                "the journal could not keep up or could not be written: see `openclaw-a2a doctor`, and max_requests in [http].".to_owned()
+            }
+            _ => return None,
+        };
+        Some(format!("{count} were refused ({word}: {said}): {next}"))
+    }
+}
+
+fn counts(tally: &Tally) -> String {
+    let each: Vec<_> =
+        tally.refused.iter().map(|(word, count)| format!("{count} {word}")).collect();
+    match each.len() {
+        0 => "0".to_owned(),
+        1 => each.concat(),
+        _ => format!("{} ({})", tally.all_refused(), each.join(", ")),
+    }
+}
+
+fn rate(count: u64, time: Duration) -> f64 {
+    let seconds = time.as_secs_f64();
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(mode: Mode, change: impl FnOnce(&mut Load)) -> Report {
+        let tally = Tally::new().unwrap();
+        let second = Duration::from_secs(1);
+        let mut load = Load { tally, sending: second, whole: second * 2, agents: 3, left: 0 };
+        change(&mut load);
+        let (run, ended) = ("x".to_owned(), Ended::Count);
+        Report { mode, run, concurrency: 2, load, ended, why: None }
+    }
+
+    #[test]
+    fn the_limit_that_was_met_is_named_with_its_settings() {
+        let limited = |load: &mut Load| load.tally.refuse("rate_limited".into(), "Wait.".into());
+        let said = |report: &Report| report.advice().join("\n");
+        assert!(!said(&report(Mode::Messages, |_| {})).contains("refused"));
+        let went_on = said(&report(Mode::Messages, limited));
+        assert!(
+            went_on.contains("nothing stood still") && went_on.contains("[limits]"),
+            "{went_on}"
+        );
+        let stood = said(&report(Mode::Messages, |load| {
+            limited(load);
+            load.tally.held_up = Duration::from_secs(7);
+        }));
+        assert!(stood.contains("7.0 s") && stood.contains("--agents"), "{stood}");
+        let left = said(&report(Mode::Messages, |load| {
+            load.left = 2;
+            load.tally.unanswered = 1;
+        }));
+        assert!(left.contains("2 still wait") && left.contains("may have been"), "{left}");
+    }
+
+    #[test]
+    fn rates_are_of_the_time_they_took() {
+        let report = report(Mode::Messages, |load| {
+            load.tally.accepted = 100;
+            load.tally.acknowledged = 100;
+            load.tally.answer.record(Duration::from_millis(5));
+        });
+        let json = report.json();
+        assert_eq!(
+            (&json["acceptedPerSecond"], &json["acknowledgedPerSecond"]),
+            (&json!(100.0), &json!(50.0))
+        );
+        let lines = report.lines().join("\n");
+        assert!(lines.contains("accepted      100 (100.0/s)"), "{lines}");
+        assert!(
+            lines.contains("receipt         5.00") || lines.contains("receipt         5."),
+            "{lines}"
+        );
+        assert!(lines.contains("end to end         –"), "{lines}");
+    }
+}

@@ -1,0 +1,181 @@
+//! A2A tasks: each call sends a message to one agent and waits until its task has ended.
+
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use a2a_protocol::AgentId;
+use serde_json::{Value, json};
+
+use super::call::{self, Reply};
+use super::course::Course;
+use super::messages::{gather, wait_for};
+use super::tally::Tally;
+use super::{GIVE_UP, Load};
+use crate::cli::log::server::Server;
+
+/// How long one task may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Whom the tasks are for.
+pub(super) struct Tasks<'a> {
+    server: &'a Server,
+    run: &'a str,
+    /// Where the agent is called.
+    below: String,
+    pace: Mutex<Pace>,
+}
+
+/// All calls have one caller, so they share its limit: once that was met, they go one by one.
+#[derive(Default)]
+struct Pace {
+    next: Option<Instant>,
+    apart: Duration,
+}
+
+impl Pace {
+    /// When the next may go; nobody else goes before it has a moment of its own.
+    fn turn(&mut self, now: Instant) -> Instant {
+        let turn = self.next.map_or(now, |next| next.max(now));
+        if self.apart > Duration::ZERO {
+            self.next = Some(turn + self.apart);
+        }
+        turn
+    }
+
+    /// One was refused until `wait` is over.
+    fn slow_down(&mut self, wait: Duration, now: Instant) {
+        self.apart = self.apart.max(wait);
+        let then = now + wait;
+        self.next = Some(self.next.map_or(then, |next| next.max(then)));
+    }
+}
+
+impl<'a> Tasks<'a> {
+    pub(super) fn new(server: &'a Server, run: &'a str, agent: Option<&AgentId>) -> Self {
+        let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
+        Self { server, run, below, pace: Mutex::default() }
+    }
+
+    pub(super) fn run(
+        &self,
+        course: &Course,
+        at_once: usize,
+        tick: &dyn Fn(),
+    ) -> anyhow::Result<Load> {
+        let mut tally = Tally::new()?;
+        thread::scope(|scope| {
+            let callers: Vec<_> =
+                (0..at_once).map(|n| scope.spawn(move || self.call(n, course))).collect();
+            wait_for(&callers, tick);
+            gather(&mut tally, callers)
+        })?;
+        let whole = course.begin().elapsed();
+        let ended = ["completed", "failed", "canceled", "rejected", "message"];
+        let left = tally.ended.iter().filter(|(state, _)| !ended.contains(&state.as_str()));
+        let left = left.map(|(_, count)| count).sum();
+        Ok(Load { tally, sending: whole, whole, agents: 0, left })
+    }
+
+    fn pace<T>(&self, act: impl FnOnce(&mut Pace) -> T) -> T {
+        act(&mut self.pace.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn call(&self, caller: usize, course: &Course) -> anyhow::Result<Tally> {
+        let server = self.server.within(PATIENCE);
+        let path = format!("{}/message:send", self.below);
+        let mut tally = Tally::new()?;
+        let (mut said, mut silent) = (0_u64, 0);
+        while course.begin_one() {
+            let now = Instant::now();
+            let turn = self.pace(|pace| pace.turn(now));
+            if turn > now {
+                course.pause(turn);
+                tally.held_up += now.elapsed();
+                if course.is_over() {
+                    course.give_back();
+                    break;
+                }
+            }
+            let id = format!("bench-{}-{caller}-{said}", self.run);
+            said += 1;
+            tally.sent += 1;
+            let begin = Instant::now();
+            let reply = call::post(&server, &path, &[], &message(&id));
+            silent = if reply.is_ok() { 0 } else { silent + 1 };
+            match reply {
+                Ok(Reply::Accepted(body)) => {
+                    tally.answer.record(begin.elapsed());
+                    tally.accepted += 1;
+                    course.accept_one();
+                    *tally.ended.entry(self.end(&server, &body)).or_default() += 1;
+                }
+                Ok(Reply::Later(word, said, wait)) => {
+                    course.give_back();
+                    self.pace(|pace| pace.slow_down(wait, Instant::now()));
+                    tally.refuse(word, said);
+                }
+                Ok(Reply::Never(word, said)) => {
+                    course.give_back();
+                    course.refuse(said.clone());
+                    tally.refuse(word, said);
+                }
+                Err(error) => {
+                    tally.unanswered += 1;
+                    if silent >= GIVE_UP {
+                        course.refuse(format!("{error:#}"));
+                    }
+                }
+            }
+        }
+        Ok(tally)
+    }
+
+    /// How a task has ended. One that waits for its caller would do so for ever: it is called off.
+    fn end(&self, server: &Server, body: &Value) -> String {
+        let Some(state) = body["task"]["status"]["state"].as_str() else {
+            return "message".to_owned();
+        };
+        let state = word(state);
+        let waits = matches!(state.as_str(), "input_required" | "auth_required");
+        let Some(id) = body["task"]["id"].as_str().filter(|_| waits) else { return state };
+        let cancel = format!("{}/tasks/{id}:cancel", self.below);
+        match call::post(server, &cancel, &[], &json!({})) {
+            Ok(Reply::Accepted(_)) => "canceled".to_owned(),
+            _ => state,
+        }
+    }
+}
+
+/// `TASK_STATE_INPUT_REQUIRED` as `input_required`.
+fn word(state: &str) -> String {
+    state.strip_prefix("TASK_STATE_").unwrap_or(state).to_ascii_lowercase()
+}
+
+/// Words that are like no others; the agent that comes with the server says them back.
+fn message(id: &str) -> Value {
+    json!({"message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": format!("echo {id}")}]}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_refusal_calls_go_one_by_one() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let mut pace = Pace::default();
+        assert_eq!((pace.turn(now), pace.turn(now)), (now, now));
+        pace.slow_down(second, now);
+        let turns = [pace.turn(now), pace.turn(now), pace.turn(now)];
+        assert_eq!(turns, [now + second, now + second * 2, now + second * 3]);
+        let late = now + second * 9;
+        assert_eq!(pace.turn(late), late);
+    }
+
+    #[test]
+    fn states_have_one_spelling() {
+        assert_eq!(word("TASK_STATE_INPUT_REQUIRED"), "input_required");
+        assert_eq!(word("completed"), "completed");
+    }
+}

@@ -1,0 +1,84 @@
+//! `openclaw-a2a doctor`: looks at everything a server needs, says what is wrong and what to do,
+//! and changes nothing.
+//!
+//! ```text
+//! state, config ─▶ address (is a server there?) ─▶ server ─▶ data, chain ─▶ clock, disk, limits
+//! ```
+
+mod address;
+mod clock;
+mod configuration;
+mod data;
+mod disk;
+mod files;
+mod finding;
+mod folder;
+mod occupant;
+mod server;
+
+use std::time::Duration;
+
+use openclaw_a2a::config::StateDir;
+
+use super::log::source::Found;
+use super::{Answer, Global};
+use finding::Report;
+
+/// A server on this machine answers these questions at once, or something is wrong with it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Check the state folder, configuration, address, data, clock and disk, and say what to do
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a doctor                        everything, with a server or without one
+  openclaw-a2a doctor --quick                without reading the whole log
+  openclaw-a2a doctor --state-dir /srv/bus   another server's folder
+  openclaw-a2a doctor --format json | jq '.checks[] | select(.state != \"ok\")'
+
+Nothing is changed: a small file is written to measure the disk and removed again. Where a server
+asks for tokens, an operator's (--token, or OPENCLAW_TOKEN) lets it look at the whole chain, dead
+letters and circuits.
+
+Exit codes: 0 no problems (there may be warnings), 1 problems, 2 it could not run.")]
+pub(super) struct Args {
+    /// Leave out proving the whole log, which takes long when it is large
+    #[arg(long)]
+    quick: bool,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let mut report = Report::new(global.format);
+    let state = StateDir::find(global.state_dir.clone());
+    report.extend(folder::check(state.path()))?;
+    let (config, place, findings) = configuration::check(global)?;
+    report.extend(findings)?;
+
+    let (found, findings) = address::check(&place, &config);
+    report.extend(findings)?;
+    let near = match &found {
+        Found::Server(server) => Some(server.within(PATIENCE)),
+        Found::Nobody | Found::Silent => None,
+    };
+    if let Some(server) = &near {
+        report.extend(server::check(server))?;
+    }
+
+    report.extend(data::journal(&place, &found))?;
+    report.extend(data::tasks(state.path()))?;
+    report.add(data::chain(&place, &found, args.quick))?;
+
+    report.add(clock::check(state.path()))?;
+    if let Some(server) = &near {
+        report.add(clock::against(server))?;
+    }
+    report.extend(disk::check(state.path()))?;
+    report.add(files::check(&config))?;
+
+    if let Some(server) = &near {
+        report.extend(server::hints(server))?;
+        report.extend(data::waiting(state.path()))?;
+    }
+    report.add(folder::leftovers(state.path()))?;
+    report.finish()
+}

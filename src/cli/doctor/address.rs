@@ -1,0 +1,104 @@
+//! Where the server is, or where it would be: a stale address, a port that is taken.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+
+use openclaw_a2a::config::Config;
+use openclaw_a2a::tokens::TokenFile;
+
+use super::finding::Finding;
+use super::occupant;
+use crate::cli::log::server::Server;
+use crate::cli::log::source::{Found, Place};
+use crate::cli::serve::DEFAULT_LISTEN;
+
+const NAME: &str = "address";
+
+/// Who answers for the state folder, and what is to be said about that.
+pub(super) fn check(place: &Place, config: &Config) -> (Found, Vec<Finding>) {
+    let file = place.state.address_file();
+    let (found, why) = match look(place) {
+        Ok(looked) => looked,
+        Err(error) => {
+            let next = "run this as the user that the server runs as";
+            return (Found::Silent, vec![Finding::problem(NAME, format!("{error:#}"), next)]);
+        }
+    };
+    let findings = match &found {
+        Found::Server(_) => {
+            let url = std::fs::read_to_string(&file).unwrap_or_default();
+            vec![Finding::ok(NAME, format!("a server answers at {}", url.trim()))]
+        }
+        Found::Silent => vec![Finding::problem(
+            NAME,
+            why,
+            "if it is just starting, wait and look again; otherwise see what its own log says, and stop that process",
+        )],
+        Found::Nobody if why.is_empty() => {
+            vec![Finding::ok(NAME, "no server runs"), port(place, config)]
+        }
+        Found::Nobody => {
+            let next = format!("the next `openclaw-a2a serve` replaces {}", file.display());
+            vec![Finding::warning(NAME, why, next), port(place, config)]
+        }
+    };
+    (found, findings)
+}
+
+/// A server that starts says where it is a moment after it has opened its journal.
+fn look(place: &Place) -> anyhow::Result<(Found, String)> {
+    let (found, why) = place.look()?;
+    if matches!(found, Found::Silent)
+        && let Some(server) = place.server()?
+    {
+        return Ok((Found::Server(server), String::new()));
+    }
+    Ok((found, why))
+}
+
+/// Whether a server could listen where it is told to.
+fn port(place: &Place, config: &Config) -> Finding {
+    const NAME: &str = "port";
+    let text = config.listen().unwrap_or(DEFAULT_LISTEN);
+    let Ok(address) = text.parse::<SocketAddr>() else {
+        let detail = format!("[http] listen = {text:?} is not an address and a port");
+        return Finding::problem(NAME, detail, format!("write one such as {DEFAULT_LISTEN}"));
+    };
+    if !address.ip().is_loopback() && !has_tokens(place, config) {
+        return Finding::problem(
+            NAME,
+            format!("{address} can be reached by others, and there are no tokens"),
+            "listen on 127.0.0.1, or make tokens: openclaw-a2a token create --agent ID",
+        );
+    }
+    match TcpListener::bind(address) {
+        Ok(_) if address.port() == 0 => Finding::ok(NAME, "any free port is taken"),
+        Ok(_) => Finding::ok(NAME, format!("{address} is free")),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => Finding::problem(
+            NAME,
+            format!("{address} is taken by {}", in_the_way(address)),
+            "stop it, or listen elsewhere: `openclaw-a2a serve --listen 127.0.0.1:0`, or `listen` in [http]",
+        ),
+        Err(error) => Finding::problem(
+            NAME,
+            format!("nobody can listen on {address}: {error}"),
+            "choose another: `openclaw-a2a serve --listen 127.0.0.1:0`, or `listen` in [http]",
+        ),
+    }
+}
+
+fn has_tokens(place: &Place, config: &Config) -> bool {
+    let made = TokenFile::below(place.state.path()).read();
+    let made = made.is_ok_and(|made| made.is_some_and(|made| !made.is_empty()));
+    made || config.tokens().is_ok_and(|tokens| tokens.iter().next().is_some())
+}
+
+/// Whoever has the port, as far as one can tell. It is shown no token.
+fn in_the_way(address: SocketAddr) -> String {
+    let who = occupant::of(address.port());
+    let who = who.unwrap_or_else(|| "a program of another user".to_owned());
+    match Server::connect(&format!("http://{address}"), None, &[]) {
+        Ok(_) => format!("{who}, a server like this one with another state folder"),
+        Err(_) => who,
+    }
+}

@@ -1,0 +1,60 @@
+//! Whether the configuration can be used. What makes no sense is replaced by the defaults for the
+//! checks that follow, so that one mistake does not hide another.
+
+use std::path::Path;
+
+use openclaw_a2a::config::{Config, StateDir};
+
+use super::finding::Finding;
+use crate::cli::Global;
+use crate::cli::log::source::Place;
+
+const NAME: &str = "config";
+
+/// The configuration as far as it can be used, where to look by it, and what is wrong with it.
+pub(super) fn check(global: &Global) -> anyhow::Result<(Config, Place, Vec<Finding>)> {
+    let state = StateDir::find(global.state_dir.clone());
+    let file = global.config.clone().unwrap_or_else(|| state.config_file());
+    let (config, mut problems) = read(&file, global.config.is_some());
+    // A certificate that cannot be read has been named above.
+    let place = match Place::with(global, &config) {
+        Ok(place) => place,
+        Err(error) => {
+            if problems.is_empty() {
+                problems.push(format!("{error:#}"));
+            }
+            Place::with(global, &Config::default())?
+        }
+    };
+    let findings = match problems.is_empty() {
+        true if file.exists() => vec![Finding::ok(NAME, format!("{} is valid", file.display()))],
+        true => {
+            let detail = format!("{} does not exist: the defaults count", file.display());
+            vec![Finding::ok(NAME, detail)]
+        }
+        false => {
+            let next = format!("correct {}; docs/bus.md shows every setting", file.display());
+            let problem = |said: &String| Finding::problem(NAME, said.trim_end(), &next);
+            problems.iter().map(problem).collect()
+        }
+    };
+    Ok((config, place, findings))
+}
+
+/// The file, or the defaults where it cannot be read, and everything `serve` would stumble over.
+fn read(file: &Path, required: bool) -> (Config, Vec<String>) {
+    let config = match Config::read(file, required) {
+        Ok(config) => config,
+        Err(error) => {
+            return (Config::default(), vec![format!("{:#}", anyhow::Error::from(error))]);
+        }
+    };
+    let checks = [
+        config.http().map(drop),
+        config.tls().map(drop),
+        config.sessions().map(drop),
+        config.redaction().map(drop),
+    ];
+    let problems = checks.into_iter().filter_map(Result::err).collect();
+    (config, problems)
+}

@@ -1,0 +1,195 @@
+//! Whether there is room where the state folder lies, and how long a write takes to be durable.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::fs::statvfs;
+
+use super::finding::{Finding, bytes};
+
+/// With less there is hardly room for a day.
+const LITTLE: u64 = 1 << 30;
+/// With less the next burst may fill it.
+const NOTHING: u64 = 100 << 20;
+/// Every receipt waits for a write to be durable.
+const SLOW: Duration = Duration::from_millis(50);
+/// How often the write is measured; the middle one counts.
+const WRITES: usize = 5;
+/// About what a batch of messages takes.
+const WRITTEN: [u8; 4_096] = [b'x'; 4_096];
+
+pub(super) fn check(state: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for folder in file_systems(state) {
+        match statvfs(&folder) {
+            Ok(found) => {
+                let total = found.f_blocks.saturating_mul(found.f_frsize);
+                let free = found.f_bavail.saturating_mul(found.f_frsize);
+                findings.push(space(&folder, free, total));
+                findings.extend(inodes(&folder, found.f_favail, found.f_files));
+            }
+            Err(error) => {
+                let detail = format!("how full {} is cannot be seen: {error}", folder.display());
+                findings.push(Finding::warning("disk", detail, "see it with: df -h"));
+            }
+        }
+    }
+    findings.extend(state.is_dir().then(|| durable(state)));
+    findings
+}
+
+/// The folders in which the bus writes, one for each file system.
+fn file_systems(state: &Path) -> Vec<PathBuf> {
+    let Some(existing) = state.ancestors().find(|folder| folder.is_dir()) else {
+        return Vec::new();
+    };
+    let folders = [existing.to_owned(), state.join("a2a-log"), state.join("data")];
+    let mut seen = Vec::new();
+    let mut one_each = Vec::new();
+    for folder in folders {
+        let Ok(device) = fs::metadata(&folder).map(|metadata| metadata.dev()) else { continue };
+        if !seen.contains(&device) {
+            seen.push(device);
+            one_each.push(folder);
+        }
+    }
+    one_each
+}
+
+fn space(folder: &Path, free: u64, total: u64) -> Finding {
+    const NAME: &str = "disk";
+    let percent = percent(free, total);
+    let detail = format!(
+        "{} of {} ({percent} %) are free at {}",
+        bytes(free),
+        bytes(total),
+        folder.display()
+    );
+    let next = "make room, or keep less of the log: max_age_days in [audit]";
+    if free < NOTHING {
+        let detail = format!("{detail}; when it is full nothing is accepted");
+        return Finding::problem(NAME, detail, next);
+    }
+    if free < LITTLE || percent < 5 {
+        return Finding::warning(NAME, detail, next);
+    }
+    Finding::ok(NAME, detail)
+}
+
+/// Nothing where the file system does not count them.
+fn inodes(folder: &Path, free: u64, total: u64) -> Option<Finding> {
+    const NAME: &str = "inodes";
+    let percent = percent(free, total);
+    let detail =
+        format!("{free} of {total} files ({percent} %) may be made at {}", folder.display());
+    let next = "remove small files there: df -i shows how many are left";
+    match free {
+        _ if total == 0 => None,
+        0..100 => Some(Finding::problem(NAME, detail, next)),
+        _ if percent < 5 => Some(Finding::warning(NAME, detail, next)),
+        _ => Some(Finding::ok(NAME, detail)),
+    }
+}
+
+fn percent(free: u64, total: u64) -> u64 {
+    let hundred = u128::from(free) * 100;
+    u64::try_from(hundred.checked_div(u128::from(total)).unwrap_or(100)).unwrap_or(100)
+}
+
+/// Measures what every receipt waits for.
+fn durable(state: &Path) -> Finding {
+    const NAME: &str = "fsync";
+    match measure(state) {
+        Ok(took) if took > SLOW => Finding::warning(
+            NAME,
+            format!("a write takes {:.1} ms to be durable", took.as_secs_f64() * 1_000.0),
+            "every receipt waits that long; move the state folder to a faster disk, or see what else writes to this one",
+        ),
+        Ok(took) => {
+            let took = took.as_secs_f64() * 1_000.0;
+            Finding::ok(NAME, format!("a write takes {took:.1} ms to be durable"))
+        }
+        Err(error) => Finding::problem(
+            NAME,
+            format!("nothing can be written to {}: {error}", state.display()),
+            "make room, make the folder writable, or look into the system's log for errors of the disk",
+        ),
+    }
+}
+
+/// A small file that is gone when this is.
+struct Probe {
+    path: PathBuf,
+    file: File,
+}
+
+impl Probe {
+    fn make(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(format!(".a2a-doctor-{}", std::process::id()));
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { path, file })
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // If this fails there is nothing more to be done; its name says whose it was.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn measure(folder: &Path) -> io::Result<Duration> {
+    let mut probe = Probe::make(folder)?;
+    let mut took = [Duration::ZERO; WRITES];
+    for took in &mut took {
+        let begin = Instant::now();
+        probe.file.write_all(&WRITTEN)?;
+        probe.file.sync_data()?;
+        *took = begin.elapsed();
+    }
+    took.sort_unstable();
+    Ok(took[WRITES / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::State;
+    use super::*;
+
+    #[test]
+    fn little_room_is_a_warning_and_none_a_problem() {
+        let gib = 1 << 30;
+        for (free, total, state) in [
+            (50 * gib, 100 * gib, State::Ok),
+            (gib, 10 * gib, State::Ok),
+            (gib - 1, 10 * gib, State::Warning),
+            (4 * gib, 100 * gib, State::Warning),
+            (NOTHING, 10 * gib, State::Warning),
+            (NOTHING - 1, 10 * gib, State::Problem),
+            (0, 0, State::Problem),
+        ] {
+            let found = space(Path::new("/x"), free, total);
+            assert_eq!(found.state, state, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn inodes_count_where_they_are_counted() {
+        let state = |free, total| inodes(Path::new("/x"), free, total).map(|found| found.state);
+        assert_eq!(state(0, 0), None);
+        assert_eq!(state(500, 1_000), Some(State::Ok));
+        assert_eq!(state(400, 10_000), Some(State::Warning));
+        assert_eq!(state(99, 100), Some(State::Problem));
+    }
+
+    #[test]
+    fn measuring_leaves_nothing_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(measure(folder.path()).unwrap() > Duration::ZERO);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(measure(&folder.path().join("nowhere")).is_err());
+    }
+}

@@ -1,0 +1,143 @@
+//! What a check found: how bad it is, what was looked at, and what to do next.
+
+use std::io::{BufWriter, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::stdout::{harmless, output};
+use crate::cli::{Answer, Format};
+
+/// How it stands with what was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum State {
+    /// As it should be.
+    Ok,
+    /// It works, and somebody should look at it.
+    Warning,
+    /// It does not work, or will not for long.
+    Problem,
+}
+
+/// What one check found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Finding {
+    /// What is checked, in a word.
+    pub(super) name: &'static str,
+    pub(super) state: State,
+    /// What was looked at.
+    pub(super) detail: String,
+    /// What to do; only where something is not as it should be.
+    pub(super) next: Option<String>,
+}
+
+impl Finding {
+    pub(super) fn ok(name: &'static str, detail: impl Into<String>) -> Self {
+        Self { name, state: State::Ok, detail: detail.into(), next: None }
+    }
+
+    pub(super) fn warning(
+        name: &'static str,
+        detail: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Self { name, state: State::Warning, detail: detail.into(), next: Some(next.into()) }
+    }
+
+    pub(super) fn problem(
+        name: &'static str,
+        detail: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Self { name, state: State::Problem, detail: detail.into(), next: Some(next.into()) }
+    }
+}
+
+/// Everything that was found. People see each finding when it is made, for some take their time.
+pub(super) struct Report {
+    format: Format,
+    out: BufWriter<Box<dyn Write>>,
+    found: Vec<Finding>,
+}
+
+impl Report {
+    pub(super) fn new(format: Format) -> Self {
+        Self { format, out: output(format), found: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, finding: Finding) -> anyhow::Result<()> {
+        if self.format == Format::Text {
+            let (word, colour) = match finding.state {
+                State::Ok => ("ok", AnsiColor::Green),
+                State::Warning => ("warning", AnsiColor::Yellow),
+                State::Problem => ("problem", AnsiColor::Red),
+            };
+            let style = Style::new().fg_color(Some(colour.into()));
+            let detail = harmless(&finding.detail);
+            writeln!(self.out, "{style}{word:<7}{style:#}  {:<12}  {detail}", finding.name)?;
+            if let Some(next) = &finding.next {
+                writeln!(self.out, "{:23}→ {}", "", harmless(next))?;
+            }
+            self.out.flush()?;
+        }
+        self.found.push(finding);
+        Ok(())
+    }
+
+    pub(super) fn extend(
+        &mut self,
+        findings: impl IntoIterator<Item = Finding>,
+    ) -> anyhow::Result<()> {
+        findings.into_iter().try_for_each(|finding| self.add(finding))
+    }
+
+    /// The end: how it stands as a whole.
+    pub(super) fn finish(mut self) -> anyhow::Result<Answer> {
+        let count = |state| self.found.iter().filter(|finding| finding.state == state).count();
+        let (warnings, problems) = (count(State::Warning), count(State::Problem));
+        if self.format == Format::Text {
+            let counted = |count: usize, noun: &str| match count {
+                0 => format!("no {noun}s"),
+                1 => format!("1 {noun}"),
+                count => format!("{count} {noun}s"),
+            };
+            let (checks, problems) = (self.found.len(), counted(problems, "problem"));
+            let warnings = counted(warnings, "warning");
+            writeln!(self.out, "\n{checks} checks: {problems}, {warnings}")?;
+        } else {
+            writeln!(self.out, "{}", json!({ "checks": self.found, "ok": problems == 0 }))?;
+        }
+        self.out.flush()?;
+        Ok(if problems == 0 { Answer::Yes } else { Answer::No })
+    }
+}
+
+/// A number of bytes as people say it.
+pub(super) fn bytes(count: u64) -> String {
+    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.iter().find(|(_, unit)| count >= *unit) {
+        Some((name, unit)) => format!("{:.1} {name}", count as f64 / *unit as f64),
+        None => format!("{count} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_said_in_the_largest_unit_that_fits() {
+        let cases = [
+            (0, "0 bytes"),
+            (1_023, "1023 bytes"),
+            (1_536, "1.5 KiB"),
+            (100 << 20, "100.0 MiB"),
+            (5 << 30, "5.0 GiB"),
+        ];
+        for (count, said) in cases {
+            assert_eq!(bytes(count), said);
+        }
+    }
+}
