@@ -9,6 +9,8 @@ mod a2a_crash;
 mod a2a_http;
 /// What the bus must withstand, row by row.
 mod attacks;
+/// What `serve` says when it starts and stops; the lines it offers work when pasted.
+mod banner;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
 mod bus;
 /// `openclaw-a2a schema`, `completions` and the help texts.
@@ -19,6 +21,8 @@ mod cli_validate;
 mod conformance;
 /// The crash proof: load, SIGKILL, restart, many times; nothing lost, nothing twice.
 mod crash;
+/// `serve --demo`: the cast at work, over a restart, within the limits, for clients.
+mod demo;
 /// A disk that refuses: nothing accepted, nothing lost, nothing hangs.
 mod disk_faults;
 /// Every shell example in the README and docs/ runs as printed.
