@@ -49,7 +49,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { step: Duration::from_millis(300), rest: Duration::from_secs(25), rounds: 20 }
+        Self { step: Duration::from_millis(500), rest: Duration::from_secs(30), rounds: 20 }
     }
 }
 
@@ -113,6 +113,7 @@ enum RoundError {
 /// The cast on a bus.
 pub struct Demo {
     lead: Agent,
+    others: [Agent; 3],
     tasks: TaskSystem,
     caller: TaskCaller,
     pace: Pace,
@@ -132,9 +133,11 @@ impl Demo {
         secured: bool,
         pace: Pace,
     ) -> Result<Self, AttachError> {
-        bus.attach_many(REVIEWER, WINDOW, reviewer::handlers(pace)).await?;
-        bus.attach_many(RESEARCHER, WINDOW, researcher::handlers(pace)).await?;
-        bus.attach_many(WORKER, WINDOW, worker::handlers(pace)).await?;
+        let others = [
+            bus.attach_many(REVIEWER, WINDOW, reviewer::handlers(pace)).await?,
+            bus.attach_many(RESEARCHER, WINDOW, researcher::handlers(pace)).await?,
+            bus.attach_many(WORKER, WINDOW, worker::handlers(pace)).await?,
+        ];
         let lead = bus.attach_many(LEAD, WINDOW, lead::handlers(pace)).await?;
         let bad_name = |source| AttachError::BadName { name: UNNAMED_CLIENT.to_owned(), source };
         let caller = if secured {
@@ -152,11 +155,11 @@ impl Demo {
                 sees_all: false,
             }
         };
-        Ok(Self { lead, tasks, caller, pace })
+        Ok(Self { lead, others, tasks, caller, pace })
     }
 
     /// Plays its rounds, the first at once, and returns when they rest for good.
-    pub async fn run(self) {
+    pub async fn run(&self) {
         for round in 1..=self.pace.rounds {
             if round > 1 {
                 tokio::time::sleep(self.pace.rest).await;
@@ -172,6 +175,13 @@ impl Demo {
         }
         let rounds = self.pace.rounds;
         tracing::info!("the demo rests after {rounds} rounds; start the server again for more");
+    }
+
+    /// The cast goes at once: what it was at goes on when it comes back.
+    pub fn leave(&self) {
+        for agent in self.others.iter().chain([&self.lead]) {
+            agent.clone().give_back();
+        }
     }
 
     /// One round: a piece of work and a goal, side by side.

@@ -271,7 +271,7 @@ async fn serve(
     }
     let demo = if demo {
         let secured = front.keys.has_tokens();
-        Some(Demo::attach(&bus, tasks.clone(), secured, Pace::default()).await?)
+        Some(Arc::new(Demo::attach(&bus, tasks.clone(), secured, Pace::default()).await?))
     } else {
         None
     };
@@ -285,14 +285,15 @@ async fn serve(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let address = write_address(&state.address_file(), &url)?;
     say_hello();
-    let demo = demo.map(|demo| actix_web::rt::spawn(demo.run()));
+    let rounds = demo.clone().map(|demo| actix_web::rt::spawn(async move { demo.run().await }));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     tracing::debug!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
-    if let Some(rounds) = demo {
+    if let Some((demo, rounds)) = demo.zip(rounds) {
         rounds.abort();
+        demo.leave();
     }
     // Agents elsewhere give back what they have; their code goes on and connects again later.
     lobby.close();

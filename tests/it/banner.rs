@@ -109,7 +109,7 @@ fn a_new_server_says_where_it_is_and_what_to_try_and_is_quiet_otherwise() {
     let said = paste_all(&server.offers(), home.path(), None);
     assert!(said.iter().any(|said| said.contains("OpenClaw A2A listens on")), "{said:?}");
     if has_curl() {
-        assert!(said[0].contains("openclaw (online)"), "{said:?}");
+        assert!(said[0].contains("I know these words"), "{said:?}");
     }
     let (out, err) = server.stop();
     assert_eq!(out.trim(), "Stopped; everything is written.");

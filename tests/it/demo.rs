@@ -84,23 +84,43 @@ fn with_demo(folder: &Path) -> Server {
     Server::start_by(command, folder)
 }
 
-/// Follows the log until a whole round was there, from line `from` on.
-fn a_round(folder: &Path, from: u64) -> Seen {
+/// Follows the log from line `from` on, until somebody has seen enough.
+fn follow(folder: &Path, from: u64, mut is_enough: impl FnMut(&Value) -> bool) {
     let args = ["log", "--follow", "--limit", "0", "--format", "jsonl"];
     let follower = program(folder, &args).stdout(Stdio::piped()).spawn().unwrap();
     let mut follower = Running(follower);
     let out = BufReader::new(follower.0.stdout.take().unwrap());
-    let mut seen = Seen::default();
+    let mut begun = 0;
     for line in out.lines() {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
-        if line["seq"].as_u64().is_some_and(|seq| seq >= from) {
-            seen.note(&line);
+        if line["seq"].as_u64().is_none_or(|seq| seq < from) {
+            continue;
         }
-        if seen.is_whole() {
-            return seen;
+        if is_enough(&line) {
+            return;
         }
+        begun += u32::from(is_begin(&line));
+        assert!(begun < 3, "two rounds were not enough");
     }
-    panic!("the log ended: {seen:?}");
+    panic!("the log ended");
+}
+
+/// Whether a round begins with this line.
+fn is_begin(line: &Value) -> bool {
+    let message = &line["message"];
+    message["type"] == "task_request"
+        && message["payload"]["context"]["branch"].is_string()
+        && message["to"]["agentId"] == "worker"
+}
+
+/// What is there after a whole round, from line `from` on.
+fn a_round(folder: &Path, from: u64) -> Seen {
+    let mut seen = Seen::default();
+    follow(folder, from, |line| {
+        seen.note(line);
+        seen.is_whole()
+    });
+    seen
 }
 
 fn newest(server: &Server) -> u64 {
@@ -144,6 +164,26 @@ fn a_round_shows_everything_and_nothing_goes_wrong_also_after_a_restart() {
     let seen = a_round(folder.path(), last + 1);
     assert_eq!(seen.trouble, [] as [String; 0]);
     completed(folder.path(), seen.objective.as_ref().unwrap());
+    assert_eq!(server.get("/bus/dead-letters").body["deadLetters"], json!([]));
+}
+
+#[test]
+fn work_that_a_crash_cut_off_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = with_demo(folder.path());
+    let mut task = Value::Null;
+    follow(folder.path(), 0, |line| {
+        if is_begin(line) {
+            task = line["message"]["payload"]["taskId"].clone();
+        }
+        line["message"]["payload"]["verdict"] == "changes_requested"
+    });
+    server.kill();
+    let server = with_demo(folder.path());
+    follow(folder.path(), 0, |line| {
+        let payload = &line["message"]["payload"];
+        payload["taskId"] == task && payload["action"] == "completed"
+    });
     assert_eq!(server.get("/bus/dead-letters").body["deadLetters"], json!([]));
 }
 

@@ -11,9 +11,6 @@ use super::{Pace, pause, send};
 use crate::agents::host::one_line;
 use crate::{A2aRequest, Agent, SendError, TaskAnswer};
 
-/// The longest answer, in characters: it is said twice and must fit a message of the bus.
-const LONGEST: usize = 16_000;
-
 /// What an agent makes of a text that is no step of a goal.
 pub(super) struct Craft {
     /// What its results are called.
@@ -43,10 +40,8 @@ pub(super) async fn run(
     let text = text_of(letter, task);
     // A question gets a plain answer at once.
     if text.trim_end().ends_with('?') {
-        let said = (craft.make)(&text);
-        return send(me, letter, me.write(letter, answer(craft, &said).directly())?)
-            .await
-            .map(drop);
+        let answer = answer(&(craft.make)(&text)).directly();
+        return send(me, letter, me.write(letter, answer)?).await.map(drop);
     }
     if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
         return Ok(());
@@ -58,7 +53,8 @@ pub(super) async fn run(
         Some(step) => step.result.to_owned(),
         None => (craft.make)(&text),
     };
-    send(me, letter, me.write(letter, answer(craft, &said))?).await.map(drop)
+    let answer = answer(&said).text_artifact(craft.artifact, said);
+    send(me, letter, me.write(letter, answer)?).await.map(drop)
 }
 
 /// Goes through the steps, with a bar that everybody sees; `false` when the task is called off.
@@ -68,22 +64,21 @@ pub(super) async fn work_through(
     pace: Pace,
     steps: &[&str],
 ) -> Result<bool, SendError> {
-    let bars = me.progress(letter);
+    let (bars, total) = (me.progress(letter), steps.len() as f64);
     for (done, step) in (0_u32..).zip(steps) {
-        bars.update("work", f64::from(done), Some(steps.len() as f64), *step)?;
+        bars.update("work", f64::from(done), Some(total), *step)?;
         // The cast says little, and what it says shall be seen: each step goes out by itself.
         bars.flush().await;
         if !pause(letter, pace.step).await {
             return Ok(false);
         }
     }
+    bars.update("work", total, Some(total), "all steps are done")?;
     bars.done("work")?;
     bars.flush().await;
     Ok(true)
 }
 
-fn answer(craft: &Craft, said: &str) -> TaskAnswer {
-    let said: String = said.chars().take(LONGEST).collect();
-    let summary = one_line(&said, 100);
-    TaskAnswer::completed(summary).text_artifact(craft.artifact, &said).saying(said)
+fn answer(said: &str) -> TaskAnswer {
+    TaskAnswer::completed(one_line(said, 100)).saying(said)
 }

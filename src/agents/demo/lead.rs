@@ -10,6 +10,9 @@ use super::{Pace, RESEARCHER, RoundError, WORKER, send};
 use crate::agents::host::one_line;
 use crate::{Agent, Announcement, Handlers, NewTask, SendError, TaskAnswer};
 
+/// How many characters of a text are handed on: the worker makes a few steps of it at most.
+const HANDED_ON: usize = 4_000;
+
 /// For steps of a goal and for questions.
 const CRAFT: Craft = Craft { artifact: "decision", steps: &["weighing it up"], make: say_who };
 
@@ -35,7 +38,8 @@ async fn hand_on(me: &Agent, letter: &Letter, text: &str) -> Result<(), SendErro
         title if title.is_empty() => "An empty message".to_owned(),
         title => title,
     };
-    let task = NewTask::new(&title, if text.trim().is_empty() { &title } else { text });
+    let text: String = text.chars().take(HANDED_ON).collect();
+    let task = NewTask::new(&title, if text.trim().is_empty() { title.clone() } else { text });
     let task = task.complexity(Complexity::Trivial).in_conversation(letter.message.correlation_id);
     let mut work = me.request_task(WORKER, task).await?;
     let done = tokio::select! {
@@ -63,7 +67,7 @@ pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
     let piece = Piece::of_round(round);
     let branch = piece.branch(round);
     let name = format!("{}: {}", ticket(&branch), piece.title);
-    let task = NewTask::new(&name, piece.description)
+    let task = NewTask::new(name, piece.description)
         .branch(&branch)
         .worktree(worktree(&branch))
         .related_files(piece.files)
@@ -81,7 +85,7 @@ pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
         .branch(&branch)
         .in_conversation(talk);
     lead.request_task(RESEARCHER, note).await?.result().await?;
-    let news = format!("{name}. {} Reviewed twice, approved.", done.summary());
+    let news = format!("{}. {} Reviewed twice, approved.", piece.title, done.summary());
     let news = Announcement::new(Scope::Squad, format!("{} is done", ticket(&branch)), news);
     lead.broadcast(news.in_conversation(talk)).await?;
     Ok(())

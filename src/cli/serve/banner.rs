@@ -95,7 +95,7 @@ impl Banner<'_> {
             ];
         }
         [
-            ("Ask the built-in agent who is here", self.ask("", "who is here")),
+            ("Say hello to the built-in agent", self.ask("", "hello")),
             ("See who says what to whom", follow),
             (
                 "See a small team at work, on a server of its own",
