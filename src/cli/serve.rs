@@ -19,9 +19,10 @@ use openclaw_a2a::agents::host;
 use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
+use openclaw_a2a::protocol::AgentId;
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
 use openclaw_a2a::webhooks::Webhooks;
-use openclaw_a2a::{Bus, Profile, RateSettings};
+use openclaw_a2a::{Bus, BusSettings, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
@@ -96,15 +97,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         a2a.host = conformance::NAME.parse()?;
         tasks.reused_ids.push(a2a.host.clone());
     }
-    // Known from the start, also to a directory that takes no others.
-    let built_in = a2a.host.clone();
-    let names = [host::NAME, conformance::NAME];
-    if names.contains(&built_in.as_str())
-        && !settings.agents.iter().any(|(agent, _)| *agent == built_in)
-    {
-        let role = Some("built-in agent of the host".to_owned());
-        settings.built_in.push((built_in, Profile { role, ..Profile::default() }));
-    }
+    know_the_host(&mut settings, &a2a.host);
     // Where somebody else answers for the host, nobody built in does.
     let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));
     a2a.secured = keys.has_tokens();
@@ -155,6 +148,15 @@ fn start_log() {
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
+}
+
+/// The host's own agent is known from the start, also to a directory that takes no others.
+fn know_the_host(settings: &mut BusSettings, agent: &AgentId) {
+    let is_built_in = [host::NAME, conformance::NAME].contains(&agent.as_str());
+    if is_built_in && !settings.agents.iter().any(|(listed, _)| listed == agent) {
+        let role = Some("built-in agent of the host".to_owned());
+        settings.built_in.push((agent.clone(), Profile { role, ..Profile::default() }));
+    }
 }
 
 fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {

@@ -28,6 +28,11 @@ impl Said {
         Self { child, out, banner }
     }
 
+    /// One line more.
+    fn read_on(&mut self) {
+        assert!(self.out.read_line(&mut self.banner).unwrap() > 0, "it ended: {}", self.banner);
+    }
+
     /// The lines that are there to be pasted.
     fn offers(&self) -> Vec<String> {
         let (_, tries) = self.banner.split_once("Try,").unwrap();
@@ -94,9 +99,8 @@ fn paste_all(offers: &[String], folder: &Path, token: Option<&str>) -> Vec<Strin
 fn a_new_server_says_where_it_is_and_what_to_try_and_is_quiet_otherwise() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("a state folder");
-    let server = Said::start(serve(&state), "See a small team");
-    let mut server = server;
-    let _ = server.out.read_line(&mut server.banner).unwrap();
+    let mut server = Said::start(serve(&state), "See a small team");
+    server.read_on();
     for part in [
         "OpenClaw A2A listens on http://127.0.0.1:",
         concat!("version  ", env!("CARGO_PKG_VERSION"), "\n"),
@@ -126,7 +130,7 @@ fn the_folder_that_everybody_uses_is_not_spelled_out() {
     command.args(["serve", "--listen", "127.0.0.1:0"]).env("HOME", home.path());
     command.env_remove("OPENCLAW_STATE_DIR").stdin(Stdio::null());
     let mut server = Said::start(command, "See a small team");
-    let _ = server.out.read_line(&mut server.banner).unwrap();
+    server.read_on();
     assert!(server.banner.contains("/.openclaw (created now)"), "{}", server.banner);
     let offers = server.offers();
     assert!(offers[1].ends_with(" log --follow"), "{offers:?}");
@@ -139,7 +143,7 @@ fn a_demo_offers_its_own_lines() {
     let mut command = serve(&home.path().join("state"));
     command.arg("--demo");
     let mut server = Said::start(command, "Ask the researcher");
-    let _ = server.out.read_line(&mut server.banner).unwrap();
+    server.read_on();
     assert!(server.banner.contains("are at work"), "{}", server.banner);
     let said = paste_all(&server.offers(), home.path(), None);
     if has_curl() {
@@ -163,7 +167,7 @@ fn with_tokens_it_says_how_to_make_one_and_the_lines_use_it() {
     let mut command = serve(&state);
     command.arg("--demo");
     let mut server = Said::start(command, "Ask the researcher");
-    let _ = server.out.read_line(&mut server.banner).unwrap();
+    server.read_on();
     let make = server.banner.lines().find(|line| line.contains(" token create ")).unwrap();
     let said = paste(make.trim(), home.path(), None);
     let token = said.split_whitespace().find(|word| word.starts_with("oca_")).unwrap();
