@@ -1,8 +1,9 @@
-//! Agents of the server: two that come with it (`host`, `conformance`), which know the bus only as
-//! its authors do, and `remote`, what a session runs when an agent's code is elsewhere. Nothing
-//! here knows HTTP, or how bytes travel.
+//! Agents of the server: those that come with it (`host`, `conformance`, the cast of `demo`), which
+//! know the bus only as its authors do, and `remote`, what a session runs when an agent's code is
+//! elsewhere. Nothing here knows HTTP, or how bytes travel.
 
 pub mod conformance;
+pub mod demo;
 pub mod host;
 pub(crate) mod remote;
 

@@ -54,6 +54,7 @@ struct Global {
 const EXAMPLES: &str = "\
 Examples:
   openclaw-a2a serve                        start the bus
+  openclaw-a2a serve --demo                 start it with a small team at work
   openclaw-a2a log --since 2h --follow      see who says what to whom
   openclaw-a2a task watch ID --agent tim    see how far a task is
   openclaw-a2a objective show ID --watch    see how a goal, its plans and tasks are going

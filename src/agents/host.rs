@@ -16,7 +16,8 @@ use chrono::{SecondsFormat, Utc};
 
 use super::{WINDOW, send};
 use crate::{A2aRequest, Agent, AttachError, Bus, Handlers, SendError, TaskAnswer};
-use parts::{described, one_line};
+use parts::described;
+pub(super) use parts::one_line;
 use wish::Wish;
 
 /// Its name.

@@ -1,6 +1,8 @@
 //! `openclaw-a2a serve`: the bus, and HTTP in front of it.
 
-use std::io::{IsTerminal, Write};
+mod banner;
+
+use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,16 +14,19 @@ use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
 use openclaw_a2a::agents::conformance::{self, Conformance};
+use openclaw_a2a::agents::demo::{self, Demo, Pace};
 use openclaw_a2a::agents::host;
 use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
+use openclaw_a2a::protocol::AgentId;
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
 use openclaw_a2a::webhooks::Webhooks;
-use openclaw_a2a::{Bus, Profile, RateSettings};
+use openclaw_a2a::{Bus, BusSettings, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
+use banner::{Banner, say_goodbye};
 
 pub(super) const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 /// How long handlers and requests may go on after a signal to stop.
@@ -36,6 +41,12 @@ const CLOCK: Duration = Duration::from_millis(500);
 Examples:
   openclaw-a2a serve
   openclaw-a2a serve --listen 127.0.0.1:0 --state-dir ./state   any free port, see ./state/a2a.addr
+  openclaw-a2a serve --demo --state-dir ./demo                  with a small team at work
+  openclaw-a2a serve --format json                              one JSON object a line instead of text
+
+Says on stdout where it listens and what to try next; what goes wrong is on stderr (OPENCLAW_LOG=debug says
+more). With --demo a lead, a worker, a reviewer and a researcher play 20 rounds, one every half minute. They
+write into the state folder like all agents, so give them one of their own.
 
 Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0.")]
 pub(super) struct Args {
@@ -45,6 +56,9 @@ pub(super) struct Args {
     /// Which built-in agent answers for the host itself: `conformance` is for conformance kits
     #[arg(long, value_name = "NAME")]
     agent: Option<BuiltIn>,
+    /// Bring a small team of agents that work together, so that there is something to see
+    #[arg(long)]
+    demo: bool,
 }
 
 /// The agents that come with the server.
@@ -61,7 +75,11 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
-    let listed = config.listed().map_err(anyhow::Error::msg)?;
+    let mut settings = config.settings().map_err(anyhow::Error::msg)?;
+    if args.demo {
+        demo::enlist(&mut settings.agents)?;
+    }
+    let listed = settings.agents.iter().map(|(agent, _)| agent.clone()).collect();
     let tokens = config.tokens().map_err(anyhow::Error::msg)?;
     let keys = KeyRing::open(tokens, listed, TokenFile::below(state.path()))?;
     let log = config.log().map_err(anyhow::Error::msg)?;
@@ -69,9 +87,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let tls = config.tls().map_err(anyhow::Error::msg)?;
     let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
     let listener = listen(address, &keys)?;
-    create_folder(state.path())?;
+    let is_new = create_folder(state.path())?;
     allow_connections(http.connections);
-    let mut settings = config.settings().map_err(anyhow::Error::msg)?;
     let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
     let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
     if args.agent == Some(BuiltIn::Conformance) {
@@ -80,15 +97,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         a2a.host = conformance::NAME.parse()?;
         tasks.reused_ids.push(a2a.host.clone());
     }
-    // Known from the start, also to a directory that takes no others.
-    let built_in = a2a.host.clone();
-    let names = [host::NAME, conformance::NAME];
-    if names.contains(&built_in.as_str())
-        && !settings.agents.iter().any(|(agent, _)| *agent == built_in)
-    {
-        let role = Some("built-in agent of the host".to_owned());
-        settings.built_in.push((built_in, Profile { role, ..Profile::default() }));
-    }
+    know_the_host(&mut settings, &a2a.host);
     // Where somebody else answers for the host, nobody built in does.
     let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));
     a2a.secured = keys.has_tokens();
@@ -117,9 +126,13 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         local,
     )
     .map_err(anyhow::Error::msg)?;
+    let (recovery, secured, demo) = (bus.recovery().to_string(), keys.has_tokens(), args.demo);
+    let banner = Banner { url: url.clone(), state: &state, is_new, recovery, demo, secured };
     let front = Front { listener, edge, http, tls, keys, url };
-    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent };
-    actix_web::rt::System::new().block_on(serve(front, inside, &state))?;
+    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo };
+    let hello = || banner.say(global);
+    actix_web::rt::System::new().block_on(serve(front, inside, &state, hello))?;
+    say_goodbye(global.format);
     Ok(Answer::Yes)
 }
 
@@ -137,6 +150,15 @@ fn start_log() {
         .init();
 }
 
+/// The host's own agent is known from the start, also to a directory that takes no others.
+fn know_the_host(settings: &mut BusSettings, agent: &AgentId) {
+    let is_built_in = [host::NAME, conformance::NAME].contains(&agent.as_str());
+    if is_built_in && !settings.agents.iter().any(|(listed, _)| listed == agent) {
+        let role = Some("built-in agent of the host".to_owned());
+        settings.built_in.push((agent.clone(), Profile { role, ..Profile::default() }));
+    }
+}
+
 fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
     let addr: SocketAddr = text.parse().with_context(|| {
         format!("{text:?} is not an address and a port, such as {DEFAULT_LISTEN}")
@@ -151,8 +173,12 @@ fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
     })
 }
 
-fn create_folder(folder: &Path) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+/// Makes the folder; `true` when it was not there.
+fn create_folder(folder: &Path) -> anyhow::Result<bool> {
+    let is_new = !folder.exists();
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create {}", folder.display()))?;
+    Ok(is_new)
 }
 
 /// What works behind it.
@@ -163,6 +189,7 @@ struct Inside {
     webhooks: Arc<Webhooks>,
     lobby: Arc<Lobby>,
     agent: Option<BuiltIn>,
+    demo: bool,
 }
 
 /// What callers meet.
@@ -206,7 +233,7 @@ fn allow_connections(most: usize) {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(given), ..limit });
     if raised.is_err() || given < wanted {
         let files = if raised.is_err() { current } else { given };
-        tracing::info!(files, "the system allows fewer open files than {most} connections take");
+        tracing::debug!(files, "the system allows fewer open files than {most} connections take");
     }
 }
 
@@ -236,14 +263,25 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     })
 }
 
-async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result<()> {
-    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent } = inside;
+async fn serve(
+    front: Front,
+    inside: Inside,
+    state: &StateDir,
+    say_hello: impl FnOnce(),
+) -> anyhow::Result<()> {
+    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo } = inside;
     let url = front.url.clone();
     match agent {
         Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
         Some(BuiltIn::Conformance) => drop(Conformance::default().attach(&bus).await?),
         None => {}
     }
+    let demo = if demo {
+        let secured = front.keys.has_tokens();
+        Some(Arc::new(Demo::attach(&bus, tasks.clone(), secured, Pace::default()).await?))
+    } else {
+        None
+    };
     let pump = actix_web::rt::spawn(Pump::new(tasks.clone(), webhooks).run());
     actix_web::rt::spawn(Arc::clone(&front.keys).watch());
     let server = start_http(front)?;
@@ -253,12 +291,17 @@ async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let address = write_address(&state.address_file(), &url)?;
-    say_hello(&url, state, &bus);
+    say_hello();
+    let rounds = demo.clone().map(|demo| actix_web::rt::spawn(async move { demo.run().await }));
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tracing::info!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
+    tracing::debug!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
+    if let Some((demo, rounds)) = demo.zip(rounds) {
+        rounds.abort();
+        demo.leave();
+    }
     // Agents elsewhere give back what they have; their code goes on and connects again later.
     lobby.close();
     let stopped = bus.stop_within(STOP_DEADLINE).await;
@@ -273,7 +316,6 @@ async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result
     if stopped.interrupted > 0 {
         tracing::warn!(handlers = stopped.interrupted, "interrupted; their messages come again");
     }
-    tracing::info!("stopped");
     Ok(())
 }
 
@@ -287,14 +329,4 @@ fn write_address(file: &Path, url: &str) -> anyhow::Result<PathBuf> {
         std::fs::write(&aside, format!("{url}\n")).and_then(|()| std::fs::rename(&aside, file));
     written.with_context(|| format!("cannot write {}", file.display()))?;
     Ok(file.to_owned())
-}
-
-fn say_hello(url: &str, state: &StateDir, bus: &Bus) {
-    let folder = state.path().display();
-    let text = format!(
-        "OpenClaw A2A listens on {url}\nState: {folder} ({})\n\nTry, in another terminal:\n  curl {url}/message:send -d '{{\"message\":{{\"messageId\":\"m-1\",\"role\":\"ROLE_USER\",\"parts\":[{{\"text\":\"hello\"}}]}}}}'\n  curl {url}/bus/agents\n  curl '{url}/bus/log?limit=10'\n",
-        bus.recovery()
-    );
-    // Nobody has to read it.
-    let _ = writeln!(anstream::stdout(), "{text}");
 }

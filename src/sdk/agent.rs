@@ -95,6 +95,14 @@ impl Agent {
             self.system.detach(self.id, *desk);
         }
     }
+
+    /// The same, at once: handlers at work are dropped where they are, and what they had in hand
+    /// waits as if nobody had had it.
+    pub fn give_back(self) {
+        if let Some(desk) = self.desk.get() {
+            self.system.give_back(self.id, *desk);
+        }
+    }
 }
 
 fn compose(

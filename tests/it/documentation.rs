@@ -1,10 +1,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::server::Server;
+use crate::server::{Server, serve};
 
 /// Shell blocks fenced as `sh` are run in a fresh folder with the program on the PATH. Those that
-/// speak to the default address speak to a server of this test's own.
+/// speak to the default address speak to a server of this test's own. A page can say which options
+/// that needs: `<!-- server: --demo -->`.
 #[test]
 fn every_shell_example_runs_as_printed() {
     const DEFAULT: &str = "http://127.0.0.1:7420";
@@ -22,7 +23,11 @@ fn every_shell_example_runs_as_printed() {
         let text = std::fs::read_to_string(&page).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let state = tempfile::tempdir().unwrap();
-        let server = text.contains(DEFAULT).then(|| Server::start(state.path()));
+        let server = text.contains(DEFAULT).then(|| {
+            let mut command = serve(state.path());
+            command.args(wanted_of_the_server(&text));
+            Server::start_by(command, state.path())
+        });
         for block in
             blocks(&text, "sh").filter(|block| !lacks.iter().any(|(tool, _)| block.contains(tool)))
         {
@@ -42,6 +47,12 @@ fn every_shell_example_runs_as_printed() {
         }
     }
     assert!(ran > 0, "no example was found");
+}
+
+/// The options that a page wants its server to have.
+fn wanted_of_the_server(page: &str) -> impl Iterator<Item = &str> {
+    let wanted = page.split_once("<!-- server: ").and_then(|(_, rest)| rest.split_once(" -->"));
+    wanted.map_or("", |(options, _)| options).split_whitespace()
 }
 
 fn pages(root: &Path) -> Vec<PathBuf> {

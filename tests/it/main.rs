@@ -11,6 +11,8 @@ mod a2a_http;
 mod attacks;
 /// `openclaw-a2a bench`: figures that add up, limits that are kept, nothing left behind.
 mod bench_command;
+/// What `serve` says when it starts and stops; the lines it offers work when pasted.
+mod banner;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
 mod bus;
 /// `openclaw-a2a schema`, `completions` and the help texts.
@@ -21,6 +23,8 @@ mod cli_validate;
 mod conformance;
 /// The crash proof: load, SIGKILL, restart, many times; nothing lost, nothing twice.
 mod crash;
+/// `serve --demo`: the cast at work, over a restart, within the limits, for clients.
+mod demo;
 /// A disk that refuses: nothing accepted, nothing lost, nothing hangs.
 mod disk_faults;
 /// `openclaw-a2a doctor`: what is as it should be, what is not, and what to do.

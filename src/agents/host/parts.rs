@@ -13,7 +13,7 @@ pub(super) fn is_text(part: &Part) -> bool {
 }
 
 /// A text as one line without control characters, cut at `longest` characters.
-pub(super) fn one_line(text: &str, longest: usize) -> String {
+pub(in crate::agents) fn one_line(text: &str, longest: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
     let mut gap = false;

@@ -1,0 +1,212 @@
+//! The demo: a small cast that works together on this bus, so that a new user has something to see.
+//!
+//! They are agents like any others: they use the SDK and nothing else, pass the same router and
+//! keep to the same limits. Only what they say is written down beforehand (`script`). Goals are
+//! made as an A2A client makes them (`objective`).
+
+mod errand;
+mod lead;
+mod objective;
+mod researcher;
+mod reviewer;
+mod script;
+mod worker;
+
+use std::time::Duration;
+
+use a2a_actors::tasks::{TaskCaller, TaskSystem};
+use a2a_policy::Profile;
+use a2a_protocol::fault::Fault;
+use a2a_protocol::opt::ObjectiveStatus;
+use a2a_protocol::{AgentId, BadAgentId};
+
+use super::{WINDOW, pause, send};
+use crate::tokens::UNNAMED_CLIENT;
+use crate::{Agent, AttachError, Bus, SendError, TaskError};
+use objective::Client;
+
+const LEAD: &str = "lead";
+const WORKER: &str = "worker";
+const REVIEWER: &str = "reviewer";
+const RESEARCHER: &str = "researcher";
+
+/// The names of the cast.
+pub const CAST: [&str; 4] = [LEAD, WORKER, REVIEWER, RESEARCHER];
+
+/// A round takes seconds. One that takes longer was stopped by somebody, and the next begins.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How fast the cast works, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pace {
+    /// How long each step of the work takes.
+    pub step: Duration,
+    /// How long they rest between two rounds.
+    pub rest: Duration,
+    /// After so many rounds they rest for good: a demo that was left running fills no disk.
+    pub rounds: u32,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { step: Duration::from_millis(500), rest: Duration::from_secs(30), rounds: 20 }
+    }
+}
+
+/// One of the cast has a name that the configuration gives to somebody else.
+#[derive(Debug, thiserror::Error)]
+pub enum EnlistError {
+    /// It is listed.
+    #[error(
+        "--demo brings an agent called `{0}`, and the configuration lists one: it would answer in the other's name. Start the demo on a folder of its own, such as --state-dir ./demo"
+    )]
+    Taken(AgentId),
+    /// It is none.
+    #[error(transparent)]
+    Name(#[from] BadAgentId),
+}
+
+/// Lists the cast in a directory, also in one that takes nobody else.
+///
+/// # Errors
+/// When one of the names is taken; nothing is changed then.
+pub fn enlist(agents: &mut Vec<(AgentId, Profile)>) -> Result<(), EnlistError> {
+    let cast = CAST.iter().map(|name| Ok((name.parse()?, profile(name))));
+    let cast: Vec<(AgentId, Profile)> = cast.collect::<Result<_, BadAgentId>>()?;
+    let is_listed = |name: &AgentId| agents.iter().any(|(agent, _)| agent == name);
+    if let Some((name, _)) = cast.iter().find(|(name, _)| is_listed(name)) {
+        return Err(EnlistError::Taken(name.clone()));
+    }
+    agents.extend(cast);
+    Ok(())
+}
+
+fn profile(name: &str) -> Profile {
+    let (role, tier, capabilities): (_, _, &[&str]) = match name {
+        LEAD => ("Lead of the demo", "T1-Lead", &["planning"]),
+        REVIEWER => ("Reviewer of the demo", "T2-Reviewer", &["review"]),
+        RESEARCHER => ("Researcher of the demo", "T3-Staff", &["research"]),
+        _ => ("Worker of the demo", "T3-Staff", &["implementation"]),
+    };
+    Profile {
+        role: Some(role.to_owned()),
+        squad: Some("demo".to_owned()),
+        tier: Some(tier.to_owned()),
+        c_suite: false,
+        capabilities: capabilities.iter().map(|&word| word.to_owned()).collect(),
+    }
+}
+
+/// Why a round ended early.
+#[derive(Debug, thiserror::Error)]
+enum RoundError {
+    #[error(transparent)]
+    Send(#[from] SendError),
+    #[error(transparent)]
+    Task(#[from] TaskError),
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    #[error("the objective is {status}")]
+    Objective { status: ObjectiveStatus },
+}
+
+/// The cast on a bus.
+pub struct Demo {
+    lead: Agent,
+    others: [Agent; 3],
+    tasks: TaskSystem,
+    caller: TaskCaller,
+    pace: Pace,
+}
+
+impl Demo {
+    /// Brings the cast in; nothing is played yet.
+    ///
+    /// Where tokens tell callers apart, the lead makes the objectives. Where nobody is told from
+    /// another they are everybody's, or nobody could see them.
+    ///
+    /// # Errors
+    /// When the bus takes no agents of these names.
+    pub async fn attach(
+        bus: &Bus,
+        tasks: TaskSystem,
+        secured: bool,
+        pace: Pace,
+    ) -> Result<Self, AttachError> {
+        let others = [
+            bus.attach_many(REVIEWER, WINDOW, reviewer::handlers(pace)).await?,
+            bus.attach_many(RESEARCHER, WINDOW, researcher::handlers(pace)).await?,
+            bus.attach_many(WORKER, WINDOW, worker::handlers(pace)).await?,
+        ];
+        let lead = bus.attach_many(LEAD, WINDOW, lead::handlers(pace)).await?;
+        let bad_name = |source| AttachError::BadName { name: UNNAMED_CLIENT.to_owned(), source };
+        let caller = if secured {
+            TaskCaller {
+                owner: format!("agent:{LEAD}").into(),
+                principal: lead.id().clone(),
+                alone: false,
+                sees_all: false,
+            }
+        } else {
+            TaskCaller {
+                owner: "anonymous".into(),
+                principal: UNNAMED_CLIENT.parse().map_err(bad_name)?,
+                alone: true,
+                sees_all: false,
+            }
+        };
+        Ok(Self { lead, others, tasks, caller, pace })
+    }
+
+    /// Plays its rounds, the first at once, and returns when they rest for good.
+    pub async fn run(&self) {
+        for round in 1..=self.pace.rounds {
+            if round > 1 {
+                tokio::time::sleep(self.pace.rest).await;
+            }
+            match tokio::time::timeout(PATIENCE, self.play(round)).await {
+                Ok(Ok(())) => tracing::debug!(round, "the demo has played a round"),
+                Ok(Err(error)) => tracing::info!(round, "a round of the demo ended early: {error}"),
+                Err(_) => tracing::info!(round, "a round of the demo was not finished"),
+            }
+        }
+        if let Err(error) = lead::rest(&self.lead, self.pace.rounds).await {
+            tracing::debug!(%error, "nobody was told that the demo rests");
+        }
+        let rounds = self.pace.rounds;
+        tracing::info!("the demo rests after {rounds} rounds; start the server again for more");
+    }
+
+    /// The cast goes at once: what it was at goes on when it comes back.
+    pub fn leave(&self) {
+        for agent in self.others.iter().chain([&self.lead]) {
+            agent.clone().give_back();
+        }
+    }
+
+    /// One round: a piece of work and a goal, side by side.
+    async fn play(&self, round: u32) -> Result<(), RoundError> {
+        let Self { lead, tasks, caller, .. } = self;
+        let goal = Client { tasks, caller, agent: lead.id() };
+        let (work, goal) = tokio::join!(lead::play(lead, round), goal.play(round));
+        work.and(goal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cast_is_listed_beside_others_and_in_nobodys_place() {
+        let mut agents = vec![("tim".parse().unwrap(), Profile::default())];
+        enlist(&mut agents).unwrap();
+        assert_eq!(agents.len(), 5);
+        for (agent, profile) in &agents {
+            assert!(profile.clone().check().is_ok(), "{agent}");
+        }
+        let error = enlist(&mut agents).unwrap_err().to_string();
+        assert!(error.contains("`lead`") && error.contains("--state-dir"), "{error}");
+        assert_eq!(agents.len(), 5);
+    }
+}

@@ -1,0 +1,84 @@
+//! What anybody may ask of the cast: an A2A client, a step of an objective, an agent of the bus.
+//!
+//! None of the cast has a model. A step of a goal gets its written result; whatever else is asked
+//! gets what can be made of its text alone, and says so.
+
+use a2a_actors::Letter;
+use a2a_protocol::body::TaskRequest;
+
+use super::script::GoalStep;
+use super::{Pace, pause, send};
+use crate::agents::host::one_line;
+use crate::{A2aRequest, Agent, SendError, TaskAnswer};
+
+/// What an agent makes of a text that is no step of a goal.
+pub(super) struct Craft {
+    /// What its results are called.
+    pub(super) artifact: &'static str,
+    /// What it does on the way, as its bar says it.
+    pub(super) steps: &'static [&'static str],
+    /// What comes of a text.
+    pub(super) make: fn(&str) -> String,
+}
+
+/// The text that a task is about.
+pub(super) fn text_of(letter: &Letter, task: &TaskRequest) -> String {
+    match A2aRequest::of(letter) {
+        Some(asked) => asked.text(),
+        None => format!("{}\n\n{}", task.title, task.description),
+    }
+}
+
+/// Does what is asked, with a bar, and gives what came of it.
+pub(super) async fn run(
+    me: &Agent,
+    letter: &Letter,
+    task: &TaskRequest,
+    pace: Pace,
+    craft: &Craft,
+) -> Result<(), SendError> {
+    let text = text_of(letter, task);
+    // A question gets a plain answer at once.
+    if text.trim_end().ends_with('?') {
+        let answer = answer(&(craft.make)(&text)).directly();
+        return send(me, letter, me.write(letter, answer)?).await.map(drop);
+    }
+    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
+        return Ok(());
+    }
+    if !work_through(me, letter, pace, craft.steps).await? {
+        return Ok(());
+    }
+    let said = match GoalStep::named(&text) {
+        Some(step) => step.result.to_owned(),
+        None => (craft.make)(&text),
+    };
+    let answer = answer(&said).text_artifact(craft.artifact, said);
+    send(me, letter, me.write(letter, answer)?).await.map(drop)
+}
+
+/// Goes through the steps, with a bar that everybody sees; `false` when the task is called off.
+pub(super) async fn work_through(
+    me: &Agent,
+    letter: &Letter,
+    pace: Pace,
+    steps: &[&str],
+) -> Result<bool, SendError> {
+    let (bars, total) = (me.progress(letter), steps.len() as f64);
+    for (done, step) in (0_u32..).zip(steps) {
+        bars.update("work", f64::from(done), Some(total), *step)?;
+        // The cast says little, and what it says shall be seen: each step goes out by itself.
+        bars.flush().await;
+        if !pause(letter, pace.step).await {
+            return Ok(false);
+        }
+    }
+    bars.update("work", total, Some(total), "all steps are done")?;
+    bars.done("work")?;
+    bars.flush().await;
+    Ok(true)
+}
+
+fn answer(said: &str) -> TaskAnswer {
+    TaskAnswer::completed(one_line(said, 100)).saying(said)
+}

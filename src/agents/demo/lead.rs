@@ -1,0 +1,104 @@
+//! The lead: hands out the work of a round, waits until it is good, and tells the squad.
+
+use a2a_actors::Letter;
+use a2a_protocol::body::{Complexity, Scope, TaskRequest, TaskType};
+use serde_json::Value;
+
+use super::errand::{self, Craft};
+use super::script::{GoalStep, Piece, ticket, worktree};
+use super::{Pace, RESEARCHER, RoundError, WORKER, send};
+use crate::agents::host::one_line;
+use crate::{Agent, Announcement, Handlers, NewTask, SendError, TaskAnswer};
+
+/// How many characters of a text are handed on: the worker makes a few steps of it at most.
+const HANDED_ON: usize = 4_000;
+
+/// For steps of a goal and for questions.
+const CRAFT: Craft = Craft { artifact: "decision", steps: &["weighing it up"], make: say_who };
+
+pub(super) fn handlers(pace: Pace) -> Handlers {
+    Handlers::new().on_task_request(
+        move |me: Agent, letter: Letter, task: TaskRequest| async move {
+            let text = errand::text_of(&letter, &task);
+            if GoalStep::named(&text).is_some() || text.trim_end().ends_with('?') {
+                errand::run(&me, &letter, &task, pace, &CRAFT).await
+            } else {
+                hand_on(&me, &letter, &text).await
+            }
+        },
+    )
+}
+
+/// Has the worker do what somebody asks for, and passes on what came of it.
+async fn hand_on(me: &Agent, letter: &Letter, text: &str) -> Result<(), SendError> {
+    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
+        return Ok(());
+    }
+    let title = match one_line(text, 100) {
+        title if title.is_empty() => "An empty message".to_owned(),
+        title => title,
+    };
+    let text: String = text.chars().take(HANDED_ON).collect();
+    let task = NewTask::new(&title, if text.trim().is_empty() { title.clone() } else { text });
+    let task = task.complexity(Complexity::Trivial).in_conversation(letter.message.correlation_id);
+    let mut work = me.request_task(WORKER, task).await?;
+    let done = tokio::select! {
+        done = work.result() => done,
+        () = letter.cancelled() => {
+            // Whether the worker was faster makes no difference to anybody.
+            let _ = work.cancel("the lead's own task was called off").await;
+            return Ok(());
+        }
+    };
+    let answer = match done {
+        Ok(done) => {
+            let made = done.result().and_then(|result| result.get::<Value>("artifacts"));
+            let summary = format!("The worker did it: {}", done.summary());
+            let answer = TaskAnswer::completed(&summary).saying(summary);
+            made.into_iter().fold(answer, |answer, made| answer.field("artifacts", made))
+        }
+        Err(error) => TaskAnswer::failed(error.to_string()),
+    };
+    send(me, letter, me.write(letter, answer)?).await.map(drop)
+}
+
+/// One piece of work from the request to the announcement.
+pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
+    let piece = Piece::of_round(round);
+    let branch = piece.branch(round);
+    let name = format!("{}: {}", ticket(&branch), piece.title);
+    let task = NewTask::new(name, piece.description)
+        .branch(&branch)
+        .worktree(worktree(&branch))
+        .related_files(piece.files)
+        .criterion(piece.criterion);
+    let mut work = lead.request_task(WORKER, task).await?;
+    let talk = work.correlation_id();
+    let done = work.result().await?;
+    let note = NewTask::new(
+        format!("{}: write down what we learned", ticket(&branch)),
+        "The review sent it back once. What should the others know?",
+    );
+    let note = note
+        .task_type(TaskType::Research)
+        .complexity(Complexity::Trivial)
+        .branch(&branch)
+        .in_conversation(talk);
+    lead.request_task(RESEARCHER, note).await?.result().await?;
+    let news = format!("{}. {} Reviewed twice, approved.", piece.title, done.summary());
+    let news = Announcement::new(Scope::Squad, format!("{} is done", ticket(&branch)), news);
+    lead.broadcast(news.in_conversation(talk)).await?;
+    Ok(())
+}
+
+/// Says that no round follows.
+pub(super) async fn rest(lead: &Agent, rounds: u32) -> Result<(), SendError> {
+    let news = format!("That was round {rounds} of {rounds}. Start the server again for more.");
+    lead.broadcast(Announcement::new(Scope::Squad, "the demo rests", news)).await.map(drop)
+}
+
+fn say_who(_: &str) -> String {
+    "I lead the squad of the demo and have no model. Tell me what to do, and I hand it to the \
+     worker; ask the researcher what we know, and show the reviewer a text."
+        .to_owned()
+}

@@ -1,0 +1,94 @@
+//! The researcher: writes down what was learned, tells the others, and answers from its notes.
+
+use std::fmt::Write as _;
+
+use a2a_actors::Letter;
+use a2a_protocol::body::TaskRequest;
+
+use super::errand::{self, Craft};
+use super::script::{Piece, ticket};
+use super::{LEAD, Pace, WORKER, pause, send};
+use crate::{Agent, Handlers, Knowledge, SendError, TaskAnswer};
+
+/// Words that are shorter say nothing about what is looked for.
+const SHORTEST_WORD: usize = 4;
+
+const CRAFT: Craft =
+    Craft { artifact: "notes", steps: &["looking through the notes"], make: look_up };
+
+pub(super) fn handlers(pace: Pace) -> Handlers {
+    Handlers::new().on_task_request(
+        move |me: Agent, letter: Letter, task: TaskRequest| async move {
+            match Piece::of_task(&task).filter(|_| letter.sender.as_str() == LEAD) {
+                Some(piece) => write_down(&me, &letter, &task, piece, pace).await,
+                None => errand::run(&me, &letter, &task, pace, &CRAFT).await,
+            }
+        },
+    )
+}
+
+/// Tells those it matters to what a piece of work has taught.
+async fn write_down(
+    me: &Agent,
+    letter: &Letter,
+    task: &TaskRequest,
+    piece: &Piece,
+    pace: Pace,
+) -> Result<(), SendError> {
+    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await?
+        || !pause(letter, pace.step).await
+    {
+        return Ok(());
+    }
+    let branch = task.context.as_ref().and_then(|context| context.branch.as_ref());
+    let source = format!("review of {}", ticket(branch.map_or("", |branch| branch.as_str())));
+    let news = Knowledge::new(piece.topic, piece.learned, source)
+        .relevant_to([LEAD, WORKER])
+        .action(piece.action)
+        .in_conversation(letter.message.correlation_id);
+    send(me, letter, me.write((), news)?).await?;
+    let done = TaskAnswer::completed(format!("Noted under \"{}\".", piece.topic));
+    send(me, letter, me.write(letter, done)?).await.map(drop)
+}
+
+/// The notes that share a word with a text, or what there are notes about.
+fn look_up(text: &str) -> String {
+    let asked = words(text);
+    let fits = |piece: &&Piece| {
+        let noted = words(&format!("{} {} {}", piece.topic, piece.learned, piece.action));
+        asked.iter().any(|word| noted.contains(word))
+    };
+    let found: Vec<&Piece> = Piece::all().iter().filter(fits).collect();
+    if found.is_empty() {
+        let topics: Vec<_> = Piece::all().iter().map(|piece| piece.topic).collect();
+        return format!(
+            "I have no note on that. I am the researcher of the demo and have no model; there are \
+             notes about {}.",
+            topics.join(", ")
+        );
+    }
+    let mut said = String::from("From the team's notes:");
+    for piece in found {
+        let _ = write!(said, "\n- {}: {} {}.", piece.topic, piece.learned, piece.action);
+    }
+    said
+}
+
+fn words(text: &str) -> Vec<String> {
+    let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+    words.filter(|word| word.chars().count() >= SHORTEST_WORD).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_are_found_by_their_words() {
+        let found = look_up("What do we know about rounding?");
+        assert!(found.contains("- rounding money:") && found.contains("half to even"), "{found}");
+        assert!(!found.contains("Retry-After"), "{found}");
+        let none = look_up("Who won the cup?");
+        assert!(none.contains("no note") && none.contains("CSV and spreadsheets"), "{none}");
+    }
+}

@@ -1,0 +1,104 @@
+//! The reviewer: sends work back once, and approves of it when it comes again.
+
+use a2a_actors::Letter;
+use a2a_protocol::body::{ReviewRequest, Severity, TaskRequest};
+
+use super::errand::{self, Craft};
+use super::script::Piece;
+use super::{Pace, send};
+use crate::{Agent, Handlers, ReviewAnswer, SendError};
+
+/// A line that is longer is hard to read.
+const LONG_LINE: usize = 100;
+/// How many remarks it makes.
+const MOST_REMARKS: usize = 20;
+
+const CRAFT: Craft = Craft {
+    artifact: "review",
+    steps: &["reading line by line", "writing remarks"],
+    make: remarks,
+};
+
+pub(super) fn handlers(pace: Pace) -> Handlers {
+    Handlers::new()
+        .on_task_request(move |me: Agent, letter: Letter, task: TaskRequest| async move {
+            errand::run(&me, &letter, &task, pace, &CRAFT).await
+        })
+        .on_review_request(move |me: Agent, letter: Letter, asked: ReviewRequest| async move {
+            judge(&me, &letter, &asked, pace).await
+        })
+}
+
+/// Work that was never sent back is; work that comes with the notes of an earlier review is good.
+async fn judge(
+    me: &Agent,
+    letter: &Letter,
+    asked: &ReviewRequest,
+    pace: Pace,
+) -> Result<(), SendError> {
+    tokio::time::sleep(pace.step).await;
+    let file = asked.files_for_review.first().map_or("", |file| file.as_str());
+    let verdict = match (&asked.prior_review_notes, Piece::of_branch(&asked.branch)) {
+        (Some(_), _) => ReviewAnswer::approved(),
+        (None, Some(Piece { concern: (line, what), .. })) => {
+            ReviewAnswer::changes_requested().concern_at(file, *line, Severity::MustFix, *what)
+        }
+        (None, None) => ReviewAnswer::changes_requested().concern(
+            file,
+            Severity::ShouldFix,
+            "I am the reviewer of the demo and send everything back once. Ask again with \
+             priorReviewNotes.",
+        ),
+    };
+    send(me, letter, me.write(letter, verdict)?).await.map(drop)
+}
+
+/// What can be said about a text without understanding it.
+fn remarks(text: &str) -> String {
+    let lines = (1..).zip(text.lines());
+    let found: Vec<String> =
+        lines.flat_map(|(n, line)| about(n, line)).take(MOST_REMARKS).collect();
+    let (words, rows) = (text.split_whitespace().count(), text.lines().count());
+    let what = if found.is_empty() {
+        "I found nothing to change.".to_owned()
+    } else {
+        format!("Please look at this:\n{}", found.join("\n"))
+    };
+    format!(
+        "I have read {rows} lines with {words} words. {what}\n\nI am the reviewer of the demo and \
+         have no model: I know long lines, words that are there twice, and work left to do."
+    )
+}
+
+fn about(n: usize, line: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let long = line.chars().count();
+    if long > LONG_LINE {
+        found.push(format!("line {n}: {long} characters are hard to read"));
+    }
+    if let Some(mark) = ["TODO", "FIXME"].into_iter().find(|mark| line.contains(mark)) {
+        found.push(format!("line {n}: {mark} says that something is left to do"));
+    }
+    let words: Vec<_> = line.split_whitespace().collect();
+    let is_twice = |pair: &[&str]| pair[0] == pair[1] && pair[0].chars().all(char::is_alphabetic);
+    if words.windows(2).any(is_twice) {
+        found.push(format!("line {n}: a word is there twice"));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_about_a_text() {
+        let good = remarks("One line.\nAnother.");
+        assert!(good.starts_with("I have read 2 lines with 3 words. I found nothing"), "{good}");
+        let bad = remarks(&format!("the the end\nTODO: more\n{}\n- - -", "x".repeat(101)));
+        for remark in ["line 1: a word", "line 2: TODO", "line 3: 101 characters"] {
+            assert!(bad.contains(remark), "{bad}");
+        }
+        assert!(!bad.contains("line 4"), "{bad}");
+    }
+}

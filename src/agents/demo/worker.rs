@@ -1,0 +1,152 @@
+//! The worker: builds what the lead asks for, has it reviewed, and repairs what comes back.
+//!
+//! It remembers nothing. What it has to do next stands in the message it gets, so it goes on after
+//! a restart where it was.
+
+use a2a_actors::Letter;
+use a2a_protocol::CorrelationId;
+use a2a_protocol::body::{ReviewResponse, TaskRequest, Verdict};
+use a2a_protocol::{Progress, ProgressTracker, TaskId, TrackerStatus};
+
+use super::errand::{self, Craft};
+use super::script::{Piece, ticket, worktree};
+use super::{LEAD, Pace, REVIEWER, WORKER, profile, send};
+use crate::agents::host::one_line;
+use crate::{Agent, Handlers, NewReview, SendError, StatusReport, TaskAnswer};
+
+/// How many lines of a text it makes steps of.
+const MOST_LINES: usize = 20;
+
+const CRAFT: Craft = Craft {
+    artifact: "result",
+    steps: &["reading what is asked", "writing it down"],
+    make: outline,
+};
+
+pub(super) fn handlers(pace: Pace) -> Handlers {
+    Handlers::new()
+        .on_task_request(move |me: Agent, letter: Letter, task: TaskRequest| async move {
+            match Piece::of_task(&task).filter(|_| letter.sender.as_str() == LEAD) {
+                Some(piece) => build(&me, &letter, &task, piece, pace).await,
+                None => errand::run(&me, &letter, &task, pace, &CRAFT).await,
+            }
+        })
+        .on_review_response(move |me: Agent, letter: Letter, verdict: ReviewResponse| async move {
+            hear_verdict(&me, &letter, &verdict, pace).await
+        })
+}
+
+/// Takes a piece of work, does it, and asks for a review. The task ends when that is good.
+async fn build(
+    me: &Agent,
+    letter: &Letter,
+    task: &TaskRequest,
+    piece: &Piece,
+    pace: Pace,
+) -> Result<(), SendError> {
+    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
+        return Ok(());
+    }
+    if !errand::work_through(me, letter, pace, &piece.steps).await? {
+        return Ok(());
+    }
+    let branch = task.context.as_ref().and_then(|context| context.branch.as_ref());
+    let branch = branch.map_or("", |branch| branch.as_str());
+    let review = review(task.task_id, branch, piece, letter.message.correlation_id);
+    send(me, letter, me.write(REVIEWER, review)?).await.map(drop)
+}
+
+/// Repairs what the reviewer found and asks again, or says that the task is done.
+async fn hear_verdict(
+    me: &Agent,
+    letter: &Letter,
+    verdict: &ReviewResponse,
+    pace: Pace,
+) -> Result<(), SendError> {
+    let Some(piece) = Piece::of_branch(&verdict.branch) else { return Ok(()) };
+    let (task, talk) = (verdict.task_id, letter.message.correlation_id);
+    match verdict.verdict {
+        Verdict::Approved => {
+            let done = TaskAnswer::completed(piece.summary)
+                .for_task(task)
+                .branch(verdict.branch.as_str())
+                .files_changed(piece.files)
+                .next_step("Write down what we learned");
+            let done = me.write(LEAD, done.in_conversation(talk))?;
+            send(me, letter, done).await.map(drop)
+        }
+        Verdict::ChangesRequested => {
+            let found = verdict.unresolved_concerns.as_ref().and_then(|all| all.first());
+            let found = found.map_or("what the review says", |concern| &concern.description);
+            let report = StatusReport::in_progress(format!("Repairing: {found}"))
+                .for_task(task)
+                .trackers(repair_at(0.0, TrackerStatus::Running))
+                .in_conversation(talk);
+            if !send(me, letter, me.write(LEAD, report)?).await? {
+                return Ok(());
+            }
+            tokio::time::sleep(pace.step).await;
+            let report = StatusReport::in_progress("Repaired; back to the reviewer")
+                .for_task(task)
+                .trackers(repair_at(1.0, TrackerStatus::Completed))
+                .in_conversation(talk);
+            if !send(me, letter, me.write(LEAD, report)?).await? {
+                return Ok(());
+            }
+            let again = review(task, &verdict.branch, piece, talk).prior_notes(found);
+            send(me, letter, me.write(REVIEWER, again)?).await.map(drop)
+        }
+        // Somebody more senior has it now.
+        Verdict::Escalated => Ok(()),
+    }
+}
+
+fn review(task: TaskId, branch: &str, piece: &Piece, talk: CorrelationId) -> NewReview {
+    let title = format!("{}: {}", ticket(branch), piece.title);
+    let review = NewReview::new(task, title, branch, worktree(branch), piece.files);
+    let review = review.in_conversation(talk);
+    match profile(WORKER).tier {
+        Some(tier) => review.author_tier(tier),
+        None => review,
+    }
+}
+
+fn repair_at(progress: f64, status: TrackerStatus) -> Progress {
+    let tracker = ProgressTracker {
+        progress: Some(progress),
+        total: Some(1.0),
+        status: Some(status),
+        ..ProgressTracker::new("repair")
+    };
+    Progress { trackers: vec![tracker], aggregate: None }
+}
+
+/// A text as a list of steps: as much as can be made of it without a model.
+fn outline(text: &str) -> String {
+    let sentences = text.split_inclusive(['\n', '.', ';']).map(|sentence| one_line(sentence, 200));
+    let is_said = |sentence: &String| sentence.chars().any(char::is_alphanumeric);
+    let lines = (1..).zip(sentences.filter(is_said).take(MOST_LINES));
+    let lines: Vec<_> = lines.map(|(n, sentence)| format!("{n}. {sentence}")).collect();
+    if lines.is_empty() {
+        return "There was no text to work on. Say what you want done.".to_owned();
+    }
+    format!(
+        "What you ask for, step by step:\n{}\n\nI am the worker of the demo and have no model: I \
+         take texts apart and do nothing else.",
+        lines.join("\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_becomes_steps() {
+        let made = outline("Buy milk. Call the\nbank;\u{1b}[2J ...\n\nPay");
+        let steps = "\n1. Buy milk.\n2. Call the\n3. bank;\n4. [2J .\n5. Pay\n\n";
+        assert!(made.contains(steps), "{made}");
+        assert!(outline(" \n.").contains("no text"));
+        assert!(!outline(&"a. ".repeat(50)).contains("21."));
+    }
+}

@@ -1,0 +1,212 @@
+//! What `serve` says to people: where it listens, where things lie, and what to try next.
+//!
+//! It goes to stdout. What went on is the business of the log on stderr.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+
+use chrono::Utc;
+use openclaw_a2a::config::StateDir;
+use serde_json::json;
+
+use crate::cli::{Format, Global};
+
+/// A server that is ready.
+pub(super) struct Banner<'a> {
+    /// Its address.
+    pub(super) url: String,
+    pub(super) state: &'a StateDir,
+    /// The folder was not there before.
+    pub(super) is_new: bool,
+    /// What was found in the folder.
+    pub(super) recovery: String,
+    /// The cast of the demo is here.
+    pub(super) demo: bool,
+    /// A token is asked for.
+    pub(super) secured: bool,
+}
+
+impl Banner<'_> {
+    /// Says that the server is ready.
+    pub(super) fn say(&self, global: &Global) {
+        let text = match global.format {
+            Format::Text => self.text(&as_called(global, self.state.path())),
+            Format::Json | Format::Jsonl => self.json(),
+        };
+        say(&text);
+    }
+
+    fn json(&self) -> String {
+        let line = json!({
+            "address": self.url,
+            "stateDir": absolute(self.state.path()),
+            "version": env!("CARGO_PKG_VERSION"),
+            "created": self.is_new,
+            "log": absolute(&self.log_file()),
+            "demo": self.demo,
+        });
+        format!("{line}\n")
+    }
+
+    /// Where today's messages are written.
+    fn log_file(&self) -> std::path::PathBuf {
+        let day = Utc::now().date_naive();
+        self.state.path().join("a2a-log").join(format!("{day}.jsonl"))
+    }
+
+    fn text(&self, called: &Called) -> String {
+        let folder = absolute(self.state.path());
+        let found = if self.is_new { "created now" } else { &self.recovery };
+        let mut text = format!(
+            "OpenClaw A2A listens on {}\n\n  version  {}\n  state    {folder} ({found})\n  log      {}\n",
+            self.url,
+            env!("CARGO_PKG_VERSION"),
+            absolute(&self.log_file()),
+        );
+        if self.demo {
+            text.push_str("  demo     lead, worker, reviewer and researcher are at work\n");
+        }
+        if self.secured {
+            let Called { program, folder } = called;
+            text.push_str(&format!(
+                "\nA token is needed here. Make one for yourself, and set OPENCLAW_TOKEN to it:\n    {program} token create --operator me{folder}\n"
+            ));
+        }
+        text.push_str("\nTry, in another terminal (Ctrl-C stops the server):\n");
+        for (what, line) in self.tries(called) {
+            text.push_str(&format!("\n  {what}\n    {line}\n"));
+        }
+        text.push('\n');
+        text
+    }
+
+    /// Three things to try, each with its line.
+    fn tries(&self, Called { program, folder }: &Called) -> [(&'static str, String); 3] {
+        let follow = format!("{program} log --follow{folder}");
+        if self.demo {
+            return [
+                ("See who says what to whom", follow),
+                ("See the goals and how far they are", format!("{program} objective list{folder}")),
+                (
+                    "Ask the researcher something",
+                    self.ask("/agents/researcher", "What do we know about rounding?"),
+                ),
+            ];
+        }
+        [
+            ("Say hello to the built-in agent", self.ask("", "hello")),
+            ("See who says what to whom", follow),
+            (
+                "See a small team at work, on a server of its own",
+                format!("{program} serve --demo --listen 127.0.0.1:0 --state-dir ./demo"),
+            ),
+        ]
+    }
+
+    /// A line that sends a message. Its id is new each time: the same message again would get the
+    /// same answer again.
+    fn ask(&self, agent: &str, text: &str) -> String {
+        let token = if self.secured { " -H \"Authorization: Bearer $OPENCLAW_TOKEN\"" } else { "" };
+        let address = quoted(OsStr::new(&format!("{}{agent}/message:send", self.url)));
+        format!(
+            r#"curl -s{token} {address} -d '{{"message":{{"messageId":"'$(date +%s)'","role":"ROLE_USER","parts":[{{"text":"{text}"}}]}}}}'"#
+        )
+    }
+}
+
+/// Says that the server is gone.
+pub(super) fn say_goodbye(format: Format) {
+    match format {
+        Format::Text => say("Stopped; everything is written.\n"),
+        Format::Json | Format::Jsonl => say(&format!("{}\n", json!({"stopped": true}))),
+    }
+}
+
+fn say(text: &str) {
+    let mut out = anstream::stdout();
+    // Nobody has to read it.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// How other commands reach this server.
+struct Called {
+    /// The program as it was called: whoever uses `cargo run` has none on the PATH.
+    program: String,
+    /// ` --state-dir …`, unless it is where everybody looks.
+    folder: String,
+}
+
+fn as_called(global: &Global, state: &Path) -> Called {
+    let program = std::env::args_os().next().unwrap_or_else(|| "openclaw-a2a".into());
+    // Another terminal has neither this one's folder nor its environment.
+    let is_usual = global.state_dir.is_none() && std::env::var_os("OPENCLAW_STATE_DIR").is_none();
+    let folder = if is_usual {
+        String::new()
+    } else {
+        format!(" --state-dir {}", quoted(OsStr::new(&absolute(state))))
+    };
+    Called { program: quoted(&program), folder }
+}
+
+fn absolute(path: &Path) -> String {
+    let whole = std::path::absolute(path);
+    whole.as_deref().unwrap_or(path).display().to_string()
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.into_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called() -> Called {
+        Called { program: "./openclaw-a2a".into(), folder: " --state-dir /srv/bus".into() }
+    }
+
+    fn banner(state: &StateDir) -> Banner<'_> {
+        Banner {
+            url: "http://127.0.0.1:7420".into(),
+            state,
+            is_new: true,
+            recovery: "read 3 lines of the log".into(),
+            demo: false,
+            secured: false,
+        }
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        for (word, shown) in [
+            ("target/release/openclaw-a2a", "target/release/openclaw-a2a"),
+            ("/my programs/a2a", "'/my programs/a2a'"),
+            ("it's", r"'it'\''s'"),
+            ("$HOME", "'$HOME'"),
+            ("http://[::1]:7420/x", "'http://[::1]:7420/x'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(OsStr::new(word)), shown);
+        }
+    }
+
+    #[test]
+    fn a_server_with_tokens_says_how_to_get_one() {
+        let state = StateDir::find(Some("/srv/bus".into()));
+        let open = banner(&state).text(&called());
+        assert!(!open.contains("token") && open.contains("/srv/bus (created now)"), "{open}");
+        let secured = Banner { secured: true, is_new: false, ..banner(&state) }.text(&called());
+        let make = "    ./openclaw-a2a token create --operator me --state-dir /srv/bus\n";
+        assert!(secured.contains(make), "{secured}");
+        assert!(secured.contains("-H \"Authorization: Bearer $OPENCLAW_TOKEN\""), "{secured}");
+        assert!(secured.contains("/srv/bus (read 3 lines of the log)"), "{secured}");
+    }
+}

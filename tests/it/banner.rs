@@ -1,0 +1,192 @@
+//! The first five minutes: what `serve` says, and that every line it offers works when pasted.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::server::{serve, signal};
+
+/// A server with everything it says, as a newcomer starts it; dropping it ends it.
+struct Said {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    banner: String,
+}
+
+impl Said {
+    /// Reads what it says up to `end`, the beginning of the last thing it says.
+    fn start(mut command: Command, end: &str) -> Self {
+        command.env_remove("OPENCLAW_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let mut banner = String::new();
+        while !banner.lines().any(|line| line.trim_start().starts_with(end)) {
+            assert!(out.read_line(&mut banner).unwrap() > 0, "it ended: {banner}");
+        }
+        Self { child, out, banner }
+    }
+
+    /// One line more.
+    fn read_on(&mut self) {
+        assert!(self.out.read_line(&mut self.banner).unwrap() > 0, "it ended: {}", self.banner);
+    }
+
+    /// The lines that are there to be pasted.
+    fn offers(&self) -> Vec<String> {
+        let (_, tries) = self.banner.split_once("Try,").unwrap();
+        let lines = tries.lines().filter_map(|line| line.strip_prefix("    "));
+        lines.map(str::to_owned).collect()
+    }
+
+    /// What it says when it is told to stop, on stdout and, from the beginning, on stderr.
+    fn stop(mut self) -> (String, String) {
+        signal(&self.child, "INT");
+        let (mut out, mut err) = (String::new(), String::new());
+        self.out.read_to_string(&mut out).unwrap();
+        self.child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        (out, err)
+    }
+}
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a line as a shell would. One that goes on until somebody stops it has worked when it says
+/// something; the others have to end well.
+fn paste(line: &str, folder: &Path, token: Option<&str>) -> String {
+    let mut command = Command::new("sh");
+    // So that it is the command itself that can be stopped.
+    command.args(["-c", &format!("exec {line}")]).current_dir(folder).stdin(Stdio::null());
+    command.env_remove("OPENCLAW_STATE_DIR").env_remove("OPENCLAW_TOKEN").env("HOME", folder);
+    if let Some(token) = token {
+        command.env("OPENCLAW_TOKEN", token);
+    }
+    if line.contains("--follow") || line.contains(" serve ") {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!said.trim().is_empty(), "{line}: nothing");
+        return said;
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && !said.trim().is_empty(), "{line}: {said}");
+    assert!(!said.contains("\"error\"") && !said.contains("\"status\":4"), "{line}: {said}");
+    said
+}
+
+fn has_curl() -> bool {
+    Command::new("curl").arg("--version").output().is_ok()
+}
+
+fn paste_all(offers: &[String], folder: &Path, token: Option<&str>) -> Vec<String> {
+    assert_eq!(offers.len(), 3, "{offers:?}");
+    // What a machine may lack.
+    let can = |line: &&String| has_curl() || !line.starts_with("curl ");
+    offers.iter().filter(can).map(|line| paste(line, folder, token)).collect()
+}
+
+#[test]
+fn a_new_server_says_where_it_is_and_what_to_try_and_is_quiet_otherwise() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("a state folder");
+    let mut server = Said::start(serve(&state), "See a small team");
+    server.read_on();
+    for part in [
+        "OpenClaw A2A listens on http://127.0.0.1:",
+        concat!("version  ", env!("CARGO_PKG_VERSION"), "\n"),
+        &format!("{} (created now)\n", state.display()),
+        ".jsonl\n",
+        &format!("--state-dir '{}'", state.display()),
+    ] {
+        assert!(server.banner.contains(part), "{part}: {}", server.banner);
+    }
+    let said = paste_all(&server.offers(), home.path(), None);
+    assert!(said.iter().any(|said| said.contains("OpenClaw A2A listens on")), "{said:?}");
+    if has_curl() {
+        assert!(said[0].contains("I know these words"), "{said:?}");
+    }
+    let (out, err) = server.stop();
+    assert_eq!(out.trim(), "Stopped; everything is written.");
+    assert_eq!(err, "", "a newcomer reads every line");
+    // The second time it is not new.
+    let server = Said::start(serve(&state), "version");
+    assert!(!server.banner.contains("created now"));
+}
+
+#[test]
+fn the_folder_that_everybody_uses_is_not_spelled_out() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"));
+    command.args(["serve", "--listen", "127.0.0.1:0"]).env("HOME", home.path());
+    command.env_remove("OPENCLAW_STATE_DIR").stdin(Stdio::null());
+    let mut server = Said::start(command, "See a small team");
+    server.read_on();
+    assert!(server.banner.contains("/.openclaw (created now)"), "{}", server.banner);
+    let offers = server.offers();
+    assert!(offers[1].ends_with(" log --follow"), "{offers:?}");
+    paste_all(&offers, home.path(), None);
+}
+
+#[test]
+fn a_demo_offers_its_own_lines() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = serve(&home.path().join("state"));
+    command.arg("--demo");
+    let mut server = Said::start(command, "Ask the researcher");
+    server.read_on();
+    assert!(server.banner.contains("are at work"), "{}", server.banner);
+    let said = paste_all(&server.offers(), home.path(), None);
+    if has_curl() {
+        assert!(said[2].contains("half to even"), "{said:?}");
+    }
+    let (out, err) = server.stop();
+    assert_eq!((out.trim(), err.as_str()), ("Stopped; everything is written.", ""));
+}
+
+#[test]
+fn with_tokens_it_says_how_to_make_one_and_the_lines_use_it() {
+    let home = tempfile::tempdir().unwrap();
+    let state = home.path().join("state");
+    std::fs::create_dir(&state).unwrap();
+    let create = |holder: &str| {
+        let mut command = crate::openclaw_a2a();
+        command.args(["token", "create", holder, "tim", "--state-dir"]).arg(&state);
+        assert!(command.output().unwrap().status.success());
+    };
+    create("--agent");
+    let mut command = serve(&state);
+    command.arg("--demo");
+    let mut server = Said::start(command, "Ask the researcher");
+    server.read_on();
+    let make = server.banner.lines().find(|line| line.contains(" token create ")).unwrap();
+    let said = paste(make.trim(), home.path(), None);
+    let token = said.split_whitespace().find(|word| word.starts_with("oca_")).unwrap();
+    // A running server looks at the file by itself.
+    let said = paste_all(&server.offers(), home.path(), Some(token));
+    assert!(said.iter().all(|said| !said.contains("unauthorized")), "{said:?}");
+}
+
+#[test]
+fn programs_get_json() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = serve(home.path());
+    command.args(["--format", "json"]);
+    let server = Said::start(command, "{");
+    let said: Value = serde_json::from_str(&server.banner).unwrap();
+    assert!(said["address"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{said}");
+    assert_eq!(said["stateDir"], home.path().to_str().unwrap());
+    assert_eq!(said["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!((&said["created"], &said["demo"]), (&false.into(), &false.into()));
+    let (out, _) = server.stop();
+    assert_eq!(out, "{\"stopped\":true}\n");
+}
