@@ -1,14 +1,20 @@
 //! The command line: what each verb is called, one file per verb for what it does.
 
 mod completions;
+mod format;
 mod log;
 mod objective;
+mod place;
+mod refusal;
 mod schema;
 mod serve;
+mod server;
 mod stdout;
+mod table;
 mod task;
 mod token;
 mod validate;
+mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -67,9 +73,9 @@ enum Format {
     /// For people
     #[value(alias = "table")]
     Text,
-    /// For programs: one JSON object a line (log: one document)
+    /// For programs: the answer as one JSON document
     Json,
-    /// For programs: one JSON object a line
+    /// For programs: one JSON object a line, such as each item of a list
     Jsonl,
 }
 
@@ -116,7 +122,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if stdout::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             anstream::eprintln!("error: {error:#}");
-            ExitCode::from(2)
+            let is_no = error.downcast_ref::<refusal::Refusal>().is_some_and(|r| r.is_no());
+            ExitCode::from(if is_no { 1 } else { 2 })
         }
     }
 }
