@@ -1,12 +1,18 @@
 //! The command line: what each verb is called, one file per verb for what it does.
 
+mod access;
+mod agents;
+mod breaker;
 mod completions;
+mod dead_letters;
 mod format;
+mod inbox;
 mod log;
 mod objective;
 mod place;
 mod refusal;
 mod schema;
+mod send;
 mod serve;
 mod server;
 mod stdout;
@@ -82,9 +88,16 @@ enum Format {
 #[derive(Subcommand)]
 enum Verb {
     Serve(serve::Args),
+    Send(send::Args),
+    Agents(agents::Args),
+    Inbox(inbox::Args),
     Log(log::Args),
     Task(task::Args),
     Objective(objective::Args),
+    Breaker(breaker::Args),
+    #[command(alias = "dead_letters")]
+    DeadLetters(dead_letters::Args),
+    Access(access::Args),
     Token(token::Args),
     Validate(validate::Args),
     Schema(schema::Args),
@@ -107,9 +120,15 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let answer = match cli.verb {
         Verb::Serve(args) => serve::run(&args, &cli.global),
+        Verb::Send(args) => send::run(&args, &cli.global),
+        Verb::Agents(args) => agents::run(&args, &cli.global),
+        Verb::Inbox(args) => inbox::run(&args, &cli.global),
         Verb::Log(args) => log::run(&args, &cli.global),
         Verb::Task(args) => task::run(&args, &cli.global),
         Verb::Objective(args) => objective::run(&args, &cli.global),
+        Verb::Breaker(args) => breaker::run(&args, &cli.global),
+        Verb::DeadLetters(args) => dead_letters::run(&args, &cli.global),
+        Verb::Access(args) => access::run(&args, &cli.global),
         Verb::Token(args) => token::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),

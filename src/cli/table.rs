@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 
-use super::stdout::Out;
+use super::stdout::{Out, harmless};
 use super::words::short;
 
 /// A text that is longer is cut off, so that lines stay lines.
@@ -22,6 +22,11 @@ pub(super) struct Cell {
 }
 
 impl Cell {
+    /// A name that is of no use when it is cut off.
+    pub(super) fn whole(text: &str) -> Self {
+        Self { text: harmless(text), style: Style::new() }
+    }
+
     /// The same in another look; shown on terminals only.
     pub(super) fn styled(self, style: Style) -> Self {
         Self { style, ..self }

@@ -14,6 +14,7 @@ use serde_json::value::to_raw_value;
 
 use super::stdout::{harmless, note};
 use super::table::Table;
+use super::words::after;
 use super::{Answer, Format, Global, format};
 
 /// What every token begins with, so that people and scanners know one when they see it.
@@ -103,7 +104,7 @@ fn create(
     let Holder { agent, client, operator } = &args.holder;
     let principal = Principal::named(agent.as_deref(), client.as_deref(), operator.as_deref())?;
     let now = Utc::now();
-    let expires = args.expires.as_deref().map(|text| after(now, text)).transpose()?;
+    let expires = args.expires.as_deref().map(|text| expiry(now, text)).transpose()?;
     let note = args.note.as_deref().map(str::trim).filter(|note| !note.is_empty());
     if note.is_some_and(|n| n.chars().count() > LONGEST_NOTE || n.chars().any(char::is_control)) {
         bail!("--note has at most {LONGEST_NOTE} characters, all on one line");
@@ -162,20 +163,11 @@ fn new_token() -> anyhow::Result<String> {
     Ok(format!("{PREFIX}{}", digits.concat()))
 }
 
-fn after(now: DateTime<Utc>, text: &str) -> anyhow::Result<DateTime<Utc>> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let unit: i64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => 0,
-    };
-    let longest = 3_660 * 86_400;
-    let seconds = number.parse::<i64>().ok().and_then(|number| number.checked_mul(unit));
-    match seconds.filter(|seconds| (1..=longest).contains(seconds)) {
-        Some(seconds) => Ok(now + TimeDelta::seconds(seconds)),
+/// When a token that is made now expires; at most ten years from now.
+fn expiry(now: DateTime<Utc>, text: &str) -> anyhow::Result<DateTime<Utc>> {
+    let longest = now + TimeDelta::days(3_660);
+    match after(now, text).filter(|expiry| *expiry <= longest) {
+        Some(expiry) => Ok(expiry),
         None => {
             bail!("--expires {text:?} is no time such as 90s, 15m, 12h or 30d, up to ten years")
         }
@@ -250,10 +242,10 @@ mod tests {
     #[test]
     fn how_long_it_is_good_is_read_with_its_unit() {
         let now = Utc::now();
-        assert_eq!(after(now, "30d").unwrap(), now + TimeDelta::days(30));
-        assert_eq!(after(now, "90s").unwrap(), now + TimeDelta::seconds(90));
+        assert_eq!(expiry(now, "30d").unwrap(), now + TimeDelta::days(30));
+        assert_eq!(expiry(now, "90s").unwrap(), now + TimeDelta::seconds(90));
         for bad in ["", "d", "0d", "-1d", "1w", "1.5h", "30", "99999d", "99999999999999999999d"] {
-            assert!(after(now, bad).is_err(), "{bad}");
+            assert!(expiry(now, bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,7 +1,14 @@
-//! How times, spans and texts of others look to people: on one line, and harmless.
+//! Words between people and the protocol: how times, spans and texts of others look, and how the
+//! words of closed sets are read, with either `-` or `_` in them.
 
+use std::ffi::OsStr;
+
+use a2a_protocol::Kind;
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, TimeDelta, Utc};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
+use serde_json::Value;
 
 use super::stdout::harmless;
 
@@ -34,6 +41,21 @@ pub(super) fn span(span: TimeDelta) -> String {
     }
 }
 
+/// A moment that lies so long after `now`: 90s, 15m, 12h, 30d; at least a second.
+pub(super) fn after(now: DateTime<Utc>, text: &str) -> Option<DateTime<Utc>> {
+    let split = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(split);
+    let unit: i64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let seconds = number.parse::<i64>().ok()?.checked_mul(unit).filter(|seconds| *seconds > 0)?;
+    now.checked_add_signed(TimeDelta::try_seconds(seconds)?)
+}
+
 /// Green for what was accepted, yellow for what may be tried again, red for what was refused.
 pub(super) fn style_of(word: &str) -> Style {
     let colour = match word {
@@ -47,6 +69,83 @@ pub(super) fn style_of(word: &str) -> Style {
         _ => AnsiColor::Red,
     };
     Style::new().fg_color(Some(colour.into()))
+}
+
+/// What a message is about, in a few words.
+pub(super) fn gist(message: &Value) -> String {
+    let payload = &message["payload"];
+    let text = |name: &str| payload[name].as_str().filter(|text| !text.trim().is_empty());
+    let join = |parts: &[Option<&str>]| -> String {
+        parts.iter().flatten().copied().collect::<Vec<_>>().join(": ")
+    };
+    let words = match message["type"].as_str().unwrap_or_default() {
+        "task_request" | "review_request" => join(&[text("title")]),
+        "task_response" => {
+            let summary = payload["result"]["summary"].as_str();
+            join(&[text("action"), text("reason").or(summary)])
+        }
+        "review_response" => join(&[text("verdict"), text("nextAction")]),
+        "status_update" => join(&[text("status"), text("progress"), text("blockedBy")]),
+        "knowledge_share" => join(&[text("topic"), text("discovery")]),
+        "broadcast" => join(&[text("topic"), text("message")]),
+        _ => String::new(),
+    };
+    short(&words, 100)
+}
+
+/// What an answer is called, and how it looks.
+pub(super) fn verdict(allowed: bool) -> (&'static str, Style) {
+    let (word, colour) =
+        if allowed { ("allowed", AnsiColor::Green) } else { ("refused", AnsiColor::Red) };
+    (word, Style::new().fg_color(Some(colour.into())).bold())
+}
+
+/// Reads a word of a closed set; help and completions list them all.
+pub(super) fn one_of<T>(all: &'static [T], word: fn(T) -> &'static str) -> OneOf<T> {
+    OneOf { all, word }
+}
+
+/// See [`one_of`].
+#[derive(Clone)]
+pub(super) struct OneOf<T: 'static> {
+    all: &'static [T],
+    word: fn(T) -> &'static str,
+}
+
+impl<T: Copy + Send + Sync + 'static> OneOf<T> {
+    fn words(&self) -> impl Iterator<Item = PossibleValue> + use<T> {
+        let word = self.word;
+        self.all.iter().map(move |&value| PossibleValue::new(word(value)))
+    }
+}
+
+impl<T: Copy + Send + Sync + 'static> TypedValueParser for OneOf<T> {
+    type Value = T;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<T, clap::Error> {
+        let given = value.to_str().unwrap_or_default().replace('-', "_");
+        let is_given = |one: &&T| (self.word)(**one).replace('-', "_") == given;
+        if let Some(found) = self.all.iter().find(is_given) {
+            return Ok(*found);
+        }
+        // Says which there are, and which is near.
+        PossibleValuesParser::new(self.words()).parse_ref(command, arg, value)?;
+        Err(clap::Error::new(ErrorKind::InvalidValue).with_cmd(command))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.words()))
+    }
+}
+
+/// Reads a kind of message.
+pub(super) fn kind() -> OneOf<Kind> {
+    one_of(Kind::ALL, Kind::as_str)
 }
 
 #[cfg(test)]

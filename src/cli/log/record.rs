@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::cli::words::{short, span};
+use crate::cli::words::{gist, short, span};
 
 /// One attempt to send a message.
 #[derive(Deserialize)]
@@ -125,24 +125,10 @@ impl Record {
 
     /// What it is about, in a few words.
     pub(super) fn gist(&self, message: &Value) -> String {
-        let payload = &message["payload"];
-        let text = |name: &str| payload[name].as_str().filter(|text| !text.trim().is_empty());
-        let join = |parts: &[Option<&str>]| -> String {
-            parts.iter().flatten().copied().collect::<Vec<_>>().join(": ")
-        };
-        let words = match message["type"].as_str().unwrap_or_default() {
-            "task_request" | "review_request" => join(&[text("title")]),
-            "task_response" => {
-                let summary = payload["result"]["summary"].as_str();
-                join(&[text("action"), text("reason").or(summary)])
-            }
-            "review_response" => join(&[text("verdict"), text("nextAction")]),
-            "status_update" => join(&[text("status"), text("progress"), text("blockedBy")]),
-            "knowledge_share" => join(&[text("topic"), text("discovery")]),
-            "broadcast" => join(&[text("topic"), text("message")]),
-            _ => self.raw.clone().unwrap_or_default(),
-        };
-        short(&words, 100)
+        match &self.raw {
+            Some(raw) => short(raw, 100),
+            None => gist(message),
+        }
     }
 
     /// Why it was refused, with everything that was wrong with it.
