@@ -45,7 +45,7 @@ impl Refusal {
     /// Whether this is an answer, and the answer is no: what was named is not there, or not in a
     /// state for it. Anything else means that the question was not answered.
     pub(super) fn is_no(&self) -> bool {
-        matches!(self.status, 404 | 409 | 422)
+        matches!(self.status, 404 | 409 | 422) || self.code == "TASK_NOT_CANCELABLE"
     }
 
     /// What the person can do about it.
@@ -118,6 +118,12 @@ mod tests {
                 404,
                 json!({"error": {"message": "Task not found.", "details": [{"reason": "TASK_NOT_FOUND"}]}}),
                 "the server refuses: Task not found. (see `openclaw-a2a task list`)",
+                true,
+            ),
+            (
+                400,
+                json!({"error": {"message": "It has ended.", "details": [{"reason": "TASK_NOT_CANCELABLE"}]}}),
+                "the server refuses: It has ended.",
                 true,
             ),
             (409, json!({"detail": "It has ended."}), "the server refuses: It has ended.", true),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_policy::Standing;
+use a2a_policy::{Roster, Standing};
 use a2a_protocol::AgentId;
 use actix::prelude::*;
 
@@ -43,7 +43,10 @@ impl Handler<Look> for Router {
     type Result = MessageResult<Look>;
 
     fn handle(&mut self, Look { agent, limit }: Look, _: &mut Self::Context) -> Self::Result {
-        let Some(key) = self.roster.key(&agent) else { return MessageResult(None) };
+        let Some(key) = self.roster.key(&agent) else {
+            // People are always there, even where nobody has spoken yet.
+            return MessageResult(Roster::is_for_people(&agent).then(InboxView::default));
+        };
         let now = self.shared.clock.now().uptime;
         let mut view = InboxView::default();
         for number in self.sessions[key.index()].all() {

@@ -28,8 +28,15 @@ pub(super) fn show(
     if !receipt["outcome"].is_string() {
         return Err(Refusal::of(status, answer).into());
     }
-    if let Some(task) = message["payload"]["taskId"].as_str() {
-        receipt["taskId"] = json!(task);
+    // What the bus did not read of a message that it refused, and what it never says.
+    for (name, value) in [
+        ("messageId", &message["messageId"]),
+        ("correlationId", &message["correlationId"]),
+        ("taskId", &message["payload"]["taskId"]),
+    ] {
+        if let (None, Some(text)) = (receipt.get(name), value.as_str()) {
+            receipt[name] = json!(text);
+        }
     }
     format::document(format, &receipt.to_string(), |out| write(&receipt, message, out))?;
     Ok(if (200..300).contains(&status) { Answer::Yes } else { Answer::No })
@@ -121,7 +128,7 @@ fn next(outcome: &str, receipt: &Value, message: &Value) -> Option<String> {
         {
             format!("access explain {} {} {}", from?, to?, kind?)
         }
-        "forbidden" => "send --help, about --from and who you are".to_owned(),
+        "forbidden" => "send --help".to_owned(),
         "unknown_task" | "not_assignee" | "illegal_transition" => {
             format!("task show {}", text(&receipt["taskId"])?)
         }
