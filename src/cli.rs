@@ -64,6 +64,10 @@ struct Global {
 const EXAMPLES: &str = "\
 Examples:
   openclaw-a2a serve                        start the bus
+  openclaw-a2a send task-request --to tim --title 'Count the kinds'
+  openclaw-a2a agents                       see who is there, and how much waits for them
+  openclaw-a2a inbox tim                    see what waits for an agent, without taking it
+  openclaw-a2a task list                    see who does what for whom
   openclaw-a2a log --since 2h --follow      see who says what to whom
   openclaw-a2a task watch ID --agent tim    see how far a task is
   openclaw-a2a objective show ID --watch    see how a goal, its plans and tasks are going
@@ -72,7 +76,7 @@ Examples:
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
 
-Exit codes: 0 success, 1 the answer is no (an invalid message), 2 the command could not be carried out.";
+Exit codes: 0 success, 1 the answer is no (refused, invalid, not there), 2 the command could not be carried out.";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {

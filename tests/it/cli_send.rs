@@ -184,11 +184,16 @@ fn a_person_sends_under_a_name_of_its_own_and_is_answered() {
     desk.json(&["send", "task-response", "--from", "tim", "--task", task, "--action", "completed"]);
     let waiting = desk.json(&["inbox", "operator"]);
     assert_eq!(waiting["messages"][0]["message"]["payload"]["taskId"], task);
+    let body =
+        json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Sing"}]}});
     // Nobody who is no person gets that name, and it is no agent.
     assert_eq!(desk.server.send(&crate::server::message("human", "tim", "hi")).status, 403);
     let names = desk.json(&["agents"])["agents"].as_array().unwrap().clone();
     assert!(!names.iter().any(|agent| agent["agentId"] == "operator"), "{names:?}");
-    assert_eq!(desk.server.post("/agents/operator/message:send", b"{}").status, 404);
+    assert_eq!(
+        desk.server.post("/agents/operator/message:send", body.to_string().as_bytes()).status,
+        404
+    );
 }
 
 #[test]

@@ -21,10 +21,10 @@ fn text(value: &Value) -> &str {
 fn tasks_of_both_sorts_are_one_table() {
     let desk = Desk::start();
     assert_eq!(desk.text(&["task", "list"]), "there are no such tasks\n");
+    let worker = Worker::tim(&desk.server);
     let sent =
         desk.json(&["send", "task-request", "--from", "roman", "--to", "tim", "--title", "Count"]);
     let (bus, a2a) = (text(&sent["taskId"]), ask(&desk, "Sing"));
-    let worker = Worker::tim(&desk.server);
     let requests = [worker.next(), worker.next()];
     let of_a2a = requests.iter().find(|request| request["payload"]["taskId"] == a2a["id"]).unwrap();
     worker.ask(of_a2a, "Which song?");
