@@ -1,16 +1,28 @@
 //! The command line: what each verb is called, one file per verb for what it does.
 
+mod access;
+mod agents;
 mod bench;
+mod breaker;
 mod completions;
+mod dead_letters;
 mod doctor;
+mod format;
+mod inbox;
 mod log;
 mod objective;
+mod place;
+mod refusal;
 mod schema;
+mod send;
 mod serve;
+mod server;
 mod stdout;
+mod table;
 mod task;
 mod token;
 mod validate;
+mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -55,6 +67,10 @@ const EXAMPLES: &str = "\
 Examples:
   openclaw-a2a serve                        start the bus
   openclaw-a2a serve --demo                 start it with a small team at work
+  openclaw-a2a send task-request --to tim --title 'Count the kinds'
+  openclaw-a2a agents                       see who is there, and how much waits for them
+  openclaw-a2a inbox tim                    see what waits for an agent, without taking it
+  openclaw-a2a task list                    see who does what for whom
   openclaw-a2a log --since 2h --follow      see who says what to whom
   openclaw-a2a task watch ID --agent tim    see how far a task is
   openclaw-a2a objective show ID --watch    see how a goal, its plans and tasks are going
@@ -65,25 +81,32 @@ Examples:
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
 
-Exit codes: 0 success, 1 the answer is no (an invalid message), 2 the command could not be carried out.";
+Exit codes: 0 success, 1 the answer is no (refused, invalid, not there), 2 the command could not be carried out.";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
     /// For people
     #[value(alias = "table")]
     Text,
-    /// For programs: one JSON object a line (log: one document)
+    /// For programs: the answer as one JSON document
     Json,
-    /// For programs: one JSON object a line
+    /// For programs: one JSON object a line, such as each item of a list
     Jsonl,
 }
 
 #[derive(Subcommand)]
 enum Verb {
     Serve(serve::Args),
+    Send(send::Args),
+    Agents(agents::Args),
+    Inbox(inbox::Args),
     Log(log::Args),
     Task(task::Args),
     Objective(objective::Args),
+    Breaker(breaker::Args),
+    #[command(alias = "dead_letters")]
+    DeadLetters(dead_letters::Args),
+    Access(access::Args),
     Token(token::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -108,9 +131,15 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let answer = match cli.verb {
         Verb::Serve(args) => serve::run(&args, &cli.global),
+        Verb::Send(args) => send::run(&args, &cli.global),
+        Verb::Agents(args) => agents::run(&args, &cli.global),
+        Verb::Inbox(args) => inbox::run(&args, &cli.global),
         Verb::Log(args) => log::run(&args, &cli.global),
         Verb::Task(args) => task::run(&args, &cli.global),
         Verb::Objective(args) => objective::run(&args, &cli.global),
+        Verb::Breaker(args) => breaker::run(&args, &cli.global),
+        Verb::DeadLetters(args) => dead_letters::run(&args, &cli.global),
+        Verb::Access(args) => access::run(&args, &cli.global),
         Verb::Token(args) => token::run(&args, &cli.global),
         Verb::Doctor(args) => doctor::run(&args, &cli.global),
         Verb::Bench(args) => bench::run(&args, &cli.global),
@@ -125,7 +154,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) if stdout::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
             anstream::eprintln!("error: {error:#}");
-            ExitCode::from(2)
+            let is_no = error.downcast_ref::<refusal::Refusal>().is_some_and(|r| r.is_no());
+            ExitCode::from(if is_no { 1 } else { 2 })
         }
     }
 }

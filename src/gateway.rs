@@ -1,6 +1,7 @@
 //! HTTP: decode, call the bus, encode. Nothing here decides anything about a message.
 
 pub mod a2a;
+mod a2a_tasks;
 mod agents;
 pub mod auth;
 mod circuits;
@@ -104,6 +105,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(agents::register)
         .service(agents::explain)
         .service(tasks::list)
+        .service(a2a_tasks::list)
         .service(tasks::show)
         .service(tasks::cancel)
         .service(circuits::list)

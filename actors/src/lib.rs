@@ -32,7 +32,8 @@ mod writer;
 
 pub use letter::{Letter, Parcel};
 pub use router::{
-    AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError, circuit_fact,
+    AgentView, CircuitView, DeadLetterView, InboxError, InboxView, LetterView, Presence,
+    RegisterError, TaskFilter, circuit_fact,
 };
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
 pub use settings::BusSettings;

@@ -12,6 +12,7 @@ mod attach;
 mod circuits;
 mod dead_letters;
 mod floor;
+mod look;
 mod records;
 mod refusals;
 mod sessions;
@@ -50,7 +51,10 @@ pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
+pub(crate) use look::Look;
+pub use look::{InboxView, LetterView};
 pub(crate) use refusals::WriteCounted;
+pub use tasks::TaskFilter;
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks};
 
 struct Dead {
@@ -129,7 +133,7 @@ impl Router {
             let delivery = restored(p.seq, p.by, p.attempts, &p.message);
             let Some(delivery) = delivery else { continue };
             self.know(p.agent_id.clone(), Profile::default(), false, ctx);
-            if !Roster::is_reserved(&delivery.by) {
+            if Roster::may_be_answered(&delivery.by) {
                 self.know(delivery.by.clone(), Profile::default(), false, ctx);
             }
             if self.is_called_off(&delivery) {
@@ -182,6 +186,9 @@ impl Router {
     ) -> bool {
         if self.roster.insert(agent.clone(), profile, listed).is_none() {
             return false;
+        }
+        if Roster::is_for_people(&agent) {
+            self.roster.set_apart(&agent);
         }
         self.open_sessions(agent, ctx);
         true
@@ -256,7 +263,7 @@ impl Router {
         };
         let verdict = admit(&incoming, self, now);
         if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &parcel.message)
-            && !Roster::is_reserved(&message.from.agent_id)
+            && Roster::may_be_answered(&message.from.agent_id)
         {
             // On record before the message: whoever has a receipt can be answered after a crash.
             self.join(&message.from.agent_id, ctx);
@@ -386,11 +393,11 @@ impl Router {
         agent: &AgentId,
         ctx: &mut Context<Self>,
     ) -> Result<(AgentKey, Rc<Desk>), InboxError> {
-        if Roster::is_reserved(agent) {
+        if !Roster::may_be_answered(agent) {
             return Err(InboxError::NoSuchAgent);
         }
         if !self.roster.contains(agent) {
-            if !self.roster.admits(agent) {
+            if !self.roster.admits(agent) && !Roster::is_for_people(agent) {
                 return Err(InboxError::NoSuchAgent);
             }
             if self.closed().is_some() {

@@ -119,7 +119,7 @@ impl Session {
     }
 }
 
-fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
+pub(crate) fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
     Letter {
         seq: delivery.seq,
         sender: delivery.by.clone(),

@@ -17,15 +17,15 @@ use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
     Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindAgent, FindTask,
-    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
+    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Register, ResetCircuit,
     ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
 use crate::session::{Departure, Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
 use crate::{
-    AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, Letter, Parcel, RegisterError,
-    Runtime, Stats,
+    AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, InboxView, Letter, Parcel,
+    RegisterError, Runtime, Stats, TaskFilter,
 };
 
 /// The bus could not be started.
@@ -243,6 +243,12 @@ impl BusSystem {
         }
     }
 
+    /// What lies in an agent's inboxes, up to `limit` of it, without taking any; `None` when
+    /// there is no such agent.
+    pub async fn look(&self, agent: AgentId, limit: usize) -> Option<InboxView> {
+        self.router.send(Look { agent, limit }).await.ok().flatten()
+    }
+
     /// Acknowledges a pulled message; returns when that is durable.
     ///
     /// # Errors
@@ -319,9 +325,9 @@ impl BusSystem {
         self.router.send(FindTask(id)).await.ok().flatten()
     }
 
-    /// The tasks that changed last, of one agent or of all.
-    pub async fn tasks(&self, agent: Option<AgentId>, limit: usize) -> Vec<Task> {
-        self.router.send(ListTasks { agent, limit }).await.unwrap_or_default()
+    /// The tasks that changed last among those that are wanted.
+    pub async fn tasks(&self, filter: TaskFilter, limit: usize) -> Vec<Task> {
+        self.router.send(ListTasks { filter, limit }).await.unwrap_or_default()
     }
 
     /// Calls a task off in the name of whoever asked for it (`by`), or of a person (`None`).

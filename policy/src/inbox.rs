@@ -77,6 +77,17 @@ pub enum AfterFailure<T> {
     GiveUp(Delivery<T>),
 }
 
+/// How a message in an inbox stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Handed out, to be acknowledged or failed before this moment.
+    Out(Duration),
+    /// An attempt failed; it is tried again at this moment.
+    Pausing(Duration),
+    /// It waits for its turn.
+    Waiting,
+}
+
 struct Out<T> {
     delivery: Delivery<T>,
     until: Duration,
@@ -112,6 +123,18 @@ impl<T> Inbox<T> {
     #[must_use]
     pub fn out(&self) -> usize {
         self.out.len()
+    }
+
+    /// Everything in it, without touching anything: what is out, what pauses, then what waits, in
+    /// the order of their priorities.
+    #[must_use]
+    pub fn look(&self) -> Vec<(Standing, &Delivery<T>)> {
+        let mut out: Vec<_> = self.out.values().collect();
+        out.sort_by_key(|out| out.delivery.seq);
+        let out = out.into_iter().map(|out| (Standing::Out(out.until), &out.delivery));
+        let pausing = self.pausing.iter().map(|((at, _), d)| (Standing::Pausing(*at), d));
+        let waiting = self.waiting.iter().map(|d| (Standing::Waiting, d));
+        out.chain(pausing).chain(waiting).collect()
     }
 
     /// Adds a message that is durable: just accepted, after a restart, or from another session.
@@ -366,6 +389,26 @@ mod tests {
         assert_eq!(next(&mut inbox, 61 * SECOND), Some(2));
         assert_eq!(inbox.acknowledge(2).map(|d| d.seq), Some(2));
         assert_eq!(inbox.acknowledge(2), None);
+    }
+
+    #[test]
+    fn looking_shows_how_everything_stands_and_changes_nothing() {
+        let mut inbox = inbox_of(&["roman", "tim", "tony"]);
+        next(&mut inbox, Duration::ZERO);
+        next(&mut inbox, Duration::ZERO);
+        inbox.fail(2, Duration::ZERO, &RetryPolicy::default());
+        let seen = |inbox: &Inbox<()>| -> Vec<_> {
+            inbox.look().into_iter().map(|(how, d)| (how, d.seq, d.attempts)).collect()
+        };
+        let first = seen(&inbox);
+        let half = Duration::from_millis(500);
+        let expected = [
+            (Standing::Out(60 * SECOND), 1, 1),
+            (Standing::Pausing(half), 2, 1),
+            (Standing::Waiting, 3, 0),
+        ];
+        assert_eq!(first, expected);
+        assert_eq!(seen(&inbox), expected);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub use breaker::{
     Progress, To, TripReason,
 };
 pub use clock::Now;
-pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
+pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy, Standing};
 pub use ledger::{
     Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
     Task, Undo,

@@ -142,6 +142,12 @@ impl Roster {
         PEOPLE.iter().any(|person| name.as_str().eq_ignore_ascii_case(person))
     }
 
+    /// Whether whoever speaks under this name has an inbox for the answers: agents and people.
+    #[must_use]
+    pub fn may_be_answered(name: &AgentId) -> bool {
+        Self::is_for_people(name) || !Self::is_reserved(name)
+    }
+
     /// Adds an agent; `None` when it is known already.
     pub fn insert(&mut self, agent: AgentId, profile: Profile, listed: bool) -> Option<AgentKey> {
         match self.agents.entry(agent) {

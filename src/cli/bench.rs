@@ -25,8 +25,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use openclaw_a2a::gateway::duration;
 use uuid::Uuid;
 
-use super::log::server::Server;
-use super::log::source::Place;
+use super::place::Place;
+use super::server::Server;
 use super::{Answer, Global};
 use course::{Course, Goal, LONGEST};
 use messages::{Messages, ON_THE_WAY};

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use openclaw_a2a::config::StateDir;
 
-use super::log::source::Found;
+use super::place::Found;
 use super::{Answer, Global};
 use finding::Report;
 

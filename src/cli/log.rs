@@ -10,22 +10,20 @@ mod journal;
 mod list;
 mod rebuild;
 mod record;
-pub(super) mod server;
+mod server;
 mod show;
-pub(super) mod source;
+mod source;
 mod thread;
 pub(super) mod verify;
 mod whole;
-
-use std::io::Write;
 
 use a2a_protocol::CorrelationId;
 use a2a_store::{Head, Query};
 use chrono::Utc;
 use openclaw_a2a::gateway::log::read_query;
 
+use super::place::Place;
 use super::{Answer, Format, Global};
-use source::Place;
 
 /// See who said what to whom, follow it, and prove that nobody changed it
 #[derive(clap::Args)]
@@ -172,8 +170,7 @@ impl Args {
     }
 }
 
-/// Where everything is written to.
-type Out = dyn Write;
+use super::stdout::Out;
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     args.must_fit()?;

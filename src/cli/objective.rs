@@ -33,7 +33,7 @@ Examples:
   openclaw-a2a objective list --status blocked --limit 5
 
 A running server is asked (see a2a.addr in the state folder). PLANS counts those that are done or skipped,
-of all. With --format json each page is a line, as the server sends it.
+of all. With --format json they are one document, with jsonl one objective a line.
 
 Exit codes: 0 success, 2 the objectives could not be listed.")]
     List {

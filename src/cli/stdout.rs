@@ -6,6 +6,9 @@ use anstream::AutoStream;
 
 use super::Format;
 
+/// Where everything is written to.
+pub(crate) type Out = dyn Write;
+
 /// Standard output. Whatever takes colours out for a file also takes out characters that
 /// messages may hold, so it is only there for people: programs get every byte.
 pub(crate) fn output(format: Format) -> BufWriter<Box<dyn Write>> {
@@ -14,6 +17,11 @@ pub(crate) fn output(format: Format) -> BufWriter<Box<dyn Write>> {
         Format::Json | Format::Jsonl => Box::new(io::stdout()),
     };
     BufWriter::with_capacity(1 << 16, out)
+}
+
+/// Tells the person something, beside the output.
+pub(crate) fn note(text: &str) {
+    anstream::eprintln!("note: {}", harmless(text));
 }
 
 /// Whether `error` says that nobody reads our output any more.

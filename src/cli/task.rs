@@ -1,29 +1,70 @@
-//! `openclaw-a2a task`: tasks that A2A clients asked for.
+//! `openclaw-a2a task`: tasks, whether A2A callers asked for them or agents did.
 
+mod cancel;
+mod found;
+mod list;
 mod screen;
+mod show;
 mod watch;
 
 use a2a_protocol::{AgentId, TaskId};
 
+use super::stdout::note;
 use super::{Answer, Global};
 
-/// See how a task that an A2A client asked for is going
+/// See tasks: all of them, one, how it is going; call one off
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
 
+/// A task, and perhaps the agent that has it.
+#[derive(clap::Args)]
+struct Named {
+    /// The task's id
+    task: TaskId,
+    /// Only if this agent does it or has a part in it
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+}
+
 #[derive(clap::Subcommand)]
 enum Verb {
+    /// List tasks, those that changed last first
+    List(list::Args),
+    /// Show everything that is known of a task
+    #[command(after_help = "\
+Examples:
+  openclaw-a2a task show 0192a4c8-7e1a-7b3c-9d4e-000000000003
+  openclaw-a2a task show 0192a4c8-7e1a-7b3c-9d4e-000000000003 --format json | jq .bus.state
+
+It is looked for among the tasks of A2A and in the ledger of the bus; one of A2A may be in both.
+
+Exit codes: 0 it was shown, 1 there is none, 2 the server could not be asked.")]
+    Show(Named),
+    /// Call a task off: no answer to it is accepted any more, and its agent is told
+    #[command(after_help = "\
+Examples:
+  openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003
+  openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003 --reason 'no longer needed'
+
+Exit codes: 0 it is called off, 1 there is none or it has ended, 2 it could not be done.")]
+    Cancel {
+        #[command(flatten)]
+        named: Named,
+        /// Why, for the agent
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+    },
     /// Watch a task until it ends: a bar for everything that progresses, and what its agent says
     #[command(after_help = "\
 Examples:
   openclaw-a2a task watch 0192a4c8-7e1a-7b3c-9d4e-000000000003 --agent tim
   openclaw-a2a task watch 0192a4c8-7e1a-7b3c-9d4e-000000000003 --agent tim --format json | jq .statusUpdate
 
-A running server is asked (see a2a.addr in the state folder). On a terminal each tracker of the task is a
-bar that moves; elsewhere each change is a line. With --format json each event is a line, as A2A 1.0
+For tasks of A2A. A running server is asked (see a2a.addr in the state folder). On a terminal each tracker of the
+task is a bar that moves; elsewhere each change is a line. With --format json each event is a line, as A2A 1.0
 writes it. A task that has ended shows its end.
 
 Exit codes: 0 the task is completed, 1 it ended in another way or there is none, 2 it could not be watched.")]
@@ -38,6 +79,16 @@ Exit codes: 0 the task is completed, 1 it ended in another way or there is none,
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     match &args.verb {
+        Verb::List(args) => list::run(args, global),
+        Verb::Show(named) => show::run(named, global),
+        Verb::Cancel { named, reason } => cancel::run(named, reason.as_deref(), global),
         Verb::Watch { task, agent } => watch::run(*task, agent.as_ref(), global),
     }
+}
+
+/// Says that there is none.
+fn no_task(named: &Named) -> Answer {
+    let whose = named.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
+    note(&format!("there is no task {}{whose}; see `openclaw-a2a task list`", named.task));
+    Answer::No
 }

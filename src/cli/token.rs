@@ -10,9 +10,12 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::tokens::{Credential, Principal, StoredToken, TokenFile, TokenHash, Tokens};
 use serde_json::json;
+use serde_json::value::to_raw_value;
 
-use super::stdout::harmless;
-use super::{Answer, Format, Global};
+use super::stdout::{harmless, note};
+use super::table::Table;
+use super::words::after;
+use super::{Answer, Format, Global, format};
 
 /// What every token begins with, so that people and scanners know one when they see it.
 const PREFIX: &str = "oca_";
@@ -88,7 +91,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     match &args.verb {
         Verb::Create(args) => create(args, &config, &tokens, global.format),
         Verb::List => list(&config, &tokens, global.format),
-        Verb::Revoke { id } => revoke(id, &config, &tokens),
+        Verb::Revoke { id } => revoke(id, &config, &tokens, global.format),
     }
 }
 
@@ -101,7 +104,7 @@ fn create(
     let Holder { agent, client, operator } = &args.holder;
     let principal = Principal::named(agent.as_deref(), client.as_deref(), operator.as_deref())?;
     let now = Utc::now();
-    let expires = args.expires.as_deref().map(|text| after(now, text)).transpose()?;
+    let expires = args.expires.as_deref().map(|text| expiry(now, text)).transpose()?;
     let note = args.note.as_deref().map(str::trim).filter(|note| !note.is_empty());
     if note.is_some_and(|n| n.chars().count() > LONGEST_NOTE || n.chars().any(char::is_control)) {
         bail!("--note has at most {LONGEST_NOTE} characters, all on one line");
@@ -160,20 +163,11 @@ fn new_token() -> anyhow::Result<String> {
     Ok(format!("{PREFIX}{}", digits.concat()))
 }
 
-fn after(now: DateTime<Utc>, text: &str) -> anyhow::Result<DateTime<Utc>> {
-    let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let unit: i64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => 0,
-    };
-    let longest = 3_660 * 86_400;
-    let seconds = number.parse::<i64>().ok().and_then(|number| number.checked_mul(unit));
-    match seconds.filter(|seconds| (1..=longest).contains(seconds)) {
-        Some(seconds) => Ok(now + TimeDelta::seconds(seconds)),
+/// When a token that is made now expires; at most ten years from now.
+fn expiry(now: DateTime<Utc>, text: &str) -> anyhow::Result<DateTime<Utc>> {
+    let longest = now + TimeDelta::days(3_660);
+    match after(now, text).filter(|expiry| *expiry <= longest) {
+        Some(expiry) => Ok(expiry),
         None => {
             bail!("--expires {text:?} is no time such as 90s, 15m, 12h or 30d, up to ten years")
         }
@@ -185,43 +179,32 @@ fn shown(time: DateTime<Utc>) -> String {
 }
 
 fn list(config: &Config, file: &TokenFile, format: Format) -> anyhow::Result<Answer> {
-    let mut out = anstream::stdout().lock();
     let configured = config.tokens().map_err(anyhow::Error::msg)?;
     let mut fixed: Vec<_> =
         configured.iter().map(|(hash, known)| (known.principal.to_string(), hash.id())).collect();
     fixed.sort();
-    let made = file.read()?.unwrap_or_default();
-    if format == Format::Text {
-        writeln!(out, "{:<12}  {:<24}  {:<20}  {:<20}  NOTE", "ID", "WHOSE", "MADE", "EXPIRES")?;
-    }
+    let mut table = Table::new(["ID", "WHOSE", "MADE", "EXPIRES", "NOTE"]);
+    let mut items = Vec::new();
     for (holder, id) in fixed {
-        if format == Format::Text {
-            writeln!(out, "{id:<12}  {holder:<24}  {:<20}  {:<20}", "in a2a.toml", "never")?;
-        } else {
-            writeln!(out, "{}", json!({"id": id, "holder": holder, "configured": true}))?;
-        }
+        items.push(to_raw_value(&json!({"id": id, "holder": holder, "configured": true}))?);
+        table.row([id.into(), holder.into(), "in a2a.toml".into(), "never".into(), "".into()]);
     }
-    for token in made {
+    for token in file.read()?.unwrap_or_default() {
         let holder = token.principal()?.to_string();
-        let (id, created) = (&token.id, shown(token.created));
-        if format != Format::Text {
-            let (expires, note) = (token.expires.map(shown), &token.note);
-            let line = json!({"id": id, "holder": holder, "created": created, "expires": expires, "note": note});
-            writeln!(out, "{line}")?;
-            continue;
-        }
+        let (id, created, expires) = (&token.id, shown(token.created), token.expires.map(shown));
+        items.push(to_raw_value(&json!({"id": id, "holder": holder, "created": created,
+            "expires": expires, "note": token.note}))?);
         let is_expired = token.expires.is_some_and(|expires| expires <= Utc::now());
-        let expires = token.expires.map_or("never".to_owned(), shown);
-        let expires = if is_expired { "expired".to_owned() } else { expires };
-        let note = harmless(token.note.as_deref().unwrap_or_default());
-        let line =
-            format!("{:<12}  {holder:<24}  {created:<20}  {expires:<20}  {note}", harmless(id));
-        writeln!(out, "{}", line.trim_end())?;
+        let expires = if is_expired { Some("expired".to_owned()) } else { expires };
+        let expires = expires.unwrap_or_else(|| "never".to_owned());
+        let note = token.note.as_deref().unwrap_or_default();
+        table.row([id.into(), holder.into(), created.into(), expires.into(), note.into()]);
     }
+    format::list(format, "tokens", &items, |out| table.write(out))?;
     Ok(Answer::Yes)
 }
 
-fn revoke(id: &str, config: &Config, file: &TokenFile) -> anyhow::Result<Answer> {
+fn revoke(id: &str, config: &Config, file: &TokenFile, format: Format) -> anyhow::Result<Answer> {
     let configured = config.tokens().map_err(anyhow::Error::msg)?;
     if configured.iter().any(|(hash, _)| hash.id() == id) {
         bail!("{id} stands in a2a.toml; remove it there and start the server anew");
@@ -234,12 +217,13 @@ fn revoke(id: &str, config: &Config, file: &TokenFile) -> anyhow::Result<Answer>
         tokens.retain(|token| token.id != id);
         anyhow::Ok(tokens.len())
     })?;
-    writeln!(anstream::stdout(), "{id} is revoked")?;
+    let answer = json!({"id": id, "revoked": true}).to_string();
+    format::document(format, &answer, |out| Ok(writeln!(out, "{id} is revoked")?))?;
     if left == 0 && configured.is_empty() {
         let file = file.path().display();
-        anstream::eprintln!(
-            "note: no token is left, so nobody is let in; to ask for none again, delete {file} and start the server anew"
-        );
+        note(&format!(
+            "no token is left, so nobody is let in; to ask for none again, delete {file} and start the server anew"
+        ));
     }
     Ok(Answer::Yes)
 }
@@ -258,10 +242,10 @@ mod tests {
     #[test]
     fn how_long_it_is_good_is_read_with_its_unit() {
         let now = Utc::now();
-        assert_eq!(after(now, "30d").unwrap(), now + TimeDelta::days(30));
-        assert_eq!(after(now, "90s").unwrap(), now + TimeDelta::seconds(90));
+        assert_eq!(expiry(now, "30d").unwrap(), now + TimeDelta::days(30));
+        assert_eq!(expiry(now, "90s").unwrap(), now + TimeDelta::seconds(90));
         for bad in ["", "d", "0d", "-1d", "1w", "1.5h", "30", "99999d", "99999999999999999999d"] {
-            assert!(after(now, bad).is_err(), "{bad}");
+            assert!(expiry(now, bad).is_err(), "{bad}");
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::auth::Who;
-use super::problem::{agent_id, refuse};
+use super::problem::{agent_id, no_such_agent, refuse};
 
 #[get("/bus/agents")]
 pub(super) async fn list(_: Who, bus: web::Data<BusSystem>) -> HttpResponse {
@@ -24,10 +24,7 @@ pub(super) async fn show(
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&agent)?;
-    let view = bus.agent(agent.clone()).await.ok_or_else(|| {
-        let detail = format!("There is no agent `{agent}`.");
-        refuse(StatusCode::NOT_FOUND, "unknown_recipient", &detail)
-    })?;
+    let view = bus.agent(agent.clone()).await.ok_or_else(|| no_such_agent(&agent))?;
     Ok(HttpResponse::Ok().json(view))
 }
 

@@ -5,7 +5,7 @@ mod failures;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
-use a2a_policy::Caller;
+use a2a_policy::{Caller, Roster};
 use a2a_protocol::AgentId;
 use actix_web::dev::Payload;
 use actix_web::error::InternalError;
@@ -21,6 +21,9 @@ pub use failures::Failures;
 
 /// With it an operator says in whose name it sends.
 const ON_BEHALF_OF: &str = "A2A-On-Behalf-Of";
+
+/// What the log calls a person of whom no token was asked: a person of this machine, not proven.
+const LOCAL_PERSON: &str = "local";
 
 /// Who is calling the bus, as far as that is proven. A2A clients have no business there.
 pub(super) struct Who {
@@ -108,7 +111,10 @@ impl FromRequest for Who {
 fn identify(request: &HttpRequest) -> actix_web::Result<Who> {
     let (principal, pass) = admit(request)?;
     let caller = match principal {
-        None => Caller::Local,
+        None => match meant_person(request) {
+            true => Caller::Operator { name: LOCAL_PERSON.into(), on_behalf_of: None },
+            false => Caller::Local,
+        },
         Some(Principal::Agent(agent)) => Caller::Agent(agent),
         Some(Principal::Client(client)) => {
             let detail =
@@ -129,6 +135,13 @@ fn identify(request: &HttpRequest) -> actix_web::Result<Who> {
         }
     };
     Ok(Who { caller, pass })
+}
+
+/// Whether somebody of whom no token is asked says to speak as a person: under the names of people
+/// nobody sends by mistake.
+fn meant_person(request: &HttpRequest) -> bool {
+    let name = request.headers().get(ON_BEHALF_OF).and_then(|name| name.to_str().ok());
+    name.and_then(|name| name.parse().ok()).is_some_and(|name| Roster::is_for_people(&name))
 }
 
 /// Who is calling an A2A endpoint: anybody with a good token, or anybody where none is asked for.

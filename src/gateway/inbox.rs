@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_actors::{BusSystem, Letter};
+use a2a_actors::{BusSystem, Letter, LetterView};
 use a2a_protocol::{AgentId, MessageId};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, post, web};
@@ -11,7 +11,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::auth::{Who, revoked};
-use super::problem::{Reason, agent_id, inbox_problem, refuse};
+use super::problem::{Reason, agent_id, inbox_problem, no_such_agent, refuse};
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const MOST: usize = 100;
@@ -20,6 +20,9 @@ const MOST: usize = 100;
 struct Take {
     wait: Option<String>,
     limit: Option<usize>,
+    /// Only look: nothing is taken.
+    #[serde(default)]
+    peek: bool,
 }
 
 #[derive(Serialize)]
@@ -32,6 +35,19 @@ struct Taken<'a> {
     seq: u64,
     sender: &'a AgentId,
     attempt: u32,
+    message: &'a RawValue,
+}
+
+/// What somebody sees who only looks.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Seen<'a> {
+    seq: u64,
+    sender: &'a AgentId,
+    attempts: u32,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_in_ms: Option<u64>,
     message: &'a RawValue,
 }
 
@@ -53,12 +69,37 @@ pub(super) async fn take(
         }
     };
     let limit = query.limit.unwrap_or(10).clamp(1, MOST);
+    if query.peek {
+        if !wait.is_zero() {
+            let detail = "Looking (`peek`) does not wait; leave `wait` out, or take messages.";
+            return Err(refuse(StatusCode::BAD_REQUEST, "bad_request", detail));
+        }
+        return look(agent, limit, &bus).await;
+    }
     let letters = tokio::select! {
         biased;
         letters = bus.pull(agent, limit, wait) => letters.map_err(inbox_problem)?,
         () = who.until_revoked() => return Err(revoked()),
     };
     Ok(HttpResponse::Ok().json(Messages { messages: taken(&letters) }))
+}
+
+/// What lies there, without taking any of it.
+async fn look(agent: AgentId, limit: usize, bus: &BusSystem) -> actix_web::Result<HttpResponse> {
+    let view = bus.look(agent.clone(), limit).await.ok_or_else(|| no_such_agent(&agent))?;
+    let seen = view.letters.iter().filter_map(|LetterView { letter, state, due }| {
+        Some(Seen {
+            seq: letter.seq,
+            sender: &letter.sender,
+            attempts: letter.attempt,
+            state,
+            due_in_ms: due.map(|due| u64::try_from(due.as_millis()).unwrap_or(u64::MAX)),
+            // An accepted message is JSON, so none is left out.
+            message: serde_json::from_slice(&letter.bytes).ok()?,
+        })
+    });
+    let seen: Vec<_> = seen.collect();
+    Ok(HttpResponse::Ok().json(json!({ "messages": seen, "pending": view.pending })))
 }
 
 fn taken(letters: &[Letter]) -> Vec<Taken<'_>> {

@@ -121,6 +121,11 @@ pub(super) fn agent_id(text: &str) -> actix_web::Result<AgentId> {
         .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_agent_id", &error.to_string()))
 }
 
+/// Nobody has this name.
+pub(super) fn no_such_agent(agent: &AgentId) -> actix_web::Error {
+    refuse(StatusCode::NOT_FOUND, "unknown_recipient", &format!("There is no agent `{agent}`."))
+}
+
 /// An optional body `{"reason": "…"}`.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]

@@ -1,8 +1,10 @@
 //! `/bus/tasks`: what is owed, how far it is, and calling it off.
 
-use a2a_actors::{BusSystem, CancelError};
+use std::sync::Arc;
+
+use a2a_actors::{BusSystem, CancelError, TaskFilter};
 use a2a_policy::Task;
-use a2a_protocol::TaskId;
+use a2a_protocol::{BadUuid, TaskId, TaskState};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, post, web};
 use serde::Deserialize;
@@ -17,6 +19,8 @@ const MOST: usize = 1_000;
 #[derive(Deserialize)]
 struct Filter {
     agent: Option<String>,
+    state: Option<TaskState>,
+    correlation: Option<String>,
     limit: Option<usize>,
 }
 
@@ -33,7 +37,12 @@ pub(super) async fn list(
         who.must_be(agent)?;
     }
     let limit = filter.limit.unwrap_or(50).clamp(1, MOST);
-    Ok(HttpResponse::Ok().json(json!({ "tasks": bus.tasks(agent, limit).await })))
+    let correlation = filter.correlation.as_deref().map(str::parse).transpose();
+    let correlation = correlation.map_err(|error: BadUuid| {
+        refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string())
+    })?;
+    let wanted = TaskFilter { agent, state: filter.state, correlation };
+    Ok(HttpResponse::Ok().json(json!({ "tasks": bus.tasks(wanted, limit).await })))
 }
 
 #[get("/bus/tasks/{id}")]
@@ -73,7 +82,7 @@ pub(super) async fn cancel(
     Ok(HttpResponse::Ok().json(json!({ "taskId": id, "state": "cancelled" })))
 }
 
-fn task_id(text: &str) -> actix_web::Result<TaskId> {
+pub(super) fn task_id(text: &str) -> actix_web::Result<TaskId> {
     text.parse::<TaskId>()
         .map_err(|error| refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string()))
 }
@@ -95,7 +104,7 @@ pub(super) async fn whole(
     };
     let task = match agent {
         Some(agent) => a2a.tasks().get_as_agent(&agent, id).await,
-        None => a2a.tasks().whole(id).await.map(|(task, _)| task),
+        None => a2a.tasks().whole(id).await.map(|stored| Arc::unwrap_or_clone(stored.task)),
     };
     Ok(HttpResponse::Ok().json(task.map_err(|_| none())?))
 }

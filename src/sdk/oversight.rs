@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a_actors::{BusSystem, CancelError, CircuitView, Parcel, RegisterError};
+use a2a_actors::{BusSystem, CancelError, CircuitView, Parcel, RegisterError, TaskFilter};
 use a2a_policy::{Caller, CircuitKey, Explanation, Profile, Task};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Envelope, Kind, Receipt, TaskId};
@@ -41,7 +41,9 @@ impl Bus {
 
     /// The tasks that changed last, of one agent or of all.
     pub async fn tasks(&self, agent: Option<&AgentId>, limit: usize) -> Vec<Task> {
-        self.system.tasks(agent.cloned(), limit).await
+        self.system
+            .tasks(TaskFilter { agent: agent.cloned(), ..TaskFilter::default() }, limit)
+            .await
     }
 
     /// Calls a task off, whoever asked for it.

@@ -54,11 +54,44 @@ fn wrong_names_are_answered_with_the_right_ones() {
 }
 
 #[test]
-fn every_verb_has_help_with_examples() {
-    for verb in ["validate", "schema", "completions", "doctor", "bench"] {
-        let help = output(&[verb, "--help"]);
-        assert!(help.contains("Examples:"), "{verb}: {help}");
+fn every_verb_has_help_with_examples_and_is_completed() {
+    let verbs = [
+        vec!["serve"],
+        vec!["log"],
+        vec!["token"],
+        vec!["validate"],
+        vec!["schema"],
+        vec!["completions"],
+        vec!["doctor"],
+        vec!["bench"],
+        vec!["agents"],
+        vec!["inbox"],
+        vec!["send"],
+        vec!["breaker"],
+        vec!["dead-letters"],
+        vec!["access", "explain"],
+        vec!["task", "list"],
+        vec!["task", "show"],
+        vec!["task", "cancel"],
+        vec!["task", "watch"],
+        vec!["objective", "list"],
+        vec!["send", "task-request"],
+        vec!["send", "task-response"],
+        vec!["send", "status-update"],
+        vec!["send", "review-request"],
+        vec!["send", "review-response"],
+        vec!["send", "knowledge-share"],
+        vec!["send", "broadcast"],
+        vec!["send", "-"],
+    ];
+    let completed = ["bash", "zsh", "fish"].map(|shell| output(&["completions", shell]));
+    for verb in &verbs {
+        let help = output(&[verb.as_slice(), &["--help"]].concat());
+        assert!(help.contains("Example"), "{verb:?}: {help}");
+        for text in &completed {
+            assert!(verb.iter().all(|word| text.contains(word)), "{verb:?}");
+        }
     }
-    assert!(output(&["completions", "bash"]).contains("openclaw-a2a"));
-    assert!(output(&["completions", "zsh"]).contains("validate"));
+    // Words of closed sets, too.
+    assert!(completed.iter().all(|text| text.contains("changes_requested")), "verdicts");
 }

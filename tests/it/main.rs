@@ -9,14 +9,20 @@ mod a2a_crash;
 mod a2a_http;
 /// What the bus must withstand, row by row.
 mod attacks;
-/// `openclaw-a2a bench`: figures that add up, limits that are kept, nothing left behind.
-mod bench_command;
 /// What `serve` says when it starts and stops; the lines it offers work when pasted.
 mod banner;
+/// `openclaw-a2a bench`: figures that add up, limits that are kept, nothing left behind.
+mod bench_command;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
 mod bus;
+/// `openclaw-a2a agents`, `inbox`, `access`, `breaker` and `dead-letters`.
+mod cli_people;
 /// `openclaw-a2a schema`, `completions` and the help texts.
 mod cli_schema;
+/// `openclaw-a2a send`: every kind, whole messages, who sends, refusals.
+mod cli_send;
+/// `openclaw-a2a task list`, `show` and `cancel`: tasks of A2A and of the ledger as one.
+mod cli_tasks;
 /// `openclaw-a2a validate`: verdicts, formats, exit codes, bounded memory.
 mod cli_validate;
 /// What conformance kits showed: ids used again, versions, calls without an id, errors of streams.
@@ -82,6 +88,8 @@ mod a2a_events;
 mod a2a_side;
 /// Support: an agent of the bus that works when the test says so.
 mod a2a_worker;
+/// Support: the program as a person uses it, beside a server.
+mod command;
 /// Support: an agent that passes on whatever it gets.
 mod listener;
 /// Support: the real server as a child process, and a client for it.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use a2a_policy::AgentKey;
+use a2a_policy::{AgentKey, Roster};
 use a2a_protocol::AgentId;
 use actix::prelude::*;
 
@@ -28,6 +28,10 @@ impl Handler<Attach> for Router {
         Attach { agent, runtime }: Attach,
         ctx: &mut Self::Context,
     ) -> Self::Result {
+        // People have an inbox, but no code.
+        if Roster::is_reserved(&agent) {
+            return Err(InboxError::NoSuchAgent);
+        }
         let (key, mut desk) = self.first_desk(&agent, ctx)?;
         if desk.attachment.get() != 0 {
             let number;

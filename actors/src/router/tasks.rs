@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use a2a_policy::{Caller, Change, Delivery, LedgerRefusal, Now, Task, Undo};
-use a2a_protocol::{AgentId, Body, Event, TaskId, TaskState};
+use a2a_protocol::{AgentId, Body, CorrelationId, Event, TaskId, TaskState};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use std::sync::Arc;
@@ -209,11 +209,30 @@ impl Handler<FindTask> for Router {
     }
 }
 
+/// Which tasks of the ledger are wanted. All of it must hold.
+#[derive(Debug, Clone, Default)]
+pub struct TaskFilter {
+    /// This agent has a part in it.
+    pub agent: Option<AgentId>,
+    /// It is in this state.
+    pub state: Option<TaskState>,
+    /// It belongs to this conversation.
+    pub correlation: Option<CorrelationId>,
+}
+
+impl TaskFilter {
+    fn wants(&self, task: &Task) -> bool {
+        self.agent.as_ref().is_none_or(|agent| task.concerns(agent))
+            && self.state.is_none_or(|state| task.state == state)
+            && self.correlation.is_none_or(|correlation| task.correlation_id == correlation)
+    }
+}
+
 /// The tasks that changed last.
 #[derive(Message)]
 #[rtype(result = "Vec<Task>")]
 pub(crate) struct ListTasks {
-    pub(crate) agent: Option<AgentId>,
+    pub(crate) filter: TaskFilter,
     pub(crate) limit: usize,
 }
 
@@ -222,12 +241,11 @@ impl Handler<ListTasks> for Router {
 
     fn handle(
         &mut self,
-        ListTasks { agent, limit }: ListTasks,
+        ListTasks { filter, limit }: ListTasks,
         _: &mut Self::Context,
     ) -> Self::Result {
         let all = self.ledger.iter().flat_map(|ledger| ledger.iter());
-        let fits = |task: &&Task| agent.as_ref().is_none_or(|agent| task.concerns(agent));
-        let mut found: Vec<&Task> = all.filter(fits).collect();
+        let mut found: Vec<&Task> = all.filter(|task| filter.wants(task)).collect();
         let latest = |task: &&Task| Reverse((task.changed, task.task_id));
         if found.len() > limit {
             // There may be a million; only those that are shown are put in order.

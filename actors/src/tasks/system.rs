@@ -14,7 +14,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::opt::key;
 use a2a_protocol::task::{Label, Message, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Violation};
-use a2a_store::tasks::{StoredTask, TaskReader, TaskStoreError, TaskWriter};
+use a2a_store::tasks::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWriter};
 use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
@@ -218,13 +218,20 @@ impl TaskSystem {
         names.get(name).is_some_and(|name| name.alone)
     }
 
-    /// A task, whoever's it is, and whose that is.
+    /// A task, whoever's it is and whoever does it.
     ///
     /// # Errors
     /// When there is none.
-    pub async fn whole(&self, id: TaskId) -> Result<(Task, Arc<str>), Fault> {
-        let stored = self.stored(id).await?;
-        Ok((Arc::unwrap_or_clone(stored.task), stored.owner))
+    pub async fn whole(&self, id: TaskId) -> Result<StoredTask, Fault> {
+        self.stored(id).await
+    }
+
+    /// Tasks as they are stored, for whoever may see everybody's.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn survey(&self, query: ListQuery) -> Result<Page, Fault> {
+        self.look(move |reader| reader.list(&query)).await
     }
 
     /// A task as the agent that does it may see it: whole.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use serde_json::Value;
 
-use crate::cli::log::server::Server;
+use crate::cli::server::{Headers, Server};
 use crate::cli::stdout::harmless;
 
 /// What became of something that was sent.
@@ -25,10 +25,10 @@ const A_MOMENT: Duration = Duration::from_millis(200);
 pub(super) fn post(
     server: &Server,
     path: &str,
-    headers: &[(&str, &str)],
+    headers: Headers<'_>,
     body: &Value,
 ) -> anyhow::Result<Reply> {
-    let response = server.post(path, headers, body)?;
+    let response = server.post(path, headers, body.to_string().as_bytes())?;
     let status = response.status().as_u16();
     let wait = response.headers().get("retry-after");
     let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok()).map(Duration::from_secs);

@@ -18,7 +18,7 @@ use super::course::Course;
 use super::pool::Pool;
 use super::tally::Tally;
 use super::{GIVE_UP, Load, PATIENCE};
-use crate::cli::log::server::Server;
+use crate::cli::server::Server;
 
 /// What is on the way at most, for each of those who send at once.
 pub(super) const ON_THE_WAY: usize = 4;
@@ -130,7 +130,7 @@ impl<'a> Messages<'a> {
             tally.sent += 1;
             let begin = Instant::now();
             let message = message(&name, to, begin - course.begin());
-            let headers = [("a2a-on-behalf-of", name.as_str())];
+            let headers = [("a2a-on-behalf-of", name.clone())];
             let reply = call::post(&server, "/bus/messages", &headers, &message);
             silent = if reply.is_ok() { 0 } else { silent + 1 };
             match reply {

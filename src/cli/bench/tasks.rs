@@ -12,7 +12,7 @@ use super::course::Course;
 use super::messages::{gather, wait_for};
 use super::tally::Tally;
 use super::{GIVE_UP, Load};
-use crate::cli::log::server::Server;
+use crate::cli::server::Server;
 
 /// How long one task may take.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -8,9 +8,9 @@ use openclaw_a2a::tokens::TokenFile;
 
 use super::finding::Finding;
 use super::occupant;
-use crate::cli::log::server::Server;
-use crate::cli::log::source::{Found, Place};
+use crate::cli::place::{Found, Place};
 use crate::cli::serve::DEFAULT_LISTEN;
+use crate::cli::server::Server;
 
 const NAME: &str = "address";
 

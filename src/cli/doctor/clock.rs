@@ -6,7 +6,7 @@ use a2a_store::newest_time;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::finding::Finding;
-use crate::cli::log::server::Server;
+use crate::cli::server::Server;
 
 const NAME: &str = "clock";
 const SET_IT: &str = "set the clock, best by a time service: timedatectl set-ntp true";

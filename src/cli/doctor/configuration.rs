@@ -7,7 +7,7 @@ use openclaw_a2a::config::{Config, StateDir};
 
 use super::finding::Finding;
 use crate::cli::Global;
-use crate::cli::log::source::Place;
+use crate::cli::place::Place;
 
 const NAME: &str = "config";
 

@@ -11,8 +11,9 @@ use chrono::{TimeDelta, Utc};
 
 use super::finding::{Finding, bytes};
 use super::folder::size_of;
-use crate::cli::log::source::{Found, Place, note};
 use crate::cli::log::verify::{self, Checked};
+use crate::cli::place::{Found, Place};
+use crate::cli::stdout::note;
 
 /// A log that is larger takes a moment to read.
 const LARGE: u64 = 256 << 20;

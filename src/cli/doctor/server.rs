@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::finding::Finding;
-use crate::cli::log::server::Server;
+use crate::cli::server::Server;
 
 /// What a server that asks for tokens does not tell everybody.
 const TOKEN: &str = "give an operator's token with --token, or in OPENCLAW_TOKEN";

@@ -16,7 +16,8 @@ use openclaw_a2a::gateway::log::{Glance, Wanted, joined};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::source::{Page, Place, Source};
+use super::source::{Page, Source};
+use crate::cli::place::Place;
 
 /// The day files of a state folder.
 pub(super) struct Files<'a> {

@@ -7,9 +7,11 @@ use anyhow::bail;
 use chrono::Utc;
 
 use super::list::{each, write_line};
-use super::server::Server;
-use super::source::{Found, LOOK, Place, STARTING, Source, note};
+use super::source::Source;
 use super::{Out, journal::OwnJournal};
+use crate::cli::place::{Found, LOOK, Place, STARTING};
+use crate::cli::server::Server;
+use crate::cli::stdout::note;
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(

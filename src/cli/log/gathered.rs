@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::Out;
 use super::record::{Event, Record};
-use super::source::note;
+use crate::cli::stdout::note;
 use crate::cli::{Answer, Format};
 
 /// Records with their events, and events that belong to no record; each oldest first.

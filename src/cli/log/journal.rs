@@ -20,7 +20,9 @@ use anyhow::Context;
 use openclaw_a2a::gateway::log::with_deliveries;
 
 use super::files::Files;
-use super::source::{Page, Place, Source, note};
+use super::source::{Page, Source};
+use crate::cli::place::Place;
+use crate::cli::stdout::note;
 
 /// How long the journal is kept open after the last question. Less than a server that starts
 /// waits for it.

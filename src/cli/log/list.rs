@@ -3,9 +3,11 @@
 use a2a_store::{MAX_PAGE, Query};
 use anstyle::Style;
 
-use super::record::{Event, Record, moment, style_of};
-use super::source::{Source, note};
+use super::record::{Event, Record};
+use super::source::Source;
 use super::{Out, is_for_programs};
+use crate::cli::stdout::note;
+use crate::cli::words::{moment, short, style_of};
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(
@@ -84,7 +86,7 @@ fn write_record(record: &Record, out: &mut Out) -> anyhow::Result<()> {
         "{:>6}  {}  {style}{:<12}{style:#}  {who:<20}  {:<15}  {}",
         record.seq,
         moment(record.time),
-        super::record::short(&record.outcome, 32),
+        short(&record.outcome, 32),
         record.kind(&message),
         record.gist(&message),
     )?;
@@ -101,7 +103,7 @@ fn write_record(record: &Record, out: &mut Out) -> anyhow::Result<()> {
 
 fn write_event(event: &Event, out: &mut Out) -> anyhow::Result<()> {
     let style = style_of(&event.event);
-    let word = super::record::short(&event.event, 32);
+    let word = short(&event.event, 32);
     writeln!(
         out,
         "{:>6}  {}  {style}{word:<12}{style:#}  {}",

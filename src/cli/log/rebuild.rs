@@ -6,8 +6,8 @@ use a2a_store::{OpenError, rebuild_log};
 use anyhow::{Context, bail};
 use serde_json::json;
 
-use super::source::Place;
 use super::{Out, is_for_programs};
+use crate::cli::place::Place;
 use crate::cli::stdout::harmless;
 use crate::cli::{Answer, Format};
 

@@ -1,34 +1,19 @@
-//! A running server, asked over HTTP.
+//! The log of a running server, asked over HTTP.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::str::FromStr;
-use std::time::Duration;
 
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use a2a_store::{Bookmark, Head, Query};
-use anyhow::{Context, anyhow, bail};
+use anyhow::anyhow;
 use openclaw_a2a::gateway::log::write_query;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::source::{Page, Source};
-
-/// A server on this machine connects at once or not at all.
-const CONNECT: Duration = Duration::from_secs(5);
-/// Far more than a page has.
-const MOST_BYTES: u64 = 1 << 30;
-
-/// A server and how to speak to it.
-pub(in crate::cli) struct Server {
-    url: String,
-    authorization: Option<String>,
-    agent: ureq::Agent,
-    /// How long a call may take; as long as it likes without.
-    patience: Option<Duration>,
-}
+use crate::cli::refusal::Refusal;
+use crate::cli::server::{Events, Server};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,121 +49,7 @@ pub(super) struct Verdict {
     pub(super) head: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Problem {
-    detail: Option<String>,
-}
-
-pub(in crate::cli) type Parameters<'a> = &'a [(&'static str, String)];
-
 impl Server {
-    /// Makes sure that a server of ours is there, before it is shown a token. Under TLS that is
-    /// one with a certificate that our own configuration names, or one that such a one vouches for.
-    pub(in crate::cli) fn connect(
-        url: &str,
-        token: Option<&str>,
-        trusted: &[Vec<u8>],
-    ) -> anyhow::Result<Self> {
-        if url.starts_with("https://") && trusted.is_empty() {
-            bail!("it speaks TLS, and [http.tls] of the configuration names no certificate");
-        }
-        if !url.starts_with("http://") && !url.starts_with("https://") {
-            bail!("this is no address of a server");
-        }
-        let trusted: Vec<_> =
-            trusted.iter().map(|cert| Certificate::from_der(cert).to_owned()).collect();
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::new_with_certs(&trusted))
-            .unversioned_rustls_crypto_provider(rustls::crypto::ring::default_provider().into());
-        let config = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .max_redirects(0)
-            .tls_config(tls.build())
-            .timeout_connect(Some(CONNECT))
-            .build();
-        let authorization = token.map(|token| format!("Bearer {token}"));
-        let (url, agent) = (url.to_owned(), config.into());
-        let server = Self { url, authorization, agent, patience: None };
-        let health = server.agent.get(format!("{}/healthz", server.url));
-        let health = health.config().timeout_global(Some(CONNECT)).build().call()?;
-        if health.status() != 200 {
-            bail!("it is no server of ours");
-        }
-        Ok(server)
-    }
-
-    /// The same server over connections of its own, whose calls may take this long each.
-    pub(in crate::cli) fn within(&self, patience: Duration) -> Self {
-        Self {
-            url: self.url.clone(),
-            authorization: self.authorization.clone(),
-            agent: self.agent.config().new_agent(),
-            patience: Some(patience),
-        }
-    }
-
-    /// The answer, whatever it is.
-    pub(in crate::cli) fn get(
-        &self,
-        path: &str,
-        parameters: Parameters<'_>,
-        headers: &[(&str, String)],
-    ) -> anyhow::Result<ureq::http::Response<ureq::Body>> {
-        let mut request = self.agent.get(format!("{}{path}", self.url));
-        for (name, value) in parameters {
-            request = request.query(*name, value);
-        }
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        for (name, value) in headers {
-            request = request.header(*name, value);
-        }
-        let request = request.config().timeout_global(self.patience).build();
-        request.call().with_context(|| format!("the server at {} did not answer", self.url))
-    }
-
-    /// The same for a call with a body.
-    pub(in crate::cli) fn post(
-        &self,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: &serde_json::Value,
-    ) -> anyhow::Result<ureq::http::Response<ureq::Body>> {
-        let mut request = self.agent.post(format!("{}{path}", self.url));
-        request = request.header("content-type", "application/json");
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.config().timeout_global(self.patience).build();
-        let sent = request.send(body.to_string().as_bytes());
-        sent.with_context(|| format!("the server at {} did not answer", self.url))
-    }
-
-    /// What is there, or `None` if nothing is.
-    fn find<T: DeserializeOwned>(
-        &self,
-        path: &str,
-        parameters: Parameters<'_>,
-    ) -> anyhow::Result<Option<T>> {
-        let mut response = self.get(path, parameters, &[])?;
-        let status = response.status().as_u16();
-        let text = response.body_mut().with_config().limit(MOST_BYTES).read_to_string()?;
-        match status {
-            200 => serde_json::from_str(&text).map(Some).context("the server's answer is no log"),
-            404 => Ok(None),
-            _ => Err(refused(status, &text)),
-        }
-    }
-
-    fn ask<T: DeserializeOwned>(&self, path: &str, with: Parameters<'_>) -> anyhow::Result<T> {
-        self.find(path, with)?.ok_or_else(|| anyhow!("the server has no {path}; is it older?"))
-    }
-
     /// Has the server check its journal.
     pub(super) fn verify(&self, known: &[Head]) -> anyhow::Result<Verdict> {
         let known: Vec<_> = known.iter().map(|head| ("head", head.to_string())).collect();
@@ -192,22 +63,11 @@ impl Server {
         let status = response.status().as_u16();
         let mut body = response.into_body();
         if status != 200 {
-            return Err(refused(status, &body.read_to_string()?));
+            return Err(Refusal::of(status, &body.read_to_string()?).into());
         }
         let reader = body.into_with_config().limit(u64::MAX).reader();
         Ok(Events::new(reader, last))
     }
-}
-
-fn refused(status: u16, text: &str) -> anyhow::Error {
-    let detail = serde_json::from_str::<Problem>(text).ok().and_then(|problem| problem.detail);
-    let detail = detail.unwrap_or_else(|| format!("it answered with status {status}"));
-    let hint = match status {
-        401 => " (give it with --token, or in OPENCLAW_TOKEN)",
-        403 => " (an operator's token is needed)",
-        _ => "",
-    };
-    anyhow!("the server refuses: {detail}{hint}")
 }
 
 impl Source for Server {
@@ -232,40 +92,5 @@ impl Source for Server {
     fn head(&mut self) -> anyhow::Result<Head> {
         let current: CurrentHead = self.ask("/bus/log/head", &[])?;
         Ok(current.head.parse()?)
-    }
-}
-
-/// Server-sent events.
-pub(in crate::cli) struct Events<R> {
-    lines: BufReader<R>,
-    /// The place of the last event.
-    pub(in crate::cli) last: u64,
-}
-
-impl<R: Read> Events<R> {
-    /// The events of an answer, after the last one that was seen.
-    pub(in crate::cli) fn new(body: R, last: u64) -> Self {
-        Self { lines: BufReader::new(body), last }
-    }
-
-    /// The next line of the log; `None` when the server has ended the stream.
-    pub(in crate::cli) fn next(&mut self) -> Option<String> {
-        let mut data = None;
-        let mut line = String::new();
-        loop {
-            line.clear();
-            // Both ends and errors mean the same to whoever follows: connect again.
-            if self.lines.read_line(&mut line).ok().is_none_or(|read| read == 0) {
-                return None;
-            }
-            let text = line.trim_end_matches(['\r', '\n']);
-            if let Some(id) = text.strip_prefix("id: ") {
-                self.last = id.parse().unwrap_or(self.last);
-            } else if let Some(text) = text.strip_prefix("data: ") {
-                data = Some(text.to_owned());
-            } else if text.is_empty() && data.is_some() {
-                return data;
-            }
-        }
     }
 }

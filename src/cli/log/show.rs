@@ -8,10 +8,12 @@ use serde_json::Value;
 
 use super::Out;
 use super::gathered::Gathered;
-use super::record::{Record, moment, short, span, style_of};
-use super::source::{Source, note};
+use super::record::Record;
+use super::source::Source;
 use super::whole::Whole;
 use crate::cli::stdout::harmless;
+use crate::cli::stdout::note;
+use crate::cli::words::{moment, short, span, style_of};
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(

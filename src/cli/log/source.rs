@@ -1,25 +1,14 @@
 //! Where the log comes from: a running server, the journal, or only its files.
 
-use std::fs::{File, TryLockError};
-use std::io::ErrorKind;
-use std::time::Duration;
-
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use a2a_store::{Bookmark, Head, Query};
 use anyhow::bail;
-use openclaw_a2a::config::{Config, StateDir};
-use openclaw_a2a::gateway::Redaction;
 
 use super::files::Files;
 use super::journal::OwnJournal;
-use super::server::Server;
-use crate::cli::Global;
-
-/// How often to look for a server.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// How often to look when a server is there that does not say where; it may be starting.
-pub(super) const STARTING: u32 = 50;
+use crate::cli::place::{Found, Place};
+use crate::cli::stdout::note;
 
 /// Records as JSON texts, each with its `deliveries`, or events.
 pub(super) struct Page<Place = u64> {
@@ -43,77 +32,8 @@ pub(super) trait Source {
     fn head(&mut self) -> anyhow::Result<Head>;
 }
 
-/// Where to look, and what to show of it.
-pub(in crate::cli) struct Place {
-    pub(in crate::cli) state: StateDir,
-    pub(super) token: Option<String>,
-    /// The certificates by which a server under TLS is known.
-    pub(super) trusted: Vec<Vec<u8>>,
-    pub(super) redaction: Redaction,
-}
-
-/// Who can answer.
-pub(in crate::cli) enum Found {
-    Server(Server),
-    /// Nobody has the journal open.
-    Nobody,
-    /// Somebody has, but does not answer, or does not say where it listens.
-    Silent,
-}
-
 impl Place {
-    /// As the options of every verb say.
-    pub(in crate::cli) fn of(global: &Global) -> anyhow::Result<Self> {
-        let state = StateDir::find(global.state_dir.clone());
-        let file = global.config.clone().unwrap_or_else(|| state.config_file());
-        let config = Config::read(&file, global.config.is_some())?;
-        Self::with(global, &config)
-    }
-
-    /// The same where the configuration has been read.
-    pub(in crate::cli) fn with(global: &Global, config: &Config) -> anyhow::Result<Self> {
-        let state = StateDir::find(global.state_dir.clone());
-        let redaction = config.redaction().map_err(anyhow::Error::msg)?;
-        let token = global.token.clone().or_else(|| std::env::var("OPENCLAW_TOKEN").ok());
-        let token = token.filter(|token| !token.is_empty());
-        let trusted = config.trusted().map_err(anyhow::Error::msg)?;
-        Ok(Self { state, token, trusted, redaction })
-    }
-
-    /// Looks for a server, and says why it found none where one should be. The lock on the
-    /// journal tells whether there is one; the address alone may be a leftover that by now
-    /// belongs to a program that must not see a token.
-    pub(in crate::cli) fn look(&self) -> anyhow::Result<(Found, String)> {
-        let file = self.state.address_file();
-        let url = match std::fs::read_to_string(&file) {
-            Ok(text) => Some(text.trim().to_owned()),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => bail!("cannot read {}: {error}", file.display()),
-        };
-        Ok(match (url, self.is_locked()?) {
-            (None, false) => (Found::Nobody, String::new()),
-            (Some(url), false) => {
-                let why = format!("{} names {url}, which did not stop cleanly", file.display());
-                (Found::Nobody, why)
-            }
-            (Some(url), true) => {
-                match Server::connect(&url, self.token.as_deref(), &self.trusted) {
-                    Ok(server) => (Found::Server(server), String::new()),
-                    Err(error) => (Found::Silent, format!("{url} does not answer ({error})")),
-                }
-            }
-            (None, true) => {
-                let journal = self.state.path().join("data/a2a-journal");
-                let (journal, file) = (journal.display(), file.display());
-                (
-                    Found::Silent,
-                    format!("another process has {journal} open, but {file} is missing"),
-                )
-            }
-        })
-    }
-
-    /// The same, telling the person.
+    /// Looks for a server, telling the person why another source is read.
     pub(super) fn find(&self) -> anyhow::Result<Found> {
         let (found, why) = self.look()?;
         if !why.is_empty() {
@@ -124,20 +44,6 @@ impl Place {
             note(&format!("{why}; reading {instead}"));
         }
         Ok(found)
-    }
-
-    /// Whether a process has the journal open.
-    pub(super) fn is_locked(&self) -> anyhow::Result<bool> {
-        let file = match File::open(self.state.path().join("data/a2a-journal/db")) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => bail!("cannot look into {}: {error}", self.state.path().display()),
-        };
-        match file.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => bail!("cannot ask for the journal's lock: {error}"),
-        }
     }
 
     /// Fails when there is nothing to read, so that nothing is created by looking.
@@ -175,21 +81,4 @@ impl Place {
         note("another process has the journal open; reading the files of the log");
         Ok(Box::new(Files::new(self)))
     }
-
-    /// The server that has just opened the journal, if that is who did.
-    pub(in crate::cli) fn server(&self) -> anyhow::Result<Option<Server>> {
-        for _ in 0..STARTING {
-            match self.look()? {
-                (Found::Server(server), _) => return Ok(Some(server)),
-                (Found::Nobody, _) => return Ok(None),
-                (Found::Silent, _) => std::thread::sleep(LOOK),
-            }
-        }
-        Ok(None)
-    }
-}
-
-/// Tells the person, beside the output.
-pub(in crate::cli) fn note(text: &str) {
-    anstream::eprintln!("note: {}", super::super::stdout::harmless(text));
 }

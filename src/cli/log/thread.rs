@@ -11,8 +11,10 @@ use serde_json::Value;
 use super::Out;
 use super::gathered::Gathered;
 use super::list::each;
-use super::record::{Event, Record, moment, short, span, style_of};
-use super::source::{Source, note};
+use super::record::{Event, Record};
+use super::source::Source;
+use crate::cli::stdout::note;
+use crate::cli::words::{moment, short, span, style_of};
 use crate::cli::{Answer, Format};
 
 /// More lanes than this fit no terminal; further participants are named instead.

@@ -9,10 +9,12 @@ use anyhow::Context;
 use openclaw_a2a::gateway::log::unproven;
 use serde_json::{Value, json};
 
-use super::server::Server;
-use super::source::{Found, Place, Source, note};
+use super::source::Source;
 use super::{Out, is_for_programs};
+use crate::cli::place::{Found, Place};
+use crate::cli::server::Server;
 use crate::cli::stdout::harmless;
+use crate::cli::stdout::note;
 use crate::cli::{Answer, Format};
 
 /// What checking a log came to.

@@ -9,6 +9,7 @@ use a2a_protocol::task::{Metadata, TaskState, TaskStatus};
 use a2a_protocol::{PROGRESS_EXTENSION, Progress, ProgressTracker};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::found::a2a_state;
 use crate::cli::Format;
 use crate::cli::stdout::harmless;
 
@@ -140,8 +141,7 @@ fn progress(status: &TaskStatus, metadata: Option<&Metadata>) -> Option<Progress
 }
 
 fn said((state, text): &(TaskState, String)) -> String {
-    let word = state.as_str().trim_start_matches("TASK_STATE_").to_ascii_lowercase();
-    let word = word.replace('_', "-");
+    let word = a2a_state(*state);
     if text.is_empty() { word } else { format!("{word}  {}", harmless(text)) }
 }
 

@@ -6,11 +6,12 @@ use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{AgentId, PROGRESS_EXTENSION, TaskId};
 use anyhow::{Context, anyhow, bail};
-use serde_json::Value;
 
 use super::screen::Screen;
-use crate::cli::log::server::{Events, Server};
-use crate::cli::log::source::{Place, note};
+use crate::cli::place::Place;
+use crate::cli::refusal::Refusal;
+use crate::cli::server::{Events, Response, Server, text};
+use crate::cli::stdout::note;
 use crate::cli::{Answer, Global};
 
 /// How often a stream that broke is taken up again without anything having come.
@@ -39,11 +40,7 @@ pub(super) fn run(
     global: &Global,
 ) -> anyhow::Result<Answer> {
     let place = Place::of(global)?;
-    let Some(server) = place.server()? else {
-        bail!(
-            "no server is running; start one with `openclaw-a2a serve`, or name its folder with --state-dir"
-        );
-    };
+    let server = place.must_have_server()?;
     let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
     let watched = Watched { server: &server, path: format!("{below}/tasks/{task}") };
     let mut screen = Screen::new(global.format);
@@ -99,11 +96,7 @@ fn answer(end: TaskState) -> Answer {
 }
 
 impl Watched<'_> {
-    fn get(
-        &self,
-        rest: &str,
-        last: Option<u64>,
-    ) -> anyhow::Result<ureq::http::Response<ureq::Body>> {
+    fn get(&self, rest: &str, last: Option<u64>) -> anyhow::Result<Response> {
         let mut headers = vec![("a2a-extensions", PROGRESS_EXTENSION.to_owned())];
         headers.extend(last.map(|last| ("last-event-id", last.to_string())));
         self.server.get(&format!("{}{rest}", self.path), &[], &headers)
@@ -117,33 +110,20 @@ impl Watched<'_> {
             let reader = body.into_with_config().limit(u64::MAX).reader();
             return Ok(Shown::Events(Events::new(reader, last.unwrap_or_default())));
         }
-        let text = body.read_to_string()?;
-        let fault: Value = serde_json::from_str(&text).unwrap_or_default();
-        match fault["error"]["details"][0]["reason"].as_str() {
-            Some("TASK_NOT_FOUND") => Ok(Shown::Nothing),
-            Some("UNSUPPORTED_OPERATION") => Ok(Shown::Ended),
-            _ => Err(refused(status, &fault)),
+        let refusal = Refusal::of(status, &body.read_to_string()?);
+        match refusal.code.as_str() {
+            "TASK_NOT_FOUND" => Ok(Shown::Nothing),
+            "UNSUPPORTED_OPERATION" => Ok(Shown::Ended),
+            _ => Err(refusal.into()),
         }
     }
 
     fn task(&self) -> anyhow::Result<(String, StreamEvent)> {
-        let response = self.get("", None)?;
-        let status = response.status().as_u16();
-        let text = response.into_body().read_to_string()?;
+        let (status, text) = text(self.get("", None)?)?;
         if status != 200 {
-            return Err(refused(status, &serde_json::from_str(&text).unwrap_or_default()));
+            return Err(Refusal::of(status, &text).into());
         }
         let task: Box<Task> = serde_json::from_str(&text).context("this is no task of A2A")?;
         Ok((format!("{{\"task\":{text}}}"), StreamEvent::Task(task)))
     }
-}
-
-fn refused(status: u16, fault: &Value) -> anyhow::Error {
-    let said = fault["error"]["message"].as_str().or(fault["detail"].as_str());
-    let said = said.map_or_else(|| format!("it answered with status {status}"), str::to_owned);
-    let hint = match status {
-        401 => " (give a token with --token, or in OPENCLAW_TOKEN)",
-        _ => "",
-    };
-    anyhow!("the server refuses: {said}{hint}")
 }

@@ -1,6 +1,7 @@
 //! One call, whatever it came over: is it offered, is it sound, and then the task service.
 
 use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
+use a2a_policy::Roster;
 use a2a_policy::tasks::VERSION_EXTENSION;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
@@ -58,6 +59,10 @@ impl A2a {
             }
             (agent, tenant) => agent.or(tenant).unwrap_or_else(|| self.settings.host.clone()),
         };
+        // People can be written to on the bus, but they do no tasks of A2A.
+        if Roster::is_for_people(&agent) {
+            return Err(no_such_agent(agent.as_str()));
+        }
         Ok(Context {
             caller: TaskCaller {
                 owner: caller.owner().into(),

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use a2a_actors::AgentView;
+use a2a_policy::Roster;
 use a2a_protocol::AgentId;
 use a2a_protocol::card::{AgentCard, Capabilities, Interface, SecurityScheme, Skill};
 use a2a_protocol::fault::Fault;
@@ -109,7 +110,7 @@ fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
 
 impl A2a {
     async fn view(&self, agent: &AgentId) -> Option<AgentView> {
-        if self.tasks.is_a_callers(agent) {
+        if self.tasks.is_a_callers(agent) || Roster::is_for_people(agent) {
             return None;
         }
         self.bus.agent(agent.clone()).await

@@ -118,7 +118,8 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
 /// is not for whoever wished to be told.
 async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
-    let (mut task, owner) = tasks.whole(due.task).await.ok()?;
+    let stored = tasks.whole(due.task).await.ok()?;
+    let (mut task, owner) = (Arc::unwrap_or_clone(stored.task), stored.owner);
     let mut event = Cow::Borrowed(&*due.event);
     if !due.config.opt {
         event = due.event.without_opt()?;

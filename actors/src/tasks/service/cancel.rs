@@ -15,13 +15,15 @@ use crate::tasks::entry::Then;
 #[rtype(result = "()")]
 pub(in crate::tasks) struct Cancel {
     pub(in crate::tasks) task: TaskId,
+    /// Why, if the caller says so.
+    pub(in crate::tasks) reason: Option<String>,
     pub(in crate::tasks) reply: Answering,
 }
 
 impl Handler<Cancel> for Service {
     type Result = ();
 
-    fn handle(&mut self, Cancel { task: id, reply }: Cancel, _: &mut Self::Context) {
+    fn handle(&mut self, Cancel { task: id, reason, reply }: Cancel, _: &mut Self::Context) {
         let now = self.clock.now();
         let Some(entry) = self.entries.get_mut(&id) else {
             // It ended and was forgotten; the caller has seen that it exists.
@@ -34,7 +36,7 @@ impl Handler<Cancel> for Service {
             let _ = reply.send(Err(not_cancelable(id, Some(state))));
             return;
         };
-        let reason = "called off by whoever asked for it".to_owned();
+        let reason = reason.unwrap_or_else(|| "called off by whoever asked for it".to_owned());
         let then = if begun { Then::CallOff(reason) } else { Then::Nothing };
         self.change(id, vec![event], Wake { told: vec![reply], then, ..Wake::default() });
         self.free_place(id);

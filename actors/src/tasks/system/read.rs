@@ -18,6 +18,9 @@ use crate::tasks::watch::{Happened, TaskStream};
 /// How many missed events are read at once.
 const MISSED_AT_ONCE: usize = 256;
 
+/// No reason for calling a task off is longer.
+const LONGEST_REASON: usize = 2_000;
+
 impl TaskSystem {
     /// One task of the caller's.
     ///
@@ -88,7 +91,9 @@ impl TaskSystem {
             return Err(not_cancelable(id, Some(state)));
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(Cancel { task: id, reply })?;
+        let reason = cancel.metadata.as_ref().and_then(|metadata| metadata.get("reason")?.as_str());
+        let reason = reason.map(|reason| reason.chars().take(LONGEST_REASON).collect());
+        self.tell(Cancel { task: id, reason, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping()))? {
             Begun::Task(task) => Ok(*task),
             _ => Err(Fault::Internal),

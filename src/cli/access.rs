@@ -1,0 +1,71 @@
+//! `openclaw-a2a access`: who may write to whom, and which rule says so.
+
+use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Kind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::place::Place;
+use super::stdout::harmless;
+use super::words::{kind, one_of, verdict};
+use super::{Answer, Global, format};
+
+/// See whether one agent may write to another, and by which rule
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Say whether a message may go there, and why
+    #[command(after_help = "\
+Examples:
+  openclaw-a2a access explain roman tim task_request
+  openclaw-a2a access explain roman tim broadcast --scope c-suite
+
+The rules are `[[access]]` in a2a.toml; the first that matches decides.
+
+Exit codes: 0 it may, 1 it may not (the rule is named) or one of them is unknown, 2 the server could not be
+asked.")]
+    Explain {
+        /// Who would send
+        from: AgentId,
+        /// Who would receive
+        to: AgentId,
+        /// What would be sent, such as task_request
+        #[arg(value_parser = kind())]
+        kind: Kind,
+        /// How far a broadcast would go
+        #[arg(long, value_parser = one_of(Scope::ALL, Scope::as_str))]
+        scope: Option<Scope>,
+    },
+}
+
+#[derive(Deserialize)]
+struct Explanation {
+    allowed: bool,
+    rule: String,
+    sentence: String,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let Verb::Explain { from, to, kind, scope } = &args.verb;
+    let server = Place::of(global)?.must_have_server()?;
+    let mut question = vec![
+        ("from", from.to_string()),
+        ("to", to.to_string()),
+        ("type", kind.as_str().to_owned()),
+    ];
+    question.extend(scope.map(|scope| ("scope", scope.as_str().to_owned())));
+    let answer: Box<RawValue> = server.ask("/bus/access", &question)?;
+    let explained: Explanation = format::read(&answer)?;
+    format::document(global.format, answer.get(), |out| {
+        let (word, style) = verdict(explained.allowed);
+        writeln!(out, "{style}{word}{style:#} by the rule {}", harmless(&explained.rule))?;
+        writeln!(out, "{}", harmless(&explained.sentence))?;
+        Ok(())
+    })?;
+    Ok(if explained.allowed { Answer::Yes } else { Answer::No })
+}

@@ -1,0 +1,123 @@
+//! `openclaw-a2a agents`: who is there, what they are, how much waits for them.
+
+use anstyle::{AnsiColor, Style};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use a2a_protocol::AgentId;
+
+use super::place::Place;
+use super::server::Server;
+use super::table::{Cell, Table, fields};
+use super::words::moment;
+use super::{Answer, Format, Global, format};
+
+/// See who is there: roles, squads, sessions, and how much waits for each
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a agents
+  openclaw-a2a agents tim
+  openclaw-a2a agents --format jsonl | jq 'select(.pending > 0)'
+
+A running server is asked (see a2a.addr in the state folder). PENDING counts what waits or is being handled;
+`openclaw-a2a inbox ID` shows it.
+
+Exit codes: 0 success, 1 there is no such agent, 2 the server could not be asked.")]
+pub(super) struct Args {
+    /// Only this one, with everything that is known of it
+    #[arg(value_name = "ID")]
+    agent: Option<AgentId>,
+}
+
+#[derive(Deserialize)]
+struct Agents {
+    agents: Vec<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Agent {
+    agent_id: String,
+    role: Option<String>,
+    squad: Option<String>,
+    tier: Option<String>,
+    #[serde(default)]
+    c_suite: bool,
+    #[serde(default)]
+    capabilities: Vec<String>,
+    presence: String,
+    last_seen: Option<DateTime<Utc>>,
+    sessions: usize,
+    pending: usize,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let server = Place::of(global)?.must_have_server()?;
+    match &args.agent {
+        Some(agent) => show(&server, agent, global.format),
+        None => list(&server, global.format),
+    }
+}
+
+fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
+    let Agents { agents } = server.ask("/bus/agents", &[])?;
+    format::list(format, "agents", &agents, |out| {
+        if agents.is_empty() {
+            writeln!(out, "nobody is here yet; an agent joins when it connects or takes messages")?;
+            return Ok(());
+        }
+        let mut table =
+            Table::new(["ID", "PRESENCE", "SESSIONS", "PENDING", "SQUAD", "TIER", "ROLE"]);
+        for agent in &agents {
+            let agent: Agent = format::read(agent)?;
+            let text = |text: Option<String>| Cell::from(text.unwrap_or_default());
+            table.row([
+                agent.agent_id.into(),
+                presence(&agent.presence),
+                agent.sessions.to_string().into(),
+                agent.pending.to_string().into(),
+                text(agent.squad),
+                text(agent.tier),
+                text(agent.role),
+            ]);
+        }
+        table.write(out)
+    })?;
+    Ok(Answer::Yes)
+}
+
+fn presence(word: &str) -> Cell {
+    let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
+    Cell::from(word).styled(if word == "online" { green } else { Style::new().dimmed() })
+}
+
+fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answer> {
+    let found: Box<RawValue> = server.ask(&format!("/bus/agents/{agent}"), &[])?;
+    format::document(format, found.get(), |out| {
+        let agent: Agent = format::read(&found)?;
+        let bold = Style::new().bold();
+        writeln!(out, "{bold}{}{bold:#}", agent.agent_id)?;
+        let capabilities = agent.capabilities.join(", ");
+        fields(
+            out,
+            &[
+                ("presence", Some(agent.presence)),
+                ("last seen", agent.last_seen.map(moment)),
+                ("role", agent.role),
+                ("squad", agent.squad),
+                ("tier", agent.tier),
+                ("c-suite", agent.c_suite.then(|| "yes".to_owned())),
+                ("capabilities", Some(capabilities).filter(|text| !text.is_empty())),
+                ("sessions", Some(agent.sessions.to_string())),
+                ("pending", Some(agent.pending.to_string())),
+            ],
+        )?;
+        if agent.pending > 0 {
+            writeln!(out, "\nnext: openclaw-a2a inbox {}", agent.agent_id)?;
+        }
+        Ok(())
+    })?;
+    Ok(Answer::Yes)
+}

@@ -1,0 +1,218 @@
+//! `openclaw-a2a send`: one message of any kind, from flags or from a whole one, and its receipt.
+
+mod payload;
+mod receipt;
+mod whole;
+
+use a2a_protocol::{AgentId, CorrelationId, Priority, Protocol, TaskId, Timestamp};
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::server::{Server, text};
+use super::words::one_of;
+use super::{Answer, Global};
+use payload::Payload;
+
+/// Under which name people send unless they say otherwise.
+const PERSON: &str = "operator";
+/// With it a sender says that it means to speak under this name.
+const ON_BEHALF_OF: &str = "a2a-on-behalf-of";
+
+/// Send a message, as a person or in the name of an agent
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a send task-request --to tim --title 'Count the kinds' --description 'How many are there?'
+  openclaw-a2a send task-response --from tim --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action completed --summary 'There are seven.'
+  openclaw-a2a send status-update --from tim --to roman --progress 'Half of it is done'
+  openclaw-a2a send broadcast --topic freeze --message 'No merges until the release is out'
+  echo '{\"type\":\"broadcast\",\"payload\":{…}}' | openclaw-a2a send -
+
+Without --from a person sends, under the name `operator`; what agents answer waits in `openclaw-a2a inbox operator`.
+In the name of an agent the log says who sent it as well. Kinds may be written with - or _. Ids are made, and
+answers to a task go to whoever asked for it, in the same conversation, unless you say otherwise.
+
+Exit codes: 0 it was accepted, 1 it was refused (everything that is wrong is listed), 2 it could not be sent.")]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    /// Read a whole message from standard input, as `send -` does
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    sender: Sender,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Ask an agent to do a task
+    #[command(alias = "task_request")]
+    TaskRequest(Draft<payload::TaskRequest>),
+    /// Answer a task: accepted, declined, completed, failed, blocked
+    #[command(alias = "task_response")]
+    TaskResponse(Draft<payload::TaskResponse>),
+    /// Say how work is going
+    #[command(alias = "status_update")]
+    StatusUpdate(Draft<payload::StatusUpdate>),
+    /// Ask an agent to review work
+    #[command(alias = "review_request")]
+    ReviewRequest(Draft<payload::ReviewRequest>),
+    /// Give the verdict of a review
+    #[command(alias = "review_response")]
+    ReviewResponse(Draft<payload::ReviewResponse>),
+    /// Tell agents something that was found out
+    #[command(alias = "knowledge_share")]
+    KnowledgeShare(Draft<payload::KnowledgeShare>),
+    /// Announce something to many agents
+    Broadcast(Draft<payload::Broadcast>),
+    /// Read a whole message from standard input; what is missing of its ids and times is filled in
+    #[command(
+        name = "-",
+        after_help = "\
+Example:
+  openclaw-a2a schema broadcast | jq '.examples[0]' | openclaw-a2a send - --from roman
+
+Filled in where it is missing: protocol, messageId, timestamp, correlationId, priority (normal), and from."
+    )]
+    Whole(Sender),
+}
+
+/// Who sends.
+#[derive(clap::Args, Clone)]
+struct Sender {
+    /// In the name of this agent [default: a person, as `operator`]
+    #[arg(long, value_name = "ID")]
+    from: Option<AgentId>,
+}
+
+impl Sender {
+    fn name(&self) -> &str {
+        self.from.as_ref().map_or(PERSON, AgentId::as_str)
+    }
+}
+
+/// What every kind says outside its payload, and its payload.
+#[derive(clap::Args)]
+struct Draft<P: clap::Args> {
+    #[command(flatten)]
+    sender: Sender,
+    /// Whom it is for
+    #[arg(long, value_name = "ID")]
+    to: Option<AgentId>,
+    /// How soon it should be handled
+    #[arg(long, default_value = "normal", value_parser = one_of(Priority::ALL, Priority::as_str))]
+    priority: Priority,
+    /// The conversation it belongs to [default: that of its task, else a new one]
+    #[arg(long, value_name = "ID", visible_alias = "correlation")]
+    conversation: Option<CorrelationId>,
+    #[command(flatten)]
+    payload: P,
+}
+
+/// A message on its way, and what is worth showing of it.
+struct Letter {
+    from: String,
+    bytes: Vec<u8>,
+    message: Value,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let server = Place::of(global)?.must_have_server()?;
+    let letter = match &args.what {
+        Some(What::TaskRequest(draft)) => draft.write(&server)?,
+        Some(What::TaskResponse(draft)) => draft.write(&server)?,
+        Some(What::StatusUpdate(draft)) => draft.write(&server)?,
+        Some(What::ReviewRequest(draft)) => draft.write(&server)?,
+        Some(What::ReviewResponse(draft)) => draft.write(&server)?,
+        Some(What::KnowledgeShare(draft)) => draft.write(&server)?,
+        Some(What::Broadcast(draft)) => draft.write(&server)?,
+        Some(What::Whole(sender)) => return whole(sender, &server, global),
+        None if args.json => return whole(&args.sender, &server, global),
+        None => {
+            bail!("say which kind to send, such as task-request; see `openclaw-a2a send --help`")
+        }
+    };
+    letter.send(&server, global)
+}
+
+fn whole(sender: &Sender, server: &Server, global: &Global) -> anyhow::Result<Answer> {
+    match whole::read(sender)? {
+        Ok(letter) => letter.send(server, global),
+        Err(report) => receipt::refused_unsent(&report, global.format),
+    }
+}
+
+impl Letter {
+    fn send(&self, server: &Server, global: &Global) -> anyhow::Result<Answer> {
+        let headers = [(ON_BEHALF_OF, self.from.clone())];
+        let (status, answer) = text(server.post("/bus/messages", &headers, &self.bytes)?)?;
+        receipt::show(status, &answer, &self.message, global.format)
+    }
+}
+
+/// What the ledger knows of the task that a message is about.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Known {
+    correlation_id: CorrelationId,
+    requester: AgentId,
+    assignee: AgentId,
+}
+
+impl<P: clap::Args + Payload> Draft<P> {
+    /// Makes it a message: what is not said follows from the task that it is about.
+    fn write(&self, server: &Server) -> anyhow::Result<Letter> {
+        let known = match self.payload.task().filter(|_| self.lacks_something()) {
+            Some(task) => known(server, task)?,
+            None => None,
+        };
+        let answered = known.as_ref().and_then(|known| self.payload.addressee(known));
+        let to = self.to.as_ref().or(answered);
+        if to.is_none() && P::KIND.needs_recipient() {
+            bail!("name the recipient with --to; `openclaw-a2a agents` shows who is there");
+        }
+        let correlation = self.conversation.or(known.as_ref().map(|known| known.correlation_id));
+        let correlation = correlation.map_or_else(new_id, |id| id.to_string());
+        let from = self.sender.name().to_owned();
+        let mut message = json!({
+            "protocol": Protocol::V1,
+            "messageId": new_id(),
+            "correlationId": correlation,
+            "timestamp": now(),
+            "from": {"agentId": from},
+            "type": P::KIND,
+            "priority": self.priority,
+            "payload": self.payload.write(&from)?,
+        });
+        if let Some(to) = to {
+            message["to"] = json!({ "agentId": to });
+        }
+        Ok(Letter { from, bytes: message.to_string().into_bytes(), message })
+    }
+
+    fn lacks_something(&self) -> bool {
+        self.to.is_none() || self.conversation.is_none()
+    }
+}
+
+/// What the ledger says of a task; nothing where we may not ask, for it is only to save typing.
+fn known(server: &Server, task: TaskId) -> anyhow::Result<Option<Known>> {
+    let (status, answer) = text(server.get(&format!("/bus/tasks/{task}"), &[], &[])?)?;
+    if status != 200 {
+        return Ok(None);
+    }
+    serde_json::from_str(&answer).map(Some).context("the server's answer is no task; is it older?")
+}
+
+fn new_id() -> String {
+    uuid::Uuid::now_v7().to_string()
+}
+
+fn now() -> String {
+    Timestamp::from(chrono::Utc::now()).to_string()
+}

@@ -1,0 +1,146 @@
+//! The payloads of the seven kinds as flags: what has to be said, and defaults for the rest.
+//!
+//! Nothing is checked here that the protocol checks: whatever is wrong comes back in its words.
+
+mod review;
+mod task;
+
+use a2a_protocol::body::{Scope, Urgency};
+use a2a_protocol::{AgentId, Kind, TaskId, Timestamp};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Known;
+use crate::cli::words::{after, one_of};
+
+pub(super) use review::{ReviewRequest, ReviewResponse};
+pub(super) use task::{StatusUpdate, TaskRequest, TaskResponse};
+
+/// The flags of one kind.
+pub(super) trait Payload {
+    /// What it becomes.
+    const KIND: Kind;
+
+    /// The task it is about, if the bus may know it.
+    fn task(&self) -> Option<TaskId> {
+        None
+    }
+
+    /// Whom it is for where nobody is named.
+    fn addressee<'a>(&self, _: &'a Known) -> Option<&'a AgentId> {
+        None
+    }
+
+    /// The payload of a message of `from`.
+    fn write(&self, from: &str) -> anyhow::Result<Value>;
+}
+
+/// An object of those fields that are given.
+#[derive(Default)]
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    fn with(mut self, name: &str, value: Option<impl Serialize>) -> Self {
+        if let Some(value) = value {
+            self.0.insert(name.to_owned(), json!(value));
+        }
+        self
+    }
+
+    /// A list, left out when it is empty.
+    fn list<T: Serialize>(self, name: &str, items: &[T]) -> Self {
+        self.with(name, (!items.is_empty()).then_some(items))
+    }
+
+    fn object(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// The same, unless nothing is given.
+    fn some(self) -> Option<Value> {
+        (!self.0.is_empty()).then(|| self.object())
+    }
+}
+
+/// A moment: RFC 3339, or how long from now.
+fn moment(text: &str) -> Result<String, String> {
+    if let Some(moment) = after(chrono::Utc::now(), text) {
+        return Ok(Timestamp::from(moment).to_string());
+    }
+    match text.parse::<Timestamp>() {
+        Ok(moment) => Ok(moment.to_string()),
+        Err(error) => Err(format!("{error}; or how long from now: 90s, 15m, 2h, 3d")),
+    }
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a send knowledge-share --from roman --topic 'sled flush' --discovery 'It survives a kill' --relevant-to tim
+  openclaw-a2a send knowledge-share --topic backups --discovery 'They run at two' --action 'Do not deploy then'
+
+Without --relevant-to everyone in the sender's squad gets it.")]
+pub(super) struct KnowledgeShare {
+    /// A brief label for what this is about
+    #[arg(long, value_name = "TEXT")]
+    topic: String,
+    /// What was found out
+    #[arg(long, value_name = "TEXT")]
+    discovery: String,
+    /// The agents it matters to, with commas between or given several times
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    relevant_to: Vec<AgentId>,
+    /// How it was found out
+    #[arg(long, value_name = "TEXT", default_value = "the command line")]
+    source: String,
+    /// The recipients should do something about it
+    #[arg(long)]
+    actionable: bool,
+    /// What they should do; makes it actionable
+    #[arg(long, value_name = "TEXT")]
+    action: Option<String>,
+}
+
+impl Payload for KnowledgeShare {
+    const KIND: Kind = Kind::KnowledgeShare;
+
+    fn write(&self, _: &str) -> anyhow::Result<Value> {
+        Ok(Fields::default()
+            .with("topic", Some(&self.topic))
+            .with("discovery", Some(&self.discovery))
+            .with("relevantTo", Some(&self.relevant_to))
+            .with("source", Some(&self.source))
+            .with("actionable", Some(self.actionable || self.action.is_some()))
+            .with("suggestedAction", self.action.as_ref())
+            .object())
+    }
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a send broadcast --topic freeze --message 'No merges until the release is out'
+  openclaw-a2a send broadcast --from roman --scope squad --topic lunch --message 'At noon' --urgency attention_needed")]
+pub(super) struct Broadcast {
+    /// Who hears it
+    #[arg(long, default_value = "org", value_parser = one_of(Scope::ALL, Scope::as_str))]
+    scope: Scope,
+    /// A brief label for what this is about
+    #[arg(long, value_name = "TEXT")]
+    topic: String,
+    /// The announcement
+    #[arg(long, value_name = "TEXT")]
+    message: String,
+    /// What it asks of those who hear it
+    #[arg(long, default_value = "fyi", value_parser = one_of(Urgency::ALL, Urgency::as_str))]
+    urgency: Urgency,
+}
+
+impl Payload for Broadcast {
+    const KIND: Kind = Kind::Broadcast;
+
+    fn write(&self, _: &str) -> anyhow::Result<Value> {
+        let Self { scope, topic, message, urgency } = self;
+        Ok(json!({"scope": scope, "topic": topic, "message": message, "urgency": urgency}))
+    }
+}

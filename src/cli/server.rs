@@ -1,0 +1,215 @@
+//! A running server, asked over HTTP: the one way in which every verb speaks to it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use super::refusal::Refusal;
+
+/// A server on this machine connects at once or not at all.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Far more than any answer has.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A server and how to speak to it.
+pub(super) struct Server {
+    url: String,
+    authorization: Option<String>,
+    agent: ureq::Agent,
+    /// How long a call may take; as long as it likes without.
+    patience: Option<Duration>,
+}
+
+pub(super) type Parameters<'a> = &'a [(&'static str, String)];
+/// Headers of a call.
+pub(super) type Headers<'a> = &'a [(&'a str, String)];
+/// What came back, its body not read yet.
+pub(super) type Response = ureq::http::Response<ureq::Body>;
+
+impl Server {
+    /// Makes sure that a server of ours is there, before it is shown a token. Under TLS that is
+    /// one with a certificate that our own configuration names, or one that such a one vouches for.
+    pub(super) fn connect(
+        url: &str,
+        token: Option<&str>,
+        trusted: &[Vec<u8>],
+    ) -> anyhow::Result<Self> {
+        if url.starts_with("https://") && trusted.is_empty() {
+            bail!("it speaks TLS, and [http.tls] of the configuration names no certificate");
+        }
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            bail!("this is no address of a server");
+        }
+        let trusted: Vec<_> =
+            trusted.iter().map(|cert| Certificate::from_der(cert).to_owned()).collect();
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&trusted))
+            .unversioned_rustls_crypto_provider(rustls::crypto::ring::default_provider().into());
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .max_redirects(0)
+            .tls_config(tls.build())
+            .timeout_connect(Some(CONNECT))
+            .build();
+        let authorization = token.map(|token| format!("Bearer {token}"));
+        let (url, agent) = (url.to_owned(), config.into());
+        let server = Self { url, authorization, agent, patience: None };
+        let health = server.agent.get(format!("{}/healthz", server.url));
+        let health = health.config().timeout_global(Some(CONNECT)).build().call()?;
+        if health.status() != 200 {
+            bail!("it is no server of ours");
+        }
+        Ok(server)
+    }
+
+    /// The same server over connections of its own, whose calls may take this long each.
+    pub(super) fn within(&self, patience: Duration) -> Self {
+        Self {
+            url: self.url.clone(),
+            authorization: self.authorization.clone(),
+            agent: self.agent.config().new_agent(),
+            patience: Some(patience),
+        }
+    }
+
+    /// The answer, whatever it is.
+    pub(super) fn get(
+        &self,
+        path: &str,
+        parameters: Parameters<'_>,
+        headers: Headers<'_>,
+    ) -> anyhow::Result<Response> {
+        let mut request = self.agent.get(format!("{}{path}", self.url));
+        for (name, value) in parameters {
+            request = request.query(*name, value);
+        }
+        self.answered(self.headed(request, headers).call())
+    }
+
+    /// The same for a call with a body of JSON.
+    pub(super) fn post(
+        &self,
+        path: &str,
+        headers: Headers<'_>,
+        body: &[u8],
+    ) -> anyhow::Result<Response> {
+        let request = self.agent.post(format!("{}{path}", self.url));
+        let request = request.header("content-type", "application/json");
+        self.answered(self.headed(request, headers).send(body))
+    }
+
+    fn headed<Any>(
+        &self,
+        mut request: ureq::RequestBuilder<Any>,
+        headers: Headers<'_>,
+    ) -> ureq::RequestBuilder<Any> {
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        request.config().timeout_global(self.patience).build()
+    }
+
+    fn answered(&self, response: Result<Response, ureq::Error>) -> anyhow::Result<Response> {
+        response.with_context(|| {
+            format!("the server at {} did not answer; does it still run?", self.url)
+        })
+    }
+
+    /// What is there, or `None` if nothing is.
+    pub(super) fn find<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: Parameters<'_>,
+    ) -> anyhow::Result<Option<T>> {
+        match self.ask(path, parameters) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if is_nothing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the server answers.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it says no.
+    pub(super) fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        parameters: Parameters<'_>,
+    ) -> anyhow::Result<T> {
+        read(self.get(path, parameters, &[])?)
+    }
+
+    /// What the server answers to a call that changes something.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it says no.
+    pub(super) fn tell(&self, path: &str, body: &Value) -> anyhow::Result<Box<RawValue>> {
+        read(self.post(path, &[], body.to_string().as_bytes())?)
+    }
+}
+
+/// The status of an answer, and its text.
+pub(super) fn text(mut response: Response) -> anyhow::Result<(u16, String)> {
+    let status = response.status().as_u16();
+    let text = response.body_mut().with_config().limit(MOST_BYTES).read_to_string()?;
+    Ok((status, text))
+}
+
+fn read<T: DeserializeOwned>(response: Response) -> anyhow::Result<T> {
+    let (status, text) = text(response)?;
+    if !(200..300).contains(&status) {
+        return Err(Refusal::of(status, &text).into());
+    }
+    serde_json::from_str(&text)
+        .context("the server's answer is not what it should be; is it older?")
+}
+
+/// Whether an error says that what was asked for is not there.
+fn is_nothing(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.status == 404)
+}
+
+/// Server-sent events.
+pub(super) struct Events<R> {
+    lines: BufReader<R>,
+    /// The place of the last event.
+    pub(super) last: u64,
+}
+
+impl<R: Read> Events<R> {
+    /// The events of an answer, after the last one that was seen.
+    pub(super) fn new(body: R, last: u64) -> Self {
+        Self { lines: BufReader::new(body), last }
+    }
+
+    /// The next line of the log; `None` when the server has ended the stream.
+    pub(super) fn next(&mut self) -> Option<String> {
+        let mut data = None;
+        let mut line = String::new();
+        loop {
+            line.clear();
+            // Both ends and errors mean the same to whoever follows: connect again.
+            if self.lines.read_line(&mut line).ok().is_none_or(|read| read == 0) {
+                return None;
+            }
+            let text = line.trim_end_matches(['\r', '\n']);
+            if let Some(id) = text.strip_prefix("id: ") {
+                self.last = id.parse().unwrap_or(self.last);
+            } else if let Some(text) = text.strip_prefix("data: ") {
+                data = Some(text.to_owned());
+            } else if text.is_empty() && data.is_some() {
+                return data;
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `openclaw-a2a task cancel`: a task is called off where whoever asked for it would do so.
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::found::{A2aTask, Found};
+use super::{Named, no_task};
+use crate::cli::place::Place;
+use crate::cli::server::Server;
+use crate::cli::{Answer, Global, format};
+
+pub(super) fn run(named: &Named, reason: Option<&str>, global: &Global) -> anyhow::Result<Answer> {
+    let server = Place::of(global)?.must_have_server()?;
+    let found = Found::find(&server, named.task, named.agent.as_ref())?;
+    if found.is_nothing() {
+        return Ok(no_task(named));
+    }
+    let answer = cancel(&server, named, &found, reason)?;
+    format::document(global.format, answer.get(), |out| {
+        writeln!(out, "task {} is called off", named.task)?;
+        Ok(writeln!(out, "\nnext: openclaw-a2a log --task {}", named.task)?)
+    })?;
+    Ok(Answer::Yes)
+}
+
+/// One of A2A is called off there: its caller hears of it, and the ledger follows.
+fn cancel(
+    server: &Server,
+    named: &Named,
+    found: &Found,
+    reason: Option<&str>,
+) -> anyhow::Result<Box<RawValue>> {
+    let id = named.task;
+    let why = reason.map_or(json!({}), |reason| json!({ "reason": reason }));
+    match &found.a2a {
+        Some(raw) => {
+            let A2aTask { agent_id, .. } = format::read(raw)?;
+            let body = json!({ "metadata": why });
+            server.tell(&format!("/agents/{agent_id}/tasks/{id}:cancel"), &body)
+        }
+        None => server.tell(&format!("/bus/tasks/{id}/cancel"), &why),
+    }
+}

@@ -1,0 +1,199 @@
+//! `openclaw-a2a task list`: tasks of both sorts in one table, those that changed last first.
+
+use std::collections::HashSet;
+
+use a2a_protocol::task::TaskState as A2aState;
+use a2a_protocol::{AgentId, CorrelationId, TaskState as BusState};
+use anstyle::{AnsiColor, Style};
+use anyhow::bail;
+
+use super::found::{Of, Page, Row, a2a_state};
+use crate::cli::place::Place;
+use crate::cli::server::{Parameters, Server};
+use crate::cli::table::{Cell, Table};
+use crate::cli::words::moment;
+use crate::cli::{Answer, Global, format};
+
+/// The most of A2A's that a server gives at once.
+const PAGE: usize = 100;
+/// The most of the ledger's that a server gives at all.
+const LEDGER: usize = 1_000;
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a task list
+  openclaw-a2a task list --agent tim --state working
+  openclaw-a2a task list --of a2a --context 0192a4c8-7e1a-7b3c-9d4e-000000000005
+  openclaw-a2a task list --format jsonl | jq 'select(.of == \"bus\") | .taskId'
+
+OF says which sort a task is: `a2a`, asked for by an A2A caller, or `bus`, asked for by an agent or a person on the
+bus. One of A2A that is being worked on is in the ledger of the bus as well; it is shown once, as A2A tells it,
+unless --of bus asks for the ledger. FOR asked for it, BY does it.
+
+Exit codes: 0 success, 2 the server could not be asked.")]
+pub(super) struct Args {
+    /// Only those that this agent does or has a part in
+    #[arg(long, value_name = "ID")]
+    agent: Option<AgentId>,
+    /// Only those in this state, such as working, requested, input-required or completed
+    #[arg(long, value_name = "STATE", value_parser = wanted)]
+    state: Option<Wanted>,
+    /// Only those of this conversation: a contextId of A2A, or a correlationId of the bus
+    #[arg(long, value_name = "ID")]
+    context: Option<String>,
+    /// At most so many
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
+    limit: usize,
+    /// Only those of this sort
+    #[arg(long, value_name = "SORT")]
+    of: Option<Of>,
+}
+
+/// The states that a word stands for, in each sort.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wanted {
+    a2a: Option<A2aState>,
+    bus: Option<BusState>,
+}
+
+fn wanted(word: &str) -> Result<Wanted, String> {
+    let plain = word.to_ascii_lowercase().replace('_', "-");
+    // The two spell it differently, and people should not have to know which does how.
+    let same =
+        |one: &str| one == plain || (one.starts_with("cancel") && plain.starts_with("cancel"));
+    let a2a = A2aState::ALL.iter().copied().find(|state| same(&a2a_state(*state)));
+    let bus = BusState::ALL.iter().copied().find(|state| same(state.as_str()));
+    if a2a.is_none() && bus.is_none() {
+        let mut all: Vec<_> = BusState::ALL.iter().map(ToString::to_string).collect();
+        all.extend(A2aState::ALL.iter().map(|state| a2a_state(*state)));
+        all.sort();
+        all.dedup();
+        return Err(format!("this must be one of {}", all.join(", ")));
+    }
+    Ok(Wanted { a2a, bus })
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let wants = |of: Of| args.of.is_none_or(|only| only == of);
+    let fits = |of: Of| match (args.state, of) {
+        (None, _) => true,
+        (Some(state), Of::A2a) => state.a2a.is_some(),
+        (Some(state), Of::Bus) => state.bus.is_some(),
+    };
+    if let Some(of) = args.of.filter(|of| !fits(*of)) {
+        bail!("no task of the sort `{}` is ever in that state; leave --of out", of.word());
+    }
+    let server = Place::of(global)?.must_have_server()?;
+    let mut rows = Vec::new();
+    if wants(Of::A2a) && fits(Of::A2a) {
+        rows.extend(a2a_tasks(&server, args)?);
+    }
+    if wants(Of::Bus) && fits(Of::Bus) {
+        let shown: HashSet<_> = rows.iter().map(|row: &Row| row.id).collect();
+        let others = bus_tasks(&server, args)?;
+        rows.extend(others.into_iter().filter(|row| !shown.contains(&row.id)));
+    }
+    rows.sort_by(|a, b| b.changed.cmp(&a.changed).then(b.id.cmp(&a.id)));
+    rows.truncate(args.limit);
+    let (rows, raw): (Vec<_>, Vec<_>) = rows.into_iter().map(Row::apart).unzip();
+    format::list(global.format, "tasks", &raw, |out| {
+        if rows.is_empty() {
+            writeln!(out, "there are no such tasks")?;
+            return Ok(());
+        }
+        let mut table = Table::new(["ID", "OF", "STATE", "FOR", "BY", "CHANGED", "ABOUT"]);
+        rows.into_iter().for_each(|row| table.row(row));
+        table.write(out)
+    })?;
+    Ok(Answer::Yes)
+}
+
+impl Row {
+    /// For people, and for programs.
+    fn apart(self) -> ([Cell; 7], Box<serde_json::value::RawValue>) {
+        let style = state_style(&self.state);
+        let cells = [
+            self.id.to_string().into(),
+            self.of.word().into(),
+            Cell::from(self.state).styled(style),
+            self.owner.into(),
+            self.agent.into(),
+            moment(self.changed).into(),
+            self.about.into(),
+        ];
+        (cells, self.raw)
+    }
+}
+
+/// Green for what is done, red for what will not be, yellow for what needs somebody.
+fn state_style(state: &str) -> Style {
+    let colour = match state {
+        "completed" => AnsiColor::Green,
+        "failed" | "declined" | "rejected" => AnsiColor::Red,
+        "blocked" | "input-required" | "auth-required" | "reopened" => AnsiColor::Yellow,
+        "working" | "accepted" => AnsiColor::Cyan,
+        _ => return Style::new(),
+    };
+    Style::new().fg_color(Some(colour.into()))
+}
+
+fn a2a_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
+    let mut question = agent_of(args);
+    question.extend(args.context.clone().map(|context| ("context", context)));
+    let state = args.state.and_then(|state| state.a2a);
+    question.extend(state.map(|state| ("state", state.as_str().to_owned())));
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    while rows.len() < args.limit {
+        let limit = PAGE.min(args.limit - rows.len());
+        let place = [("limit", limit.to_string()), ("cursor", cursor)];
+        let page = ask(server, "/bus/tasks/a2a", &[question.as_slice(), &place].concat())?;
+        for raw in &page.tasks {
+            rows.push(Row::of_a2a(raw)?);
+        }
+        cursor = page.next_cursor;
+        if cursor.is_empty() {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+fn bus_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
+    let mut question = agent_of(args);
+    if let Some(context) = &args.context {
+        // Names of conversations that others chose are of A2A.
+        let Ok(correlation) = context.parse::<CorrelationId>() else { return Ok(Vec::new()) };
+        question.push(("correlation", correlation.to_string()));
+    }
+    let state = args.state.and_then(|state| state.bus);
+    question.extend(state.map(|state| ("state", state.to_string())));
+    question.push(("limit", args.limit.clamp(1, LEDGER).to_string()));
+    let page = ask(server, "/bus/tasks", &question)?;
+    page.tasks.iter().map(|raw| Row::of_bus(raw)).collect()
+}
+
+fn agent_of(args: &Args) -> Vec<(&'static str, String)> {
+    args.agent.iter().map(|agent| ("agent", agent.to_string())).collect()
+}
+
+fn ask(server: &Server, path: &str, question: Parameters<'_>) -> anyhow::Result<Page> {
+    server.ask(path, question)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_stands_for_the_states_of_both_sorts() {
+        let state = |word| wanted(word).map(|wanted| (wanted.a2a, wanted.bus));
+        assert_eq!(state("working"), Ok((Some(A2aState::Working), Some(BusState::Working))));
+        assert_eq!(state("input_required"), Ok((Some(A2aState::InputRequired), None)));
+        assert_eq!(state("requested"), Ok((None, Some(BusState::Requested))));
+        for word in ["canceled", "cancelled"] {
+            assert_eq!(state(word), Ok((Some(A2aState::Canceled), Some(BusState::Cancelled))));
+        }
+        assert!(state("done").unwrap_err().contains("completed"));
+    }
+}

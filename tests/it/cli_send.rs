@@ -1,0 +1,360 @@
+use serde_json::{Value, json};
+
+use crate::command::{Desk, run};
+use crate::server::{id_of, new_id};
+
+/// Flags of each kind, and what its payload says then.
+fn kinds(task: &str) -> Vec<(Vec<&str>, Value)> {
+    vec![
+        (
+            vec!["status-update", "--progress", "Half of it", "--status", "in-progress"],
+            json!({"status": "in_progress", "progress": "Half of it"}),
+        ),
+        (
+            vec![
+                "review_request",
+                "--title",
+                "R",
+                "--branch",
+                "b",
+                "--file",
+                "a.rs",
+                "--task",
+                task,
+            ],
+            json!({"taskId": task, "title": "R", "branch": "b", "worktree": ".",
+                "filesForReview": ["a.rs"], "authorAgent": "roman"}),
+        ),
+        (
+            vec![
+                "knowledge-share",
+                "--topic",
+                "T",
+                "--discovery",
+                "D",
+                "--relevant-to",
+                "tim,roman",
+                "--action",
+                "Do it",
+            ],
+            json!({"topic": "T", "discovery": "D", "relevantTo": ["tim", "roman"],
+                "source": "the command line", "actionable": true, "suggestedAction": "Do it"}),
+        ),
+        (
+            vec!["broadcast", "--topic", "T", "--message", "M"],
+            json!({"scope": "org", "topic": "T", "message": "M", "urgency": "fyi"}),
+        ),
+    ]
+}
+
+#[test]
+fn every_kind_is_sent_from_flags_with_sane_defaults() {
+    let desk = Desk::start();
+    let task = new_id();
+    for (flags, payload) in kinds(&task) {
+        let args = [&["send"], flags.as_slice(), &["--from", "roman", "--to", "tim"]].concat();
+        let receipt = desk.json(&args);
+        assert_eq!(receipt["outcome"], "queued", "{receipt}");
+        assert_eq!(receipt["recipients"], json!([{"agentId": "tim", "outcome": "queued"}]));
+        let record = &desk.server.whole_log(100)[0];
+        assert_eq!(
+            (&record["messageId"], &record["seq"]),
+            (&receipt["messageId"], &receipt["seq"])
+        );
+        assert_eq!(record["message"]["payload"], payload);
+        assert_eq!(record["message"]["priority"], "normal");
+        assert_eq!(record["by"], "roman");
+    }
+}
+
+#[test]
+fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
+    let desk = Desk::start();
+    let asked = desk.json(&[
+        "send",
+        "task-request",
+        "--from",
+        "roman",
+        "--to",
+        "tim",
+        "--title",
+        "Count",
+        "--type",
+        "research",
+        "--priority",
+        "high",
+        "--deadline",
+        "2h",
+        "--criterion",
+        "It is a number",
+        "--branch",
+        "b",
+        "--file",
+        "a.rs",
+    ]);
+    let [task, talk] = ["taskId", "correlationId"].map(|key| asked[key].as_str().unwrap());
+    let message = |at: usize| desk.server.whole_log(100)[at]["message"].clone();
+    let request = message(0);
+    assert_eq!(
+        (&request["priority"], &request["payload"]["taskType"]),
+        (&json!("high"), &json!("research"))
+    );
+    assert_eq!(request["payload"]["description"], "Count", "the title will do");
+    assert_eq!(request["payload"]["complexity"], "medium");
+    assert_eq!(request["payload"]["context"], json!({"branch": "b", "relatedFiles": ["a.rs"]}));
+    assert_eq!(request["payload"]["acceptanceCriteria"], json!(["It is a number"]));
+
+    // To whoever asked, in the same conversation.
+    let said = desk.text(&[
+        "send",
+        "task_response",
+        "--from",
+        "tim",
+        "--task",
+        task,
+        "--action",
+        "completed",
+        "--summary",
+        "Seven",
+        "--next-step",
+        "Tell them",
+    ]);
+    assert!(said.contains("to            roman (queued)"), "{said}");
+    assert!(said.contains(&format!("\nnext: openclaw-a2a log thread {talk}\n")), "{said}");
+    let answer = message(0);
+    assert_eq!(answer["correlationId"], talk);
+    assert_eq!(
+        answer["payload"]["result"],
+        json!({"summary": "Seven", "nextSteps": ["Tell them"]})
+    );
+
+    let review = [
+        "send",
+        "review-request",
+        "--from",
+        "tim",
+        "--to",
+        "roman",
+        "--title",
+        "R",
+        "--branch",
+        "b",
+        "--file",
+        "a.rs",
+        "--task",
+        task,
+    ];
+    assert_eq!(desk.json(&review)["correlationId"], talk);
+    // Back to whoever did it, with what follows from the verdict.
+    let verdict = [
+        "send",
+        "review-response",
+        "--from",
+        "roman",
+        "--task",
+        task,
+        "--verdict",
+        "changes-requested",
+        "--branch",
+        "b",
+        "--must-fix",
+        "a.rs:12=It panics",
+        "--fixed",
+        "b.rs=Typo",
+        "--next-task",
+        "More",
+    ];
+    assert_eq!(desk.json(&verdict)["recipients"][0]["agentId"], "tim");
+    let payload = message(0)["payload"].clone();
+    assert_eq!(payload["nextAction"], "send_back_to_worker");
+    assert_eq!(payload["reviewerFixes"], json!([{"file": "b.rs", "description": "Typo"}]));
+    assert_eq!(payload["nextTasks"], json!([{"title": "More"}]));
+    let concern =
+        json!({"file": "a.rs", "line": 12, "severity": "must_fix", "description": "It panics"});
+    assert_eq!(payload["unresolvedConcerns"], json!([concern]));
+}
+
+#[test]
+fn a_person_sends_under_a_name_of_its_own_and_is_answered() {
+    let desk = Desk::start();
+    let asked = desk.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
+    let record = &desk.server.whole_log(100)[0];
+    assert_eq!((&record["by"], &record["via"]), (&json!("operator"), &json!("operator:local")));
+    let task = asked["taskId"].as_str().unwrap();
+    desk.json(&["send", "task-response", "--from", "tim", "--task", task, "--action", "completed"]);
+    let waiting = desk.json(&["inbox", "operator"]);
+    assert_eq!(waiting["messages"][0]["message"]["payload"]["taskId"], task);
+    let body =
+        json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Sing"}]}});
+    // Nobody who is no person gets that name, and it is no agent.
+    assert_eq!(desk.server.send(&crate::server::message("human", "tim", "hi")).status, 403);
+    let names = desk.json(&["agents"])["agents"].as_array().unwrap().clone();
+    assert!(!names.iter().any(|agent| agent["agentId"] == "operator"), "{names:?}");
+    assert_eq!(
+        desk.server.post("/agents/operator/message:send", body.to_string().as_bytes()).status,
+        404
+    );
+}
+
+#[test]
+fn answers_to_people_wait_for_them_across_a_restart() {
+    let desk = Desk::with_config("[[agents]]\nid = \"tim\"\n[[agents]]\nid = \"roman\"\n");
+    let asked = desk.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
+    let task = asked["taskId"].as_str().unwrap();
+    desk.json(&["send", "task-response", "--from", "tim", "--task", task, "--action", "accepted"]);
+    let Desk { folder, server } = desk;
+    assert_eq!(server.terminate().code(), Some(0));
+    let desk = Desk { server: crate::server::Server::start(folder.path()), folder };
+    assert_eq!(desk.json(&["inbox", "operator"])["messages"].as_array().unwrap().len(), 1);
+    let taken = desk.json(&["inbox", "operator", "--take", "1"]);
+    desk.json(&["inbox", "operator", "--ack", id_of(&taken["messages"][0])]);
+    assert_eq!(desk.text(&["inbox", "operator"]), "nothing waits for operator\n");
+    let listed = desk.json(&["agents"]);
+    assert_eq!(listed["agents"].as_array().unwrap().len(), 2, "{listed}");
+}
+
+#[test]
+fn a_whole_message_gets_what_it_lacks_and_stays_as_it_was_written() {
+    let desk = Desk::start();
+    let payload = r#"{"scope": "org", "topic": "T", "message": "M", "urgency": "fyi"}"#;
+    let input = format!("{{\"type\": \"broadcast\", \"payload\": {payload}}}");
+    for args in [["send", "-", "--from", "roman"], ["send", "--json", "--from", "roman"]] {
+        let said = desk.run_with(&args, &input);
+        assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{}", said.out);
+        let message = &desk.server.whole_log(10)[0]["message"];
+        assert_eq!(
+            (&message["from"]["agentId"], &message["priority"]),
+            (&json!("roman"), &json!("normal"))
+        );
+        assert_eq!(message["protocol"], "openclaw.a2a.v1");
+    }
+    // Whole already: the same bytes twice are one message.
+    let mut whole: Value = serde_json::from_str(&input).unwrap();
+    let sent = crate::server::message("roman", "tim", "x");
+    for key in ["protocol", "messageId", "correlationId", "timestamp", "from", "priority"] {
+        whole[key] = sent[key].clone();
+    }
+    let twice =
+        [0, 1].map(|_| desk.run_with(&["send", "-", "--format", "json"], &whole.to_string()));
+    let outcome = |text: &str| serde_json::from_str::<Value>(text).unwrap()["outcome"].clone();
+    assert_eq!(twice.each_ref().map(|said| said.code), [Some(0), Some(0)]);
+    assert_eq!(twice.map(|said| outcome(&said.out)), [json!("queued"), json!("duplicate")]);
+    // A key that stands twice is not lost on the way.
+    let said = desk.run_with(&["send", "-"], "{\"type\": \"broadcast\", \"type\": \"broadcast\"}");
+    assert!(said.code == Some(1) && said.out.contains("duplicate_key"), "{}", said.out);
+    let said = desk.run_with(&["send", "-", "--from", "tim"], &whole.to_string());
+    assert!(said.code == Some(2) && said.err.contains("leave one of them out"), "{}", said.err);
+    let before = desk.server.whole_log(100).len();
+    let said = desk.run_with(&["send", "-", "--format", "json"], "no message");
+    assert_eq!((said.code, outcome(&said.out)), (Some(1), json!("invalid")));
+    assert_eq!(desk.run_with(&["send", "-"], " ").code, Some(2));
+    assert_eq!(desk.server.whole_log(100).len(), before, "neither was sent");
+}
+
+#[test]
+fn a_refusal_lists_everything_and_says_what_to_do() {
+    let desk = Desk::with_config(
+        "[[access]]\nname = \"no-tasks\"\nallow = false\nkinds = [\"task_request\"]\nfrom = \"roman\"\n",
+    );
+    let blank = ["send", "status-update", "--to", "tim", "--progress", " ", "--status", "blocked"];
+    let said = desk.run(&blank);
+    assert_eq!((said.code, said.err.as_str()), (Some(1), ""));
+    for words in [
+        "invalid  status_update",
+        "/payload/progress  blank: ",
+        "/payload/blockedBy  missing: ",
+        "next: openclaw-a2a schema status_update",
+    ] {
+        assert!(said.out.contains(words), "{}", said.out);
+    }
+    let said = desk.run(&[&blank[..], &["--format", "json"]].concat());
+    let receipt: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((said.code, receipt["errors"].as_array().unwrap().len()), (Some(1), 2));
+    let task = ["--title", "Count"];
+    for (args, words) in [
+        (
+            ["--from", "roman", "--to", "tim"],
+            "next: openclaw-a2a access explain roman tim task_request",
+        ),
+        (["--from", "tim", "--to", "romann"], "did you mean `roman`? Ask"),
+        (["--from", "system", "--to", "tim"], "no agent may send under it"),
+    ] {
+        let said = desk.run(&[&["send", "task-request"], &args[..], &task].concat());
+        assert_eq!(said.code, Some(1), "{}", said.err);
+        assert!(said.out.contains(words), "{}", said.out);
+    }
+    let unknown = new_id();
+    let said = desk.run(&[
+        "send",
+        "task-response",
+        "--from",
+        "tim",
+        "--to",
+        "roman",
+        "--task",
+        &unknown,
+        "--action",
+        "accepted",
+    ]);
+    assert!(
+        said.code == Some(1) && said.out.contains(&format!("task show {unknown}")),
+        "{}",
+        said.out
+    );
+    // What cannot be sent at all.
+    for (args, words) in [
+        (vec!["send", "task-request", "--title", "x"], "--to"),
+        (vec!["send", "gossip"], "unrecognized"),
+        (vec!["send", "broadcast", "--topic", "t", "--message", "m", "--scope", "orgg"], "'org'"),
+        (vec!["send", "task-request", "--to", "a b", "--title", "x"], "--to"),
+        (vec!["send", "task-request", "--to", "tim", "--title", "x", "--deadline", "soon"], "15m"),
+    ] {
+        let said = desk.run(&args);
+        assert!(said.code == Some(2) && said.err.contains(words), "{args:?}: {}", said.err);
+    }
+}
+
+#[test]
+fn without_a_server_or_a_token_it_says_how_to_get_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let send = ["send", "broadcast", "--topic", "t", "--message", "m"];
+    let verbs: [&[&str]; 6] = [
+        &send,
+        &["agents"],
+        &["inbox", "tim"],
+        &["task", "list"],
+        &["breaker", "list"],
+        &["dead-letters", "list"],
+    ];
+    for args in verbs {
+        let said = run(folder.path(), args, "");
+        assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{args:?}");
+        assert!(said.err.contains("openclaw-a2a serve"), "{args:?}: {}", said.err);
+    }
+    assert!(!folder.path().join("data").exists(), "looking makes nothing");
+
+    let desk = Desk::start();
+    let token = |whose: [&str; 2]| {
+        let made = run(desk.folder.path(), &["token", "create", whose[0], whose[1]], "");
+        made.out.trim().to_owned()
+    };
+    let (tim, david) = (token(["--agent", "tim"]), token(["--operator", "david"]));
+    for args in verbs {
+        let said = desk.run(args);
+        assert_eq!(said.code, Some(2), "{args:?}");
+        assert!(said.err.contains("--token, or in OPENCLAW_TOKEN"), "{args:?}: {}", said.err);
+    }
+    let as_tim = desk.run(&["dead-letters", "list", "--token", &tim]);
+    assert!(as_tim.code == Some(2) && as_tim.err.contains("operator's token"), "{}", as_tim.err);
+    // An agent's token is that agent's; a person's is marked where it speaks for an agent.
+    let refused = desk.run(&[&send[..], &["--token", &tim]].concat());
+    assert!(refused.code == Some(1) && refused.out.contains("You are `tim`"), "{}", refused.out);
+    desk.json(&[&send[..], &["--from", "tim", "--token", &tim]].concat());
+    desk.json(&[&send[..], &["--token", &david]].concat());
+    desk.json(&[&send[..], &["--from", "roman", "--token", &david]].concat());
+    let log = desk.server.client().bearing(&david).whole_log(10);
+    let who = |at: usize| (log[at]["by"].clone(), log[at]["via"].clone());
+    assert_eq!(who(0), (json!("roman"), json!("operator:david")));
+    assert_eq!(who(1), (json!("operator"), json!("operator:david")));
+    assert_eq!(who(2), (json!("tim"), Value::Null));
+}

@@ -1,0 +1,144 @@
+use serde_json::{Value, json};
+
+use crate::a2a_worker::Worker;
+use crate::command::{Desk, run};
+use crate::server::new_id;
+
+/// A task that an A2A caller asks tim for, as A2A tells it.
+fn ask(desk: &Desk, text: &str) -> Value {
+    let message = json!({"messageId": new_id(), "role": "ROLE_USER", "parts": [{"text": text}]});
+    let body = json!({"message": message, "configuration": {"returnImmediately": true}});
+    let answer = desk.server.post("/agents/tim/message:send", body.to_string().as_bytes());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.body["task"].clone()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+#[test]
+fn tasks_of_both_sorts_are_one_table() {
+    let desk = Desk::start();
+    assert_eq!(desk.text(&["task", "list"]), "there are no such tasks\n");
+    let worker = Worker::tim(&desk.server);
+    let sent =
+        desk.json(&["send", "task-request", "--from", "roman", "--to", "tim", "--title", "Count"]);
+    let (bus, a2a) = (text(&sent["taskId"]), ask(&desk, "Sing"));
+    let requests = [worker.next(), worker.next()];
+    let of_a2a = requests.iter().find(|request| request["payload"]["taskId"] == a2a["id"]).unwrap();
+    worker.ask(of_a2a, "Which song?");
+    // A2A hears of it a moment later; whoever watches sees when.
+    let id = text(&a2a["id"]);
+    let state =
+        |id: &str| desk.json(&["task", "show", id])["a2a"]["task"]["status"]["state"].clone();
+    while state(id) != "TASK_STATE_INPUT_REQUIRED" {
+        std::thread::yield_now();
+    }
+    let table = desk.text(&["task", "list"]);
+    assert_eq!(table.lines().count(), 3, "each once: {table}");
+    let row = |id: &str| table.lines().find(|line| line.starts_with(id)).unwrap().to_owned();
+    assert!(row(id).contains("  a2a  input-required  anonymous  tim  "), "{table}");
+    assert!(row(id).ends_with("  Which song?"), "{table}");
+    assert!(row(bus).contains("  bus  requested       roman      tim  "), "{table}");
+
+    let ids = |args: &[&str]| -> Vec<Value> {
+        let tasks = desk.jsonl(&[&["task", "list"], args].concat());
+        let id = |task: &Value| match text(&task["of"]) {
+            "a2a" => task["task"]["id"].clone(),
+            _ => task["taskId"].clone(),
+        };
+        tasks.iter().map(id).collect()
+    };
+    let all = desk.json(&["task", "list"]);
+    assert_eq!(all["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(ids(&["--of", "a2a"]), [id]);
+    assert_eq!(ids(&["--of", "bus"]), [id, bus], "the ledger has both");
+    assert_eq!(ids(&["--state", "requested"]), [bus]);
+    assert_eq!(ids(&["--state", "input_required"]), [id]);
+    assert_eq!(ids(&["--agent", "roman"]), [bus]);
+    assert_eq!(ids(&["--agent", "tim"]).len(), 2);
+    assert_eq!(ids(&["--limit", "1"]), [id]);
+    assert_eq!(ids(&["--context", text(&a2a["contextId"])]), [id]);
+    assert_eq!(ids(&["--context", text(&sent["correlationId"])]), [bus]);
+    assert!(ids(&["--context", "holidays"]).is_empty());
+    for (args, words) in [(["--state", "done"], "completed"), (["--of", "mcp"], "a2a")] {
+        let said = desk.run(&[&["task", "list"], &args[..]].concat());
+        assert!(said.code == Some(2) && said.err.contains(words), "{}", said.err);
+    }
+    let said = desk.run(&["task", "list", "--of", "a2a", "--state", "paused"]);
+    assert!(said.code == Some(2) && said.err.contains("leave --of out"), "{}", said.err);
+}
+
+#[test]
+fn a_task_is_found_shown_and_called_off_whichever_sort_it_is_of() {
+    let desk = Desk::start();
+    let worker = Worker::tim(&desk.server);
+    let sent = desk.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
+    let bus = text(&sent["taskId"]);
+    worker.next();
+    let a2a = ask(&desk, "Sing");
+    let a2a = text(&a2a["id"]);
+    worker.next();
+    let shown = desk.text(&["task", "show", bus]);
+    assert!(shown.contains("  state         requested\n  for           operator\n"), "{shown}");
+    assert!(shown.contains(&format!("next: openclaw-a2a log --task {bus}")), "{shown}");
+    let whole = desk.json(&["task", "show", bus]);
+    assert_eq!((&whole["a2a"], &whole["bus"]["assignee"]), (&Value::Null, &json!("tim")));
+    let shown = desk.text(&["task", "show", a2a]);
+    assert!(shown.contains("  state          working\n  for            anonymous\n"), "{shown}");
+    assert!(
+        shown.contains("  USER: Sing\n") && shown.contains("in the ledger of the bus"),
+        "{shown}"
+    );
+    assert!(shown.contains(&format!("next: openclaw-a2a task watch {a2a} --agent tim")), "{shown}");
+    assert_eq!(desk.json(&["task", "show", a2a])["a2a"]["task"]["id"], a2a);
+
+    for id in [bus, a2a] {
+        desk.says_no(&["task", "show", id, "--agent", "nobody"], "of nobody");
+        desk.says_no(&["task", "cancel", id, "--agent", "nobody"], "openclaw-a2a task list");
+    }
+    let said = desk.text(&["task", "cancel", bus, "--reason", "no longer needed"]);
+    assert!(said.starts_with(&format!("task {bus} is called off\n")), "{said}");
+    let said = desk.json(&["task", "cancel", a2a, "--agent", "tim", "--reason", "enough"]);
+    assert_eq!(said["status"]["state"], "TASK_STATE_CANCELED");
+    for (id, reason) in [(bus, "no longer needed"), (a2a, "enough")] {
+        let ended = desk.json(&["task", "show", id]);
+        assert_eq!(ended["bus"]["state"], "cancelled", "{ended}");
+        assert_eq!(ended["bus"]["reason"], reason);
+        desk.says_no(&["task", "cancel", id], "the server refuses");
+    }
+    assert_eq!(desk.jsonl(&["task", "list", "--state", "canceled"]).len(), 2);
+    let nothing = new_id();
+    desk.says_no(&["task", "show", &nothing], "openclaw-a2a task list");
+    desk.says_no(&["task", "cancel", &nothing], "openclaw-a2a task list");
+    assert_eq!(desk.run(&["task", "show", "1"]).code, Some(2));
+}
+
+#[test]
+fn people_see_everybodys_tasks_and_agents_what_they_do() {
+    let desk = Desk::start();
+    let token = |whose: [&str; 2]| {
+        let made = run(desk.folder.path(), &["token", "create", whose[0], whose[1]], "");
+        made.out.trim().to_owned()
+    };
+    let tokens =
+        [["--client", "acme"], ["--agent", "tim"], ["--agent", "roman"], ["--operator", "david"]];
+    let [acme, tim, roman, david] = tokens.map(token);
+    let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Sing"}]});
+    let body = json!({"message": message, "configuration": {"returnImmediately": true}});
+    let client = desk.server.client().bearing(&acme);
+    let made = client.post("/agents/tim/message:send", body.to_string().as_bytes());
+    let id = text(&made.body["task"]["id"]);
+    let list = |token: &str| desk.jsonl(&["task", "list", "--of", "a2a", "--token", token]);
+    assert_eq!(list(&david)[0]["owner"], "client:acme");
+    assert_eq!(list(&tim)[0]["task"]["id"], id);
+    assert!(list(&roman).is_empty());
+    let said = desk.run(&["task", "show", id, "--token", &roman]);
+    assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "another's looks like none");
+    let said = desk.run(&["task", "list", "--agent", "tim", "--token", &roman]);
+    assert!(said.code == Some(2) && said.err.contains("for `tim` alone"), "{}", said.err);
+    let said = desk.run(&["task", "list", "--token", &acme]);
+    assert!(said.code == Some(2) && said.err.contains("operator's token"), "{}", said.err);
+    assert_eq!(desk.json(&["task", "cancel", id, "--token", &david])["id"], id);
+}
