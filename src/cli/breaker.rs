@@ -155,8 +155,8 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
 fn show(server: &Server, key: &CircuitKey, format: Format) -> anyhow::Result<Answer> {
     let name = key.to_string();
     let all = circuits(server)?;
-    let is_it = |raw: &&Box<RawValue>| format::read::<Circuit>(raw).is_ok_and(|c| c.key == name);
-    let Some(found) = all.iter().find(is_it) else {
+    let is_it = |raw: &RawValue| format::read::<Circuit>(raw).is_ok_and(|c| c.key == name);
+    let Some(found) = all.iter().find(|raw| is_it(raw)) else {
         note(&format!("{name} is not stopped; see `openclaw-a2a breaker list`"));
         return Ok(Answer::No);
     };

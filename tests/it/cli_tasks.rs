@@ -5,9 +5,9 @@ use crate::command::{Desk, run};
 use crate::server::new_id;
 
 /// A task that an A2A caller asks tim for, as A2A tells it.
-fn ask(desk: &Desk, text: &str) -> Value {
+fn ask(desk: &Desk, text: &str, at_once: bool) -> Value {
     let message = json!({"messageId": new_id(), "role": "ROLE_USER", "parts": [{"text": text}]});
-    let body = json!({"message": message, "configuration": {"returnImmediately": true}});
+    let body = json!({"message": message, "configuration": {"returnImmediately": at_once}});
     let answer = desk.server.post("/agents/tim/message:send", body.to_string().as_bytes());
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.body["task"].clone()
@@ -24,17 +24,15 @@ fn tasks_of_both_sorts_are_one_table() {
     let worker = Worker::tim(&desk.server);
     let sent =
         desk.json(&["send", "task-request", "--from", "roman", "--to", "tim", "--title", "Count"]);
-    let (bus, a2a) = (text(&sent["taskId"]), ask(&desk, "Sing"));
-    let requests = [worker.next(), worker.next()];
-    let of_a2a = requests.iter().find(|request| request["payload"]["taskId"] == a2a["id"]).unwrap();
-    worker.ask(of_a2a, "Which song?");
-    // A2A hears of it a moment later; whoever watches sees when.
+    let bus = text(&sent["taskId"]);
+    assert_eq!(worker.next()["payload"]["taskId"], bus);
+    // Whoever waits hears of the task when it needs somebody.
+    let a2a = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| ask(&desk, "Sing", false));
+        worker.ask(&worker.next(), "Which song?");
+        waits.join().unwrap()
+    });
     let id = text(&a2a["id"]);
-    let state =
-        |id: &str| desk.json(&["task", "show", id])["a2a"]["task"]["status"]["state"].clone();
-    while state(id) != "TASK_STATE_INPUT_REQUIRED" {
-        std::thread::yield_now();
-    }
     let table = desk.text(&["task", "list"]);
     assert_eq!(table.lines().count(), 3, "each once: {table}");
     let row = |id: &str| table.lines().find(|line| line.starts_with(id)).unwrap().to_owned();
@@ -77,7 +75,7 @@ fn a_task_is_found_shown_and_called_off_whichever_sort_it_is_of() {
     let sent = desk.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
     let bus = text(&sent["taskId"]);
     worker.next();
-    let a2a = ask(&desk, "Sing");
+    let a2a = ask(&desk, "Sing", true);
     let a2a = text(&a2a["id"]);
     worker.next();
     let shown = desk.text(&["task", "show", bus]);

@@ -158,11 +158,11 @@ impl Found {
         question.extend(agent.map(|agent| ("agent", agent.to_string())));
         let page: Page = server.ask("/bus/tasks/a2a", &question)?;
         let bus: Option<Box<RawValue>> = server.find(&format!("/bus/tasks/{id}"), &[])?;
-        let concerns = |raw: &Box<RawValue>| match (agent, format::read::<BusTask>(raw)) {
+        let concerns = |raw: &RawValue| match (agent, format::read::<BusTask>(raw)) {
             (Some(agent), Ok(task)) => task.concerns(agent.as_str()),
             _ => true,
         };
-        Ok(Self { a2a: page.tasks.into_iter().next(), bus: bus.filter(concerns) })
+        Ok(Self { a2a: page.tasks.into_iter().next(), bus: bus.filter(|raw| concerns(raw)) })
     }
 
     pub(super) fn is_nothing(&self) -> bool {
