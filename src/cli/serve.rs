@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::tasks::{TaskSystem, TaskThread};
+use a2a_store::check_formats;
 use a2a_store::tasks::{Options, Sqlite};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
@@ -61,6 +62,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
+    // Before anything is opened, which alone changes files.
+    check_formats(state.path())?;
     let listed = config.listed().map_err(anyhow::Error::msg)?;
     let tokens = config.tokens().map_err(anyhow::Error::msg)?;
     let keys = KeyRing::open(tokens, listed, TokenFile::below(state.path()))?;

@@ -184,7 +184,8 @@ impl Server {
     }
 }
 
-fn refused(status: u16, text: &str) -> anyhow::Error {
+/// What a server says that does not do what it is asked.
+pub(in crate::cli) fn refused(status: u16, text: &str) -> anyhow::Error {
     let detail = serde_json::from_str::<Problem>(text).ok().and_then(|problem| problem.detail);
     let detail = detail.unwrap_or_else(|| format!("it answered with status {status}"));
     let hint = match status {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Bookmark, Head, Query};
+use a2a_store::{Bookmark, Head, Query, check_formats};
 use anyhow::bail;
 use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::Redaction;
@@ -67,6 +67,7 @@ impl Place {
         let state = StateDir::find(global.state_dir.clone());
         let file = global.config.clone().unwrap_or_else(|| state.config_file());
         let config = Config::read(&file, global.config.is_some())?;
+        check_formats(state.path())?;
         let redaction = config.redaction().map_err(anyhow::Error::msg)?;
         let token = global.token.clone().or_else(|| std::env::var("OPENCLAW_TOKEN").ok());
         let token = token.filter(|token| !token.is_empty());
