@@ -9,6 +9,8 @@ mod a2a_crash;
 mod a2a_http;
 /// What the bus must withstand, row by row.
 mod attacks;
+/// `openclaw-a2a backup` and `restore`, and formats of other versions.
+mod backup;
 /// The bus in one process: delivery, sessions, retries, restarts, stopping.
 mod bus;
 /// `openclaw-a2a schema`, `completions` and the help texts.

@@ -182,7 +182,9 @@ fn in_source(error: VerifyError, job: &BackupJob<'_>, partial: &Partial) -> Back
 fn needed(job: &BackupJob<'_>) -> u64 {
     let size = |path: PathBuf| fs::metadata(path).map_or(0, |found| found.len());
     let days = crate::days::day_files(&job.state_dir.join(log::FOLDER)).unwrap_or_default();
-    let own = [tasks::FILE, heads::FILE].map(|name| job.state_dir.join(name));
+    // What was written last is not in the database itself yet.
+    let own = [tasks::FILE, "data/a2a-tasks.db-wal", heads::FILE];
+    let own = own.map(|name| job.state_dir.join(name));
     let also = job.also.iter().map(|also| also.from.clone());
     days.into_iter().map(|file| file.path).chain(own).chain(also).map(size).sum()
 }

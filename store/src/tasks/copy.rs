@@ -109,3 +109,54 @@ pub(crate) fn check_copy(path: &Path) -> Result<u32, TaskOpenError> {
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
+
+    use super::*;
+
+    /// The writer notes before a commit that it heard of it, and after it that it was done, as
+    /// the log does. Whatever the copy holds must fit what was noted by the same moment.
+    #[test]
+    fn what_is_looked_at_while_it_is_frozen_is_of_the_same_moment() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tasks.db");
+        let writer = Connection::open(&path).unwrap();
+        writer.pragma_update(None, "journal_mode", "WAL").unwrap();
+        writer.busy_timeout(PATIENCE).unwrap();
+        writer.execute_batch("CREATE TABLE rows (n INTEGER); PRAGMA user_version = 1").unwrap();
+        let (heard, done, stop) = (AtomicI64::new(0), AtomicI64::new(0), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(SeqCst) {
+                    heard.fetch_add(1, SeqCst);
+                    writer.execute("INSERT INTO rows VALUES (1)", []).unwrap();
+                    done.fetch_add(1, SeqCst);
+                }
+            });
+            for n in 0..20 {
+                while done.load(SeqCst) < n * 5 {
+                    std::thread::yield_now();
+                }
+                let frozen = Frozen::new(&path).unwrap();
+                let noted = (done.load(SeqCst), heard.load(SeqCst));
+                let moment = frozen.release().unwrap();
+                // It goes on meanwhile.
+                let now = done.load(SeqCst);
+                while done.load(SeqCst) < now + 3 {
+                    std::thread::yield_now();
+                }
+                let copy = dir.path().join(format!("copy-{n}.db"));
+                moment.copy_to(&copy).unwrap();
+                assert_eq!(check_copy(&copy).unwrap(), 1);
+                let rows: i64 = open_reader(&copy)
+                    .unwrap()
+                    .query_row("SELECT count(*) FROM rows", [], |row| row.get(0))
+                    .unwrap();
+                assert!(noted.0 <= rows && rows <= noted.1, "{rows} rows, noted {noted:?}");
+            }
+            stop.store(true, SeqCst);
+        });
+    }
+}
