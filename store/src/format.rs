@@ -225,7 +225,7 @@ pub(crate) fn note(state_dir: &Path, parts: &[Part]) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn folder(text: &str) -> tempfile::TempDir {
+    fn with(text: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for part in ["a2a-log", "data/a2a-journal"] {
             fs::create_dir_all(folder.path().join(part)).unwrap();
@@ -242,7 +242,7 @@ mod tests {
             ("\"log\":1,\"index\":9", "part `index` has format 9"),
             ("\"blobs\":1", "part `blobs` has format 1, and openclaw-a2a 0.1.0 knows no such part"),
         ] {
-            let folder = folder(&noted(part));
+            let folder = with(&noted(part));
             let said = check_formats(folder.path()).unwrap_err().to_string();
             assert!(said.contains(words), "{said}");
             assert!(
@@ -251,14 +251,14 @@ mod tests {
             );
         }
         // What is not there has no format: the index may be deleted to go back.
-        let folder = folder(&noted("\"log\":1,\"index\":9"));
+        let folder = with(&noted("\"log\":1,\"index\":9"));
         fs::remove_dir(folder.path().join("data/a2a-journal")).unwrap();
         assert!(check_formats(folder.path()).is_ok());
     }
 
     #[test]
     fn formats_are_noted_once_and_old_folders_have_none() {
-        let folder = folder("");
+        let folder = with("");
         let path = folder.path().join(FILE);
         let said = check_formats(folder.path()).unwrap_err().to_string();
         assert!(said.contains("cannot be read"), "{said}");
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_folder_whose_restore_was_cut_off_is_none() {
-        let folder = folder("{\"program\":\"0.1.0\",\"parts\":{}}");
+        let folder = with("{\"program\":\"0.1.0\",\"parts\":{}}");
         fs::create_dir(folder.path().join(RESTORING)).unwrap();
         let said = check_formats(folder.path()).unwrap_err().to_string();
         assert!(said.contains("was cut off"), "{said}");

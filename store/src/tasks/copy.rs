@@ -128,7 +128,8 @@ mod tests {
         writer.execute_batch("CREATE TABLE rows (n INTEGER); PRAGMA user_version = 1").unwrap();
         let (heard, done, stop) = (AtomicI64::new(0), AtomicI64::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
-            scope.spawn(|| {
+            let (heard, done, stop) = (&heard, &done, &stop);
+            scope.spawn(move || {
                 while !stop.load(SeqCst) {
                     heard.fetch_add(1, SeqCst);
                     writer.execute("INSERT INTO rows VALUES (1)", []).unwrap();
