@@ -60,6 +60,11 @@ impl Cut {
         self.days.first().map(|day| day.day)
     }
 
+    /// Whether a line was ever written: the head of the first is noted.
+    pub(super) fn was_written(&self) -> bool {
+        !self.heads.is_empty()
+    }
+
     /// Copies all of it; `false` when it is no longer what it was.
     pub(super) fn copy(self, partial: &mut Partial) -> Result<bool, BackupError> {
         for Day { name, file, len, .. } in self.days {

@@ -99,9 +99,9 @@ fn copy_moment(
             Some(moment) => Some(copy_tasks(&moment, partial)?),
             None => None,
         };
-        let first_day = cut.first_day();
+        let (first_day, was_written) = (cut.first_day(), cut.was_written());
         if cut.copy(partial)? {
-            copy_older(job, first_day, partial)?;
+            copy_older(job, first_day, was_written, partial)?;
             match verify_log(partial.path(), &[]) {
                 Ok(whole) => return Ok((whole, schema)),
                 Err(VerifyError::Fault(_)) if n < TRIES => {}
@@ -143,12 +143,14 @@ fn copy_tasks(moment: &CopiedMoment, partial: &mut Partial) -> Result<u32, Backu
 fn copy_older(
     job: &mut BackupJob<'_>,
     first_day: Option<NaiveDate>,
+    was_written: bool,
     partial: &mut Partial,
 ) -> Result<(), BackupError> {
     let dir = partial.path().join(log::FOLDER);
     let before = match first_day {
         Some(day) if is_continued_in_index(&dir).map_err(BackupError::at(&dir))? => day,
-        None if job.state_dir.join("data/a2a-journal/db").exists() => NaiveDate::MAX,
+        // Every file is gone; a log in which nothing was ever written has none.
+        None if was_written => NaiveDate::from_ymd_opt(9999, 12, 31).unwrap_or(NaiveDate::MAX),
         _ => return Ok(()),
     };
     let files = (job.older)(before).map_err(|cause| BackupError::Older { before, cause })?;
