@@ -73,7 +73,7 @@ fn everything(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// A state folder with a few messages, a task that ended, and a token; its server has stopped.
 fn a_state() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let server = Server::with_config(folder.path(), "");
+    let server = Server::with_config(folder.path(), "# as it comes\n");
     server.inbox("tim", "");
     for n in 0..3 {
         server.accepted(&crate::server::message("roman", "tim", &format!("number {n}")));

@@ -46,7 +46,8 @@ fn is_whole(folder: &Path, first: &str, name: &str) {
     let verified = server.get(&format!("/bus/log/verify?head={first}"));
     assert_eq!(verified.body["ok"], json!(true), "{verified:?}");
     assert_eq!(verified.body["from"], json!(1), "{verified:?}");
-    server.accepted(&message("roman", "roman", "still here"));
+    server.inbox("tim", "");
+    server.accepted(&message("roman", "tim", "still here"));
 }
 
 #[test]
