@@ -116,6 +116,15 @@ mod tests {
 
     use super::*;
 
+    /// Ends the writer, also when the test fails.
+    struct Stop<'a>(&'a AtomicBool);
+
+    impl Drop for Stop<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, SeqCst);
+        }
+    }
+
     /// The writer notes before a commit that it heard of it, and after it that it was done, as
     /// the log does. Whatever the copy holds must fit what was noted by the same moment.
     #[test]
@@ -136,6 +145,7 @@ mod tests {
                     done.fetch_add(1, SeqCst);
                 }
             });
+            let _stop = Stop(stop);
             for n in 0..20 {
                 while done.load(SeqCst) < n * 5 {
                     std::thread::yield_now();
@@ -157,7 +167,6 @@ mod tests {
                     .unwrap();
                 assert!(noted.0 <= rows && rows <= noted.1, "{rows} rows, noted {noted:?}");
             }
-            stop.store(true, SeqCst);
         });
     }
 }

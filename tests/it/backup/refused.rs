@@ -168,7 +168,7 @@ fn a_disk_that_refuses_leaves_no_half_backup() {
     let before = everything(folder.path());
     let program = assert_cmd::cargo::cargo_bin!("openclaw-a2a");
     let limited = |args: &[&Path]| {
-        let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"";
+        let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\"";
         let mut command = Command::new("sh");
         command.args(["-c", script]).arg(program).args(args).output().unwrap()
     };
@@ -181,8 +181,12 @@ fn a_disk_that_refuses_leaves_no_half_backup() {
         let output = limited(&[verb, &path, flag, &state]);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         assert!(everything(folder.path()) == before, "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("no backup was made") || said.contains("nothing was restored"));
+        assert!(said.contains("a2a-tasks.db") || said.contains("task database"), "{said}");
     }
-    assert!(!folder.path().join("restored").exists());
+    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(left, [good]);
 }
 
 #[test]
