@@ -6,7 +6,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use a2a_store::{Also, BackupJob, Cause, Manifest, OpenError, rebuild_before, take_backup};
+use a2a_store::{Also, BackupJob, Cause, Manifest, REBUILT, rebuild_before, take_backup};
 use anyhow::Context;
 use chrono::{NaiveDate, SecondsFormat, Utc};
 use openclaw_a2a::config::StateDir;
@@ -18,9 +18,6 @@ use super::log::server::{Server, refused};
 use super::log::source::Place;
 use super::stdout::harmless;
 use super::{Answer, Format, Global};
-
-/// Where a server puts days that only its index has, in the state folder.
-const REBUILT: &str = "data/a2a-rebuilt";
 
 /// Copy the state of a server into a folder, while the server runs
 #[derive(clap::Args)]
@@ -74,12 +71,9 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
 
 /// Has the days written that only the index holds, by whoever has it open.
 fn older(place: &Place, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
-    match rebuild_before(state, before) {
-        Err(OpenError::Locked { path }) => match place.server()? {
-            Some(server) => ask(&server, state, before),
-            None => Err(OpenError::Locked { path }.into()),
-        },
-        written => Ok(written?),
+    match place.server()? {
+        Some(server) => ask(&server, state, before),
+        None => Ok(rebuild_before(state, before)?),
     }
 }
 

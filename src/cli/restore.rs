@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use a2a_store::{BackupError, Manifest, check_backup, restore_backup};
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use openclaw_a2a::config::StateDir;
 use openclaw_a2a::tokens::{TokenFile, TokenFileError};
 use serde_json::json;
@@ -59,9 +59,13 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         return Ok(answer);
     }
     let state = StateDir::find(global.state_dir.clone());
-    // Before anything is written: the store knows nothing of tokens.
-    check_tokens(&args.from).context("nothing was restored")?;
-    let manifest = restore_backup(&args.from, state.path()).context("nothing was restored")?;
+    let manifest = check(&args.from)
+        .map_err(|problem| anyhow!(problem.text))
+        .and_then(|checked| {
+            restore_backup(&args.from, &checked, state.path())?;
+            Ok(checked)
+        })
+        .context("nothing was restored")?;
     let folder = state.path().display().to_string();
     if is_text {
         writeln!(out, "restored {}", described(&manifest))?;
@@ -93,12 +97,9 @@ struct Problem {
 
 fn check(from: &Path) -> Result<Manifest, Problem> {
     let manifest = check_backup(from)?;
-    check_tokens(from)?;
+    // The store knows nothing of tokens.
+    TokenFile::below(from).tokens()?;
     Ok(manifest)
-}
-
-fn check_tokens(from: &Path) -> Result<(), TokenFileError> {
-    TokenFile::below(from).tokens().map(drop)
 }
 
 impl From<BackupError> for Problem {

@@ -94,7 +94,7 @@ pub use memory::MemoryJournal;
 pub use offline::{OfflineJournal, read_offline};
 pub use query::{Plan, Query};
 pub use read::{MAX_PAGE, Notes, Page, Read, ReadError, StoredRecord};
-pub use rebuild::{rebuild_before, rebuild_log};
+pub use rebuild::{REBUILT, rebuild_before, rebuild_log};
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
 pub use retention::{Retained, Retention};
 pub use seen::Seen;

@@ -39,7 +39,7 @@ pub fn rebuild_log(state_dir: &Path) -> Result<Vec<PathBuf>, OpenError> {
 
 /// Where days are written for a backup, in the state folder. A fixed place: whoever asks a
 /// server to write chooses no path, and must be able to read the folder to have them.
-const ASIDE: &str = "data/a2a-rebuilt";
+pub const REBUILT: &str = "data/a2a-rebuilt";
 
 /// Writes the days before `before` that sled holds beside the log, for a backup to take them
 /// from there, and returns their paths. Only while no server runs; with one, ask
@@ -57,7 +57,7 @@ pub(crate) fn rebuild_aside(
     state_dir: &Path,
     before: NaiveDate,
 ) -> Result<Vec<PathBuf>, ReadError> {
-    let dir = state_dir.join(ASIDE);
+    let dir = state_dir.join(REBUILT);
     match fs::remove_dir_all(&dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}

@@ -1,6 +1,6 @@
 //! Putting a backup back into a folder that is empty or not there.
 //!
-//! Everything is checked first. Then it is put together inside the folder, under a name that
+//! Everything was checked before. It is put together inside the folder, under a name that
 //! keeps every server out (`format`), since the folder itself may be the root of a disk and
 //! could not be moved to its place. The last step is a few renames.
 
@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use super::check::{check_backup, is_same};
+use super::check::is_same;
 use super::manifest::Manifest;
 use super::partial::Partial;
 use super::take::must_have_room;
@@ -17,24 +17,27 @@ use super::{BackupError, partial};
 use crate::FormatError;
 use crate::format::RESTORING;
 
-/// Restores a backup. The index is built from the log when a server is started there.
+/// Restores a backup that [`super::check_backup`] found whole, as it was then. The index is built
+/// from the log when a server is started there.
 ///
 /// # Errors
-/// What is wrong with the backup or the folder. Nothing is left behind.
-pub fn restore_backup(from: &Path, state_dir: &Path) -> Result<Manifest, BackupError> {
-    let manifest = check_backup(from)?;
+/// What is wrong with the folder, or has changed in the backup. Nothing is left behind.
+pub fn restore_backup(
+    from: &Path,
+    manifest: &Manifest,
+    state_dir: &Path,
+) -> Result<(), BackupError> {
     let is_new = !must_be_empty(state_dir)?;
     if is_new {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(state_dir);
         made.map_err(BackupError::at(state_dir))?;
     }
-    let restored = put(from, state_dir, &manifest);
+    let restored = put(from, state_dir, manifest);
     if restored.is_err() && is_new {
         // It was not there before; if something is in it by now, it stays.
         let _ = fs::remove_dir(state_dir);
     }
-    restored.map_err(|error| error.needing(manifest.bytes(), state_dir))?;
-    Ok(manifest)
+    restored.map_err(|error| error.needing(manifest.bytes(), state_dir))
 }
 
 /// Whether the folder is there; what is in it must not be lost or mixed with something else.

@@ -93,24 +93,23 @@ fn copy_moment(
     job: &mut BackupJob<'_>,
     partial: &mut Partial,
 ) -> Result<(Verified, Option<u32>), BackupError> {
-    for n in 1.. {
+    let mut tries = 0;
+    loop {
+        tries += 1;
         let (moment, cut) = moment(job.state_dir)?;
         let schema = match moment {
             Some(moment) => Some(copy_tasks(&moment, partial)?),
             None => None,
         };
         let (first_day, was_written) = (cut.first_day(), cut.was_written());
-        if cut.copy(partial)? {
-            copy_older(job, first_day, was_written, partial)?;
-            match verify_log(partial.path(), &[]) {
-                Ok(whole) => return Ok((whole, schema)),
-                Err(VerifyError::Fault(_)) if n < TRIES => {}
-                Err(error) => return Err(in_source(error, job, partial)),
-            }
+        cut.copy(partial)?;
+        copy_older(job, first_day, was_written, partial)?;
+        match verify_log(partial.path(), &[]) {
+            Ok(whole) => return Ok((whole, schema)),
+            Err(VerifyError::Fault(_)) if tries < TRIES => partial.clear()?,
+            Err(error) => return Err(in_source(error, job, partial)),
         }
-        partial.clear()?;
     }
-    unreachable!("the last try ends it")
 }
 
 /// The log and the tasks as they are at one moment. While the tasks cannot change, the length of
