@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+mod backup;
 mod bench;
 mod breaker;
 mod completions;
@@ -13,6 +14,7 @@ mod log;
 mod objective;
 mod place;
 mod refusal;
+mod restore;
 mod schema;
 mod send;
 mod serve;
@@ -77,6 +79,7 @@ Examples:
   openclaw-a2a token create --agent tim     make a token for an agent
   openclaw-a2a doctor                       see what is wrong, and what to do
   openclaw-a2a bench --duration 10s         see how much a server carries
+  openclaw-a2a backup /backups/today        copy its state while it runs
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
@@ -110,6 +113,8 @@ enum Verb {
     Token(token::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -143,6 +148,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Token(args) => token::run(&args, &cli.global),
         Verb::Doctor(args) => doctor::run(&args, &cli.global),
         Verb::Bench(args) => bench::run(&args, &cli.global),
+        Verb::Backup(args) => backup::run(&args, &cli.global),
+        Verb::Restore(args) => restore::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),
         Verb::Completions(args) => completions::run(&args),

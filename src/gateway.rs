@@ -121,6 +121,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(log::current_head)
         .service(log::verify)
         .service(log::stream::stream)
+        .service(log::rebuild::rebuild)
         .service(log::message)
         .service(log::circuit)
         .service(health::live)

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use a2a_store::check_formats;
 use anyhow::bail;
 use openclaw_a2a::config::{Config, StateDir};
 use openclaw_a2a::gateway::Redaction;
@@ -40,6 +41,7 @@ impl Place {
         let state = StateDir::find(global.state_dir.clone());
         let file = global.config.clone().unwrap_or_else(|| state.config_file());
         let config = Config::read(&file, global.config.is_some())?;
+        check_formats(state.path())?;
         Self::with(global, &config)
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::tasks::{TaskSystem, TaskThread};
+use a2a_store::check_formats;
 use a2a_store::tasks::{Options, Sqlite};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
@@ -75,6 +76,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
+    // Before anything is opened, which alone changes files.
+    check_formats(state.path())?;
     let mut settings = config.settings().map_err(anyhow::Error::msg)?;
     if args.demo {
         demo::enlist(&mut settings.agents)?;

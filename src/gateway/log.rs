@@ -5,6 +5,7 @@
 
 mod moment;
 mod query;
+pub(super) mod rebuild;
 mod redact;
 pub(super) mod stream;
 mod wanted;

@@ -84,7 +84,10 @@ pub enum TokenFileError {
         source: serde_json::Error,
     },
     /// A later version wrote it.
-    #[error("{} has format {version}, and this version reads {VERSION}", file.display())]
+    #[error(
+        "{} was written by a newer version of this program: the tokens have format {version}, and openclaw-a2a {} knows formats up to {VERSION}. Nothing was changed. Use the newer version, or restore a backup made before the upgrade",
+        file.display(), env!("CARGO_PKG_VERSION")
+    )]
     Version {
         /// Which.
         file: PathBuf,

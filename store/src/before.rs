@@ -60,6 +60,24 @@ pub(crate) fn state_before_files(
     Ok(folded.state)
 }
 
+/// Whether lines before the first of the day files are in the index alone: their files went
+/// because it had them.
+pub(crate) fn is_continued_in_index(dir: &Path) -> io::Result<bool> {
+    let mut first = None;
+    each_line(dir, |line| {
+        first = Link::of(line);
+        first.is_none()
+    })?;
+    let Some(first) = first.filter(|first| first.prev != Hash::ZERO) else { return Ok(false) };
+    let mut removed = Vec::new();
+    each_line(dir, |line| {
+        removed.extend(removed_by(line));
+        true
+    })?;
+    let is_gone = |what| removed.iter().any(|r| r.what == what && first.is_explained_by(r));
+    Ok(!is_gone(RemovedForm::Records) && is_gone(RemovedForm::Files))
+}
+
 /// A line's number, and the line it follows.
 #[derive(Debug, Clone, Copy)]
 struct Link {

@@ -18,7 +18,7 @@ pub(crate) const LINES: usize = 512;
 /// A block is also full at this size, so that large messages do not make huge values.
 const BYTES: usize = 256 << 10;
 /// The first byte of metadata. Before it had one it began with a zero.
-const FORMAT: u8 = 2;
+pub(crate) const FORMAT: u8 = 2;
 
 /// Lines gathered for one block.
 #[derive(Debug, Default)]
@@ -128,7 +128,7 @@ pub(crate) enum Stored {
     /// Of the format without a summary, which can be made from the block.
     Old(Meta),
     /// Of a format that a later version of this program writes.
-    Newer,
+    Newer(u8),
     Damaged,
 }
 
@@ -155,7 +155,7 @@ impl Meta {
         let (is_old, rest) = match value.split_first() {
             Some((0, _)) => (true, value),
             Some((&FORMAT, rest)) => (false, rest),
-            Some((newer, _)) if *newer > FORMAT => return Stored::Newer,
+            Some((newer, _)) if *newer > FORMAT => return Stored::Newer(*newer),
             _ => return Stored::Damaged,
         };
         let known = seen.len();
@@ -252,7 +252,7 @@ mod tests {
             assert_eq!(Meta::read(&key, value, &mut Vec::new()), Stored::Damaged, "{cut}");
         }
         assert_eq!(Meta::read(&key, &[], &mut Vec::new()), Stored::Damaged);
-        assert_eq!(Meta::read(&key, &[FORMAT + 1, 1], &mut Vec::new()), Stored::Newer);
+        assert_eq!(Meta::read(&key, &[FORMAT + 1, 1], &mut Vec::new()), Stored::Newer(FORMAT + 1));
 
         // The older format: no first byte, no summary.
         let old = [&value[1..69], &value[value.len() - Seen::SIZE..]].concat();

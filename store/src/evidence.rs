@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::days::{DayFile, day_file, day_files};
+use crate::format::newer_index;
 use crate::heads::noted_heads;
 use crate::index::{Index, IndexError, Opener};
 use crate::line::RemovedForm;
@@ -186,7 +187,9 @@ impl InTurns<'_> {
             IndexError::Locked => in_use(),
             IndexError::Io(source) => io_error(self.path, source),
             IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
-            IndexError::Newer => io_error(self.path, io::Error::other(error)),
+            IndexError::Newer(found) => {
+                io_error(self.path, io::Error::other(newer_index(self.path, found)))
+            }
         })?;
         let floor = index.floor().map_err(ReadError::from)?;
         // A server was there and is gone again, and with it lines that were not read yet.

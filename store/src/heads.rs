@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::hash::{Hash, Head};
 
 /// Where the server notes heads, in the state folder.
-const FILE: &str = "data/a2a-heads.jsonl";
+pub(crate) const FILE: &str = "data/a2a-heads.jsonl";
 /// Time of the log between two heads.
 const INTERVAL: TimeDelta = TimeDelta::minutes(1);
 /// Heads in the file at most, a week of minutes; the older half is thinned out when there

@@ -44,7 +44,7 @@ pub(crate) enum IndexError {
     #[error("damaged")]
     Damaged,
     #[error("written by a newer version")]
-    Newer,
+    Newer(u8),
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -12,6 +12,7 @@ use chrono::{DateTime, Utc};
 use crate::batch::{Batch, LogPos};
 use crate::days::day_files;
 use crate::encode::{Encoder, OutOfOrder, day_of};
+use crate::format::{self, FormatError, NewerFormat, Part, check_formats};
 use crate::hash::Head;
 use crate::heads::Heads;
 use crate::keeper::Keeper;
@@ -105,13 +106,11 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// A later version of the program wrote it.
-    #[error(
-        "{path} was written by a newer version of this program; start that one, or delete the folder to have it rebuilt from the log"
-    )]
-    Newer {
-        /// The folder of the index.
-        path: PathBuf,
-    },
+    #[error(transparent)]
+    Newer(#[from] NewerFormat),
+    /// A restore was cut off there, or nobody can tell who wrote it.
+    #[error(transparent)]
+    Format(FormatError),
     /// Lines that only the index had are not there.
     #[error(
         "what came before line {before} is missing: the files of these days were removed because the index had them (keep_jsonl = false), and {path} cannot be read or does not hold them; put back a copy of that folder or of the day files, or move a2a-log and that folder away to begin anew without the agents, tasks and messages they knew"
@@ -128,6 +127,15 @@ pub enum OpenError {
     /// What is stored cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+}
+
+impl From<FormatError> for OpenError {
+    fn from(error: FormatError) -> Self {
+        match error {
+            FormatError::Newer(newer) => Self::Newer(newer),
+            other => Self::Format(other),
+        }
+    }
 }
 
 /// Where a journal lives and how it behaves.
@@ -200,12 +208,14 @@ impl Journal {
     /// # Errors
     /// When another process has it open, or the disk refuses.
     pub fn open(options: &Options) -> Result<(Self, Recovered), OpenError> {
+        check_formats(&options.state_dir)?;
         let dir = options.state_dir.join(log::FOLDER);
         let data = options.state_dir.join("data");
         for folder in [&dir, &data] {
             options.disk.create_dir_all(folder)?;
         }
         options.disk.sync_dir(&options.state_dir)?;
+        format::note(&options.state_dir, &[Part::Log, Part::Index])?;
         let index = data.join("a2a-journal");
         if index.is_dir() && day_files(&dir)?.is_empty() {
             // The files are gone, but sled holds their lines: a bus that began anew would forget

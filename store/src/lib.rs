@@ -11,6 +11,7 @@
 //! ask:   query ─▶ summary (which blocks may answer) ─▶ facets, text (which records do)
 //! prove: evidence (day files, or blocks) ─▶ verify (the chain, heads noted outside it)
 //! keep:  retention (what is old) ─▶ a line that says so ─▶ keeper (removes it, packs days)
+//! backup: log and tasks of one moment ─▶ a folder with a manifest ─▶ restored elsewhere
 //! tasks: the A2A tasks, beside the journal in a SQLite database of their own
 //! ```
 //!
@@ -27,6 +28,8 @@ mod seen;
 
 mod decode;
 mod encode;
+
+mod format;
 
 mod days;
 mod disk;
@@ -64,6 +67,8 @@ mod retention;
 
 pub mod tasks;
 
+mod backup;
+
 mod answer;
 mod journal;
 mod memory;
@@ -74,9 +79,14 @@ mod read;
 mod reader;
 mod trail;
 
+pub use backup::{
+    Also, BackedUp, BackupError, BackupJob, Cause, Manifest, check_backup, restore_backup,
+    take_backup,
+};
 pub use disk::{Disk, LogFile, RealDisk};
 pub use evidence::{verify_journal, verify_journal_in_turns, verify_log};
 pub use facets::time_of;
+pub use format::{FormatError, NewerFormat, check_formats};
 pub use hash::{Hash, Head};
 pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
@@ -86,7 +96,7 @@ pub use newest::newest_time;
 pub use offline::{OfflineJournal, read_offline};
 pub use query::{Plan, Query};
 pub use read::{MAX_PAGE, Notes, Page, Read, ReadError, StoredRecord};
-pub use rebuild::rebuild_log;
+pub use rebuild::{REBUILT, rebuild_before, rebuild_log};
 pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
 pub use retention::{Retained, Retention};
 pub use seen::Seen;

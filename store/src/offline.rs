@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::batch::{Batch, Entry, LogPos};
 use crate::days::{day_file, day_files};
 use crate::decode::glance;
+use crate::format::{check_formats, newer_index};
 use crate::hash::Head;
 use crate::index::{Index, IndexError};
 use crate::log;
@@ -49,11 +50,12 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
     if !fs::exists(path.join("db"))? || !dir.is_dir() {
         return Ok(None);
     }
+    check_formats(state_dir)?;
     let index = match Index::open(&path) {
         Ok((index, _)) => index,
         Err(IndexError::Damaged) => return Ok(None),
         Err(IndexError::Locked) => return Err(OpenError::Locked { path }),
-        Err(IndexError::Newer) => return Err(OpenError::Newer { path }),
+        Err(IndexError::Newer(found)) => return Err(newer_index(&path, found).into()),
         Err(IndexError::Io(error)) => return Err(error.into()),
     };
     let start = index.last().map(|meta| (meta.last, meta.end));

@@ -1,9 +1,10 @@
 //! What can be asked of a journal, whichever kind it is.
 
 use std::io;
+use std::path::PathBuf;
 
 use a2a_protocol::MessageId;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use serde_json::value::RawValue;
 
 use crate::{Bookmark, Head, Query, Trail, Verified, VerifyError};
@@ -133,6 +134,16 @@ pub trait Read: Send + Sync {
     /// # Errors
     /// The first thing that is wrong, or what cannot be read.
     fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError>;
+
+    /// Writes the days before `before` that only the index may still have beside the log, for a
+    /// backup, and returns where they are. A journal without files has none.
+    ///
+    /// # Errors
+    /// When what is stored cannot be read, or the disk refuses.
+    fn rebuild_before(&self, before: NaiveDate) -> Result<Vec<PathBuf>, ReadError> {
+        let _ = before;
+        Ok(Vec::new())
+    }
 
     /// The last committed line.
     fn head(&self) -> Head;

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2a_protocol::MessageId;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
 use serde_json::value::RawValue;
 
 use crate::answer::{Answer, Room};
@@ -19,6 +19,7 @@ use crate::index::{Index, Opener};
 use crate::note::Noting;
 use crate::query::Plan;
 use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
+use crate::rebuild::rebuild_aside;
 use crate::tail::{Shared, Slot};
 use crate::trail::Tracked;
 use crate::{
@@ -350,6 +351,11 @@ impl Read for Reader {
                 return verdict;
             }
         }
+    }
+
+    fn rebuild_before(&self, before: NaiveDate) -> Result<Vec<PathBuf>, ReadError> {
+        let index = self.shared.index().ok_or(ReadError::Closed)?;
+        rebuild_aside(&index, &self.shared.state_dir, before)
     }
 
     fn head(&self) -> Head {

@@ -20,6 +20,7 @@ use crate::before::state_before_files;
 use crate::block::Builder;
 use crate::checkpoint::{self, Checkpoint};
 use crate::decode::{glance, message_of};
+use crate::format::newer_index;
 use crate::hash::Head;
 use crate::index::{Index, IndexError};
 use crate::scan::{Torn, ends_with, scan};
@@ -175,7 +176,7 @@ fn attempt(
     let (index, mut seen) = Index::open(index_path).map_err(|error| match error {
         IndexError::Locked => OpenError::Locked { path: index_path.to_owned() },
         IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
-        IndexError::Newer => OpenError::Newer { path: index_path.to_owned() },
+        IndexError::Newer(found) => newer_index(index_path, found).into(),
         IndexError::Io(source) => source.into(),
     })?;
     if let Some(meta) = index.last()

@@ -20,6 +20,7 @@ mod check;
 mod error;
 
 mod apply;
+mod copy;
 mod inspect;
 mod known;
 mod lock;
@@ -32,6 +33,7 @@ mod row;
 
 mod memory;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use a2a_protocol::operation::{PushConfig, StreamEvent};
@@ -51,6 +53,17 @@ pub use objective::{
 pub use sqlite::{Options, Sqlite};
 pub use stored::{Due, NewEvent, Queued, StoredTask};
 pub use write::{Repeated, Write, Written};
+
+pub(crate) use copy::{Frozen, Moment as CopiedMoment, check_copy};
+pub(crate) use schema::SCHEMA;
+
+/// The database, in the state folder.
+pub(crate) const FILE: &str = "data/a2a-tasks.db";
+
+/// The schema of the database of a state folder, if there is one; looking changes nothing.
+pub(crate) fn schema_of(state_dir: &Path) -> Option<u32> {
+    schema::peek(&state_dir.join(FILE))
+}
 
 /// The key of a message that somebody said to an agent: the same message, the same key.
 #[must_use]

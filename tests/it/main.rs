@@ -9,6 +9,8 @@ mod a2a_crash;
 mod a2a_http;
 /// What the bus must withstand, row by row.
 mod attacks;
+/// `openclaw-a2a backup` and `restore`, and formats of other versions.
+mod backup;
 /// What `serve` says when it starts and stops; the lines it offers work when pasted.
 mod banner;
 /// `openclaw-a2a bench`: figures that add up, limits that are kept, nothing left behind.

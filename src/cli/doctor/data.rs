@@ -91,9 +91,13 @@ pub(super) fn tasks(state: &Path) -> Option<Finding> {
             format!("the database has schema {found}, this program {known}"),
             "keep a copy; the next start brings it up to date",
         ),
-        Err(TaskOpenError::Newer { found, known, .. }) => Finding::problem(
+        Err(TaskOpenError::Newer(newer)) => Finding::problem(
             NAME,
-            format!("the database has schema {found}, this program knows {known}"),
+            format!(
+                "the database has schema {}, this program knows {}",
+                newer.found,
+                newer.known.unwrap_or_default()
+            ),
             "start the newer version of this program, or put back a copy from before it ran",
         ),
         Err(error) => Finding::problem(NAME, format!("{:#}", anyhow::Error::from(error)), PUT_BACK),

@@ -37,7 +37,7 @@ impl Part {
             // Let go at once, so that the next uses the same memory.
             let (key, value) = pair?;
             let stored = Meta::read(&key, &value, &mut part.seen);
-            let ends = matches!(stored, Stored::Newer | Stored::Damaged);
+            let ends = matches!(stored, Stored::Newer(_) | Stored::Damaged);
             part.blocks.push((stored, part.seen.len()));
             if ends {
                 break;
@@ -71,7 +71,7 @@ impl Index {
             let (meta, summary) = match stored {
                 Stored::Now(meta, summary) => (meta, Some(summary)),
                 Stored::Old(meta) => (meta, None),
-                Stored::Newer => return Err(IndexError::Newer),
+                Stored::Newer(found) => return Err(IndexError::Newer(found)),
                 // What follows it is read from the log again.
                 Stored::Damaged => {
                     has_hole = true;

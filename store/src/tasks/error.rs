@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
+use crate::NewerFormat;
+
 /// The store could not do it. A commit that fails with this left nothing behind.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskStoreError {
@@ -43,18 +45,8 @@ impl From<rusqlite::Error> for TaskStoreError {
 #[derive(Debug, thiserror::Error)]
 pub enum TaskOpenError {
     /// A newer program wrote it.
-    #[error(
-        "{path} was written by a newer version of this program: its schema is {found}, this \
-         version knows {known}. Start the newer version, or move the file away to begin afresh"
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its schema.
-        found: i64,
-        /// Ours.
-        known: i64,
-    },
+    #[error(transparent)]
+    Newer(#[from] NewerFormat),
     /// An older program wrote it, and it may only be read.
     #[error(
         "{path} was written by an older version of this program: its schema is {found}, this \
@@ -64,9 +56,9 @@ pub enum TaskOpenError {
         /// The file.
         path: PathBuf,
         /// Its schema.
-        found: i64,
+        found: u32,
         /// Ours.
-        known: i64,
+        known: u32,
     },
     /// Another program wrote it.
     #[error("{path} is a database, but not one of tasks; move it away to begin afresh")]

@@ -16,6 +16,8 @@ use super::known::Known;
 use super::lock::Lock;
 use super::pool::Pool;
 use super::reader::SqliteReader;
+use crate::format::{self, Part};
+
 use super::{TaskOpenError, TaskReader, TaskStoreError, TaskWriter, Write, Written, schema};
 
 /// SQLite's page, which is also the unit of [`Options::max_bytes`].
@@ -58,7 +60,7 @@ pub struct Sqlite {
 }
 
 pub(super) fn file_in(state_dir: &Path) -> PathBuf {
-    state_dir.join("data").join("a2a-tasks.db")
+    state_dir.join(super::FILE)
 }
 
 impl Sqlite {
@@ -69,6 +71,9 @@ impl Sqlite {
     pub fn open(options: &Options) -> Result<Self, TaskOpenError> {
         let path = file_in(&options.state_dir);
         let folder = options.state_dir.join("data");
+        if let Some(found) = schema::peek(&path) {
+            schema::refuse_newer(found, &path)?;
+        }
         let cannot = |path: &Path| {
             let path = path.to_owned();
             move |source| TaskOpenError::Folder { path, source }
@@ -79,7 +84,9 @@ impl Sqlite {
         make_private(&path).map_err(cannot(&path))?;
         let mut connection = Connection::open(&path).map_err(TaskStoreError::from)?;
         prepare(&connection, options)?;
-        schema::migrate(&mut connection, &path)?;
+        let found = schema::check_ours(&connection, &path)?;
+        format::note(&options.state_dir, &[Part::Tasks]).map_err(cannot(&folder))?;
+        schema::migrate(&mut connection, &path, found)?;
         let reader = Arc::new(SqliteReader::new(Pool::new(path)));
         Ok(Self { connection, known: Known::default(), reader, _lock: lock })
     }
@@ -136,7 +143,7 @@ fn commit(
 
 /// Makes the database for its owner's eyes only: push configurations hold secrets. SQLite gives
 /// the files beside it the same rights.
-fn make_private(path: &Path) -> io::Result<()> {
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]

@@ -69,6 +69,11 @@ fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
     let mut tasks = open(bench.dir.path());
     let reader = tasks.reader();
     assert_eq!(seen(&*reader), before);
+    let kept = Connection::open(bench.dir.path().join("data/a2a-tasks.db.v1.bak")).unwrap();
+    assert_eq!(version(&kept), 1, "as it was is kept beside it");
+    let tasks_kept: i64 =
+        kept.query_row("SELECT count(*) FROM tasks", [], |row| row.get(0)).unwrap();
+    assert_eq!(tasks_kept, 2);
     assert!(reader.open_objectives().unwrap().is_empty());
     let step = done_by(new_step(1, 0, 0), 2, PlanTaskStatus::Working);
     done(&mut tasks, vec![change(&new_objective(1), &[new_plan(1, 0)], &[step])]);

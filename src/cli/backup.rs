@@ -1,0 +1,116 @@
+//! `openclaw-a2a backup`: everything a server needs to go on, copied while it runs or not.
+//!
+//! Files are copied as they lie there, so a server need not help and no token is needed, except
+//! for days that only its index holds (`keep_jsonl = false`).
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use a2a_store::{Also, BackupJob, Cause, Manifest, REBUILT, rebuild_before, take_backup};
+use anyhow::Context;
+use chrono::{NaiveDate, SecondsFormat, Utc};
+use openclaw_a2a::config::StateDir;
+use openclaw_a2a::tokens::TokenFile;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::place::Place;
+use super::server::Server;
+use super::stdout::harmless;
+use super::{Answer, Format, Global};
+
+/// Copy the state of a server into a folder, while the server runs
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a backup /backups/a2a-2026-02-21
+  openclaw-a2a backup /backups/a2a-$(date +%F) --state-dir /srv/a2a
+  openclaw-a2a restore /backups/a2a-2026-02-21 --check     is it whole?
+
+The server goes on; what it accepted before the command began is in the backup. The folder appears under its
+name when it is whole and on the disk; what is cut off stays NAME.partial. It holds secrets: it is made for its
+owner's eyes only. A token is needed only where [audit] keep_jsonl = false.
+
+Exit codes: 0 the backup is there, 2 it is not, and nothing was left behind.")]
+pub(super) struct Args {
+    /// The folder of the backup; it must not be there yet
+    #[arg(value_name = "DIR")]
+    to: PathBuf,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let state = StateDir::find(global.state_dir.clone());
+    let place = Place::of(global)?;
+    let config = global.config.clone().unwrap_or_else(|| state.config_file());
+    let tokens = TokenFile::below(state.path());
+    // A file of tokens that makes no sense would only be found out when it is needed.
+    tokens.tokens()?;
+    let also = [
+        Also { from: config, name: "a2a.toml" },
+        Also { from: tokens.path().to_owned(), name: "data/a2a-tokens.json" },
+    ];
+    let mut older = |before| older(&place, state.path(), before).map_err(Cause::from);
+    let job = BackupJob {
+        state_dir: state.path(),
+        target: &args.to,
+        now: Utc::now(),
+        also: &also,
+        older: &mut older,
+    };
+    let manifest = take_backup(job).context("no backup was made")?;
+    let mut out = super::stdout::output(global.format);
+    if global.format == Format::Text {
+        writeln!(out, "{}", described(&manifest))?;
+        writeln!(out, "in {}", harmless(&args.to.display().to_string()))?;
+    } else {
+        writeln!(out, "{}", summary(&args.to, &manifest))?;
+    }
+    out.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// Has the days written that only the index holds, by whoever has it open.
+fn older(place: &Place, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
+    match place.server()? {
+        Some(server) => ask(&server, state, before),
+        None => Ok(rebuild_before(state, before)?),
+    }
+}
+
+#[derive(Deserialize)]
+struct Rebuilt {
+    files: Vec<String>,
+}
+
+fn ask(server: &Server, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
+    let said = server.tell("/bus/log/rebuild", &json!({ "before": before }))?;
+    let Rebuilt { files } =
+        serde_json::from_str(said.get()).context("the server's answer is none")?;
+    Ok(files.iter().map(|name| state.join(REBUILT).join(name)).collect())
+}
+
+/// What a backup holds, in a sentence.
+pub(super) fn described(manifest: &Manifest) -> String {
+    let Manifest { records, head, program, time, .. } = manifest;
+    format!(
+        "{records} records, head {head}, {} files of {:.1} MB, taken {} by openclaw-a2a {program}",
+        manifest.files.len(),
+        manifest.bytes() as f64 / 1e6,
+        time.to_rfc3339_opts(SecondsFormat::Secs, true),
+    )
+}
+
+/// The same for programs.
+pub(super) fn summary(path: &Path, manifest: &Manifest) -> Value {
+    json!({
+        "backup": path.display().to_string(),
+        "program": manifest.program,
+        "time": manifest.time,
+        "formats": manifest.formats,
+        "head": manifest.head.to_string(),
+        "records": manifest.records,
+        "lines": manifest.lines,
+        "files": manifest.files.len(),
+        "bytes": manifest.bytes(),
+    })
+}

@@ -1,0 +1,117 @@
+//! `openclaw-a2a restore`: puts a backup into an empty folder, or only looks whether it is whole.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use a2a_store::{BackupError, Manifest, check_backup, restore_backup};
+use anyhow::{Context, anyhow};
+use openclaw_a2a::config::StateDir;
+use openclaw_a2a::tokens::{TokenFile, TokenFileError};
+use serde_json::json;
+
+use super::backup::{described, summary};
+use super::stdout::harmless;
+use super::{Answer, Format, Global};
+
+/// Put a backup into an empty state folder
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  openclaw-a2a restore /backups/a2a-2026-02-21 --state-dir /srv/a2a
+  openclaw-a2a restore /backups/a2a-2026-02-21 --check
+
+Every byte, the chain of the log and the task database are checked before anything is written. The folder must be
+empty or not there; move another one away first. Then start the server on it as ever: it goes on as after a crash at
+the moment of the backup.
+
+Exit codes: 0 restored (or whole), 1 with --check: it is not whole, or of a newer version, 2 it could not be done.")]
+pub(super) struct Args {
+    /// The folder of the backup
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+
+    /// Only check it; nothing is written
+    #[arg(long)]
+    check: bool,
+}
+
+pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    let mut out = super::stdout::output(global.format);
+    let is_text = global.format == Format::Text;
+    if args.check {
+        let (answer, text) = match check(&args.from) {
+            Ok(manifest) if is_text => (Answer::Yes, format!("ok, {}", described(&manifest))),
+            Ok(manifest) => {
+                let mut answer = summary(&args.from, &manifest);
+                answer["ok"] = true.into();
+                (Answer::Yes, answer.to_string())
+            }
+            Err(Problem { text, is_verdict: false }) => anyhow::bail!(text),
+            Err(Problem { text, .. }) if is_text => {
+                (Answer::No, format!("not whole: {}", harmless(&text)))
+            }
+            Err(Problem { text, .. }) => {
+                (Answer::No, json!({ "ok": false, "problem": text }).to_string())
+            }
+        };
+        writeln!(out, "{text}")?;
+        out.flush()?;
+        return Ok(answer);
+    }
+    let state = StateDir::find(global.state_dir.clone());
+    let manifest = check(&args.from)
+        .map_err(|problem| anyhow!(problem.text))
+        .and_then(|checked| {
+            restore_backup(&args.from, &checked, state.path())?;
+            Ok(checked)
+        })
+        .context("nothing was restored")?;
+    let folder = state.path().display().to_string();
+    if is_text {
+        writeln!(out, "restored {}", described(&manifest))?;
+        writeln!(out, "into {}", harmless(&folder))?;
+        writeln!(out, "Next: openclaw-a2a serve --state-dir {}", harmless(&folder))?;
+        writeln!(
+            out,
+            "The index is built from the log at the first start. What was accepted after the"
+        )?;
+        writeln!(
+            out,
+            "backup is not there; what was acknowledged after it may be delivered again."
+        )?;
+    } else {
+        let mut answer = summary(&args.from, &manifest);
+        answer["stateDir"] = folder.into();
+        writeln!(out, "{answer}")?;
+    }
+    out.flush()?;
+    Ok(Answer::Yes)
+}
+
+/// Why a backup is not found whole.
+struct Problem {
+    text: String,
+    /// It was looked at, and is not.
+    is_verdict: bool,
+}
+
+fn check(from: &Path) -> Result<Manifest, Problem> {
+    let manifest = check_backup(from)?;
+    // The store knows nothing of tokens.
+    TokenFile::below(from).tokens()?;
+    Ok(manifest)
+}
+
+impl From<BackupError> for Problem {
+    fn from(error: BackupError) -> Self {
+        let is_verdict = error.is_verdict();
+        Self { text: format!("{:#}", anyhow::Error::from(error)), is_verdict }
+    }
+}
+
+impl From<TokenFileError> for Problem {
+    fn from(error: TokenFileError) -> Self {
+        let is_verdict = !matches!(error, TokenFileError::Read { .. });
+        Self { text: format!("{:#}", anyhow::Error::from(error)), is_verdict }
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether a backup is whole: every byte of it, the chain of its log, and its tasks.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::BackupError;
+use super::manifest::{BackedUp, Manifest};
+use super::partial::hash;
+use crate::format::refuse_newer;
+use crate::tasks::{self, TaskOpenError, TaskStoreError};
+use crate::verify_log;
+
+/// Checks everything about a backup; nothing in it is changed.
+///
+/// # Errors
+/// The first thing that is wrong, or what cannot be read.
+pub fn check_backup(folder: &Path) -> Result<Manifest, BackupError> {
+    let manifest = Manifest::read(folder)?;
+    for (part, found) in &manifest.formats {
+        refuse_newer(folder, part, *found, Some(&manifest.program))?;
+    }
+    for file in &manifest.files {
+        let path = folder.join(&file.path);
+        let found = match hash(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Err(BackupError::Damaged { path, what: "it is missing".to_owned() });
+            }
+            found => found.map_err(BackupError::at(&path))?,
+        };
+        is_same(&path, file, &found)?;
+    }
+    let whole = verify_log(folder, &[manifest.head]).map_err(BackupError::Log)?;
+    if whole.head != manifest.head {
+        let what = format!("its log ends with {}, not with {}", whole.head, manifest.head);
+        return Err(BackupError::Damaged { path: folder.to_owned(), what });
+    }
+    if manifest.holds(tasks::FILE) {
+        tasks(&folder.join(tasks::FILE))?;
+    }
+    Ok(manifest)
+}
+
+/// Whether size and hash are those that were noted.
+pub(super) fn is_same(
+    path: &Path,
+    noted: &BackedUp,
+    (bytes, sha256): &(u64, String),
+) -> Result<(), BackupError> {
+    let what = if noted.bytes != *bytes {
+        format!("it has {bytes} bytes instead of {}", noted.bytes)
+    } else if noted.sha256 != *sha256 {
+        "it does not fit its hash".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(BackupError::Damaged { path: path.to_owned(), what })
+}
+
+/// The schema of a copy of the tasks that is whole.
+pub(super) fn tasks(path: &Path) -> Result<u32, BackupError> {
+    tasks::check_copy(path).map_err(|error| match error {
+        TaskOpenError::Store(TaskStoreError::Damaged { what }) => {
+            BackupError::Damaged { path: path.to_owned(), what }
+        }
+        error => BackupError::Tasks(error),
+    })
+}
