@@ -35,6 +35,6 @@ pub use router::{
     AgentView, CircuitView, DeadLetterView, InboxError, Presence, RegisterError, circuit_fact,
 };
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
-pub use settings::BusSettings;
+pub use settings::{BusSettings, LiveSettings};
 pub use stats::Stats;
 pub use system::{BusSystem, BusThread, CancelError, StartError, Stopped};

@@ -14,6 +14,7 @@ mod dead_letters;
 mod floor;
 mod records;
 mod refusals;
+mod reload;
 mod sessions;
 mod tasks;
 
@@ -22,8 +23,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use a2a_policy::{
-    Accepted, AgentKey, Breaker, Caller, Circuit, Delivery, Incoming, Ledger, Now, Profile,
-    RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo, Verdict, admit,
+    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, Incoming, Ledger, Now,
+    Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo, Verdict,
+    admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
 use a2a_store::{EventLine, Line, Recovered};
@@ -51,6 +53,7 @@ pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use refusals::WriteCounted;
+pub(crate) use reload::Reload;
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks};
 
 struct Dead {
@@ -66,6 +69,10 @@ pub(crate) struct Router {
     ledger: Option<Ledger>,
     limits: RateLimits,
     breaker: Breaker,
+    /// These three begin as the settings say and can change while the bus runs.
+    access: AccessRules,
+    max_recipients: usize,
+    inbox_limit: usize,
     refusals: Refusals,
     /// The sessions of each agent, beside the roster.
     sessions: Vec<Sessions>,
@@ -89,6 +96,9 @@ impl Router {
         let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
         let breaker = Breaker::new(settings.breaker.clone());
         Self {
+            access: settings.access.clone(),
+            max_recipients: settings.max_recipients,
+            inbox_limit: settings.inbox_limit,
             shared,
             roster,
             seen: SeenIds::default(),
@@ -200,8 +210,7 @@ impl Router {
     }
 
     fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
-        let settings = &self.shared.settings;
-        let slots = Slots::new(settings.inbox_limit, settings.prompt_slots);
+        let slots = Slots::new(self.inbox_limit, self.shared.settings.prompt_slots);
         let (number, desk) = self.shared.desks.open(agent, slots);
         let shared = Rc::clone(&self.shared);
         let session = Session::new(Rc::clone(&desk), ctx.address(), shared);
