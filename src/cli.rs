@@ -1,6 +1,7 @@
 //! The command line: what each verb is called, one file per verb for what it does.
 
 mod completions;
+mod config;
 mod log;
 mod objective;
 mod schema;
@@ -56,6 +57,7 @@ Examples:
   openclaw-a2a task watch ID --agent tim    see how far a task is
   openclaw-a2a objective show ID --watch    see how a goal, its plans and tasks are going
   openclaw-a2a token create --agent tim     make a token for an agent
+  openclaw-a2a config check                 see whether the configuration is right
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
@@ -80,6 +82,7 @@ enum Verb {
     Task(task::Args),
     Objective(objective::Args),
     Token(token::Args),
+    Config(config::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -105,6 +108,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Task(args) => task::run(&args, &cli.global),
         Verb::Objective(args) => objective::run(&args, &cli.global),
         Verb::Token(args) => token::run(&args, &cli.global),
+        Verb::Config(args) => config::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),
         Verb::Completions(args) => completions::run(&args),

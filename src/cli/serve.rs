@@ -1,5 +1,7 @@
 //! `openclaw-a2a serve`: the bus, and HTTP in front of it.
 
+mod reload;
+
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -13,7 +15,7 @@ use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
 use openclaw_a2a::agents::conformance::{self, Conformance};
 use openclaw_a2a::agents::host;
-use openclaw_a2a::config::{Config, StateDir};
+use openclaw_a2a::config::{Config, DEFAULT_LISTEN, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
@@ -22,8 +24,8 @@ use openclaw_a2a::{Bus, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
+use reload::Reloading;
 
-const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 /// How long handlers and requests may go on after a signal to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -37,7 +39,8 @@ Examples:
   openclaw-a2a serve
   openclaw-a2a serve --listen 127.0.0.1:0 --state-dir ./state   any free port, see ./state/a2a.addr
 
-Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0.")]
+Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0.
+Reads the configuration again on SIGHUP: what changed is in the log, and what needs a restart.")]
 pub(super) struct Args {
     /// Where to listen [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -67,7 +70,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let log = config.log().map_err(anyhow::Error::msg)?;
     let http = config.http().map_err(anyhow::Error::msg)?;
     let tls = config.tls().map_err(anyhow::Error::msg)?;
-    let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
+    let address = args.listen.as_deref().unwrap_or(config.listen());
     let listener = listen(address, &keys)?;
     create_folder(state.path())?;
     allow_connections(http.connections);
@@ -80,6 +83,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         a2a.host = conformance::NAME.parse()?;
         tasks.reused_ids.push(a2a.host.clone());
     }
+    let rates = (args.agent == Some(BuiltIn::Conformance)).then_some(settings.rates);
     // Known from the start, also to a directory that takes no others.
     let built_in = a2a.host.clone();
     let names = [host::NAME, conformance::NAME];
@@ -104,6 +108,16 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
     let keys = Arc::new(keys);
+    let reloading = Reloading {
+        file,
+        required: global.config.is_some(),
+        rates,
+        bus: bus.system().clone(),
+        tasks: tasks.clone(),
+        keys: Arc::clone(&keys),
+        log: log.clone(),
+        config: config.clone(),
+    };
     let lobby = Arc::new(Lobby::new(config.sessions().map_err(anyhow::Error::msg)?));
     let local = listener.local_addr()?;
     let url = base_url(&http, tls.is_some(), local);
@@ -118,7 +132,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     )
     .map_err(anyhow::Error::msg)?;
     let front = Front { listener, edge, http, tls, keys, url };
-    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent };
+    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, reloading };
     actix_web::rt::System::new().block_on(serve(front, inside, &state))?;
     Ok(Answer::Yes)
 }
@@ -163,6 +177,7 @@ struct Inside {
     webhooks: Arc<Webhooks>,
     lobby: Arc<Lobby>,
     agent: Option<BuiltIn>,
+    reloading: Reloading,
 }
 
 /// What callers meet.
@@ -232,7 +247,7 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
 }
 
 async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result<()> {
-    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent } = inside;
+    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, mut reloading } = inside;
     let url = front.url.clone();
     match agent {
         Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
@@ -247,11 +262,15 @@ async fn serve(front: Front, inside: Inside, state: &StateDir) -> anyhow::Result
     // Before anybody can know that we are here: whoever does may tell us to stop.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     let address = write_address(&state.address_file(), &url)?;
     say_hello(&url, state, &bus);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => reloading.reload().await,
+        }
     }
     tracing::info!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
     // Agents elsewhere give back what they have; their code goes on and connects again later.
