@@ -17,7 +17,7 @@ pub(super) struct AgentEntry {
     /// What it is, in words
     #[schemars(example = &"VP Architecture")]
     role: Option<String>,
-    /// Whom it hears with a broadcast of scope squad
+    /// Its squad, which hears its broadcasts of that scope
     #[schemars(example = &"core")]
     squad: Option<String>,
     /// How senior it is; T1 is the most

@@ -16,13 +16,13 @@ pub(super) struct AuthValues {
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TokenEntry {
-    /// Whose it is: an agent, which sends under this name and reads its own inbox; or
+    /// The agent whose it is: it sends under this name and reads its own inbox
     #[schemars(example = &"roman")]
     agent: Option<String>,
-    /// a program that speaks A2A, which has its own tasks and nothing of the bus; or
+    /// Or the program that speaks A2A: it has its own tasks, and nothing of the bus
     #[schemars(example = &"acme")]
     client: Option<String>,
-    /// a person, who sees and stops everything. One of the three
+    /// Or the person, who sees and stops everything. One of the three is written
     #[schemars(example = &"david")]
     operator: Option<String>,
     /// The SHA-256 of the token, in hex

@@ -32,6 +32,8 @@ pub struct Key {
     pub meaning: String,
     /// What may be written.
     pub kind: Kind,
+    /// An entry without it is none.
+    pub required: bool,
     /// The value when it is left out, if there is one.
     pub default: Option<Value>,
     /// The default in words, where a value does not tell it.
@@ -148,7 +150,11 @@ impl Reader {
         };
         let is_key = |part: &Json| part["properties"].is_null() && !is_list_of_tables(part);
         let (keys, inner): (Vec<_>, Vec<_>) = properties(table).partition(|(_, part)| is_key(part));
-        let keys = keys.into_iter().map(|(key, part)| self.key(name, key, part, is_list, reloads));
+        let keys = keys.into_iter().map(|(key, part)| {
+            let required = table["required"].as_array();
+            let required = required.is_some_and(|all| all.iter().any(|each| each == key));
+            Key { required, ..self.key(name, key, part, is_list, reloads) }
+        });
         let keys: Vec<_> = keys.collect();
         if !keys.is_empty() {
             let (name, meaning) = (name.to_owned(), text(schema, "description"));
@@ -171,6 +177,7 @@ impl Reader {
             name: name.to_owned(),
             meaning: text(schema, "description"),
             kind: Kind::of(schema),
+            required: false,
             default: if in_list { of_entry() } else { of_table() },
             default_in_words: schema["x-default"].as_str().map(str::to_owned),
             example: schema["examples"].get(0).and_then(toml_of),

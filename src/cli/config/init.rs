@@ -13,7 +13,8 @@ use super::{Answer, Global, file};
 const TOP: &str = "\
 # The configuration of OpenClaw A2A. Everything is optional, and every line with a # shows what is so
 # without it: take the # away and change the value. `openclaw-a2a config check` tells whether the file
-# is right. SIGHUP makes a running server read it again; what is not marked [reloads] needs a restart.
+# is right. SIGHUP makes a running server read it again: sections and keys marked [reloads] change at
+# once, all others with the next start.
 # Each key outside the lists can be set in the environment instead, which goes before the file:
 # burst in [limits] is OPENCLAW_A2A_LIMITS_BURST.
 ";
@@ -74,8 +75,9 @@ fn template() -> String {
     for section in sections() {
         text.push('\n');
         text.push_str(&begin(&section));
+        let all_reload = section.keys.iter().all(|key| key.reloads);
         for key in &section.keys {
-            text.push_str(&line(key));
+            text.push_str(&line(key, all_reload));
         }
     }
     text
@@ -84,14 +86,18 @@ fn template() -> String {
 fn begin(section: &Section) -> String {
     // The header of a table may stand by itself, and lets one line below it be taken in alone.
     let start = if section.is_list { "# " } else { "" };
-    format!("# {}.\n{start}{}\n", section.meaning, section.header())
+    let reloads = if section.keys.iter().all(|key| key.reloads) { " [reloads]" } else { "" };
+    format!("# {}.{reloads}\n{start}{}\n", section.meaning, section.header())
 }
 
-fn line(key: &Key) -> String {
+fn line(key: &Key, all_reload: bool) -> String {
     let words = key.default_in_words.as_deref();
     let default = words.map(|words| format!(" (default: {words})")).unwrap_or_default();
-    let reloads = if key.reloads { " [reloads]" } else { "" };
-    let value = key.default.as_ref().or(key.example.as_ref());
+    let reloads = if key.reloads && !all_reload { " [reloads]" } else { "" };
+    let (default_value, example) = (key.default.as_ref(), key.example.as_ref());
+    // An entry of a list is an example as a whole.
+    let is_entry = key.variable.is_none();
+    let value = if is_entry { example.or(default_value) } else { default_value.or(example) };
     let value = value.map_or_else(String::new, toml::Value::to_string);
     format!("# {}{default}.{reloads}\n# {} = {value}\n", key.meaning, key.name)
 }
@@ -123,11 +129,11 @@ mod tests {
         let mut in_list = false;
         let mut taken_in = String::new();
         for line in template().lines() {
-            in_list = if line.contains('[') && line.ends_with(']') && !line.contains(". ") {
-                line.starts_with("# [[")
-            } else {
-                in_list
-            };
+            if let Some(section) = sections().iter().find(|section| {
+                line == section.header() || line == format!("# {}", section.header())
+            }) {
+                in_list = section.is_list;
+            }
             // What has no default would be one with the example.
             let plain = keys.iter().any(|key| is_value(line, key) && key.default.is_some());
             let line = if plain && !in_list { line.trim_start_matches("# ") } else { line };
