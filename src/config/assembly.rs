@@ -365,7 +365,7 @@ mod tests {
             ("OPENCLAW_A2A_AGENTS_0_ID", "tim", "in the file only"),
             ("OPENCLAW_A2A_AUTH_TOKENS", "[]", "[[auth.tokens]]"),
             ("OPENCLAW_A2A_LIMIT_BURST", "1", "did you mean `OPENCLAW_A2A_LIMITS_BURST`?"),
-            ("OPENCLAW_A2A_BIN", "x", "no key has this variable; the variables are"),
+            ("OPENCLAW_A2A_BIN", "x", "no key has this variable; a key has its section's"),
             ("OPENCLAW_A2A_LIMITS_BURST", "", "a whole number"),
         ] {
             let found = problems("", &[(name, value)]);

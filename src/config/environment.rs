@@ -93,7 +93,7 @@ fn unknown(name: &str, sections: &[Section]) -> String {
     match a2a_protocol::nearest(given, &known) {
         Some(near) => format!("no key has this variable; {}", advice(name, &[PREFIX.to_owned() + &near])),
         None => {
-            "no key has this variable; the variables are those of `openclaw-a2a config show --origin` and docs/configuration.md".to_owned()
+            "no key has this variable; a key has its section's and its own name in capitals, as burst in [limits] has OPENCLAW_A2A_LIMITS_BURST".to_owned()
         }
     }
 }

@@ -46,7 +46,7 @@ fn check_says_ok_and_what_is_in_force() {
     for line in [
         format!("{}: OK", file.display()),
         format!("  limits.burst = 30  # file {}:2", file.display()),
-        format!("  tasks.ttl_days = 2  # file {}:5", file.display()),
+        format!("  tasks.ttl_days = 2.0  # file {}:5", file.display()),
         format!("  agents.0 = an entry  # file {}:6", file.display()),
         "  limits.inbox = 5  # environment OPENCLAW_A2A_LIMITS_INBOX".to_owned(),
     ] {
@@ -224,7 +224,11 @@ fn the_page_of_keys_says_what_the_program_knows() {
         std::fs::write(&page, format!("{before}{BEGIN}{made}{END}{after}")).unwrap();
         return;
     }
-    assert_eq!(keys, made, "docs/configuration.md is stale; UPDATE_GOLDEN=1 makes it anew");
+    let differs = made.lines().zip(keys.lines()).find(|(made, keys)| made != keys);
+    assert!(
+        keys == made,
+        "docs/configuration.md is stale, UPDATE_GOLDEN=1 makes it anew: {differs:?}"
+    );
 }
 
 fn tabled(section: &Section) -> String {
