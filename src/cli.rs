@@ -6,6 +6,7 @@ mod backup;
 mod bench;
 mod breaker;
 mod completions;
+mod config;
 mod dead_letters;
 mod doctor;
 mod format;
@@ -80,6 +81,7 @@ Examples:
   openclaw-a2a doctor                       see what is wrong, and what to do
   openclaw-a2a bench --duration 10s         see how much a server carries
   openclaw-a2a backup /backups/today        copy its state while it runs
+  openclaw-a2a config check                 see whether the configuration is right
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
@@ -115,6 +117,7 @@ enum Verb {
     Bench(bench::Args),
     Backup(backup::Args),
     Restore(restore::Args),
+    Config(config::Args),
     Validate(validate::Args),
     Schema(schema::Args),
     Completions(completions::Args),
@@ -150,6 +153,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Bench(args) => bench::run(&args, &cli.global),
         Verb::Backup(args) => backup::run(&args, &cli.global),
         Verb::Restore(args) => restore::run(&args, &cli.global),
+        Verb::Config(args) => config::run(&args, &cli.global),
         Verb::Validate(args) => validate::run(&args, cli.global.format),
         Verb::Schema(args) => schema::run(&args),
         Verb::Completions(args) => completions::run(&args),

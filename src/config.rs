@@ -1,31 +1,53 @@
-//! The configuration file, and where everything lies.
+//! The configuration: what every key means, and where everything lies.
+//!
+//! ```text
+//!  a2a.toml ─ document ─┐
+//!                       ├─▶ units, each with its place ─▶ assembly ─▶ Config, or every problem
+//!  OPENCLAW_A2A_* ─ environment ─┘                                     │
+//!                                                             in_force, changes
+//! ```
+//!
+//! The structs of the sections are the only list of keys there is: [`sections`] reads names,
+//! meanings and defaults off them, for the file that `config init` writes, for `config show`, for
+//! the environment and for docs/configuration.md.
 
 mod a2a;
 mod access;
+mod agents;
+mod assembly;
 mod audit;
 mod auth;
+mod changes;
+mod document;
+mod environment;
 mod http;
+mod keys;
+mod limits;
+mod problem;
 mod safeguards;
 mod sessions;
 mod tls;
 
-use std::collections::HashSet;
-use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use a2a_actors::BusSettings;
 use a2a_actors::tasks::TaskSettings;
-use a2a_policy::{Profile, RateSettings, RetryPolicy};
 use a2a_protocol::AgentId;
 use a2a_store::Retention;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::gateway::a2a::A2aSettings;
 use crate::gateway::{HttpSettings, LogSettings, Redaction, SessionSettings};
 use crate::tokens::Tokens;
 use crate::webhooks::WebhookSettings;
 
+pub use assembly::{Origin, Origins};
+pub use changes::{Change, value_at};
+pub use environment::Environment;
+pub use http::DEFAULT_LISTEN;
+pub use keys::{Key, Kind, Section, sections};
+pub use problem::{ConfigError, Place, Problem};
 use safeguards::{BreakerValues, LedgerValues};
 
 /// Where the bus keeps its things.
@@ -60,125 +82,149 @@ impl StateDir {
     }
 }
 
-/// The configuration could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// The file.
-    #[error("cannot read {}", file.display())]
-    Read {
-        /// Which.
-        file: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// What it says.
-    #[error("{}", file.display())]
-    Parse {
-        /// Which.
-        file: PathBuf,
-        /// What is wrong, with the line.
-        source: Box<toml::de::Error>,
-    },
-    /// A value that makes no sense.
-    #[error("{}: {reason}", file.display())]
-    Value {
-        /// Which.
-        file: PathBuf,
-        /// Why.
-        reason: String,
-    },
-}
-
-/// `a2a.toml`.
-#[derive(Debug, Default, Deserialize)]
+/// `a2a.toml`, with what the environment says in its place.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    agents: Vec<AgentEntry>,
+    /// An agent that is known from the start. Listing any closes the directory
+    #[schemars(extend("x-reload" = true))]
+    agents: Vec<agents::AgentEntry>,
+    /// Whether agents that nobody listed are let in
+    #[schemars(extend("x-reload" = true))]
+    directory: agents::Directory,
+    /// A rule of who may write to whom; the first that matches decides. See coordination.md
+    #[schemars(extend("x-reload" = true))]
     access: Vec<access::AccessEntry>,
+    /// How much agents may say
+    #[schemars(extend("x-reload" = true))]
+    limits: limits::Limits,
+    /// What stops conversations that go in circles. See coordination.md
+    #[schemars(extend("x-reload" = true))]
     breaker: BreakerValues,
+    /// How much is remembered of who owes whom which work. See coordination.md
     ledger: LedgerValues,
-    directory: Directory,
-    limits: Limits,
-    delivery: Delivery,
-    http: http::HttpValues,
-    audit: audit::AuditValues,
-    sessions: sessions::SessionValues,
-    auth: auth::AuthValues,
+    /// How often a delivery is tried, and how long a recipient has
+    delivery: limits::Delivery,
+    /// Tasks of A2A clients. See a2a.md
     tasks: a2a::TaskValues,
+    /// What A2A clients are offered. See a2a.md
     a2a: a2a::A2aValues,
+    /// Agents of other processes, over WebSocket. See sessions.md
+    sessions: sessions::SessionValues,
+    /// How long the log is kept, and what of it is shown. See log.md
+    audit: audit::AuditValues,
+    /// Where to listen, what a caller may cost, whom to answer. See security.md
+    http: http::HttpValues,
+    /// Who is let in. See security.md
+    #[schemars(extend("x-reload" = true))]
+    auth: auth::AuthValues,
     /// Where paths in it begin.
     #[serde(skip)]
     folder: PathBuf,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AgentEntry {
-    id: String,
-    role: Option<String>,
-    squad: Option<String>,
-    tier: Option<String>,
-    #[serde(default)]
-    c_suite: bool,
-    #[serde(default)]
-    capabilities: Vec<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Directory {
-    /// Whether senders nobody listed are admitted; by default when nobody is listed.
-    open: Option<bool>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Limits {
-    per_agent_per_minute: Option<NonZeroU32>,
-    burst: Option<NonZeroU32>,
-    per_pair_per_minute: Option<NonZeroU32>,
-    pair_burst: Option<NonZeroU32>,
-    urgent_per_minute: Option<NonZeroU32>,
-    inbox: Option<usize>,
-    /// Of one fan-out.
-    max_recipients: Option<NonZeroUsize>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Delivery {
-    attempts: Option<NonZeroU32>,
-    first_pause_ms: Option<u64>,
-    longest_pause_ms: Option<u64>,
-    lease_seconds: Option<u64>,
-    handler_deadline_seconds: Option<u64>,
+    /// What was set, and where.
+    #[serde(skip)]
+    origins: Origins,
 }
 
 impl Config {
-    /// Reads `file`; a file that nobody named and that is not there means the defaults.
+    /// Reads `file` and the environment of this process; a file that nobody named and that is not
+    /// there means the defaults.
     ///
     /// # Errors
-    /// When it cannot be read or says something this version does not know.
+    /// When it cannot be read, or with every problem in it.
     pub fn read(file: &Path, required: bool) -> Result<Self, ConfigError> {
+        Self::read_with(file, required, &Environment::of_process())
+    }
+
+    /// The same with this environment.
+    ///
+    /// # Errors
+    /// When it cannot be read, or with every problem in it.
+    pub fn read_with(
+        file: &Path,
+        required: bool,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
         let text = match std::fs::read_to_string(file) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
-                return Ok(Self::default());
+                String::new()
             }
             Err(source) => return Err(ConfigError::Read { file: file.into(), source }),
         };
-        let mut parsed: Self = toml::from_str(&text)
-            .map_err(|source| ConfigError::Parse { file: file.into(), source: Box::new(source) })?;
-        parsed.folder = file.parent().unwrap_or(Path::new("")).to_owned();
-        let checked = parsed.settings().and_then(|_| parsed.tokens()).and_then(|_| parsed.log());
-        let checked = checked.and_then(|_| parsed.tasks()).and_then(|_| parsed.a2a());
-        checked.map_err(|reason| ConfigError::Value { file: file.into(), reason })?;
-        Ok(parsed)
+        let read = assembly::read(&text, environment);
+        let mut config = read.map_err(|problems| ConfigError::invalid(file, problems))?;
+        config.folder = file.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(config)
     }
 
-    /// Where to listen, if the file says.
+    /// The same, and whether the files it names can be used: everything that can be known without
+    /// starting a server.
+    ///
+    /// # Errors
+    /// When it cannot be read, or with every problem in it.
+    pub fn examine(file: &Path, required: bool) -> Result<Self, ConfigError> {
+        let config = Self::read(file, required)?;
+        let place = config.origins.place_in("http.tls");
+        match config.tls() {
+            Ok(_) => Ok(config),
+            Err(message) => Err(ConfigError::invalid(file, vec![Problem { place, message }])),
+        }
+    }
+
+    /// What a text says, without an environment; in words when something is wrong with it.
+    #[cfg(test)]
+    fn parse(text: &str) -> Result<Self, String> {
+        assembly::read(text, &Environment::default()).map_err(|problems| {
+            let all: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+            all.join("\n")
+        })
+    }
+
+    /// Whether every value makes sense, by itself and beside the others.
+    fn check(&self) -> Result<(), String> {
+        self.settings()?;
+        self.tokens()?;
+        self.log()?;
+        self.tasks()?;
+        self.a2a()?;
+        self.sessions().map(drop)
+    }
+
+    /// The same with every default written out; what has no value stays left out.
+    ///
+    /// # Errors
+    /// A sentence about the value that makes no sense.
+    pub fn in_force(&self) -> Result<Self, String> {
+        let open = Some(self.settings()?.open);
+        Ok(Self {
+            agents: self.agents.clone(),
+            directory: agents::Directory { open },
+            access: self.access.clone(),
+            limits: self.limits.in_force(),
+            breaker: self.breaker.in_force()?,
+            ledger: self.ledger.in_force(),
+            delivery: self.delivery.in_force(),
+            tasks: self.tasks.in_force()?,
+            a2a: self.a2a.in_force()?,
+            sessions: self.sessions.in_force(),
+            audit: self.audit.in_force(),
+            http: self.http.in_force()?,
+            auth: self.auth.clone(),
+            folder: self.folder.clone(),
+            origins: self.origins.clone(),
+        })
+    }
+
+    /// What was set, and where.
     #[must_use]
-    pub fn listen(&self) -> Option<&str> {
+    pub fn origins(&self) -> &Origins {
+        &self.origins
+    }
+
+    /// Where to listen.
+    #[must_use]
+    pub fn listen(&self) -> &str {
         self.http.listen()
     }
 
@@ -195,7 +241,7 @@ impl Config {
     /// # Errors
     /// A sentence about the certificate or key that cannot be used.
     pub fn tls(&self) -> Result<Option<rustls::ServerConfig>, String> {
-        self.http.tls().map(|tls| tls.server(&self.folder)).transpose()
+        self.http.tls().server(&self.folder)
     }
 
     /// The certificates by which our own commands know the server; none without TLS.
@@ -203,7 +249,7 @@ impl Config {
     /// # Errors
     /// A sentence about the certificate that cannot be read.
     pub fn trusted(&self) -> Result<Vec<Vec<u8>>, String> {
-        self.http.tls().map_or(Ok(Vec::new()), |tls| tls.trusted(&self.folder))
+        self.http.tls().trusted(&self.folder)
     }
 
     /// The agents that are listed.
@@ -211,7 +257,7 @@ impl Config {
     /// # Errors
     /// A sentence about the entry that makes no sense.
     pub fn listed(&self) -> Result<Vec<AgentId>, String> {
-        Ok(self.agents()?.into_iter().map(|(id, _)| id).collect())
+        Ok(agents::read(&self.agents)?.into_iter().map(|(id, _)| id).collect())
     }
 
     /// The tokens that are known; none when nobody is asked for one.
@@ -241,7 +287,7 @@ impl Config {
     /// # Errors
     /// A sentence about the value that makes no sense.
     pub fn tasks(&self) -> Result<TaskSettings, String> {
-        self.a2a.tasks(&self.tasks)
+        self.tasks.settings()
     }
 
     /// What A2A clients are offered.
@@ -287,85 +333,32 @@ impl Config {
     /// A sentence about the value that makes no sense.
     pub fn settings(&self) -> Result<BusSettings, String> {
         let defaults = BusSettings::default();
-        let rates = RateSettings::default();
-        let agents = self.agents()?;
-        let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
-        // Longer than anybody waits, and short enough to be added to any time.
-        let longest = Duration::from_secs(30 * 86_400);
-        let seconds =
-            |s: Option<u64>, default| s.map_or(default, |s| Duration::from_secs(s).min(longest));
-        let (limits, delivery) = (&self.limits, &self.delivery);
+        let agents = agents::read(&self.agents)?;
         Ok(BusSettings {
             open: self.directory.open.unwrap_or(agents.is_empty()),
             agents,
-            rates: RateSettings {
-                per_agent_per_minute: limits
-                    .per_agent_per_minute
-                    .unwrap_or(rates.per_agent_per_minute),
-                agent_burst: limits.burst.unwrap_or(rates.agent_burst),
-                per_pair_per_minute: limits
-                    .per_pair_per_minute
-                    .unwrap_or(rates.per_pair_per_minute),
-                pair_burst: limits.pair_burst.or(limits.burst).unwrap_or(rates.pair_burst),
-                urgent_per_minute: limits.urgent_per_minute.unwrap_or(rates.urgent_per_minute),
-                max_keys: rates.max_keys,
-            },
-            retry: RetryPolicy {
-                attempts: delivery.attempts.map_or(defaults.retry.attempts, NonZeroU32::get),
-                first_pause: ms(delivery.first_pause_ms, defaults.retry.first_pause),
-                longest_pause: ms(delivery.longest_pause_ms, defaults.retry.longest_pause),
-            },
-            lease: seconds(delivery.lease_seconds, defaults.lease),
-            handler_deadline: seconds(delivery.handler_deadline_seconds, defaults.handler_deadline),
-            inbox_limit: limits.inbox.unwrap_or(defaults.inbox_limit),
+            rates: self.limits.rates(),
+            retry: self.delivery.retry(),
+            lease: self.delivery.lease(&defaults),
+            handler_deadline: self.delivery.handler_deadline(&defaults),
+            inbox_limit: self.limits.inbox(&defaults),
             access: access::read(&self.access)?,
-            max_recipients: limits
-                .max_recipients
-                .map_or(defaults.max_recipients, NonZeroUsize::get),
+            max_recipients: self.limits.max_recipients(&defaults),
             breaker: self.breaker.settings()?,
             ledger: self.ledger.settings(),
             ..defaults
         })
     }
-
-    fn agents(&self) -> Result<Vec<(AgentId, Profile)>, String> {
-        let agents = self.agents.iter().map(AgentEntry::read).collect::<Result<Vec<_>, _>>()?;
-        let mut ids = HashSet::new();
-        match agents.iter().find(|(id, _)| !ids.insert(id)) {
-            Some((id, _)) => {
-                Err(format!("[[agents]] id = \"{id}\" is there twice; leave one of them out"))
-            }
-            None => Ok(agents),
-        }
-    }
-}
-
-impl AgentEntry {
-    fn read(&self) -> Result<(AgentId, Profile), String> {
-        let id =
-            self.id.parse().map_err(|error| format!("[[agents]] id = {:?}: {error}", self.id))?;
-        if a2a_policy::Roster::is_reserved(&id) {
-            return Err(format!("[[agents]] id = {:?}: the name is reserved", self.id));
-        }
-        let profile = Profile {
-            role: self.role.clone(),
-            squad: self.squad.clone(),
-            tier: self.tier.clone(),
-            c_suite: self.c_suite,
-            capabilities: self.capabilities.clone(),
-        };
-        let checked = profile.check();
-        let profile = checked.map_err(|error| format!("[[agents]] id = {:?}: {error}", self.id))?;
-        Ok((id, profile))
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use a2a_policy::Profile;
+
     use super::*;
 
     fn parse(text: &str) -> Result<BusSettings, String> {
-        toml::from_str::<Config>(text).map_err(|e| e.to_string())?.settings()
+        Config::parse(text)?.settings()
     }
 
     #[test]

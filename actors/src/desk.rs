@@ -148,6 +148,15 @@ impl Desks {
         }
     }
 
+    /// So many messages may wait at each desk from now on.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        for place in self.all.borrow().iter() {
+            if let Place::Open(desk) = place {
+                desk.slots.set_limit(limit);
+            }
+        }
+    }
+
     /// Takes a place at a desk, for an `exempt` message even beyond its limit.
     pub(crate) fn take_slot(&self, number: DeskNo, exempt: bool) -> Result<Outcome, InboxFull> {
         match self.all.borrow().get(number.0 as usize) {

@@ -36,6 +36,6 @@ pub use router::{
     RegisterError, TaskFilter, circuit_fact,
 };
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
-pub use settings::BusSettings;
+pub use settings::{BusSettings, LiveSettings};
 pub use stats::Stats;
 pub use system::{BusSystem, BusThread, CancelError, StartError, Stopped};

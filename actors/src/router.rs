@@ -15,6 +15,7 @@ mod floor;
 mod look;
 mod records;
 mod refusals;
+mod reload;
 mod sessions;
 mod tasks;
 
@@ -23,8 +24,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use a2a_policy::{
-    Accepted, AgentKey, Breaker, Caller, Circuit, Delivery, Incoming, Ledger, Now, Profile,
-    RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo, Verdict, admit,
+    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, Incoming, Ledger, Now,
+    Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo, Verdict,
+    admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
 use a2a_store::{EventLine, Line, Recovered};
@@ -54,6 +56,7 @@ pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
 pub(crate) use refusals::WriteCounted;
+pub(crate) use reload::Reload;
 pub use tasks::TaskFilter;
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks};
 
@@ -70,6 +73,10 @@ pub(crate) struct Router {
     ledger: Option<Ledger>,
     limits: RateLimits,
     breaker: Breaker,
+    /// These three begin as the settings say and can change while the bus runs.
+    access: AccessRules,
+    max_recipients: usize,
+    inbox_limit: usize,
     refusals: Refusals,
     /// The sessions of each agent, beside the roster.
     sessions: Vec<Sessions>,
@@ -93,6 +100,9 @@ impl Router {
         let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
         let breaker = Breaker::new(settings.breaker.clone());
         Self {
+            access: settings.access.clone(),
+            max_recipients: settings.max_recipients,
+            inbox_limit: settings.inbox_limit,
             shared,
             roster,
             seen: SeenIds::default(),
@@ -207,8 +217,7 @@ impl Router {
     }
 
     fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
-        let settings = &self.shared.settings;
-        let slots = Slots::new(settings.inbox_limit, settings.prompt_slots);
+        let slots = Slots::new(self.inbox_limit, self.shared.settings.prompt_slots);
         let (number, desk) = self.shared.desks.open(agent, slots);
         let shared = Rc::clone(&self.shared);
         let session = Session::new(Rc::clone(&desk), ctx.address(), shared);

@@ -48,6 +48,41 @@ pub struct BusSettings {
     pub handler_threads: usize,
 }
 
+/// What of the settings can change while the bus runs.
+#[derive(Debug, Clone)]
+pub struct LiveSettings {
+    /// The agents that are listed.
+    pub agents: Vec<(AgentId, Profile)>,
+    /// Whether senders nobody listed are admitted.
+    pub open: bool,
+    /// Who may write to whom.
+    pub access: AccessRules,
+    /// How many agents one message may reach.
+    pub max_recipients: usize,
+    /// How much agents may say.
+    pub rates: RateSettings,
+    /// When a conversation goes in circles.
+    pub breaker: BreakerSettings,
+    /// Messages that may wait for one session.
+    pub inbox_limit: usize,
+}
+
+impl BusSettings {
+    /// The part of them that can change while the bus runs.
+    #[must_use]
+    pub fn live(&self) -> LiveSettings {
+        LiveSettings {
+            agents: self.agents.clone(),
+            open: self.open,
+            access: self.access.clone(),
+            max_recipients: self.max_recipients,
+            rates: self.rates,
+            breaker: self.breaker.clone(),
+            inbox_limit: self.inbox_limit,
+        }
+    }
+}
+
 impl Default for BusSettings {
     fn default() -> Self {
         Self {

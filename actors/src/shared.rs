@@ -25,6 +25,7 @@ const ROOM_TO_SAY_MORE: u64 = 31;
 /// What router, sessions and audit share on their one thread.
 pub(crate) struct Shared {
     pub(crate) clock: Clock,
+    /// As they were at the start; what can change meanwhile is the router's.
     pub(crate) settings: BusSettings,
     /// Where agents' code runs.
     pub(crate) handlers: tokio::runtime::Handle,

@@ -17,15 +17,15 @@ use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
     Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindAgent, FindTask,
-    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Register, ResetCircuit,
-    ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
+    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Register, Reload,
+    ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
 use crate::session::{Departure, Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
 use crate::{
-    AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, InboxView, Letter, Parcel,
-    RegisterError, Runtime, Stats, TaskFilter,
+    AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, InboxView, Letter,
+    LiveSettings, Parcel, RegisterError, Runtime, Stats, TaskFilter,
 };
 
 /// The bus could not be started.
@@ -379,6 +379,12 @@ impl BusSystem {
     /// Throws a dead letter away; `false` when there is none.
     pub async fn drop_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
         self.router.send(ResolveDeadLetter { seq, agent, again: false }).await.unwrap_or(false)
+    }
+
+    /// Gives the bus other settings while it runs; they hold for every message after this. Nothing
+    /// that waits, is connected or was counted is lost. `false` when the bus has stopped.
+    pub async fn reload(&self, settings: LiveSettings) -> bool {
+        self.router.send(Reload(settings)).await.is_ok()
     }
 
     /// What the bus has done since it started.

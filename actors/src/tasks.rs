@@ -23,6 +23,6 @@ mod system;
 mod watch;
 mod writer;
 
-pub use settings::{AfterRestart, TaskSettings};
+pub use settings::{AfterRestart, LiveTaskSettings, TaskSettings};
 pub use system::{Sent, StartTasksError, TaskCaller, TaskSystem, TaskThread};
 pub use watch::{Happened, TaskStream};

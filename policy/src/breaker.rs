@@ -175,6 +175,15 @@ impl Breaker {
         }
     }
 
+    /// Other settings from now on. What is open stays open for as long as it was told, what was
+    /// counted stays counted; where less may be remembered, the oldest is forgotten.
+    pub fn reconfigure(&mut self, settings: BreakerSettings) {
+        self.conversations.set_max(settings.max_correlations);
+        self.pairs.set_max(settings.max_pairs);
+        self.past.set_max(settings.max_circuits);
+        self.settings = settings;
+    }
+
     /// Whether a message may pass; changes nothing.
     #[must_use]
     pub fn check(&self, passage: &Passage<'_>, now: Now) -> Gate<'_> {

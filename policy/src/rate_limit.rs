@@ -4,24 +4,16 @@
 //! first tried against all of them and only then charged to all, so that a refusal costs
 //! nothing and the time it names is exact.
 
-use std::cell::{Cell, RefCell};
-use std::cmp::Ordering;
-use std::collections::HashMap;
-use std::hash::Hash;
+mod limiter;
+
 use std::num::NonZeroU32;
-use std::ops::Add;
-use std::rc::Rc;
 use std::time::Duration;
 
 use a2a_protocol::{AgentId, Priority};
-use governor::clock::{Clock, Reference};
-use governor::middleware::NoOpMiddleware;
-use governor::nanos::Nanos;
-use governor::state::StateStore;
-use governor::state::keyed::ShrinkableKeyedStateStore;
-use governor::{Quota, RateLimiter};
+use governor::Quota;
 
 use crate::Now;
+pub(crate) use limiter::Limiter;
 
 /// The limits, as configuration says them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +60,16 @@ impl RateSettings {
             ..Self::default()
         }
     }
+
+    /// Of one agent, of a pair, of what is urgent.
+    fn quotas(&self) -> [Quota; 3] {
+        let quota = |rate, burst| Quota::per_minute(rate).allow_burst(burst);
+        [
+            quota(self.per_agent_per_minute, self.agent_burst),
+            quota(self.per_pair_per_minute, self.pair_burst),
+            Quota::per_minute(self.urgent_per_minute),
+        ]
+    }
 }
 
 /// Which limit was reached, and when the same message would pass.
@@ -101,13 +103,22 @@ impl RateLimits {
     /// Full buckets for everyone.
     #[must_use]
     pub fn new(settings: RateSettings) -> Self {
-        let quota = |rate, burst| Quota::per_minute(rate).allow_burst(burst);
+        let [agents, pairs, urgent] = settings.quotas();
         Self {
             settings,
-            agents: Limiter::new(quota(settings.per_agent_per_minute, settings.agent_burst)),
-            pairs: Limiter::new(quota(settings.per_pair_per_minute, settings.pair_burst)),
-            urgent: Limiter::new(Quota::per_minute(settings.urgent_per_minute)),
+            agents: Limiter::new(agents),
+            pairs: Limiter::new(pairs),
+            urgent: Limiter::new(urgent),
         }
+    }
+
+    /// Other limits from now on. Nobody gets a fresh burst by it: what was used stays used.
+    pub fn reconfigure(&mut self, settings: RateSettings, now: Now) {
+        let [agents, pairs, urgent] = settings.quotas();
+        self.agents.reconfigure(agents, now);
+        self.pairs.reconfigure(pairs, now);
+        self.urgent.reconfigure(urgent, now);
+        self.settings = settings;
     }
 
     /// Charges one message from `from` to `to`, or says when it would pass.
@@ -180,184 +191,7 @@ impl RateLimits {
     /// How many buckets are remembered.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.agents.governor.len() + self.pairs.governor.len() + self.urgent.governor.len()
-    }
-}
-
-/// One governor limiter whose clock is set from outside and that can try without charging.
-pub(crate) struct Limiter<K: Hash + Eq + Clone> {
-    governor: RateLimiter<K, Buckets<K>, SetClock, NoOpMiddleware<Moment>>,
-    buckets: Buckets<K>,
-    /// The number of keys at which to look for idle ones next.
-    sweep_at: usize,
-}
-
-impl<K: Hash + Eq + Clone> Limiter<K> {
-    const FIRST_SWEEP: usize = 4_096;
-
-    pub(crate) fn new(quota: Quota) -> Self {
-        let buckets = Buckets::default();
-        let governor = RateLimiter::new(quota, buckets.clone(), SetClock::default());
-        Self { governor, buckets, sweep_at: Self::FIRST_SWEEP }
-    }
-
-    /// How long until `cost` would pass; `None` when it would now.
-    pub(crate) fn wait(&self, key: &K, cost: NonZeroU32, now: Now) -> Option<Duration> {
-        self.buckets.0.trial.set(true);
-        let wait = self.ask(key, cost, now);
-        self.buckets.0.trial.set(false);
-        wait
-    }
-
-    pub(crate) fn take(&self, key: &K, cost: NonZeroU32, now: Now) {
-        self.ask(key, cost, now);
-    }
-
-    fn ask(&self, key: &K, cost: NonZeroU32, now: Now) -> Option<Duration> {
-        self.governor.clock().0.set(now.uptime);
-        match self.governor.check_key_n(key, cost) {
-            Ok(Ok(())) => None,
-            Ok(Err(not_until)) => Some(round_up(not_until.wait_time_from(Moment(now.uptime)))),
-            // The cost is at most the burst, so the bucket can always hold it.
-            Err(_) => Some(Duration::from_secs(60)),
-        }
-    }
-
-    pub(crate) fn forget_the_idle(&mut self, max: usize, now: Now) {
-        if self.governor.len() < self.sweep_at.min(max) {
-            return;
-        }
-        self.governor.clock().0.set(now.uptime);
-        self.governor.retain_recent();
-        if self.governor.len() >= max {
-            self.buckets.drop_the_fullest(max / 2);
-        }
-        self.governor.shrink_to_fit();
-        self.sweep_at = (self.governor.len() * 2).max(Self::FIRST_SWEEP);
-    }
-}
-
-fn round_up(wait: Duration) -> Duration {
-    let ms = wait.as_nanos().div_ceil(1_000_000);
-    Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
-}
-
-/// governor's state, one number per key, owned by one thread.
-struct Buckets<K>(Rc<Inner<K>>);
-
-struct Inner<K> {
-    states: RefCell<HashMap<K, Nanos>>,
-    /// Answer without remembering.
-    trial: Cell<bool>,
-}
-
-impl<K> Clone for Buckets<K> {
-    fn clone(&self) -> Self {
-        Self(Rc::clone(&self.0))
-    }
-}
-
-impl<K> Default for Buckets<K> {
-    fn default() -> Self {
-        Self(Rc::new(Inner { states: RefCell::default(), trial: Cell::new(false) }))
-    }
-}
-
-impl<K: Hash + Eq + Clone> Buckets<K> {
-    /// Keeps the `keep` buckets that are fullest of debt: forgetting them would forgive the most.
-    fn drop_the_fullest(&self, keep: usize) {
-        let mut states = self.0.states.borrow_mut();
-        if states.len() <= keep {
-            return;
-        }
-        let mut debts: Vec<u64> = states.values().map(|state| state.as_u64()).collect();
-        let cut = debts.len() - keep.max(1);
-        let (_, threshold, deeper) = debts.select_nth_unstable(cut);
-        let threshold = *threshold;
-        let deeper = deeper.iter().filter(|debt| **debt > threshold).count();
-        // Of those exactly at the threshold none is better kept than another.
-        let mut room = keep.saturating_sub(deeper);
-        states.retain(|_, state| match state.as_u64().cmp(&threshold) {
-            Ordering::Greater => true,
-            Ordering::Less => false,
-            Ordering::Equal => {
-                let kept = room > 0;
-                room = room.saturating_sub(1);
-                kept
-            }
-        });
-    }
-}
-
-impl<K: Hash + Eq + Clone> StateStore for Buckets<K> {
-    type Key = K;
-
-    fn measure_and_replace<T, F, E>(&self, key: &K, f: F) -> Result<T, E>
-    where
-        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
-    {
-        let mut states = self.0.states.borrow_mut();
-        let known = states.get_mut(key);
-        let (answer, next) = f(known.as_deref().copied())?;
-        if !self.0.trial.get() {
-            match known {
-                Some(state) => *state = next,
-                None => drop(states.insert(key.clone(), next)),
-            }
-        }
-        Ok(answer)
-    }
-}
-
-impl<K: Hash + Eq + Clone> ShrinkableKeyedStateStore<K> for Buckets<K> {
-    fn retain_recent(&self, drop_below: Nanos) {
-        self.0.states.borrow_mut().retain(|_, state| *state > drop_below);
-    }
-
-    fn shrink_to_fit(&self) {
-        self.0.states.borrow_mut().shrink_to_fit();
-    }
-
-    fn len(&self) -> usize {
-        self.0.states.borrow().len()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.states.borrow().is_empty()
-    }
-}
-
-/// A clock that stands where it was set.
-#[derive(Default)]
-struct SetClock(Cell<Duration>);
-
-/// A moment since the bus started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Moment(Duration);
-
-impl Add<Nanos> for Moment {
-    type Output = Self;
-
-    fn add(self, nanos: Nanos) -> Self {
-        Self(self.0 + Duration::from(nanos))
-    }
-}
-
-impl Reference for Moment {
-    fn duration_since(&self, earlier: Self) -> Nanos {
-        self.0.saturating_sub(earlier.0).into()
-    }
-
-    fn saturating_sub(&self, duration: Nanos) -> Self {
-        Self(self.0.checked_sub(duration.into()).unwrap_or(self.0))
-    }
-}
-
-impl Clock for SetClock {
-    type Instant = Moment;
-
-    fn now(&self) -> Moment {
-        Moment(self.0.get())
+        self.agents.len() + self.pairs.len() + self.urgent.len()
     }
 }
 
@@ -450,5 +284,49 @@ mod tests {
             limits.charge(&id(&format!("a{i}")), One(&id("tim")), Normal, at(1)).unwrap();
         }
         assert!(limits.charge(&id("flooder"), One(&id("tim")), Normal, at(1)).is_err());
+    }
+
+    #[test]
+    fn other_limits_forgive_nobody_and_take_nothing_from_those_who_were_silent() {
+        let n = |n: u32| NonZeroU32::new(n).unwrap();
+        let before = RateSettings::default();
+        // After 15 of 20 to one agent, so many more go at once under the new limits.
+        for (after, left) in [
+            (before, 5),
+            (RateSettings { pair_burst: n(30), ..before }, 15),
+            (RateSettings { pair_burst: n(10), ..before }, 0),
+            (RateSettings { per_pair_per_minute: n(6), ..before }, 5),
+            (RateSettings { per_pair_per_minute: n(600), ..before }, 5),
+        ] {
+            let mut limits = RateLimits::new(before);
+            let tim = id("tim");
+            let send = |limits: &mut RateLimits, from: &str| {
+                limits.charge(&id(from), One(&tim), Normal, at(1_000)).is_ok()
+            };
+            assert_eq!((0..15).filter(|_| send(&mut limits, "roman")).count(), 15);
+            limits.reconfigure(after, at(1_000));
+            assert_eq!((0..40).filter(|_| send(&mut limits, "roman")).count(), left, "{after:?}");
+            let fresh = after.pair_burst.get() as usize;
+            assert_eq!((0..40).filter(|_| send(&mut limits, "main")).count(), fresh, "{after:?}");
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_became_smaller_is_empty_and_no_more_than_that() {
+        let n = |n: u32| NonZeroU32::new(n).unwrap();
+        let mut limits = RateLimits::new(RateSettings::default());
+        let (roman, tim) = (id("roman"), id("tim"));
+        for _ in 0..20 {
+            limits.charge(&roman, One(&tim), Normal, at(0)).unwrap();
+        }
+        let slow = RateSettings {
+            pair_burst: n(2),
+            per_pair_per_minute: n(30),
+            ..RateSettings::default()
+        };
+        limits.reconfigure(slow, at(0));
+        let refused = limits.charge(&roman, One(&tim), Normal, at(0)).unwrap_err();
+        assert_eq!(refused.retry_after, Duration::from_secs(2));
+        assert!(refused.limit.contains("30 messages"), "{refused}");
     }
 }

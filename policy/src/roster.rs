@@ -115,11 +115,13 @@ struct Entry {
     tier: Option<u32>,
     /// Named in the configuration: may send even when the directory is closed.
     listed: bool,
+    /// It was said while the bus runs what it is, which counts more than the configuration.
+    told: bool,
 }
 
 impl Entry {
-    fn new(profile: Profile, listed: bool) -> Self {
-        Self { tier: profile.tier_number(), profile, listed }
+    fn new(profile: Profile, listed: bool, told: bool) -> Self {
+        Self { tier: profile.tier_number(), profile, listed, told }
     }
 }
 
@@ -155,7 +157,7 @@ impl Roster {
             indexmap::map::Entry::Vacant(place) => {
                 let key = AgentKey(place.index());
                 self.groups.enter(key, &profile);
-                place.insert(Entry::new(profile, listed));
+                place.insert(Entry::new(profile, listed, false));
                 Some(key)
             }
         }
@@ -177,13 +179,8 @@ impl Roster {
             Ok(profile) => profile,
             Err(reason) => return Err(CannotUpdate::Profile { agent, reason }),
         };
-        if let Some((place, _, entry)) = self.agents.get_full_mut(&agent) {
-            let key = AgentKey(place);
-            if !self.apart.contains(&key) {
-                self.groups.leave(key, &entry.profile);
-                self.groups.enter(key, &profile);
-            }
-            *entry = Entry::new(profile, entry.listed);
+        if let Some(key) = self.key(&agent) {
+            self.replace(key, |entry| Entry::new(profile, entry.listed, true));
             return Ok(key);
         }
         let key = AgentKey(self.agents.len());
@@ -191,7 +188,42 @@ impl Roster {
             return Err(CannotUpdate::Full { agent, capacity: self.capacity });
         }
         self.insert(agent, profile, false);
+        self.replace(key, |entry| Entry::new(entry.profile.clone(), false, true));
         Ok(key)
+    }
+
+    /// What the configuration says from now on: whether it is open, and who is listed. Nobody is
+    /// forgotten, since messages may wait for them: who is listed no more is an agent that nobody
+    /// listed. Names those that are listed and not known, for the caller to [add](Self::insert).
+    pub fn reconfigure(
+        &mut self,
+        open: bool,
+        listed: Vec<(AgentId, Profile)>,
+    ) -> Vec<(AgentId, Profile)> {
+        self.open = open;
+        let mut listed: IndexMap<AgentId, Profile> = listed.into_iter().collect();
+        for place in 0..self.agents.len() {
+            let key = AgentKey(place);
+            let now = self.id(key).and_then(|agent| listed.swap_remove(agent));
+            self.replace(key, |entry| {
+                let is_listed = now.is_some();
+                // What is known of one that was never listed was not the configuration's to say.
+                let keeps = entry.told || (!is_listed && !entry.listed);
+                let profile = if keeps { entry.profile.clone() } else { now.unwrap_or_default() };
+                Entry::new(profile, is_listed, entry.told)
+            });
+        }
+        listed.into_iter().collect()
+    }
+
+    fn replace(&mut self, key: AgentKey, with: impl FnOnce(&Entry) -> Entry) {
+        let Some((_, entry)) = self.agents.get_index_mut(key.0) else { return };
+        let new = with(entry);
+        if !self.apart.contains(&key) && new.profile != entry.profile {
+            self.groups.leave(key, &entry.profile);
+            self.groups.enter(key, &new.profile);
+        }
+        *entry = new;
     }
 
     /// Sets an agent apart: it is reached by its name, and belongs to no scope. For those who are

@@ -15,7 +15,7 @@ pub struct InboxFull {
 /// How many places of an inbox are taken; shared by the router and the session it belongs to.
 #[derive(Debug)]
 pub struct Slots {
-    limit: usize,
+    limit: Cell<usize>,
     /// While fewer are taken and somebody is there, a message counts as delivered.
     prompt: usize,
     taken: Cell<usize>,
@@ -26,7 +26,12 @@ impl Slots {
     /// No place taken, nobody there.
     #[must_use]
     pub fn new(limit: usize, prompt: usize) -> Self {
-        Self { limit, prompt, taken: Cell::new(0), live: Cell::new(false) }
+        Self { limit: Cell::new(limit), prompt, taken: Cell::new(0), live: Cell::new(false) }
+    }
+
+    /// So many may be taken from now on. What lies there stays, even beyond it.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.set(limit);
     }
 
     /// Takes a place, and says what that means for the message.
@@ -35,8 +40,9 @@ impl Slots {
     /// [`InboxFull`] when every place is taken.
     pub fn take(&self) -> Result<Outcome, InboxFull> {
         let taken = self.taken.get();
-        if taken >= self.limit {
-            return Err(InboxFull { limit: self.limit });
+        let limit = self.limit.get();
+        if taken >= limit {
+            return Err(InboxFull { limit });
         }
         self.taken.set(taken + 1);
         let prompt = self.live.get() && taken < self.prompt;
@@ -48,8 +54,9 @@ impl Slots {
     /// # Errors
     /// [`InboxFull`] when twice the limit is taken.
     pub fn take_exempt(&self) -> Result<(), InboxFull> {
-        if self.taken.get() >= self.limit.saturating_mul(2) {
-            return Err(InboxFull { limit: self.limit });
+        let limit = self.limit.get();
+        if self.taken.get() >= limit.saturating_mul(2) {
+            return Err(InboxFull { limit });
         }
         self.take_back();
         Ok(())
@@ -104,5 +111,10 @@ mod tests {
         assert_eq!(slots.take_exempt(), Err(InboxFull { limit: 3 }));
         slots.take_back();
         assert_eq!(slots.taken(), 7);
+        slots.set_limit(8);
+        assert_eq!(slots.take(), Ok(Outcome::Queued));
+        slots.set_limit(2);
+        assert_eq!(slots.take(), Err(InboxFull { limit: 2 }));
+        assert_eq!(slots.taken(), 8);
     }
 }

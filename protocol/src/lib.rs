@@ -85,3 +85,4 @@ pub use receipt::{
 pub use text::{BadText, NonBlank, Text, Title};
 pub use timestamp::{BadTimestamp, Timestamp};
 pub use violation::{Code, Report, Violation};
+pub use wording::nearest;

@@ -117,7 +117,8 @@ pub(crate) fn bad_uuid(name: &str, text: &str) -> String {
 }
 
 /// The known word nearest to `given`, if it is near enough to be what was meant.
-pub(crate) fn nearest(given: &str, known: &[String]) -> Option<String> {
+#[must_use]
+pub fn nearest(given: &str, known: &[String]) -> Option<String> {
     if given.len() > 64 {
         return None;
     }

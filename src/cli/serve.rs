@@ -1,6 +1,7 @@
 //! `openclaw-a2a serve`: the bus, and HTTP in front of it.
 
 mod banner;
+mod reload;
 
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -17,7 +18,7 @@ use anyhow::{Context, bail};
 use openclaw_a2a::agents::conformance::{self, Conformance};
 use openclaw_a2a::agents::demo::{self, Demo, Pace};
 use openclaw_a2a::agents::host;
-use openclaw_a2a::config::{Config, StateDir};
+use openclaw_a2a::config::{Config, DEFAULT_LISTEN, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
 use openclaw_a2a::protocol::AgentId;
@@ -28,8 +29,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Answer, Global};
 use banner::{Banner, say_goodbye};
+use reload::Reloading;
 
-pub(super) const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 /// How long handlers and requests may go on after a signal to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -49,7 +50,8 @@ Says on stdout where it listens and what to try next; what goes wrong is on stde
 more). With --demo a lead, a worker, a reviewer and a researcher play 20 rounds, one every half minute. They
 write into the state folder like all agents, so give them one of their own.
 
-Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0.")]
+Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0.
+Reads the configuration again on SIGHUP: what changed is in the log, and what needs a restart.")]
 pub(super) struct Args {
     /// Where to listen [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -88,7 +90,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let log = config.log().map_err(anyhow::Error::msg)?;
     let http = config.http().map_err(anyhow::Error::msg)?;
     let tls = config.tls().map_err(anyhow::Error::msg)?;
-    let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
+    let address = args.listen.as_deref().unwrap_or(config.listen());
     let listener = listen(address, &keys)?;
     let is_new = create_folder(state.path())?;
     allow_connections(http.connections);
@@ -100,6 +102,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         a2a.host = conformance::NAME.parse()?;
         tasks.reused_ids.push(a2a.host.clone());
     }
+    let rates = (args.agent == Some(BuiltIn::Conformance)).then_some(settings.rates);
     know_the_host(&mut settings, &a2a.host);
     // Where somebody else answers for the host, nobody built in does.
     let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));
@@ -116,6 +119,17 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
     let keys = Arc::new(keys);
+    let reloading = Reloading {
+        file,
+        required: global.config.is_some(),
+        rates,
+        demo: args.demo,
+        bus: bus.system().clone(),
+        tasks: tasks.clone(),
+        keys: Arc::clone(&keys),
+        log: log.clone(),
+        config: config.clone(),
+    };
     let lobby = Arc::new(Lobby::new(config.sessions().map_err(anyhow::Error::msg)?));
     let local = listener.local_addr()?;
     let url = base_url(&http, tls.is_some(), local);
@@ -132,7 +146,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let (recovery, secured, demo) = (bus.recovery().to_string(), keys.has_tokens(), args.demo);
     let banner = Banner { url: url.clone(), state: &state, is_new, recovery, demo, secured };
     let front = Front { listener, edge, http, tls, keys, url };
-    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo };
+    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo, reloading };
     let hello = || banner.say(global);
     actix_web::rt::System::new().block_on(serve(front, inside, &state, hello))?;
     say_goodbye(global.format);
@@ -193,6 +207,7 @@ struct Inside {
     lobby: Arc<Lobby>,
     agent: Option<BuiltIn>,
     demo: bool,
+    reloading: Reloading,
 }
 
 /// What callers meet.
@@ -272,7 +287,7 @@ async fn serve(
     state: &StateDir,
     say_hello: impl FnOnce(),
 ) -> anyhow::Result<()> {
-    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo } = inside;
+    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo, mut reloading } = inside;
     let url = front.url.clone();
     match agent {
         Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
@@ -293,12 +308,16 @@ async fn serve(
     // Before anybody can know that we are here: whoever does may tell us to stop.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
     let address = write_address(&state.address_file(), &url)?;
     say_hello();
     let rounds = demo.clone().map(|demo| actix_web::rt::spawn(async move { demo.run().await }));
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => reloading.reload().await,
+        }
     }
     tracing::debug!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
     if let Some((demo, rounds)) = demo.zip(rounds) {

@@ -6,22 +6,33 @@ use std::time::Duration;
 use a2a_actors::tasks::{AfterRestart, TaskSettings};
 use a2a_protocol::AgentId;
 use a2a_protocol::wire::Version;
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::gateway::a2a::A2aSettings;
 use crate::webhooks::WebhookSettings;
 
+const DAY: f64 = 86_400.0;
+const MINUTE: f64 = 60.0;
+
 /// `[tasks]`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TaskValues {
+    /// How long tasks that have ended are kept
+    #[schemars(extend("x-reload" = true))]
     ttl_days: Option<f64>,
+    /// How long a task may be worked on
+    #[schemars(extend("x-reload" = true))]
     timeout_minutes: Option<f64>,
+    /// Tasks that may wait in one conversation with one agent
+    #[schemars(extend("x-reload" = true))]
     queue_per_context: Option<NonZeroUsize>,
+    /// What becomes of a task that was being worked on when the server stopped: "resume" or "fail"
     after_restart: Option<After>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum After {
     Resume,
@@ -29,52 +40,73 @@ enum After {
 }
 
 /// `[a2a]`.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct A2aValues {
+    /// Who answers for the host itself
     agent: Option<String>,
+    /// The versions of A2A that are spoken, in the order of the card
     versions: Option<Vec<String>>,
+    /// Whether streams are offered
     streaming: Option<bool>,
+    /// Whether push notifications are offered
     push_notifications: Option<bool>,
+    /// URIs of extensions that every caller must activate
     required_extensions: Vec<String>,
+    /// Media types that agents take
     input_modes: Option<Vec<String>>,
+    /// Whether webhooks may be on this machine and in private networks, and `http`. For tests
     allow_private_webhooks: bool,
-    tasks: SeedValues,
 }
 
-/// `[a2a.tasks]`: the spelling in which these were first written down.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-struct SeedValues {
-    ttl_days: Option<f64>,
-    timeout_minutes: Option<f64>,
-}
-
-impl A2aValues {
-    /// What it means for tasks, together with `[tasks]`.
-    pub(super) fn tasks(&self, values: &TaskValues) -> Result<TaskSettings, String> {
+impl TaskValues {
+    /// What it means for tasks.
+    pub(super) fn settings(&self) -> Result<TaskSettings, String> {
         let defaults = TaskSettings::default();
-        let one = |place: &str, new: Option<f64>, old: Option<f64>| match (new, old) {
-            (Some(new), Some(old)) if new.to_bits() != old.to_bits() => {
-                Err(format!("{place} is said twice, with different values"))
-            }
-            (new, old) => Ok(new.or(old)),
-        };
-        let ttl = one("[tasks] ttl_days", values.ttl_days, self.tasks.ttl_days)?;
-        let timeout =
-            one("[tasks] timeout_minutes", values.timeout_minutes, self.tasks.timeout_minutes)?;
+        let (ttl, timeout) = (self.ttl_days, self.timeout_minutes);
         Ok(TaskSettings {
-            ttl: span("[tasks] ttl_days", ttl, 86_400.0, defaults.ttl)?,
-            timeout: span("[tasks] timeout_minutes", timeout, 60.0, defaults.timeout)?,
-            queue_per_context: values
+            ttl: span("[tasks] ttl_days", ttl, DAY, defaults.ttl)?,
+            timeout: span("[tasks] timeout_minutes", timeout, MINUTE, defaults.timeout)?,
+            queue_per_context: self
                 .queue_per_context
                 .map_or(defaults.queue_per_context, NonZeroUsize::get),
-            after_restart: match values.after_restart {
+            after_restart: match self.after_restart {
                 None => defaults.after_restart,
                 Some(After::Resume) => AfterRestart::Resume,
                 Some(After::Fail) => AfterRestart::Fail,
             },
             ..defaults
+        })
+    }
+
+    /// The same with nothing left out.
+    pub(super) fn in_force(&self) -> Result<Self, String> {
+        let settings = self.settings()?;
+        Ok(Self {
+            ttl_days: self.ttl_days.or(Some(settings.ttl.as_secs_f64() / DAY)),
+            timeout_minutes: self.timeout_minutes.or(Some(settings.timeout.as_secs_f64() / MINUTE)),
+            queue_per_context: NonZeroUsize::new(settings.queue_per_context),
+            after_restart: Some(match settings.after_restart {
+                AfterRestart::Resume => After::Resume,
+                AfterRestart::Fail => After::Fail,
+            }),
+        })
+    }
+}
+
+impl A2aValues {
+    /// The same with nothing left out.
+    pub(super) fn in_force(&self) -> Result<Self, String> {
+        let settings = self.settings()?;
+        let versions = settings.versions.iter().map(|version| version.as_str().to_owned());
+        Ok(Self {
+            agent: Some(settings.host.to_string()),
+            versions: Some(versions.collect()),
+            streaming: Some(settings.streaming),
+            push_notifications: Some(settings.push),
+            required_extensions: settings.required_extensions,
+            input_modes: Some(settings.input_modes),
+            allow_private_webhooks: self.allow_private_webhooks,
         })
     }
 
@@ -139,7 +171,7 @@ mod tests {
     use super::*;
 
     fn tasks(text: &str) -> Result<TaskSettings, String> {
-        toml::from_str::<Config>(text).map_err(|error| error.to_string())?.tasks()
+        Config::parse(text)?.tasks()
     }
 
     #[test]
@@ -157,7 +189,7 @@ mod tests {
     #[test]
     fn versions_are_known_and_named_once() {
         let spoken = |text: &str| {
-            let config = toml::from_str::<Config>(text).map_err(|error| error.to_string())?;
+            let config = Config::parse(text)?;
             config.a2a().map(|settings| settings.versions)
         };
         assert_eq!(spoken(""), Ok(vec![Version::V1_0, Version::V0_3]));

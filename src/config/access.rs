@@ -5,18 +5,31 @@ use std::fmt;
 use a2a_policy::{AccessRules, Rule, Selector};
 use a2a_protocol::Kind;
 use a2a_protocol::body::Scope;
+use schemars::JsonSchema;
 use serde::de::{self, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AccessEntry {
-    #[serde(default)]
+    /// What the rule is called in answers
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(example = &"no-tasks-for-chiefs", extend("x-default" = "rule-1 and so on"))]
     name: String,
+    /// Whether what it matches is allowed, or refused
+    #[schemars(example = false)]
     allow: bool,
+    /// Who sends: a selector or a list of them
+    #[schemars(with = "Option<Vec<String>>", example = ["*"], extend("x-default" = "anybody"))]
     from: Option<Words>,
+    /// Who receives: a selector or a list of them
+    #[schemars(with = "Option<Vec<String>>", example = ["c-suite"], extend("x-default" = "anybody"))]
     to: Option<Words>,
+    /// What is sent
+    #[schemars(with = "Option<Vec<String>>", example = ["task_request"], extend("x-default" = "every kind"))]
     kinds: Option<Words>,
+    /// How far a broadcast goes; a rule with scopes is about broadcasts only
+    #[schemars(with = "Option<Vec<String>>", example = ["org"], extend("x-default" = "any"))]
     scopes: Option<Words>,
 }
 
@@ -71,7 +84,7 @@ fn one_of(word: &str, what: &str, all: &[impl fmt::Display]) -> String {
 }
 
 /// One word, or a list of them.
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize)]
 struct Words(Vec<String>);
 
 impl<'de> Deserialize<'de> for Words {
@@ -106,10 +119,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<AccessRules, String> {
-        toml::from_str::<Config>(text)
-            .map_err(|error| error.to_string())?
-            .settings()
-            .map(|settings| settings.access)
+        Config::parse(text)?.settings().map(|settings| settings.access)
     }
 
     #[test]
@@ -160,7 +170,10 @@ mod tests {
             ("allow = true\nname = \"default\"", &["built-in"]),
             ("from = \"tim\"", &["allow"]),
             ("allow = true\nfrom = 5", &["a string or a list of strings"]),
-            ("allow = true\nkind = \"broadcast\"", &["unknown field `kind`", "`kinds`"]),
+            (
+                "allow = true\nkind = \"broadcast\"",
+                &["unknown key `kind` in [[access]]", "`kinds`"],
+            ),
         ] {
             let refused = parse(&format!("[[access]]\n{rule}")).unwrap_err();
             for words in expected {

@@ -1,22 +1,32 @@
 //! `[auth]`: the tokens that are known, by their SHA-256.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::tokens::{Credential, Principal, TokenHash, Tokens};
 
 /// `[auth]`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AuthValues {
+    /// A token by its hash; once there is one, every call needs one. See also `openclaw-a2a token`
     tokens: Vec<TokenEntry>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct TokenEntry {
+    /// The agent whose it is: it sends under this name and reads its own inbox
+    #[schemars(example = &"roman")]
     agent: Option<String>,
+    /// Or the program that speaks A2A: it has its own tasks, and nothing of the bus
+    #[schemars(example = &"acme")]
     client: Option<String>,
+    /// Or the person, who sees and stops everything. One of the three is written
+    #[schemars(example = &"david")]
     operator: Option<String>,
+    /// The SHA-256 of the token, in hex
+    #[schemars(example = &"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     sha256: String,
 }
 
@@ -50,8 +60,7 @@ mod tests {
     use super::super::Config;
 
     fn parse(text: &str) -> Result<(), String> {
-        let config = toml::from_str::<Config>(text).map_err(|error| error.to_string())?;
-        config.tokens().map(drop)
+        Config::parse(text)?.tokens().map(drop)
     }
 
     #[test]

@@ -1,43 +1,89 @@
 //! `[http]`: where to listen, what a caller may cost, whom to answer.
 
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::tls::TlsValues;
 use crate::gateway::HttpSettings;
 
+/// Where the server listens unless somebody says otherwise.
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
+
 /// `[http]`. Times are seconds and may have a fraction.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HttpValues {
+    /// Where to listen: an address and a port. Loopback only, unless there are tokens
     listen: Option<String>,
+    /// How others call the server
+    #[schemars(example = &"https://bus.example.org", extend("x-default" = "as each caller names it"))]
     url: Option<String>,
+    /// Names it answers to, besides those of this machine
     hosts: Vec<String>,
+    /// Whose pages may call it, such as "https://console.example.org"
     origins: Vec<String>,
+    /// Threads that answer
+    #[schemars(example = 4, extend("x-default" = "one a core"))]
     workers: Option<NonZeroUsize>,
+    /// Connections at once; further ones wait
     max_connections: Option<NonZeroUsize>,
+    /// Requests that are answered at once; further ones are refused
     max_requests: Option<NonZeroUsize>,
+    /// Streams at once
     max_streams: Option<NonZeroUsize>,
+    /// Streams of one caller at once
     max_streams_per_caller: Option<NonZeroUsize>,
+    /// How long the head of a request may take
     head_seconds: Option<f64>,
+    /// How long its body may take
     body_seconds: Option<f64>,
+    /// How long a connection may do nothing
     idle_seconds: Option<f64>,
-    /// Of a connection whose other end takes nothing.
+    /// How long a reader may take nothing of what it asked for
     stalled_seconds: Option<f64>,
+    /// How large the head of a request may be, up to 96
     max_head_kib: Option<NonZeroUsize>,
+    /// How large the body of an A2A request may be; messages of the bus have 256 KiB
     max_body_kib: Option<NonZeroUsize>,
-    tls: Option<TlsValues>,
+    /// The certificate with which the server listens; see security.md
+    tls: TlsValues,
 }
 
 impl HttpValues {
-    pub(super) fn listen(&self) -> Option<&str> {
-        self.listen.as_deref()
+    pub(super) fn listen(&self) -> &str {
+        self.listen.as_deref().unwrap_or(DEFAULT_LISTEN)
     }
 
-    pub(super) fn tls(&self) -> Option<&TlsValues> {
-        self.tls.as_ref()
+    pub(super) fn tls(&self) -> &TlsValues {
+        &self.tls
+    }
+
+    /// The same with nothing left out that has a value.
+    pub(super) fn in_force(&self) -> Result<Self, String> {
+        let settings = self.settings()?;
+        let seconds = |span: Duration| Some(span.as_secs_f64());
+        Ok(Self {
+            listen: Some(self.listen().to_owned()),
+            url: settings.url,
+            hosts: settings.hosts,
+            origins: settings.origins,
+            workers: settings.workers.and_then(NonZeroUsize::new),
+            max_connections: NonZeroUsize::new(settings.connections),
+            max_requests: NonZeroUsize::new(settings.requests),
+            max_streams: NonZeroUsize::new(settings.streams),
+            max_streams_per_caller: NonZeroUsize::new(settings.streams_per_caller),
+            head_seconds: seconds(settings.head),
+            body_seconds: seconds(settings.body),
+            idle_seconds: seconds(settings.idle),
+            stalled_seconds: seconds(settings.stalled),
+            max_head_kib: NonZeroUsize::new(settings.head_bytes >> 10),
+            max_body_kib: NonZeroUsize::new(settings.body_bytes >> 10),
+            tls: self.tls.clone(),
+        })
     }
 
     pub(super) fn settings(&self) -> Result<HttpSettings, String> {
@@ -48,6 +94,13 @@ impl HttpValues {
             Some(kib) if kib.get() <= most => Ok(kib.get() << 10),
             Some(kib) => Err(format!("[http] {name} = {kib} is more than {most}")),
         };
+        let listen = self.listen();
+        if listen.parse::<SocketAddr>().is_err() {
+            let example = DEFAULT_LISTEN;
+            return Err(format!(
+                "[http] listen = {listen:?} is not an address and a port, such as {example:?}"
+            ));
+        }
         if let Some(url) = self.url.as_deref().filter(|url| !is_base(url)) {
             let example = "https://bus.example.org";
             return Err(format!("[http] url = {url:?} is no address such as {example}"));
@@ -96,7 +149,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<HttpSettings, String> {
-        toml::from_str::<Config>(text).map_err(|error| error.to_string())?.http()
+        Config::parse(text)?.http()
     }
 
     #[test]
@@ -117,6 +170,7 @@ mod tests {
             ("body_seconds = nan", "body_seconds"),
             ("max_head_kib = 97", "max_head_kib"),
             ("max_streams = 0", "max_streams"),
+            ("listen = \"localhost\"", "listen"),
             ("url = \"bus.example.org\"", "url"),
             ("url = \"https://bus.example.org/x\"", "url"),
             ("max_body = 1", "max_body_kib"),

@@ -5,21 +5,32 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use a2a_policy::{BreakerSettings, LedgerSettings};
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// `[breaker]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BreakerValues {
+    /// Whether conversations are stopped; what a person stopped stays so regardless
     enabled: Option<bool>,
+    /// How often a loop may go round
     rounds: Option<NonZeroU32>,
+    /// Through how many agents a task may be handed on
     max_hops: Option<NonZeroU32>,
+    /// Messages without the end of a task, besides three for each participant
     max_turns: Option<NonZeroU32>,
+    /// How often an agent may say the same to the same agent within the window
     repeats: Option<NonZeroU32>,
+    /// Messages that a half-open circuit lets through
     probes: Option<NonZeroU32>,
+    /// Conversations that are remembered
     max_correlations: Option<NonZeroUsize>,
+    /// What is idle for so long starts afresh
     window_minutes: Option<NonZeroU32>,
+    /// How long a circuit is open the first time; twice as long every further time
     cooldown_seconds: Option<NonZeroU32>,
+    /// How long it is open at most; where it is left out, at least cooldown_seconds
     longest_cooldown_minutes: Option<NonZeroU32>,
 }
 
@@ -59,17 +70,45 @@ impl BreakerValues {
     }
 }
 
+impl BreakerValues {
+    /// The same with nothing left out.
+    pub(super) fn in_force(&self) -> Result<Self, String> {
+        let settings = self.settings()?;
+        let number = NonZeroU32::new;
+        let span = |span: Duration, unit| whole(span.as_secs().div_ceil(unit));
+        Ok(Self {
+            enabled: Some(settings.enabled),
+            rounds: number(settings.rounds),
+            max_hops: number(settings.max_hops),
+            max_turns: number(settings.max_turns),
+            repeats: number(settings.repeats),
+            probes: number(settings.probes),
+            max_correlations: NonZeroUsize::new(settings.max_correlations),
+            window_minutes: span(settings.window, 60),
+            cooldown_seconds: span(settings.cooldown, 1),
+            longest_cooldown_minutes: span(settings.longest_cooldown, 60),
+        })
+    }
+}
+
+fn whole(number: u64) -> Option<NonZeroU32> {
+    u32::try_from(number).ok().and_then(NonZeroU32::new)
+}
+
 fn times(value: Option<NonZeroU32>, seconds: u64, default: Duration) -> Duration {
     value.map_or(default, |value| Duration::from_secs(seconds * u64::from(value.get())))
 }
 
 /// `[ledger]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LedgerValues {
+    /// Whether tasks are kept count of; without it answers are not checked
     enabled: Option<bool>,
-    max_finished: Option<NonZeroUsize>,
+    /// Tasks that may be open at once
     max_open: Option<NonZeroUsize>,
+    /// Ended tasks that are remembered
+    max_finished: Option<NonZeroUsize>,
 }
 
 impl LedgerValues {
@@ -84,6 +123,16 @@ impl LedgerValues {
             max_ended: number(self.max_finished, defaults.max_ended),
         }
     }
+
+    /// The same with nothing left out.
+    pub(super) fn in_force(&self) -> Self {
+        let settings = self.settings();
+        Self {
+            enabled: Some(settings.enabled),
+            max_open: NonZeroUsize::new(settings.max_open),
+            max_finished: NonZeroUsize::new(settings.max_ended),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -94,7 +143,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<BusSettings, String> {
-        toml::from_str::<Config>(text).map_err(|error| error.to_string())?.settings()
+        Config::parse(text)?.settings()
     }
 
     #[test]

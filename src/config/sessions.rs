@@ -3,21 +3,22 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::gateway::SessionSettings;
 
 /// `[sessions]`.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct SessionValues {
-    /// Of one agent.
+    /// Connections of one agent, sessions that are kept included
     per_agent: Option<NonZeroUsize>,
-    /// Of all agents.
+    /// Connections of all agents
     total: Option<NonZeroUsize>,
-    /// Of a connection, answers to pings included.
+    /// A connection of which nothing is heard for so long, answers to pings included, is lost
     silent_seconds: Option<NonZeroU32>,
-    /// How long a client may ask for its session to be kept.
+    /// How long a client may ask for its session to be kept after its connection was lost
     longest_grace_seconds: Option<u32>,
 }
 
@@ -35,6 +36,18 @@ impl SessionValues {
             lease,
         }
     }
+
+    /// The same with nothing left out.
+    pub(super) fn in_force(&self) -> Self {
+        let settings = self.settings(Duration::ZERO, Duration::ZERO);
+        let seconds = |span: Duration| u32::try_from(span.as_secs()).ok();
+        Self {
+            per_agent: NonZeroUsize::new(settings.per_agent),
+            total: NonZeroUsize::new(settings.total),
+            silent_seconds: seconds(settings.silent).and_then(NonZeroU32::new),
+            longest_grace_seconds: seconds(settings.longest_grace),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -44,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_limits_of_sessions_are_read() {
-        let parse = |text: &str| toml::from_str::<Config>(text).map(|c| c.sessions().unwrap());
+        let parse = |text: &str| Config::parse(text).map(|c| c.sessions().unwrap());
         let all = "[sessions]\nper_agent = 2\ntotal = 3\nsilent_seconds = 4\nlongest_grace_seconds = 0\n\
                    [http]\nstalled_seconds = 5\n[delivery]\nhandler_deadline_seconds = 6";
         let read = parse(all).unwrap();

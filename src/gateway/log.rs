@@ -10,7 +10,7 @@ mod redact;
 pub(super) mod stream;
 mod wanted;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, circuit_fact};
@@ -38,9 +38,10 @@ const MAX_STREAMS: usize = 64;
 const MAX_SEARCHES: usize = 2;
 
 /// How the log is shown.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct LogSettings {
-    redaction: Redaction,
+    /// It may change while the server runs.
+    redaction: Arc<RwLock<Arc<Redaction>>>,
     /// How long a reader may take nothing before its connection is closed.
     stalled: Duration,
     streams: Arc<Semaphore>,
@@ -55,12 +56,21 @@ impl LogSettings {
     #[must_use]
     pub fn new(redaction: Redaction, stalled: Duration) -> Self {
         Self {
-            redaction,
+            redaction: Arc::new(RwLock::new(Arc::new(redaction))),
             stalled,
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             searching: Arc::new(Semaphore::new(MAX_SEARCHES)),
             verifying: Arc::new(Semaphore::new(1)),
         }
+    }
+
+    /// Hides something else from now on, also from those who follow the log already.
+    pub fn hide(&self, redaction: Redaction) {
+        *self.redaction.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(redaction);
+    }
+
+    fn redaction(&self) -> Arc<Redaction> {
+        Arc::clone(&self.redaction.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -214,7 +224,7 @@ async fn search(
     let (reader, settings) = (bus.reader(), settings.clone());
     let answer = web::block(move || {
         let _turn = turn; // whoever asked may be gone before the search is
-        question(reader.as_ref(), &settings.redaction)
+        question(reader.as_ref(), &settings.redaction())
     });
     match answer.await.unwrap_or(Err(ReadError::Closed)) {
         Ok(Some(body)) => Ok(HttpResponse::Ok().content_type("application/json").body(body)),

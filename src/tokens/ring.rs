@@ -9,7 +9,7 @@ use a2a_protocol::AgentId;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use super::{Principal, TokenFile, TokenFileError, TokenHash, Tokens};
+use super::{Credential, Principal, TokenFile, TokenFileError, TokenHash, Tokens};
 
 /// How often the file is looked at for the sake of those who are connected and ask nothing.
 const LOOK: Duration = Duration::from_millis(250);
@@ -19,9 +19,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 /// The tokens a server knows.
 #[derive(Debug)]
 pub struct KeyRing {
-    /// From the configuration; these change by a new start only.
-    configured: Tokens,
-    listed: Vec<AgentId>,
     file: TokenFile,
     /// What the file looked like when it was last read.
     stamp: Mutex<Stamp>,
@@ -34,6 +31,20 @@ struct Known {
     /// token wants nobody in, not everybody.
     asks: bool,
     made: Tokens,
+    configured: Configured,
+}
+
+/// What the configuration says: its tokens, and the agents that are listed.
+#[derive(Debug, Clone, Default)]
+struct Configured {
+    tokens: Tokens,
+    listed: Vec<AgentId>,
+}
+
+impl Known {
+    fn get(&self, key: &TokenHash) -> Option<&Credential> {
+        self.configured.tokens.get(key).or_else(|| self.made.get(key))
+    }
 }
 
 /// Enough of a file to see that it was replaced or changed.
@@ -74,24 +85,35 @@ impl KeyRing {
     /// # Errors
     /// When the file is damaged or contradicts the configuration.
     pub fn open(
-        configured: Tokens,
+        tokens: Tokens,
         listed: Vec<AgentId>,
         file: TokenFile,
     ) -> Result<Self, TokenFileError> {
         let known = watch::Sender::new(Known::default());
-        let stamp = Mutex::new(Stamp::Never);
-        let ring = Self { configured, listed, file, stamp, known };
-        let stamp = ring.look();
-        let known = ring.read()?;
-        ring.known.send_replace(known);
-        *ring.stamp.lock().unwrap_or_else(PoisonError::into_inner) = stamp;
+        let ring = Self { file, stamp: Mutex::new(Stamp::Never), known };
+        ring.reconfigure(tokens, listed)?;
         Ok(ring)
+    }
+
+    /// Takes what the configuration says now in place of what it said before; the token file is
+    /// read again as well. Whoever came in with a token that is good no more is let go.
+    ///
+    /// # Errors
+    /// When the file is damaged or contradicts the configuration; nothing has changed then.
+    pub fn reconfigure(&self, tokens: Tokens, listed: Vec<AgentId>) -> Result<(), TokenFileError> {
+        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.look();
+        let known = self.read(Configured { tokens, listed })?;
+        *stamp = now;
+        self.known.send_modify(|old| *old = Known { asks: old.asks || known.asks, ..known });
+        Ok(())
     }
 
     /// Whether there is any token with which somebody could come in.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
-        !self.configured.is_empty() || !self.known.borrow().made.is_empty()
+        let known = self.known.borrow();
+        !known.configured.tokens.is_empty() || !known.made.is_empty()
     }
 
     /// Lets a caller in, or says why not. A changed file is noticed first: a token that was
@@ -107,7 +129,7 @@ impl KeyRing {
         if !known.asks {
             return Entry::Open(pass(None));
         }
-        match self.configured.get(&hash).or_else(|| known.made.get(&hash)) {
+        match known.get(&hash) {
             None => Entry::Unknown,
             Some(found) => match found.expires.filter(|expires| *expires <= now) {
                 Some(expired) => Entry::Expired(expired),
@@ -133,24 +155,25 @@ impl KeyRing {
             return;
         }
         *stamp = now;
-        let known = self.read().unwrap_or_else(|error| {
+        let configured = self.known.borrow().configured.clone();
+        let known = self.read(configured.clone()).unwrap_or_else(|error| {
             // Which tokens were revoked cannot be known, so none of them is good.
             tracing::error!(%error, "no token of the token file is accepted");
-            Known { asks: true, made: Tokens::default() }
+            Known { asks: true, made: Tokens::default(), configured }
         });
         self.known.send_modify(|old| *old = Known { asks: old.asks || known.asks, ..known });
     }
 
-    fn read(&self) -> Result<Known, TokenFileError> {
+    fn read(&self, configured: Configured) -> Result<Known, TokenFileError> {
         let made = self.file.tokens()?;
-        let asks = made.is_some() || !self.configured.is_empty();
+        let asks = made.is_some() || !configured.tokens.is_empty();
         let made = made.unwrap_or_default();
-        if let Some(name) = self.configured.clash(&made, &self.listed) {
+        if let Some(name) = configured.tokens.clash(&made, &configured.listed) {
             let (file, id) = (self.file.path().to_owned(), format!("of `{name}`"));
             let reason = "an agent and a client have the same name".to_owned();
             return Err(TokenFileError::Entry { file, id, reason });
         }
-        Ok(Known { asks, made })
+        Ok(Known { asks, made, configured })
     }
 
     fn look(&self) -> Stamp {
@@ -172,7 +195,7 @@ impl KeyRing {
         match key {
             None => (!known.asks).then_some(None),
             Some(key) => {
-                let found = self.configured.get(key).or_else(|| known.made.get(key))?;
+                let found = known.get(key)?;
                 (!found.is_expired(Utc::now())).then_some(found.expires)
             }
         }
@@ -267,6 +290,47 @@ mod tests {
         assert!(matches!(ring.enter(Some("a"), Utc::now()), Entry::Unknown));
         assert!(matches!(ring.enter(None, Utc::now()), Entry::Missing));
         assert!(KeyRing::open(Tokens::default(), Vec::new(), file).is_err());
+    }
+
+    fn configured(secret: &str) -> Tokens {
+        let mut tokens = Tokens::default();
+        let principal = Principal::client("acme").unwrap();
+        tokens.insert(TokenHash::of(secret), Credential { principal, expires: None });
+        tokens
+    }
+
+    #[test]
+    fn another_configuration_brings_tokens_and_takes_them_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, file) = ring(folder.path());
+        let now = Utc::now();
+        ring.reconfigure(configured("x"), Vec::new()).unwrap();
+        assert!(matches!(ring.enter(None, now), Entry::Missing));
+        assert!(matches!(ring.enter(Some("x"), now), Entry::Known(Principal::Client(_), _)));
+        // It is noticed that the file changed, and what was configured stays.
+        add(&file, "a", None);
+        assert!(matches!(ring.enter(Some("a"), now), Entry::Known(..)));
+        assert!(matches!(ring.enter(Some("x"), now), Entry::Known(..)));
+        let listed = vec!["acme".parse().unwrap()];
+        assert!(ring.reconfigure(configured("y"), listed).is_err(), "an agent and a client");
+        assert!(matches!(ring.enter(Some("x"), now), Entry::Known(..)), "nothing has changed");
+        ring.reconfigure(Tokens::default(), Vec::new()).unwrap();
+        assert!(matches!(ring.enter(Some("x"), now), Entry::Unknown));
+        clear(&file);
+        assert!(matches!(ring.enter(None, now), Entry::Missing), "tokens are still asked for");
+    }
+
+    #[tokio::test]
+    async fn a_pass_ends_when_the_configuration_takes_its_token_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, _) = ring(folder.path());
+        ring.reconfigure(configured("x"), Vec::new()).unwrap();
+        let Entry::Known(_, pass) = ring.enter(Some("x"), Utc::now()) else { panic!("unknown") };
+        let waiting = tokio::spawn(pass.until_revoked());
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        ring.reconfigure(configured("y"), Vec::new()).unwrap();
+        waiting.await.unwrap();
     }
 
     #[tokio::test]

@@ -81,7 +81,7 @@ fn blocks<'a>(text: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
 /// The configuration shown in the documentation is one the program takes.
 #[test]
 fn the_configuration_in_the_documentation_is_valid() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/bus.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
     let text = std::fs::read_to_string(page).unwrap();
     let shown: Vec<_> = blocks(&text, "toml").collect();
     assert_eq!(shown.len(), 1);

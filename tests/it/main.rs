@@ -27,6 +27,8 @@ mod cli_send;
 mod cli_tasks;
 /// `openclaw-a2a validate`: verdicts, formats, exit codes, bounded memory.
 mod cli_validate;
+/// `openclaw-a2a config`: problems with their lines, what is in force, the environment, the page.
+mod config;
 /// What conformance kits showed: ids used again, versions, calls without an id, errors of streams.
 mod conformance;
 /// The crash proof: load, SIGKILL, restart, many times; nothing lost, nothing twice.
@@ -61,6 +63,8 @@ mod opt;
 mod oversight;
 /// Task progress: what is taken, how often it is passed on, who sees it, bars, watching.
 mod progress;
+/// SIGHUP: what changes in a running server, what does not, and that nothing is lost by it.
+mod reload;
 /// Whole stories of a team, each with a restart in the middle.
 mod scenarios;
 /// What an agent's author uses: senders, errors, the handle on work, handlers per kind.

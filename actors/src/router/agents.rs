@@ -168,7 +168,7 @@ impl Handler<Explain> for Router {
     fn handle(&mut self, ask: Explain, _: &mut Self::Context) -> Self::Result {
         let party = |agent| self.roster.key(agent).and_then(|key| self.roster.profile(key));
         let explanation = party(&ask.from).zip(party(&ask.to)).map(|(from, to)| {
-            self.shared.settings.access.explain(&Asked {
+            self.access.explain(&Asked {
                 from: (&ask.from, from),
                 to: (&ask.to, to),
                 kind: ask.kind,

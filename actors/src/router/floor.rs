@@ -15,7 +15,7 @@ impl Floor for Router {
     }
 
     fn access(&self) -> &AccessRules {
-        &self.shared.settings.access
+        &self.access
     }
 
     fn ledger(&self) -> Option<&Ledger> {
@@ -27,7 +27,7 @@ impl Floor for Router {
     }
 
     fn max_recipients(&self) -> usize {
-        self.shared.settings.max_recipients
+        self.max_recipients
     }
 
     fn seen(&self, message: &Envelope, fingerprint: u64) -> Option<SeenBefore> {

@@ -48,6 +48,7 @@ pub(super) use objectives::{
     result_of, shown,
 };
 pub(super) use pushes::{SettlePush, WritePush};
+pub(super) use timers::Reload;
 pub(super) use turns::{Restore, Resume};
 pub(super) use unborn::{Bear, BeginAtOnce, Birth, REMEMBERED};
 pub(super) use watching::{Subscribe, Wait};
@@ -121,6 +122,8 @@ pub(super) struct Service {
     first_order: i64,
     /// When each task that is being worked on has been at it for too long, since the start.
     deadlines: BTreeSet<(Duration, TaskId)>,
+    /// Those that look for them, and for what is too old.
+    timers: Option<[SpawnHandle; 2]>,
 }
 
 impl Service {
@@ -147,6 +150,7 @@ impl Service {
             last_order: 0,
             first_order: 0,
             deadlines: BTreeSet::new(),
+            timers: None,
         }
     }
 

@@ -42,6 +42,26 @@ pub struct TaskSettings {
     pub reused_ids: Vec<AgentId>,
 }
 
+/// What of the settings can change while the service runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveTaskSettings {
+    /// How long tasks that have ended are kept.
+    pub ttl: Duration,
+    /// How long a task may be worked on.
+    pub timeout: Duration,
+    /// How many tasks may wait in one conversation with one agent.
+    pub queue_per_context: usize,
+}
+
+impl TaskSettings {
+    /// The part of them that can change while the service runs.
+    #[must_use]
+    pub const fn live(&self) -> LiveTaskSettings {
+        let (ttl, timeout, queue_per_context) = (self.ttl, self.timeout, self.queue_per_context);
+        LiveTaskSettings { ttl, timeout, queue_per_context }
+    }
+}
+
 impl Default for TaskSettings {
     fn default() -> Self {
         Self {

@@ -19,8 +19,10 @@ use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
 use super::clerk::{Clerk, Held};
-use super::service::{Bear, Begun, OpenObjective, REMEMBERED, Restore, Resume, Service, Want};
-use super::{TaskSettings, made, writer};
+use super::service::{
+    Bear, Begun, OpenObjective, REMEMBERED, Reload, Restore, Resume, Service, Want,
+};
+use super::{LiveTaskSettings, TaskSettings, made, writer};
 use crate::BusSystem;
 use crate::clock::Clock;
 
@@ -330,6 +332,13 @@ impl TaskSystem {
             }),
             Err(actix::prelude::SendError::Closed(_)) => Err(stopping()),
         }
+    }
+
+    /// Gives the service other settings while it runs. What is worked on has the new time, counted
+    /// from when the work began; what waits stays, even where fewer may. `false` when the service
+    /// has stopped.
+    pub async fn reload(&self, settings: LiveTaskSettings) -> bool {
+        self.service.send(Reload(settings)).await.is_ok()
     }
 
     /// Stops the service once everything on its way is written. Stop the bus first: what agents

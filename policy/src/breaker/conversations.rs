@@ -72,6 +72,13 @@ impl Conversations {
         Self { recent: Recent::new(max), people: 0, max_people }
     }
 
+    pub(super) fn set_max(&mut self, max: usize) {
+        self.max_people = max.saturating_mul(PEOPLE_EACH);
+        let gone: usize = self.recent.set_max(max).iter().map(Talk::people).sum();
+        self.people -= gone;
+        self.make_room();
+    }
+
     /// What is wrong with this message, if anything is.
     pub(super) fn finding(
         &self,

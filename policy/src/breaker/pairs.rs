@@ -95,6 +95,12 @@ impl Pairs {
         Self { names: Names::new(), sent, ended, heard, shouts: Ears::default(), tick: 0 }
     }
 
+    pub(super) fn set_max(&mut self, max: usize) {
+        self.sent.set_max(max);
+        self.ended.set_max(max);
+        self.heard.set_max(max / Ears::MOST);
+    }
+
     /// What is wrong with this message, if anything is.
     ///
     /// Only a message that `opens` a conversation can close a loop here: within one, its own

@@ -52,6 +52,13 @@ impl<K: Hash + Eq, V> Recent<K, V> {
         self.entries.pop_lru().map(|(_, value)| value)
     }
 
+    /// Holds so many from now on; those that have to go for it come back, the oldest first.
+    pub(super) fn set_max(&mut self, max: usize) -> Vec<V> {
+        self.max = max.max(1);
+        let beyond = self.entries.len().saturating_sub(self.max);
+        (0..beyond).filter_map(|_| self.pop_oldest()).collect()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -70,5 +77,8 @@ mod tests {
         recent.peek("b");
         assert_eq!(recent.insert("c", 3), Some(2));
         assert_eq!((recent.peek("a"), recent.peek("b"), recent.len()), (Some(&1), None, 2));
+        assert_eq!(recent.set_max(1), [1]);
+        assert!(recent.set_max(3).is_empty());
+        assert_eq!((recent.insert("d", 4), recent.insert("e", 5), recent.len()), (None, None, 3));
     }
 }

@@ -178,3 +178,33 @@ fn names_of_the_bus_and_of_people_are_reserved() {
     assert!(Roster::is_reserved(&id("system")) && Roster::is_reserved(&id("Human")));
     assert!(!Roster::is_reserved(&id("systems")));
 }
+
+#[test]
+fn another_list_changes_who_may_send_and_what_they_are_and_forgets_nobody() {
+    let mut roster = roster();
+    roster.insert(id("openclaw"), Profile::default(), true);
+    let squad = |name: &str| Profile { squad: Some(name.into()), ..Profile::default() };
+    // Roman said himself what he is, and tony was never the configuration's to describe.
+    roster.update(id("roman"), squad("own")).unwrap();
+    let listed = ["roman", "openclaw", "mia"].map(|name| (id(name), squad("new")));
+    let unknown = roster.reconfigure(false, listed.to_vec());
+    assert_eq!(unknown, [(id("mia"), squad("new"))]);
+    let now = |roster: &Roster, name: &str| {
+        let squad = roster.profile(roster.key(&id(name)).unwrap()).unwrap().squad.clone();
+        (roster.admits(&id(name)), squad.unwrap_or_default())
+    };
+    for (name, admitted, squad) in [
+        ("roman", true, "own"),
+        ("tim", false, ""),
+        ("tony", false, "web"),
+        ("xavier", false, "web"),
+        ("openclaw", true, "new"),
+    ] {
+        assert_eq!(now(&roster, name), (admitted, squad.to_owned()), "{name}");
+    }
+    assert_eq!(roster.in_scope(&id("mia"), Scope::Squad), [roster.key(&id("tim")).unwrap()]);
+    assert!(!roster.admits(&id("mia")), "until somebody adds it");
+    assert_eq!(roster.reconfigure(true, vec![(id("tim"), squad("core"))]), []);
+    assert_eq!(now(&roster, "tim"), (true, "core".to_owned()));
+    assert_eq!(now(&roster, "openclaw"), (true, String::new()), "an open one admits everybody");
+}

@@ -55,6 +55,11 @@ impl ContextQueues {
         Self { lanes: HashMap::new(), limit }
     }
 
+    /// So many may wait in each lane from now on; those who wait stay, even beyond it.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
     /// A new task: it runs if nothing does, else it waits behind the others.
     ///
     /// # Errors
@@ -160,6 +165,9 @@ mod tests {
         assert_eq!(queues.submit(&a, task(2)), Ok(Place::Waits(1)));
         assert_eq!(queues.submit(&a, task(3)), Ok(Place::Waits(2)));
         assert_eq!(queues.submit(&a, task(4)), Err(WaitingFull { limit: 2 }));
+        queues.set_limit(1);
+        assert_eq!(queues.submit(&a, task(4)), Err(WaitingFull { limit: 1 }));
+        assert_eq!(queues.place(&a, task(3)), Some(Place::Waits(2)));
         assert_eq!(queues.submit(&lane("b"), task(5)), Ok(Place::Runs));
         assert_eq!(queues.leave(&a, task(1)), Some(task(2)));
         assert_eq!(queues.place(&a, task(3)), Some(Place::Waits(1)));

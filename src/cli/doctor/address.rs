@@ -3,13 +3,12 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
-use openclaw_a2a::config::Config;
+use openclaw_a2a::config::{Config, DEFAULT_LISTEN};
 use openclaw_a2a::tokens::TokenFile;
 
 use super::finding::Finding;
 use super::occupant;
 use crate::cli::place::{Found, Place};
-use crate::cli::serve::DEFAULT_LISTEN;
 use crate::cli::server::Server;
 
 const NAME: &str = "address";
@@ -59,7 +58,7 @@ fn look(place: &Place) -> anyhow::Result<(Found, String)> {
 /// Whether a server could listen where it is told to.
 fn port(place: &Place, config: &Config) -> Finding {
     const NAME: &str = "port";
-    let text = config.listen().unwrap_or(DEFAULT_LISTEN);
+    let text = config.listen();
     let Ok(address) = text.parse::<SocketAddr>() else {
         let detail = format!("[http] listen = {text:?} is not an address and a port");
         return Finding::problem(NAME, detail, format!("write one such as {DEFAULT_LISTEN}"));

@@ -123,11 +123,12 @@ impl Follower {
     fn look(&mut self) -> Result<Found, ReadError> {
         let lines = self.reader.lines(self.last, LINES, BYTES)?;
         let mut found = Found { events: Vec::new(), goes_on: !lines.is_empty() };
+        let redaction = self.settings.redaction();
         for line in lines {
             let Ok(glance) = serde_json::from_str::<Glance>(line.get()) else { continue };
             self.last = glance.seq;
             if self.wants(&glance, line.get()) {
-                let text = self.settings.redaction.apply(line.get().to_owned());
+                let text = redaction.apply(line.get().to_owned());
                 found.events.extend_from_slice(format!("id: {}\ndata: ", glance.seq).as_bytes());
                 found.events.extend_from_slice(text.as_bytes());
                 found.events.extend_from_slice(b"\n\n");

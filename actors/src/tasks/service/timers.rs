@@ -8,17 +8,35 @@ use actix::prelude::*;
 
 use super::{Awaited, Service};
 use crate::tasks::entry::Entry;
+use crate::tasks::{LiveTaskSettings, TaskSettings};
 
 /// How many old tasks go at once.
 const EXPIRED_AT_ONCE: usize = 1_000;
 
 impl Service {
+    /// Looks again and again, as often as the settings make sense of.
     pub(super) fn keep_time(&mut self, ctx: &mut Context<Self>) {
         let (shortest, second) = (Duration::from_millis(10), Duration::from_secs(1));
         let look = (self.settings.timeout / 10).clamp(shortest, second);
-        ctx.run_interval(look, |service, _| service.end_overdue());
+        let look = ctx.run_interval(look, |service, _| service.end_overdue());
         let sweep = (self.settings.ttl / 10).clamp(shortest, 60 * second);
-        ctx.run_interval(sweep, |service, _| service.expire());
+        let sweep = ctx.run_interval(sweep, |service, _| service.expire());
+        for before in self.timers.replace([look, sweep]).into_iter().flatten() {
+            ctx.cancel_future(before);
+        }
+    }
+
+    /// When each task that is worked on has been at it for too long, by the time there is now.
+    fn set_deadlines(&mut self) {
+        let now = self.clock.now();
+        self.deadlines.clear();
+        for (id, entry) in &mut self.entries {
+            if entry.deadline.is_some() {
+                let at = now.uptime + self.settings.timeout.saturating_sub(worked(entry, now.utc));
+                entry.deadline = Some(at);
+                self.deadlines.insert((at, *id));
+            }
+        }
     }
 
     fn end_overdue(&mut self) {
@@ -64,6 +82,27 @@ impl Service {
             }
             Some(other) => tracing::error!(?other, "old tasks could not be removed"),
         }
+    }
+}
+
+/// These settings count from now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Reload(pub(in crate::tasks) LiveTaskSettings);
+
+impl Handler<Reload> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Reload(settings): Reload, ctx: &mut Self::Context) {
+        if settings == self.settings.live() {
+            return;
+        }
+        let LiveTaskSettings { ttl, timeout, queue_per_context } = settings;
+        let before = &self.settings;
+        self.settings = TaskSettings { ttl, timeout, queue_per_context, ..before.clone() };
+        self.queues.set_limit(queue_per_context);
+        self.set_deadlines();
+        self.keep_time(ctx);
     }
 }
 

@@ -125,3 +125,43 @@ fn circuits_are_bounded_and_those_by_hand_stay_longest() {
     assert!(bench.breaker.get(&CircuitKey::Correlation(correlation(9))).is_some());
     assert!(bench.breaker.get(&CircuitKey::Correlation(correlation(1))).is_none());
 }
+
+#[test]
+fn other_settings_leave_open_what_is_open_and_counted_what_was_counted() {
+    let mut bench = Bench::new();
+    let cut = bench.cut();
+    bench.talk = 2;
+    assert!(bench.chat("a", "b").is_none() && bench.chat("b", "a").is_none());
+    let cooldown = Duration::from_secs(5);
+    bench.breaker.reconfigure(BreakerSettings {
+        rounds: 1,
+        cooldown,
+        ..BreakerSettings::default()
+    });
+    assert_eq!(bench.breaker.get(&cut.key), Some(&cut), "as it was told");
+    let second = bench.chat("a", "b").expect("one round is enough now");
+    assert_eq!(second.until, Some(at(5).utc));
+    // What is turned off lets through; it was not forgotten.
+    bench.talk = 1;
+    let off = BreakerSettings { enabled: false, ..BreakerSettings::default() };
+    bench.breaker.reconfigure(off);
+    assert!(bench.chat("a", "b").is_none());
+    bench.breaker.reconfigure(BreakerSettings::default());
+    assert!(bench.chat("a", "b").is_some());
+}
+
+#[test]
+fn where_less_may_be_remembered_the_oldest_goes() {
+    let mut bench = Bench::new();
+    for talk in 1..=10 {
+        bench.talk = talk;
+        bench.chat("a", "b");
+    }
+    assert_eq!(bench.breaker.tracked(), (10, 10));
+    let few = BreakerSettings { max_correlations: 3, max_pairs: 2, ..BreakerSettings::default() };
+    bench.breaker.reconfigure(few);
+    assert_eq!(bench.breaker.tracked(), (3, 2));
+    bench.talk = 11;
+    bench.chat("a", "b");
+    assert_eq!(bench.breaker.tracked(), (3, 2));
+}

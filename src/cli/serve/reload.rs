@@ -1,0 +1,86 @@
+//! SIGHUP: the configuration is read again, and what can change in a running server does. All of
+//! it or nothing: whatever is wrong is found before anything has changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use a2a_actors::BusSystem;
+use a2a_actors::tasks::TaskSystem;
+use anyhow::{Context, bail};
+use openclaw_a2a::RateSettings;
+use openclaw_a2a::agents::demo;
+use openclaw_a2a::config::{Change, Config};
+use openclaw_a2a::gateway::LogSettings;
+use openclaw_a2a::tokens::KeyRing;
+
+/// What is needed to take up another configuration.
+pub(super) struct Reloading {
+    pub(super) file: PathBuf,
+    /// Somebody named the file, so it has to be there.
+    pub(super) required: bool,
+    /// Rates that stay, whatever the file says.
+    pub(super) rates: Option<RateSettings>,
+    /// The cast of the demo is listed, whatever the file says.
+    pub(super) demo: bool,
+    pub(super) bus: BusSystem,
+    pub(super) tasks: TaskSystem,
+    pub(super) keys: Arc<KeyRing>,
+    pub(super) log: LogSettings,
+    /// What is in force.
+    pub(super) config: Config,
+}
+
+impl Reloading {
+    /// Takes up what the file and the environment say now, and tells the log what came of it.
+    pub(super) async fn reload(&mut self) {
+        match self.take_up().await {
+            Ok(changes) => report(&changes),
+            Err(error) => {
+                let error = format!("{error:#}");
+                tracing::error!(error, "the configuration was not reloaded; nothing has changed");
+            }
+        }
+    }
+
+    async fn take_up(&mut self) -> anyhow::Result<Vec<Change>> {
+        let (file, required) = (self.file.clone(), self.required);
+        let read = actix_web::rt::task::spawn_blocking(move || Config::read(&file, required));
+        let new = read.await.context("reading it panicked")??;
+        let changes = self.config.changes(&new).map_err(anyhow::Error::msg)?;
+        let merged = self.config.reloaded(&new).map_err(anyhow::Error::msg)?;
+        let mut settings = merged.settings().map_err(anyhow::Error::msg)?;
+        if self.demo {
+            demo::enlist(&mut settings.agents)?;
+        }
+        let listed = settings.agents.iter().map(|(agent, _)| agent.clone()).collect();
+        let mut bus = settings.live();
+        bus.rates = self.rates.unwrap_or(bus.rates);
+        let tasks = merged.tasks().map_err(anyhow::Error::msg)?.live();
+        let redaction = merged.redaction().map_err(anyhow::Error::msg)?;
+        let tokens = merged.tokens().map_err(anyhow::Error::msg)?;
+        // The only step that can refuse, so it is the first.
+        self.keys.reconfigure(tokens, listed)?;
+        self.log.hide(redaction);
+        if !self.bus.reload(bus).await || !self.tasks.reload(tasks).await {
+            bail!("the server is stopping");
+        }
+        self.config = merged;
+        Ok(changes)
+    }
+}
+
+/// What changed, and what has to wait for a restart.
+fn report(changes: &[Change]) {
+    let named = |reloads: bool| {
+        let these = changes.iter().filter(|change| change.reloads == reloads);
+        these.map(Change::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let (changed, waiting) = (named(true), named(false));
+    if !waiting.is_empty() {
+        tracing::warn!(keys = waiting, "changed in the configuration, but needs a restart");
+    }
+    match changed.as_str() {
+        "" => tracing::info!("configuration reloaded; nothing that takes effect has changed"),
+        changed => tracing::info!(changed, "configuration reloaded"),
+    }
+}

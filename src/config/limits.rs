@@ -1,0 +1,122 @@
+//! `[limits]` and `[delivery]`: how much agents may say, and how often a delivery is tried.
+
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::time::Duration;
+
+use a2a_actors::BusSettings;
+use a2a_policy::{RateSettings, RetryPolicy};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// `[limits]`.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Limits {
+    /// Messages a minute from one agent
+    per_agent_per_minute: Option<NonZeroU32>,
+    /// How many of those may come at once
+    burst: Option<NonZeroU32>,
+    /// Messages a minute from one agent to another
+    per_pair_per_minute: Option<NonZeroU32>,
+    /// How many of those may come at once; where it is left out, burst if that is set
+    pair_burst: Option<NonZeroU32>,
+    /// Messages a minute with priority urgent from one agent
+    urgent_per_minute: Option<NonZeroU32>,
+    /// Messages that may wait for one session
+    inbox: Option<usize>,
+    /// Agents that one message may reach
+    max_recipients: Option<NonZeroUsize>,
+}
+
+impl Limits {
+    pub(super) fn rates(&self) -> RateSettings {
+        let defaults = RateSettings::default();
+        RateSettings {
+            per_agent_per_minute: self
+                .per_agent_per_minute
+                .unwrap_or(defaults.per_agent_per_minute),
+            agent_burst: self.burst.unwrap_or(defaults.agent_burst),
+            per_pair_per_minute: self.per_pair_per_minute.unwrap_or(defaults.per_pair_per_minute),
+            pair_burst: self.pair_burst.or(self.burst).unwrap_or(defaults.pair_burst),
+            urgent_per_minute: self.urgent_per_minute.unwrap_or(defaults.urgent_per_minute),
+            max_keys: defaults.max_keys,
+        }
+    }
+
+    pub(super) fn inbox(&self, defaults: &BusSettings) -> usize {
+        self.inbox.unwrap_or(defaults.inbox_limit)
+    }
+
+    pub(super) fn max_recipients(&self, defaults: &BusSettings) -> usize {
+        self.max_recipients.map_or(defaults.max_recipients, NonZeroUsize::get)
+    }
+
+    /// The same with nothing left out.
+    pub(super) fn in_force(&self) -> Self {
+        let (rates, defaults) = (self.rates(), BusSettings::default());
+        Self {
+            per_agent_per_minute: Some(rates.per_agent_per_minute),
+            burst: Some(rates.agent_burst),
+            per_pair_per_minute: Some(rates.per_pair_per_minute),
+            pair_burst: Some(rates.pair_burst),
+            urgent_per_minute: Some(rates.urgent_per_minute),
+            inbox: Some(self.inbox(&defaults)),
+            max_recipients: NonZeroUsize::new(self.max_recipients(&defaults)),
+        }
+    }
+}
+
+/// `[delivery]`.
+#[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Delivery {
+    /// Attempts before a message is given up
+    attempts: Option<NonZeroU32>,
+    /// The pause after the first failed attempt; each further one is four times as long
+    first_pause_ms: Option<u64>,
+    /// No pause is longer
+    longest_pause_ms: Option<u64>,
+    /// How long a message taken over HTTP is kept for the one who took it
+    lease_seconds: Option<u64>,
+    /// How long a handler, or an agent on its WebSocket, may take for one message
+    handler_deadline_seconds: Option<u64>,
+}
+
+impl Delivery {
+    pub(super) fn retry(&self) -> RetryPolicy {
+        let defaults = RetryPolicy::default();
+        let ms = |ms: Option<u64>, default| ms.map_or(default, Duration::from_millis);
+        RetryPolicy {
+            attempts: self.attempts.map_or(defaults.attempts, NonZeroU32::get),
+            first_pause: ms(self.first_pause_ms, defaults.first_pause),
+            longest_pause: ms(self.longest_pause_ms, defaults.longest_pause),
+        }
+    }
+
+    pub(super) fn lease(&self, defaults: &BusSettings) -> Duration {
+        seconds(self.lease_seconds, defaults.lease)
+    }
+
+    pub(super) fn handler_deadline(&self, defaults: &BusSettings) -> Duration {
+        seconds(self.handler_deadline_seconds, defaults.handler_deadline)
+    }
+
+    /// The same with nothing left out.
+    pub(super) fn in_force(&self) -> Self {
+        let (retry, defaults) = (self.retry(), BusSettings::default());
+        let ms = |span: Duration| u64::try_from(span.as_millis()).ok();
+        Self {
+            attempts: NonZeroU32::new(retry.attempts),
+            first_pause_ms: ms(retry.first_pause),
+            longest_pause_ms: ms(retry.longest_pause),
+            lease_seconds: Some(self.lease(&defaults).as_secs()),
+            handler_deadline_seconds: Some(self.handler_deadline(&defaults).as_secs()),
+        }
+    }
+}
+
+fn seconds(given: Option<u64>, default: Duration) -> Duration {
+    // Longer than anybody waits, and short enough to be added to any time.
+    let longest = Duration::from_secs(30 * 86_400);
+    given.map_or(default, |seconds| Duration::from_secs(seconds).min(longest))
+}
