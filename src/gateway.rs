@@ -11,6 +11,7 @@ mod health;
 mod inbox;
 pub mod log;
 mod messages;
+pub mod openapi;
 mod problem;
 mod schemas;
 mod session;
@@ -123,6 +124,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(health::live)
         .service(health::ready)
         .service(schemas::show)
+        .service(openapi::show)
         .service(tasks::whole)
         .service(a2a::host_card)
         .service(a2a::agent_card)

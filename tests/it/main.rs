@@ -39,6 +39,8 @@ mod log_stream;
 mod log_tampering;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// The OpenAPI document: valid, whole, and what the server really answers.
+mod openapi;
 /// Objectives, plans and their tasks: who sees them, what may be done with them, how they run.
 mod opt;
 /// What people see and stop over HTTP, and tokens.

@@ -12,8 +12,7 @@ const LONGEST: usize = 256;
 
 /// What [`check`] wants, as a schema says it: no control character, and something that is not
 /// white space.
-const PATTERN: &str =
-    r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
+const PATTERN: &str = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
 
 /// The text cannot be a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
