@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use a2a_actors::BusSystem;
 use a2a_protocol::limits::MESSAGE_BYTES;
-use actix_web::web::{self, JsonConfig, PayloadConfig, QueryConfig, ServiceConfig};
+use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
 use crate::tokens::KeyRing;
 use a2a::A2a;
@@ -94,6 +94,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .app_data(settings)
         .app_data(lobby)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
+        .app_data(PathConfig::default().error_handler(problem::bad_path))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
         // Tried in this order; these two are called most.

@@ -358,6 +358,7 @@ fn oversight(it: &mut Described, task: &str) {
     let path = "/bus/dead-letters/{seq}/{agent}/{what}";
     it.post(200, path, &[&seq, "tim", "retry"], &json!({}));
     it.post(404, path, &[&seq, "tim", "drop"], &json!({}));
+    it.post(400, path, &["first", "tim", "drop"], &json!({}));
 }
 
 fn log(it: &mut Described) {

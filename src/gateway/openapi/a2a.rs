@@ -96,7 +96,7 @@ fn rpc(prefix: &str, suffix: &str) -> Call {
         "A2A",
         format!("JSON-RPC 2.0 to {of}"),
     );
-    with_headers(call.about(about))
+    with_headers(call.about(about), Version::ALL)
         .body(&one_or_many("JsonRpcCall"))
         .answer(200, "The answer, also where it is an error", content)
         .answer(204, "Nothing: it was a notification", Value::Null)
@@ -120,7 +120,8 @@ fn http(
     let by = if method == Method::Subscribe && verb == "POST" { "ByPost" } else { "" };
     let id = format!("a2a{name}{by}{mark}{suffix}");
     let media = rest::media_type(version);
-    let mut call = with_headers(Call::new(verb, format!("{prefix}{path}"), id, tag, name));
+    let mut call =
+        with_headers(Call::new(verb, format!("{prefix}{path}"), id, tag, name), &[version]);
     for (name, schema, about) in describe::query(method, schemas) {
         call = call.query(name, schema, about);
     }
@@ -150,12 +151,13 @@ fn http(
     call.problems(&[400])
 }
 
-fn with_headers(call: Call) -> Call {
-    let version = json!({ "type": "string", "examples": ["1.0", "0.3"] });
+fn with_headers(call: Call, versions: &[Version]) -> Call {
+    let versions: Vec<_> = versions.iter().map(|version| version.as_str()).collect();
+    let version = json!({ "type": "string", "enum": versions });
     call.header(
         "A2A-Version",
         version,
-        "The version of A2A that is spoken; another than the path or the method says is refused",
+        "The version of A2A that is spoken. A number behind these two is read over; another version than the path or the method says is refused",
     )
     .header(
         "A2A-Extensions",
