@@ -46,6 +46,8 @@ async def main(url, secured, token, modules):
     python = [sys.executable, HERE / "client.py"]
     node = ["node", Path(modules) / "client.mjs"]
     await cases.run("client.py", prints(["TASK_STATE_COMPLETED", "known here"], *python, url, "who is here"))
+    await cases.run("client.py, a plain answer", prints(["Direct message response"], *python, secured, "tck-message-response", token))
+    await cases.run("client.mjs, a plain answer", prints(["Direct message response"], *node, secured, "tck-message-response", token))
     await cases.run("client.py with a token", prints(["TASK_STATE_COMPLETED"], *python, secured, "tck-complete-task", token))
     await cases.run("client.mjs", prints(["TASK_STATE_COMPLETED", "known here"], *node, url, "who is here"))
     await cases.run("client.mjs with a token", prints(["TASK_STATE_COMPLETED"], *node, secured, "tck-complete-task", token))

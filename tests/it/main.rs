@@ -21,7 +21,7 @@ mod conformance;
 mod crash;
 /// A disk that refuses: nothing accepted, nothing lost, nothing hangs.
 mod disk_faults;
-/// Every shell example in the README and docs/ runs as printed.
+/// What the README and docs/ show is tried, and their links lead somewhere.
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
 mod http;

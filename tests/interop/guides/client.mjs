@@ -16,5 +16,8 @@ const factory = new ClientFactory({
 });
 const client = await factory.createFromUrl(url);
 const message = { messageId: randomUUID(), role: "ROLE_USER", parts: [{ text }] };
-const task = await client.sendMessage(SendMessageRequest.fromJSON({ message }));
-console.log(taskStateToJSON(task.status.state), task.status.message.parts.map((part) => part.content.value).join(""));
+const answer = await client.sendMessage(SendMessageRequest.fromJSON({ message }));
+const words = (said) => said.parts.map((part) => part.content.value).join("");
+// A task, or a plain message.
+if (answer.status) console.log(taskStateToJSON(answer.status.state), words(answer.status.message));
+else console.log(words(answer));

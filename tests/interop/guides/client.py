@@ -12,6 +12,10 @@ from a2a.client import ClientConfig, ClientFactory
 from a2a.types import Message, Part, Role, SendMessageRequest, TaskState
 
 
+def words(message):
+    return "".join(part.text for part in message.parts)
+
+
 async def main(url, text, token=None):
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with httpx.AsyncClient(headers=headers, timeout=60) as http:
@@ -20,7 +24,9 @@ async def main(url, text, token=None):
         async for event in client.send_message(SendMessageRequest(message=message)):
             if event.HasField("status_update"):
                 status = event.status_update.status
-                print(TaskState.Name(status.state), "".join(part.text for part in status.message.parts))
+                print(TaskState.Name(status.state), words(status.message))
+            elif event.HasField("message"):  # an answer without a task
+                print(words(event.message))
 
 
 asyncio.run(main(*sys.argv[1:]))
