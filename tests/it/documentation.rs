@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::{Deserializer, Value};
 
-use crate::server::Server;
+use crate::server::{Server, serve};
 use page::{Block, Page, pages, root};
 
 /// What a block can be, and what is done about it. Nothing is shown that nobody tries.
@@ -16,7 +16,7 @@ use page::{Block, Page, pages, root};
 /// | sort | |
 /// | --- | --- |
 /// | `sh` | run in a fresh folder, with a server of the page's own |
-/// | `console` | not run; a comment just before it says why: `<!-- not run: … -->` |
+/// | `console`, `yaml`, `promql` | not run; a comment just before it says why: `<!-- not run: … -->` |
 /// | `toml` | read as configuration |
 /// | `json` | parsed; several values may follow one another |
 /// | `sql` | prepared against the database of tasks |
@@ -48,7 +48,8 @@ fn every_block_is_of_a_sort_that_is_tried() {
 fn known(page: &Page, block: &Block<'_>, library: &str, suites: &str) -> Result<(), String> {
     match block.sort {
         "sh" | "text" => Ok(()),
-        "console" => {
+        // What is for another program can be tried there only.
+        "console" | "yaml" | "promql" => {
             let reason = block.note.and_then(|note| note.strip_prefix("not run:")).map(str::trim);
             let given = reason.is_some_and(|reason| !reason.is_empty());
             given.then_some(()).ok_or("say why just before it: <!-- not run: … -->".into())
@@ -58,7 +59,7 @@ fn known(page: &Page, block: &Block<'_>, library: &str, suites: &str) -> Result<
             let file = folder.path().join("a2a.toml");
             std::fs::write(&file, &block.content).unwrap();
             let read = openclaw_a2a::config::Config::read(&file, true);
-            read.map(|_| ()).map_err(|error| error.to_string())
+            read.map(|_| ()).map_err(|error| format!("{error:#}"))
         }
         "json" => {
             let mut values = Deserializer::from_str(&block.content).into_iter::<Value>();
@@ -110,7 +111,8 @@ fn prepared(content: &str) -> Result<(), String> {
 }
 
 /// Shell blocks fenced as `sh` are run in a fresh folder with the program on the PATH. Those that
-/// speak to the default address speak to a server of this test's own.
+/// speak to the default address speak to a server of this test's own. A page can say which options
+/// that needs: `<!-- server: --demo -->`.
 #[test]
 fn every_shell_example_runs_as_printed() {
     const DEFAULT: &str = "http://127.0.0.1:7420";
@@ -127,10 +129,11 @@ fn every_shell_example_runs_as_printed() {
         let folder = tempfile::tempdir().unwrap();
         let state = tempfile::tempdir().unwrap();
         let blocks: Vec<_> = page.blocks().into_iter().filter(|block| block.sort == "sh").collect();
-        let speaks = |block: &Block<'_>| {
-            block.content.contains(DEFAULT) || block.note.is_some_and(|note| note == "server")
-        };
-        let server = blocks.iter().any(speaks).then(|| Server::start(state.path()));
+        let server = page.text.contains(DEFAULT).then(|| {
+            let mut command = serve(state.path());
+            command.args(wanted_of_the_server(&page.text));
+            Server::start_by(command, state.path())
+        });
         for Block { content, line, .. } in blocks {
             if lacks.iter().any(|(tool, _)| content.contains(tool)) {
                 continue;
@@ -152,4 +155,10 @@ fn every_shell_example_runs_as_printed() {
         }
     }
     assert!(ran > 0, "no example was found");
+}
+
+/// The options that a page wants its server to have.
+fn wanted_of_the_server(page: &str) -> impl Iterator<Item = &str> {
+    let wanted = page.split_once("<!-- server: ").and_then(|(_, rest)| rest.split_once(" -->"));
+    wanted.map_or("", |(options, _)| options).split_whitespace()
 }

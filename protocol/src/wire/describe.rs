@@ -1,7 +1,7 @@
 //! HTTP+JSON described: where each method is, what it takes and gives, as JSON Schema.
 //!
 //! For documents that describe a server. 1.0 is the serialised form of the domain model, so its
-//! schemas come from the types. 0.3 is written by hand in two spellings (see [`super::v0_3`]) and
+//! schemas come from the types. 0.3 is written by hand in two spellings (`v0_3.rs`) and
 //! has a published schema of its own; here it is only named.
 
 use schemars::SchemaGenerator;
