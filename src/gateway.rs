@@ -12,6 +12,7 @@ mod health;
 mod inbox;
 pub mod log;
 mod messages;
+pub mod openapi;
 mod problem;
 mod schemas;
 mod session;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 
 use a2a_actors::BusSystem;
 use a2a_protocol::limits::MESSAGE_BYTES;
-use actix_web::web::{self, JsonConfig, PayloadConfig, QueryConfig, ServiceConfig};
+use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
 use crate::tokens::KeyRing;
 use a2a::A2a;
@@ -95,6 +96,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .app_data(settings)
         .app_data(lobby)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
+        .app_data(PathConfig::default().error_handler(problem::bad_path))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
         .app_data(PayloadConfig::default().limit(MESSAGE_BYTES))
         // Tried in this order; these two are called most.
@@ -127,6 +129,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(health::live)
         .service(health::ready)
         .service(schemas::show)
+        .service(openapi::show)
         .service(tasks::whole)
         .service(a2a::host_card)
         .service(a2a::agent_card)

@@ -75,7 +75,13 @@ pub mod tokens;
 #[doc(hidden)]
 pub mod webhooks;
 
-/// The README's Rust example, compiled and run.
+/// The Rust in the README and the guides, compiled and where it says so run.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod shown {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/guides/rust-agent.md")]
+    struct RustAgent;
+    #[doc = include_str!("../docs/progress.md")]
+    struct Progress;
+}

@@ -8,6 +8,7 @@ mod security;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ use crate::task::Metadata;
 use crate::wire::Version;
 
 /// Who an agent is, where it is reached and what it can do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCard {
     /// Its name for people.
@@ -38,9 +39,11 @@ pub struct AgentCard {
     pub capabilities: Capabilities,
     /// How callers can prove who they are, by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "Map<String, Value>")]
     pub security_schemes: BTreeMap<String, SecurityScheme>,
     /// Which proofs it asks for: all of one entry, any of the entries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub security_requirements: Vec<SecurityRequirement>,
     /// Media types it takes.
     pub default_input_modes: Vec<String>,
@@ -57,8 +60,9 @@ pub struct AgentCard {
 }
 
 /// One way to reach an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgentInterface")]
 pub struct Interface {
     /// Where.
     pub url: String,
@@ -95,7 +99,8 @@ impl Interface {
 }
 
 /// Who runs an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "AgentProvider")]
 pub struct Provider {
     /// Where to read about it.
     pub url: String,
@@ -104,8 +109,9 @@ pub struct Provider {
 }
 
 /// What of the protocol an agent can do.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgentCapabilities")]
 pub struct Capabilities {
     /// It sends events while it works.
     pub streaming: bool,
@@ -119,7 +125,8 @@ pub struct Capabilities {
 }
 
 /// Something beyond the protocol.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AgentExtension")]
 pub struct Extension {
     /// Which.
     pub uri: String,
@@ -134,8 +141,9 @@ pub struct Extension {
 }
 
 /// Something an agent can do.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AgentSkill")]
 pub struct Skill {
     /// Its id within the card.
     pub id: String,
@@ -156,11 +164,13 @@ pub struct Skill {
     pub output_modes: Vec<String>,
     /// Which proofs it asks for beyond the card's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<Map<String, Value>>")]
     pub security_requirements: Vec<SecurityRequirement>,
 }
 
 /// A JSON Web Signature over the card.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AgentCardSignature")]
 pub struct Signature {
     /// The protected header, in base64url.
     pub protected: String,

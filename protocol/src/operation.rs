@@ -2,6 +2,7 @@
 
 mod opt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use opt::{
@@ -109,8 +110,9 @@ pub struct Subscribe {
 }
 
 /// Whom to call when something happens to a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TaskPushNotificationConfig")]
 pub struct PushConfig {
     /// Its name within the task; made by the server when the caller gives none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -128,20 +130,24 @@ pub struct PushConfig {
     pub authentication: Option<Authentication>,
     /// It was made by a caller that speaks 0.3, and is called in that way. Kept, never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
     pub legacy: bool,
     /// It was made by a caller that has activated task progress, and is told of it. Kept, never
     /// shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
     pub progress: bool,
     /// It was made by a caller that has activated OPT, and is told of objectives and plans. Kept,
     /// never shown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(skip)]
     pub opt: bool,
 }
 
 /// How the server proves itself to a webhook: `Authorization: {scheme} {credentials}`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "AuthenticationInfo")]
 pub struct Authentication {
     /// Such as `Bearer`.
     pub scheme: String,
@@ -215,7 +221,7 @@ pub enum Reply {
 }
 
 /// A page of tasks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskPage {
     /// The tasks, the one whose status changed last first.
@@ -229,8 +235,9 @@ pub struct TaskPage {
 }
 
 /// Something that happens while a client watches.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "StreamResponse")]
 pub enum StreamEvent {
     /// The task as it stands.
     Task(Box<Task>),
@@ -257,8 +264,9 @@ impl StreamEvent {
 }
 
 /// The task's status changed, or the agent said how it goes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TaskStatusUpdateEvent")]
 pub struct StatusUpdate {
     /// The task.
     pub task_id: TaskId,
@@ -272,8 +280,9 @@ pub struct StatusUpdate {
 }
 
 /// Something came of a task, or more of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "TaskArtifactUpdateEvent")]
 pub struct ArtifactUpdate {
     /// The task.
     pub task_id: TaskId,

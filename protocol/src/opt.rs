@@ -6,6 +6,7 @@
 mod hints;
 mod plain;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use hints::{ObjectiveHint, OptHints};
@@ -192,7 +193,7 @@ closed_set! {
 }
 
 /// A goal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Objective {
     /// Also the context of all its tasks.
@@ -217,7 +218,7 @@ pub struct Objective {
 }
 
 /// A way towards a goal.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Made by the server.
@@ -247,7 +248,7 @@ pub struct Plan {
 }
 
 /// A step of a plan, done by an A2A task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanTask {
     /// Made by the server; not the A2A task's.

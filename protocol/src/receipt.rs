@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{AgentId, CorrelationId, MessageId, Report, Timestamp, Violation};
@@ -99,7 +100,7 @@ pub struct Notice {
 }
 
 /// One recipient of a message and what became of its copy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecipientOutcome {
     /// The recipient.
@@ -119,7 +120,7 @@ closed_set! {
 }
 
 /// The circuit that refused a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenCircuit {
     /// What it covers.
@@ -131,7 +132,7 @@ pub struct OpenCircuit {
 }
 
 /// The router's answer to one message.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
     /// What became of the message.

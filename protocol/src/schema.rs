@@ -36,13 +36,39 @@ pub fn all() -> Vec<(&'static str, Value)> {
 #[must_use]
 pub fn envelope() -> Value {
     let mut generator = generator();
-    let mut root = Frame::<AnyPayload>::json_schema(&mut generator);
+    let root = any_message(&mut generator);
+    finish(generator, root, ENVELOPE, "Any message of openclaw.a2a.v1")
+}
+
+/// The schema of any message, whose definitions stand at `definitions_path` of a larger document,
+/// and those definitions.
+#[must_use]
+pub fn envelope_within(definitions_path: &'static str) -> (Value, Map<String, Value>) {
+    let settings = SchemaSettings::draft2020_12().with_transform(RecursiveTransform(tidy));
+    let mut generator =
+        settings.with(|it| it.definitions_path = definitions_path.into()).into_generator();
+    let mut root = any_message(&mut generator);
+    RecursiveTransform(tidy).transform(&mut root);
+    (root.into(), generator.take_definitions(true))
+}
+
+/// A generator of the schemas of what is answered, whose definitions stand at `definitions_path`
+/// of a larger document. A field that may be absent is never `null`; one that is always there may.
+#[must_use]
+pub fn answers(definitions_path: &'static str) -> SchemaGenerator {
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    let settings = settings.with(|it| it.definitions_path = definitions_path.into());
+    settings.with_transform(RecursiveTransform(tidy_answer)).into_generator()
+}
+
+fn any_message(generator: &mut SchemaGenerator) -> Schema {
+    let mut root = Frame::<AnyPayload>::json_schema(generator);
     let conditions: Vec<_> = Kind::ALL
         .iter()
         .map(|kind| {
             let mut then = json!({ "properties": {
                 "to": generator.subschema_for::<Recipient>(),
-                "payload": kind.payload_schema(&mut generator),
+                "payload": kind.payload_schema(generator),
             }});
             if kind.needs_recipient() {
                 then["required"] = json!(["to"]);
@@ -55,7 +81,7 @@ pub fn envelope() -> Value {
     root.insert("allOf".into(), conditions.into());
     // What `to` must be depends on `type`, which may be unknown: then it is not checked.
     describe_only(&mut root, "to");
-    finish(generator, root, ENVELOPE, "Any message of openclaw.a2a.v1")
+    root
 }
 
 /// The schema of a whole message of one kind.
@@ -127,6 +153,24 @@ fn generator() -> SchemaGenerator {
 /// What every schema object needs that the derive does not know.
 fn tidy(schema: &mut Schema) {
     refuse_null(schema);
+    tell_meanings(schema);
+}
+
+/// The same for answers, in which only what may be absent is never `null`.
+fn tidy_answer(schema: &mut Schema) {
+    tell_meanings(schema);
+    let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    for (name, property) in properties {
+        if !required.iter().any(|each| each == name)
+            && let Ok(property) = property.try_into()
+        {
+            refuse_null(property);
+        }
+    }
+}
+
+fn tell_meanings(schema: &mut Schema) {
     if let Some(Value::String(meanings)) = schema.remove(MEANINGS) {
         let about = schema.get("description").and_then(Value::as_str).unwrap_or_default();
         schema.insert("description".into(), format!("{about} {meanings}").into());

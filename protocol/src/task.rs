@@ -7,6 +7,7 @@ mod label;
 mod moment;
 mod part;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -66,7 +67,7 @@ closed_set! {
 }
 
 /// Something that is said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
     /// Chosen by whoever says it, new for every message.
@@ -105,7 +106,7 @@ impl Message {
 }
 
 /// What came of a task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
     /// Its name within the task.
@@ -127,7 +128,7 @@ pub struct Artifact {
 }
 
 /// How a task stands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskStatus {
     /// How far it is.
@@ -140,7 +141,7 @@ pub struct TaskStatus {
 }
 
 /// A piece of work that somebody asked an agent for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {
     /// Made by the server.

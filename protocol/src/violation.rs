@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::limits::VIOLATIONS;
@@ -45,7 +46,7 @@ closed_set! {
 }
 
 /// One thing that is wrong, and what to write instead.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Violation {
     /// JSON Pointer (RFC 6901) to the place; empty for the message as a whole.
     pub path: String,

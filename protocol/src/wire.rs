@@ -13,6 +13,7 @@
 //! No transport, no clock, no I/O here.
 
 mod decode;
+pub mod describe;
 mod encode;
 pub mod error;
 mod explain;

@@ -7,7 +7,12 @@ use a2a_protocol::{Kind, schema};
 use anyhow::{Context, bail};
 use serde_json::{Map, Value};
 
+use openclaw_a2a::gateway::openapi;
+
 use super::Answer;
+
+/// What the OpenAPI document is called among the schemas.
+const OPENAPI: &str = "openapi";
 
 /// Print the JSON Schemas of the protocol, or write them as files
 #[derive(clap::Args)]
@@ -16,7 +21,8 @@ Examples:
   openclaw-a2a schema                         any message
   openclaw-a2a schema task_request            a whole message of one kind
   openclaw-a2a schema task_request --payload  only its payload, for a tool definition
-  openclaw-a2a schema --all --dir schemas     every schema, one file each")]
+  openclaw-a2a schema --all --dir schemas     every schema, one file each
+  openclaw-a2a schema --openapi               the HTTP calls of the server, as OpenAPI 3.1")]
 pub(super) struct Args {
     /// Which schema [default: envelope]
     #[arg(value_parser = parse_name, value_name = "KIND", conflicts_with = "all")]
@@ -27,11 +33,15 @@ pub(super) struct Args {
     #[arg(long)]
     all: bool,
 
+    /// The OpenAPI document of the server's HTTP calls instead, as GET /openapi.json serves it
+    #[arg(long, conflicts_with_all = ["kind", "all", "payload"])]
+    openapi: bool,
+
     /// Only the payload of KIND: what a language model fills in when a program adds the rest
     #[arg(long, requires = "kind", conflicts_with = "all")]
     payload: bool,
 
-    /// Write to DIR/KIND.schema.json instead of standard output
+    /// Write to DIR/KIND.schema.json (DIR/openapi.json) instead of standard output
     #[arg(long)]
     dir: Option<PathBuf>,
 }
@@ -69,6 +79,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<Answer> {
 }
 
 fn chosen(args: &Args) -> anyhow::Result<Vec<(String, Value)>> {
+    if args.openapi {
+        return Ok(vec![(OPENAPI.to_owned(), openapi::document())]);
+    }
     let named = |(name, schema): (&str, Value)| (name.to_owned(), schema);
     if args.all {
         return Ok(schema::all().into_iter().map(named).collect());
@@ -87,7 +100,8 @@ fn write_files(dir: &Path, schemas: &[(String, Value)]) -> anyhow::Result<Answer
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     let mut out = std::io::stdout().lock();
     for (name, schema) in schemas {
-        let file = dir.join(format!("{name}.schema.json"));
+        let kind = if name == OPENAPI { "" } else { ".schema" };
+        let file = dir.join(format!("{name}{kind}.json"));
         let text = serde_json::to_string_pretty(schema)? + "\n";
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
         writeln!(out, "{}", file.display())?;

@@ -125,7 +125,7 @@ fn head_bytes(request: &ServiceRequest) -> usize {
 fn is_public(request: &ServiceRequest) -> bool {
     let path = request.path();
     matches!(*request.method(), Method::GET | Method::HEAD)
-        && (matches!(path, "/healthz" | "/readyz")
+        && (matches!(path, "/healthz" | "/readyz" | "/openapi.json")
             || path.starts_with("/schemas/")
             || path.ends_with("/.well-known/agent-card.json"))
 }

@@ -7,7 +7,7 @@ use a2a_actors::InboxError;
 use a2a_protocol::{AgentId, Outcome, Receipt};
 use actix_web::dev::Payload;
 use actix_web::error::{
-    InternalError, JsonPayloadError, PayloadError, QueryPayloadError, ResponseError,
+    InternalError, JsonPayloadError, PathError, PayloadError, QueryPayloadError, ResponseError,
 };
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
@@ -80,6 +80,13 @@ pub(super) fn inbox_problem(error: InboxError) -> actix_web::Error {
 
 /// A query that says something else than numbers and words where they belong.
 pub(super) fn bad_query(error: QueryPayloadError, _: &HttpRequest) -> actix_web::Error {
+    let detail = error.to_string();
+    InternalError::from_response(error, problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
+        .into()
+}
+
+/// A path that says something else than a number where one belongs.
+pub(super) fn bad_path(error: PathError, _: &HttpRequest) -> actix_web::Error {
     let detail = error.to_string();
     InternalError::from_response(error, problem(StatusCode::BAD_REQUEST, "bad_request", &detail))
         .into()

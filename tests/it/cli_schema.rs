@@ -45,6 +45,7 @@ fn wrong_names_are_answered_with_the_right_ones() {
         (vec!["schema", "task-progress", "--payload"], "seven kinds"),
         (vec!["schema", "broadcast", "--all"], "cannot be used with"),
         (vec!["schema", "--all", "--payload"], "cannot be used with"),
+        (vec!["schema", "--all", "--openapi"], "cannot be used with"),
     ] {
         let output = openclaw_a2a().args(&args).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}");

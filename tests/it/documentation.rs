@@ -1,7 +1,114 @@
-use std::path::{Path, PathBuf};
+/// Relative links and the headings they name.
+mod links;
+/// Support: pages and their blocks.
+mod page;
+
+use std::path::Path;
 use std::process::Command;
 
+use serde_json::{Deserializer, Value};
+
 use crate::server::{Server, serve};
+use page::{Block, Page, pages, root};
+
+/// What a block can be, and what is done about it. Nothing is shown that nobody tries.
+///
+/// | sort | |
+/// | --- | --- |
+/// | `sh` | run in a fresh folder, with a server of the page's own |
+/// | `console`, `yaml`, `promql` | not run; a comment just before it says why: `<!-- not run: … -->` |
+/// | `toml` | read as configuration |
+/// | `json` | parsed; several values may follow one another |
+/// | `sql` | prepared against the database of tasks |
+/// | `rust` | compiled by rustdoc, which `src/lib.rs` shows the page to |
+/// | `python`, `js` | the content of a file that `tests/interop/run` runs |
+/// | `text` | free |
+#[test]
+fn every_block_is_of_a_sort_that_is_tried() {
+    let library = read("src/lib.rs");
+    let suites = read("tests/interop/run") + &read("tests/interop/agents.py");
+    let mut faults = Vec::new();
+    for page in pages() {
+        for block in page.blocks() {
+            if let Err(fault) = known(&page, &block, &library, &suites) {
+                faults.push(format!("{}:{}: `{}`: {fault}", page.name(), block.line, block.sort));
+            }
+        }
+        let indented = |line: &&str| line.starts_with("    ");
+        let prose = page.prose();
+        // Below a list such a line goes on with the item; elsewhere it is code without a sort.
+        let alone = prose.split("\n\n").filter(|piece| piece.lines().all(|it| indented(&it)));
+        for piece in alone.filter(|piece| !piece.trim().is_empty()) {
+            faults.push(format!("{}: indented code: {piece}", page.name()));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+fn known(page: &Page, block: &Block<'_>, library: &str, suites: &str) -> Result<(), String> {
+    match block.sort {
+        "sh" | "text" => Ok(()),
+        // What is for another program can be tried there only.
+        "console" | "yaml" | "promql" => {
+            let reason = block.note.and_then(|note| note.strip_prefix("not run:")).map(str::trim);
+            let given = reason.is_some_and(|reason| !reason.is_empty());
+            given.then_some(()).ok_or("say why just before it: <!-- not run: … -->".into())
+        }
+        "toml" => {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("a2a.toml");
+            std::fs::write(&file, &block.content).unwrap();
+            let read = openclaw_a2a::config::Config::read(&file, true);
+            read.map(|_| ()).map_err(|error| format!("{error:#}"))
+        }
+        "json" => {
+            let mut values = Deserializer::from_str(&block.content).into_iter::<Value>();
+            values.try_for_each(|value| value.map(|_| ())).map_err(|error| error.to_string())
+        }
+        "sql" => prepared(&block.content),
+        "rust" | "rust,no_run" => {
+            let shown = library.contains(&format!("include_str!(\"../{}\")", page.name()));
+            shown.then_some(()).ok_or("src/lib.rs does not include the page for rustdoc".into())
+        }
+        "python" | "js" => is_run(&block.content, suites),
+        _ => Err("nobody knows what to do with it".into()),
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// What is shown is what `tests/interop` runs, to the letter.
+fn is_run(content: &str, suites: &str) -> Result<(), String> {
+    let mut folders = vec![root().join("tests/interop")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if std::fs::read_to_string(&path).is_ok_and(|text| text == content) {
+                let name = path.file_name().unwrap().to_string_lossy().into_owned();
+                let run = suites.contains(&name);
+                return run.then_some(()).ok_or(format!("tests/interop/run does not run {name}"));
+            }
+        }
+    }
+    Err("it is the content of no file in tests/interop".into())
+}
+
+/// Each statement is one that the database of tasks understands.
+fn prepared(content: &str) -> Result<(), String> {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let file = folder.path().join("data/a2a-tasks.db");
+    let database = rusqlite::Connection::open(file).unwrap();
+    let statements = content.split(';').filter(|statement| !statement.trim().is_empty());
+    let tried =
+        statements.map(|it| database.prepare(it).map(|_| ())).collect::<Result<Vec<_>, _>>();
+    drop(server);
+    tried.map(|_| ()).map_err(|error| error.to_string())
+}
 
 /// Shell blocks fenced as `sh` are run in a fresh folder with the program on the PATH. Those that
 /// speak to the default address speak to a server of this test's own. A page can say which options
@@ -9,7 +116,6 @@ use crate::server::{Server, serve};
 #[test]
 fn every_shell_example_runs_as_printed() {
     const DEFAULT: &str = "http://127.0.0.1:7420";
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = Path::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"));
     let path =
         format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
@@ -19,30 +125,32 @@ fn every_shell_example_runs_as_printed() {
         .filter(|(tool, version)| Command::new(tool.trim_end()).arg(version).output().is_err())
         .collect();
     let mut ran = 0;
-    for page in pages(root) {
-        let text = std::fs::read_to_string(&page).unwrap();
+    for page in pages() {
         let folder = tempfile::tempdir().unwrap();
         let state = tempfile::tempdir().unwrap();
-        let server = text.contains(DEFAULT).then(|| {
+        let blocks: Vec<_> = page.blocks().into_iter().filter(|block| block.sort == "sh").collect();
+        let server = page.text.contains(DEFAULT).then(|| {
             let mut command = serve(state.path());
-            command.args(wanted_of_the_server(&text));
+            command.args(wanted_of_the_server(&page.text));
             Server::start_by(command, state.path())
         });
-        for block in
-            blocks(&text, "sh").filter(|block| !lacks.iter().any(|(tool, _)| block.contains(tool)))
-        {
+        for Block { content, line, .. } in blocks {
+            if lacks.iter().any(|(tool, _)| content.contains(tool)) {
+                continue;
+            }
             let url = server.as_ref().map_or(DEFAULT, |server| server.url());
             let output = Command::new("sh")
-                .args(["-eu", "-c", &block.replace(DEFAULT, url)])
+                .args(["-eu", "-c", &content.replace(DEFAULT, url)])
                 .env("PATH", &path)
                 .env("HOME", folder.path())
                 .env("OPENCLAW_STATE_DIR", state.path())
                 .current_dir(folder.path())
                 .output()
                 .unwrap();
-            assert!(output.status.success(), "{}:\n{block}\n{output:?}", page.display());
+            let place = format!("{}:{line}:\n{content}", page.name());
+            assert!(output.status.success(), "{place}\n{output:?}");
             let answer = String::from_utf8_lossy(&output.stdout);
-            assert!(!answer.contains("\"status\":4"), "{}:\n{block}\n{answer}", page.display());
+            assert!(!answer.contains("\"status\":4"), "{place}\n{answer}");
             ran += 1;
         }
     }
@@ -53,40 +161,4 @@ fn every_shell_example_runs_as_printed() {
 fn wanted_of_the_server(page: &str) -> impl Iterator<Item = &str> {
     let wanted = page.split_once("<!-- server: ").and_then(|(_, rest)| rest.split_once(" -->"));
     wanted.map_or("", |(options, _)| options).split_whitespace()
-}
-
-fn pages(root: &Path) -> Vec<PathBuf> {
-    let mut pages = vec![root.join("README.md")];
-    let mut folders = vec![root.join("docs")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "md") {
-                pages.push(path);
-            }
-        }
-    }
-    pages
-}
-
-/// The contents of the fenced blocks of one language.
-fn blocks<'a>(text: &'a str, language: &str) -> impl Iterator<Item = &'a str> {
-    let fence = format!("```{language}\n");
-    let parts: Vec<_> = text.split(fence.as_str()).skip(1).collect();
-    parts.into_iter().filter_map(|rest| rest.split("```").next())
-}
-
-/// The configuration shown in the documentation is one the program takes.
-#[test]
-fn the_configuration_in_the_documentation_is_valid() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
-    let text = std::fs::read_to_string(page).unwrap();
-    let shown: Vec<_> = blocks(&text, "toml").collect();
-    assert_eq!(shown.len(), 1);
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a2a.toml");
-    std::fs::write(&file, shown[0]).unwrap();
-    openclaw_a2a::config::Config::read(&file, true).unwrap();
 }

@@ -40,6 +40,7 @@ mod disk_faults;
 /// `openclaw-a2a doctor`: what is as it should be, what is not, and what to do.
 mod doctor;
 /// Every shell example in the README and docs/ runs as printed.
+/// What the README and docs/ show is tried, and their links lead somewhere.
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
 mod http;
@@ -57,6 +58,8 @@ mod log_stream;
 mod log_tampering;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// The OpenAPI document: valid, whole, and what the server really answers.
+mod openapi;
 /// Objectives, plans and their tasks: who sees them, what may be done with them, how they run.
 mod opt;
 /// What people see and stop over HTTP, and tokens.

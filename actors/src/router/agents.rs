@@ -6,6 +6,7 @@ use a2a_protocol::{AgentId, Event, Kind, Timestamp};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use chrono::SubsecRound;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -17,7 +18,7 @@ use crate::writer::Append;
 pub(super) const KEY: &str = "agent:";
 
 /// Whether an agent is there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
     /// Its code is attached, or it took messages or waited for some within the last lease.
@@ -27,7 +28,7 @@ pub enum Presence {
 }
 
 /// An agent as others see it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentView {
     /// Its id.

@@ -6,6 +6,7 @@ use a2a_policy::{Caller, Circuit, CircuitKey, CircuitState, Now};
 use a2a_protocol::{AgentId, CorrelationId, Event};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Router;
@@ -19,7 +20,7 @@ use crate::writer::Append;
 pub(super) const KEY: &str = "circuit:";
 
 /// A circuit as people see it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CircuitView {
     /// The circuit.

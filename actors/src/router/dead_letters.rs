@@ -6,6 +6,7 @@ use a2a_policy::{Caller, Delivery};
 use a2a_protocol::{AgentId, Event, MessageId};
 use a2a_store::{EventLine, Line};
 use actix::prelude::*;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{Dead, Router};
@@ -16,7 +17,7 @@ use crate::notice;
 use crate::writer::Append;
 
 /// A dead letter as people see it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeadLetterView {
     /// The number of its record.

@@ -1,12 +1,13 @@
 //! The answer to "why?" and "why not?", for people and for language models.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{AccessRules, Asked, C_SUITE_SCOPE, DEFAULT, Rule, Selector, decision};
 use crate::Profile;
 
 /// Why a message may go to a recipient, or may not.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
     /// Whether it may.

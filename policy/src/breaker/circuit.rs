@@ -3,12 +3,14 @@
 //! It is kept as JSON across restarts and shown to people, so it carries everything it needs
 //! to be understood and nothing that only one run of the bus could make sense of.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use a2a_protocol::{AgentId, CircuitScope, CorrelationId};
 use chrono::{DateTime, Utc};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Now;
@@ -85,6 +87,25 @@ impl FromStr for CircuitKey {
     }
 }
 
+impl JsonSchema for CircuitKey {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "CircuitKey".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "pattern": "^(correlation:[0-9a-fA-F-]{36}|pair:[^:]+:[^:]+:[0-9a-fA-F]{16})$",
+            "description": "What is stopped: `correlation:<uuid>`, or `pair:<from>:<to or *>:<16 hex digits>`.",
+            "examples": ["correlation:0192a4c8-7e1a-7b3c-9d4e-000000000002"],
+        })
+    }
+}
+
 impl Serialize for CircuitKey {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -98,7 +119,7 @@ impl<'de> Deserialize<'de> for CircuitKey {
 }
 
 /// Why a circuit opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TripReason {
     /// The same agents sent each other messages round after round.
@@ -138,7 +159,7 @@ impl fmt::Display for TripReason {
 }
 
 /// How a circuit that is not closed stands; a closed one is simply not there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CircuitState {
     /// It refuses.
@@ -159,7 +180,7 @@ impl CircuitState {
 }
 
 /// One thing that is stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Circuit {
     /// What is stopped.
@@ -171,8 +192,10 @@ pub struct Circuit {
     /// Who took part, sorted; at most 64 of them.
     pub participants: Vec<AgentId>,
     /// When it opened.
+    #[schemars(with = "a2a_protocol::Timestamp")]
     pub since: DateTime<Utc>,
     /// When it becomes half-open; `None`: it stays open until somebody resets it.
+    #[schemars(with = "Option<a2a_protocol::Timestamp>")]
     pub until: Option<DateTime<Utc>>,
     /// How often it has opened; each time it stays open twice as long.
     pub trips: u32,

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 
 use a2a_protocol::{AgentId, CorrelationId, ReviewState, TaskId, TaskState};
 use chrono::{DateTime, SubsecRound, Utc};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One task. As JSON it is meant for people; [`Task::to_kept`] is for the journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(rename = "LedgerTask")]
 pub struct Task {
     /// Its id.
     pub task_id: TaskId,
@@ -25,9 +27,11 @@ pub struct Task {
     /// Counts the changes, from 1.
     pub version: u64,
     /// When it changed last.
+    #[schemars(with = "a2a_protocol::Timestamp")]
     pub changed: DateTime<Utc>,
     /// When it must be done.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<a2a_protocol::Timestamp>")]
     pub deadline: Option<DateTime<Utc>>,
     /// The deadline passed while it was being worked on.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -50,7 +54,7 @@ pub struct Task {
 }
 
 /// The review of a task's work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
     /// How far it is.
@@ -62,7 +66,7 @@ pub struct Review {
 }
 
 /// A task somebody may ask for once the one before it is approved.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Proposal {
     /// Its title; the `task_request` that starts it repeats it.

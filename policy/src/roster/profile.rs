@@ -3,10 +3,11 @@
 //! Profiles come from the configuration, from disk and over HTTP, and go out to every agent
 //! that looks around; so their size is bounded, and nothing in them breaks a line.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is known about an agent beyond its id.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Profile {
     /// Its role, such as `Staff Engineer`.

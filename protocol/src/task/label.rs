@@ -1,12 +1,18 @@
 //! Names that others choose: any text, but not blank, not endless, and harmless in a log.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The longest name, in code points.
 const LONGEST: usize = 256;
+
+/// What [`check`] wants, as a schema says it: no control character, and something that is not
+/// white space.
+const PATTERN: &str = r"^[^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f][^\u0000-\u001f\u007f-\u009f]*$";
 
 /// The text cannot be a name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +59,26 @@ macro_rules! label {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
+            }
+        }
+
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": LONGEST,
+                    "pattern": PATTERN,
+                    "description": $doc.trim(),
+                })
             }
         }
 

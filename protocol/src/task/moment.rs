@@ -1,8 +1,10 @@
 //! When something happened, as A2A writes it: UTC with `Z` and milliseconds.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{BadTimestamp, Timestamp};
@@ -36,6 +38,20 @@ impl std::str::FromStr for Moment {
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+    }
+}
+
+impl JsonSchema for Moment {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Moment".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Timestamp::json_schema(generator)
     }
 }
 

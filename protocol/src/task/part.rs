@@ -1,5 +1,8 @@
 //! A part: one piece of a message or an artifact.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
 
@@ -86,6 +89,34 @@ fn there<'de, V: Deserialize<'de>, D: Deserializer<'de>>(
 /// A list; `null` stands for an empty one, as protocol buffers have it.
 pub(super) fn list<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+impl JsonSchema for Part {
+    fn schema_name() -> Cow<'static, str> {
+        "Part".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "description": "One piece of a message or an artifact: exactly one of `text`, `raw`, `url` and `data`.",
+            "properties": {
+                "text": { "type": "string" },
+                "raw": { "type": "string", "contentEncoding": "base64", "description": "The bytes of a file." },
+                "url": { "type": "string", "description": "Where a file is." },
+                "data": { "description": "Any JSON value." },
+                "filename": { "type": "string" },
+                "mediaType": { "type": "string", "description": "What its bytes mean, such as `text/plain`." },
+                "metadata": { "type": "object" },
+            },
+            "oneOf": [
+                { "required": ["text"] },
+                { "required": ["raw"] },
+                { "required": ["url"] },
+                { "required": ["data"] },
+            ],
+        })
+    }
 }
 
 impl Serialize for Part {

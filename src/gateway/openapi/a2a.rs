@@ -1,0 +1,172 @@
+//! The table: A2A, as `a2a_protocol::wire` says where it is and what it says.
+
+use a2a_protocol::card::AgentCard;
+use a2a_protocol::wire::describe::{self, Place};
+use a2a_protocol::wire::{Method, Version, rest};
+use schemars::SchemaGenerator;
+use serde_json::{Map, Value, json};
+
+use super::call::Call;
+use super::{named, object, text};
+
+/// The rows.
+pub(super) fn calls(schemas: &mut SchemaGenerator) -> Vec<Call> {
+    let mut calls = cards(schemas);
+    for (prefix, suffix) in [("", ""), ("/agents/{agent}", "OfAgent")] {
+        calls.push(rpc(prefix, suffix));
+        for (version, below) in [(Version::V1_0, ""), (Version::V0_3, "/v1")] {
+            for place in describe::places(version) {
+                calls.push(http(version, &format!("{prefix}{below}"), suffix, place, schemas));
+            }
+        }
+    }
+    calls
+}
+
+fn cards(schemas: &mut SchemaGenerator) -> Vec<Call> {
+    let card: Value = schemas.subschema_for::<AgentCard>().into();
+    let at = |prefix: &str, id: &str, summary: &str| {
+        Call::new("GET", format!("{prefix}/.well-known/agent-card.json"), id, "A2A", summary)
+            .about("In a form that clients of both versions read.")
+            .header(
+                "If-None-Match",
+                json!({ "type": "string" }),
+                "The `ETag` of the card that is known",
+            )
+            .json(200, "The card", &card)
+            .answer(304, "It is the one that is known", Value::Null)
+    };
+    vec![
+        at("", "hostCard", "The card of the host").public(),
+        at("/agents/{agent}", "agentCard", "The card of an agent"),
+    ]
+}
+
+/// The calls and answers of JSON-RPC.
+pub(super) fn schemas() -> Map<String, Value> {
+    let mut names: Vec<&str> = Vec::new();
+    for &method in Method::ALL {
+        names.extend(Version::ALL.iter().rev().map(|&version| method.rpc_name(version)));
+    }
+    // The names of OPT are the same in both versions.
+    names.dedup();
+    let id = json!({ "type": ["string", "number", "null"] });
+    let version = json!({ "type": "string", "const": "2.0" });
+    let call = json!({
+        "type": "object",
+        "required": ["jsonrpc", "method"],
+        "properties": {
+            "jsonrpc": version,
+            "id": id,
+            "method": { "type": "string", "enum": names },
+            "params": { "type": "object" },
+        },
+    });
+    let error = object(&[("code", json!({ "type": "integer" })), ("message", text())]);
+    let answer = json!({
+        "type": "object",
+        "required": ["jsonrpc", "id"],
+        "properties": { "jsonrpc": version, "id": id, "result": {}, "error": error },
+        "oneOf": [{ "required": ["result"] }, { "required": ["error"] }],
+    });
+    Map::from_iter([("JsonRpcCall".to_owned(), call), ("JsonRpcAnswer".to_owned(), answer)])
+}
+
+fn rpc(prefix: &str, suffix: &str) -> Call {
+    let streams = Method::ALL.iter().filter(|method| method.streams());
+    let streams: Vec<_> = streams.map(|method| method.rpc_name(Version::V1_0)).collect();
+    let about = format!(
+        "Both versions; the method's name tells which. {} (and what they are called in 0.3) are answered by a stream \
+         of events, one answer each. `objectives/…` and `plans/…` are of the OPT extension.",
+        streams.join(", ")
+    );
+    let one_or_many = |one: &str| {
+        let one = named(one);
+        json!({ "oneOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    };
+    let of = if suffix.is_empty() { "the host's own agent" } else { "an agent" };
+    let content = json!({
+        "application/json": { "schema": one_or_many("JsonRpcAnswer") },
+        "text/event-stream": { "schema": { "type": "string", "description": "`data`: a JSON-RPC answer." } },
+    });
+    let call = Call::new(
+        "POST",
+        format!("{prefix}/a2a"),
+        format!("rpc{suffix}"),
+        "A2A",
+        format!("JSON-RPC 2.0 to {of}"),
+    );
+    with_headers(call.about(about), Version::ALL)
+        .body(&one_or_many("JsonRpcCall"))
+        .answer(200, "The answer, also where it is an error", content)
+        .answer(204, "Nothing: it was a notification", Value::Null)
+        .problems(&[408, 413])
+}
+
+fn http(
+    version: Version,
+    prefix: &str,
+    suffix: &str,
+    place: Place,
+    schemas: &mut SchemaGenerator,
+) -> Call {
+    let Place { method, verb, path } = place;
+    let name = method.rpc_name(Version::V1_0);
+    let (tag, mark) = match version {
+        Version::V1_0 => ("A2A 1.0", ""),
+        Version::V0_3 => ("A2A 0.3", "V03"),
+    };
+    // Subscribing has two verbs, and an id is there once.
+    let by = if method == Method::Subscribe && verb == "POST" { "ByPost" } else { "" };
+    let id = format!("a2a{name}{by}{mark}{suffix}");
+    let media = rest::media_type(version);
+    let mut call =
+        with_headers(Call::new(verb, format!("{prefix}{path}"), id, tag, name), &[version]);
+    for (name, schema, about) in describe::query(method, schemas) {
+        call = call.query(name, schema, about);
+    }
+    if let Some(body) = describe::body(version, method, schemas) {
+        let required = method != Method::CancelTask;
+        call = call
+            .takes(
+                json!({ media: { "schema": body }, "application/json": { "schema": body } }),
+                required,
+            )
+            .problems(&[408, 413]);
+    }
+    call = if method.streams() {
+        let event = describe::event(version, schemas);
+        let data = event["$ref"].as_str().map_or_else(
+            || "`data`: as A2A 0.3 has it.".to_owned(),
+            |to| format!("`id`: the number of the event; `data`: {to}"),
+        );
+        call.events("What happens, as it happens", &data)
+    } else {
+        let answer = describe::answer(version, method, schemas);
+        call.answer(200, "What came of it", json!({ media: { "schema": answer } }))
+    };
+    for &status in describe::ERROR_STATUSES {
+        call.refused(status, media, &describe::error(version));
+    }
+    call.problems(&[400])
+}
+
+fn with_headers(call: Call, versions: &[Version]) -> Call {
+    let versions: Vec<_> = versions.iter().map(|version| version.as_str()).collect();
+    let version = json!({ "type": "string", "enum": versions });
+    call.header(
+        "A2A-Version",
+        version,
+        "The version of A2A that is spoken. A number behind these two is read over; another version than the path or the method says is refused",
+    )
+    .header(
+        "A2A-Extensions",
+        json!({ "type": "string" }),
+        "URIs of extensions to activate, with commas between them",
+    )
+    .header(
+        "Last-Event-ID",
+        json!({ "type": "integer", "minimum": 0 }),
+        "For streams: go on after this event",
+    )
+}
