@@ -17,15 +17,15 @@ use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
     Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindAgent, FindTask,
-    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
-    ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
+    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Measure, Register,
+    ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
 use crate::session::{Departure, Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
 use crate::{
-    AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, Letter, Parcel, RegisterError,
-    Runtime, Stats,
+    AgentView, BusLoad, BusSettings, CircuitView, DeadLetterView, InboxError, Letter, Parcel,
+    RegisterError, Runtime, Stats,
 };
 
 /// The bus could not be started.
@@ -373,6 +373,11 @@ impl BusSystem {
     /// Throws a dead letter away; `false` when there is none.
     pub async fn drop_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
         self.router.send(ResolveDeadLetter { seq, agent, again: false }).await.unwrap_or(false)
+    }
+
+    /// How much lies on the bus now; `None` when it has stopped.
+    pub async fn load(&self) -> Option<BusLoad> {
+        self.router.send(Measure).await.ok()
     }
 
     /// What the bus has done since it started.

@@ -1,5 +1,7 @@
 //! `/bus/tasks`: what is owed, how far it is, and calling it off.
 
+use std::sync::Arc;
+
 use a2a_actors::{BusSystem, CancelError};
 use a2a_policy::Task;
 use a2a_protocol::TaskId;
@@ -95,7 +97,7 @@ pub(super) async fn whole(
     };
     let task = match agent {
         Some(agent) => a2a.tasks().get_as_agent(&agent, id).await,
-        None => a2a.tasks().whole(id).await.map(|(task, _)| task),
+        None => a2a.tasks().whole(id).await.map(|stored| Arc::unwrap_or_clone(stored.task)),
     };
     Ok(HttpResponse::Ok().json(task.map_err(|_| none())?))
 }

@@ -37,6 +37,8 @@ mod log_reading;
 mod log_stream;
 /// What happens to the log behind the server's back, found by `log verify`.
 mod log_tampering;
+/// `/metrics` and `/readyz`: numbers that move, who may read them, which part is not well.
+mod metrics;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
 /// Objectives, plans and their tasks: who sees them, what may be done with them, how they run.
@@ -55,6 +57,8 @@ mod tasks;
 mod tls;
 /// `openclaw-a2a token`, and what a running server makes of it.
 mod tokens;
+/// Traces: `traceparent` in, through inbox, WebSocket, webhook, handler and log, out.
+mod tracing;
 /// Push notifications: where they may go, receivers and name servers that misbehave.
 mod webhooks;
 /// Several messages at once in the hands of one session.

@@ -16,6 +16,7 @@ use super::A2a;
 use super::card::Place;
 use super::extensions::Extensions;
 use crate::gateway::auth::A2aCaller;
+use crate::gateway::trace;
 use crate::tokens::Principal;
 use crate::webhooks::{Authorization, HeaderRefused, NotificationToken};
 
@@ -64,6 +65,7 @@ impl A2a {
                 principal: caller.travels_as().clone(),
                 alone: !matches!(caller.principal(), Some(Principal::Agent(_))),
                 sees_all: caller.sees_everything(),
+                trace: trace::given(request.headers()),
             },
             agent,
             version,
