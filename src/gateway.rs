@@ -12,6 +12,8 @@ mod health;
 mod inbox;
 pub mod log;
 mod messages;
+mod metrics;
+mod observe;
 pub mod openapi;
 mod problem;
 mod schemas;
@@ -19,6 +21,8 @@ mod session;
 mod settings;
 mod streams;
 mod tasks;
+mod trace;
+mod vitals;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,9 +39,11 @@ pub use connections::Connections;
 pub use guard::{Guard, guard};
 pub use inbox::duration;
 pub use log::{LogSettings, Redaction};
+pub use observe::observe;
 pub use session::{Lobby, SessionSettings};
 pub use settings::HttpSettings;
 pub use streams::{StreamPlace, Streams, TooManyStreams};
+pub use vitals::{Phase, Vitals};
 
 /// What the routes share.
 #[derive(Clone)]
@@ -51,6 +57,7 @@ pub struct Edge {
     guard: web::Data<Guard>,
     settings: web::Data<HttpSettings>,
     lobby: web::Data<Lobby>,
+    vitals: web::Data<Vitals>,
 }
 
 impl Edge {
@@ -67,6 +74,7 @@ impl Edge {
         tls: bool,
         address: SocketAddr,
     ) -> Result<Self, String> {
+        let connections = Arc::new(Connections::new(&settings));
         Ok(Self {
             bus: a2a.bus().clone(),
             a2a: web::Data::new(a2a),
@@ -77,14 +85,21 @@ impl Edge {
             guard: web::Data::new(Guard::new(&settings, tls, address)?),
             settings: web::Data::new(settings),
             lobby: web::Data::from(lobby),
+            vitals: web::Data::new(Vitals::new(connections)),
         })
+    }
+
+    /// How it is.
+    #[must_use]
+    pub fn vitals(&self) -> Arc<Vitals> {
+        Arc::clone(&self.vitals)
     }
 }
 
 /// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
-/// them is wrapped in `guard`.
+/// them is wrapped in `guard`, and that in `observe`.
 pub fn routes(config: &mut ServiceConfig, edge: Edge) {
-    let Edge { bus, a2a, keys, failures, log, streams, guard, settings, lobby } = edge;
+    let Edge { bus, a2a, keys, failures, log, streams, guard, settings, lobby, vitals } = edge;
     config
         .app_data(web::Data::new(bus))
         .app_data(a2a)
@@ -95,6 +110,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .app_data(guard)
         .app_data(settings)
         .app_data(lobby)
+        .app_data(vitals)
         .app_data(JsonConfig::default().error_handler(problem::bad_json))
         .app_data(PathConfig::default().error_handler(problem::bad_path))
         .app_data(QueryConfig::default().error_handler(problem::bad_query))
@@ -128,6 +144,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(log::circuit)
         .service(health::live)
         .service(health::ready)
+        .service(metrics::show)
         .service(schemas::show)
         .service(openapi::show)
         .service(tasks::whole)

@@ -10,6 +10,7 @@ mod oversight;
 mod progress;
 mod send;
 mod sent;
+mod trace;
 mod work;
 
 use std::num::NonZeroUsize;

@@ -8,6 +8,7 @@
 
 mod address;
 mod call;
+mod ends;
 mod gate;
 mod outcome;
 mod resolver;
@@ -26,6 +27,7 @@ pub use call::{
     Authorization, Call, ContentType, HeaderRefused, MAX_SCHEME_BYTES, MAX_SECRET_BYTES,
     NotificationId, NotificationToken,
 };
+pub use ends::CallEnd;
 pub use gate::Busy;
 pub use outcome::{DeliveryError, Next, next, pause_after};
 pub use resolver::{Answer, Lookup, SystemLookup};
@@ -97,6 +99,7 @@ pub struct Webhooks {
     settings: WebhookSettings,
     gate: gate::Gate,
     sender: sender::Sender,
+    ends: ends::Ends,
 }
 
 impl Webhooks {
@@ -124,13 +127,24 @@ impl Webhooks {
             settings.max_response_bytes,
         )?;
         let gate = gate::Gate::new(&settings);
-        Ok(Self { settings, gate, sender })
+        Ok(Self { settings, gate, sender, ends: ends::Ends::default() })
     }
 
     /// How webhooks are sent.
     #[must_use]
     pub fn settings(&self) -> &WebhookSettings {
         &self.settings
+    }
+
+    /// How many calls ended so, as far as [`Self::count`] was told.
+    #[must_use]
+    pub fn calls(&self, end: CallEnd) -> u64 {
+        self.ends.of(end)
+    }
+
+    /// Whoever calls and decides what follows says here what came of it.
+    pub fn count(&self, end: CallEnd) {
+        self.ends.count(end);
     }
 
     /// Judges a URL by what can be seen in it; asks no name server.

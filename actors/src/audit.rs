@@ -14,7 +14,7 @@ use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 
 use a2a_policy::Undo;
-use a2a_protocol::{MessageId, Outcome, Receipt, RecipientOutcome};
+use a2a_protocol::{Kind, MessageId, Outcome, Receipt, RecipientOutcome};
 use a2a_store::{Commit, Read};
 use actix::prelude::*;
 use tokio::sync::{oneshot, watch};
@@ -31,6 +31,8 @@ pub(crate) enum Then {
     /// The receipt is given and the message laid onto the desks where its places are taken.
     Receipt {
         receipt: Receipt,
+        /// What the message is, if it could be read.
+        kind: Option<Kind>,
         reply: Option<oneshot::Sender<Receipt>>,
         to: Vec<DeskNo>,
         content: Option<Arc<Content>>,
@@ -38,7 +40,12 @@ pub(crate) enum Then {
         undo: Option<Undo>,
     },
     /// The first receipt of the same message is given again.
-    FirstReceipt { receipt: Receipt, first: u64, reply: Option<oneshot::Sender<Receipt>> },
+    FirstReceipt {
+        receipt: Receipt,
+        kind: Option<Kind>,
+        first: u64,
+        reply: Option<oneshot::Sender<Receipt>>,
+    },
     /// Somebody waits until the event is durable.
     Answer(oneshot::Sender<()>),
     /// An attempt may begin.
@@ -115,7 +122,8 @@ impl Audit {
 
     fn done(&self, then: Then) {
         match then {
-            Then::Receipt { receipt, reply, to, content, .. } => {
+            Then::Receipt { receipt, kind, reply, to, content, .. } => {
+                self.stats.answered(kind, receipt.outcome);
                 let accepted = receipt.outcome.is_accepted();
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
                 count.add(1);
@@ -128,7 +136,8 @@ impl Audit {
                     self.desks.deliver(&to, &content);
                 }
             }
-            Then::FirstReceipt { receipt, first, reply } => {
+            Then::FirstReceipt { receipt, kind, first, reply } => {
+                self.stats.answered(kind, receipt.outcome);
                 answer_again(Arc::clone(&self.reader), receipt, first, reply);
             }
             Then::Answer(reply) => drop(reply.send(())),
@@ -143,7 +152,7 @@ impl Audit {
 
     fn undo(&self, then: Then) {
         match then {
-            Then::Receipt { mut receipt, reply, to, undo, .. } => {
+            Then::Receipt { mut receipt, kind, reply, to, undo, .. } => {
                 self.desks.release(&to);
                 if let (true, Some(id), Some(router)) =
                     (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
@@ -151,12 +160,14 @@ impl Audit {
                     forget(router, id, undo);
                 }
                 unavailable(&mut receipt);
+                self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
                     let _ = reply.send(receipt);
                 }
             }
-            Then::FirstReceipt { mut receipt, reply, .. } => {
+            Then::FirstReceipt { mut receipt, kind, reply, .. } => {
                 unavailable(&mut receipt);
+                self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
                     let _ = reply.send(receipt);
                 }
@@ -247,7 +258,8 @@ impl Actor for Audit {
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some((journal, jobs)) = self.start.take() else { return };
         let (audit, batch_limit) = (ctx.address(), self.batch_limit);
-        let writer = Writer { journal, jobs, audit, batch_limit };
+        let stats = Arc::clone(&self.stats);
+        let writer = Writer { journal, jobs, audit, batch_limit, stats };
         let thread = std::thread::Builder::new().name("a2a-journal".into());
         match thread.spawn(move || writer.run()) {
             Ok(writer) => self.writer = Some(writer),
@@ -260,16 +272,13 @@ impl Actor for Audit {
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Written {
-    pub(crate) lines: usize,
     pub(crate) thens: Vec<Then>,
 }
 
 impl Handler<Written> for Audit {
     type Result = ();
 
-    fn handle(&mut self, Written { lines, thens }: Written, _: &mut Self::Context) {
-        self.stats.commits.add(1);
-        self.stats.lines.add(lines);
+    fn handle(&mut self, Written { thens }: Written, _: &mut Self::Context) {
         // Before the receipts: who follows the log sees a message no later than its sender
         // knows of it.
         self.head.send_replace(self.reader.head().seq);

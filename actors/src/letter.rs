@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use a2a_policy::{Delivery, Fingerprints};
-use a2a_protocol::{AgentId, Envelope, Report};
+use a2a_protocol::{AgentId, Envelope, Kind, Report, Trace, TraceId};
+use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
 /// Bytes at the door, read on the caller's own thread.
@@ -18,6 +19,8 @@ pub struct Parcel {
     pub(crate) size: usize,
     /// When the bus had them in hand.
     pub(crate) since: Instant,
+    /// The trace that its sender gave, where that is not the one of its conversation.
+    pub(crate) trace: Option<Arc<Trace>>,
 }
 
 impl Parcel {
@@ -26,7 +29,8 @@ impl Parcel {
     pub fn from_json(bytes: &[u8], since: Instant) -> Self {
         let message = Envelope::parse(bytes).map(Arc::new);
         let fingerprints = message.as_deref().map(Fingerprints::of).unwrap_or_default();
-        Self { message, bytes: bytes.into(), fingerprints, size: bytes.len(), since }
+        let (bytes, size) = (bytes.into(), bytes.len());
+        Self { message, bytes, fingerprints, size, since, trace: None }
     }
 
     /// Bytes that were not read to their end because there are `total`, too many.
@@ -38,6 +42,7 @@ impl Parcel {
             fingerprints: Fingerprints::default(),
             size: total,
             since,
+            trace: None,
         }
     }
 
@@ -55,7 +60,29 @@ impl Parcel {
             return Self::from_json(&bytes, since);
         }
         let (fingerprints, size) = (Fingerprints::of(&message), bytes.len());
-        Self { message: Ok(Arc::new(message)), bytes: bytes.into(), fingerprints, size, since }
+        let (message, bytes) = (Ok(Arc::new(message)), bytes.into());
+        Self { message, bytes, fingerprints, size, since, trace: None }
+    }
+
+    /// The same as part of a trace that its sender gave.
+    #[must_use]
+    pub fn with_trace(mut self, trace: Option<Arc<Trace>>) -> Self {
+        let conversation = self.message.as_ref().ok().map(|message| message.correlation_id);
+        self.trace =
+            trace.filter(|trace| !conversation.is_some_and(|id| trace.goes_without_saying(id)));
+        self
+    }
+
+    /// The trace it belongs to; `None` when its sender gave none and it cannot be read.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<TraceId> {
+        let of_conversation = || self.message.as_ref().ok().map(|m| TraceId::of(m.correlation_id));
+        self.trace.as_ref().map(|trace| trace.id()).or_else(of_conversation)
+    }
+
+    /// What it is, if it can be read.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.message.as_ref().ok().map(|message| message.kind())
     }
 }
 
@@ -74,9 +101,27 @@ pub struct Letter {
     pub bytes: Arc<[u8]>,
     /// The attempt to handle it; none when somebody outside has it.
     pub(crate) call: Option<Arc<Call>>,
+    /// The trace that its sender gave, where that is not the one of its conversation.
+    pub(crate) given: Option<Arc<Trace>>,
+}
+
+/// The place of a message in the trace it belongs to.
+fn place(given: Option<&Arc<Trace>>, message: &Envelope) -> Trace {
+    let step = message.message_id.as_uuid();
+    match given {
+        Some(given) => given.step(step),
+        None => Trace::of(message.correlation_id, step),
+    }
 }
 
 impl Letter {
+    /// Its place in the trace it belongs to: the one its sender gave, else that of its
+    /// conversation. What is sent because of this letter belongs below it.
+    #[must_use]
+    pub fn trace(&self) -> Trace {
+        place(self.given.as_ref(), &self.message)
+    }
+
     /// Waits until the task this letter asks for is called off; for ever if it is not.
     pub async fn cancelled(&self) {
         match &self.call {
@@ -136,11 +181,20 @@ pub(crate) struct Content {
     pub(crate) by: AgentId,
     pub(crate) message: Arc<Envelope>,
     pub(crate) bytes: Arc<[u8]>,
+    /// The trace that its sender gave, where that is not the one of its conversation.
+    pub(crate) trace: Option<Arc<Trace>>,
+    /// When the bus took it.
+    pub(crate) accepted: DateTime<Utc>,
     /// It survived a restart: whether an earlier attempt killed the process is not known.
     pub(crate) recovered: bool,
 }
 
 impl Content {
+    /// Its place in the trace it belongs to.
+    pub(crate) fn trace(&self) -> Trace {
+        place(self.trace.as_ref(), &self.message)
+    }
+
     /// This message on its way to one recipient.
     pub(crate) fn delivery(self: &Arc<Self>, attempts: u32) -> Delivery<Arc<Self>> {
         Delivery {

@@ -18,6 +18,7 @@
 mod audit;
 mod clock;
 mod desk;
+mod histogram;
 mod letter;
 mod notice;
 mod router;
@@ -30,9 +31,10 @@ mod system;
 pub mod tasks;
 mod writer;
 
+pub use histogram::{Classes, Histogram};
 pub use letter::{Letter, Parcel};
 pub use router::{
-    AgentView, CircuitView, DeadLetterView, InboxError, InboxView, LetterView, Presence,
+    AgentView, BusLoad, CircuitView, DeadLetterView, InboxError, InboxView, LetterView, Presence,
     RegisterError, TaskFilter, circuit_fact,
 };
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};

@@ -13,6 +13,7 @@ mod circuits;
 mod dead_letters;
 mod floor;
 mod look;
+mod measure;
 mod records;
 mod refusals;
 mod reload;
@@ -41,7 +42,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::writer::Append;
 
-use records::{message_line, restored};
+use records::{Kept, message_line, restored};
 use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
@@ -55,6 +56,8 @@ pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
+pub use measure::BusLoad;
+pub(crate) use measure::Measure;
 pub(crate) use refusals::WriteCounted;
 pub(crate) use reload::Reload;
 pub use tasks::TaskFilter;
@@ -140,8 +143,8 @@ impl Router {
             self.seen.insert(seen.message_id, remembered);
         }
         for p in recovered.pending {
-            let delivery = restored(p.seq, p.by, p.attempts, &p.message);
-            let Some(delivery) = delivery else { continue };
+            let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
+            let Some(delivery) = restored(p.seq, p.by, p.attempts, kept) else { continue };
             self.know(p.agent_id.clone(), Profile::default(), false, ctx);
             if Roster::may_be_answered(&delivery.by) {
                 self.know(delivery.by.clone(), Profile::default(), false, ctx);
@@ -160,7 +163,8 @@ impl Router {
             }
         }
         for d in recovered.dead_letters {
-            if let Some(delivery) = restored(d.seq, d.by, d.attempts, &d.message) {
+            let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
+            if let Some(delivery) = restored(d.seq, d.by, d.attempts, kept) {
                 self.dead.insert((d.seq, d.agent_id), Dead { delivery, reason: d.reason });
             }
         }
@@ -254,12 +258,20 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         let now = self.shared.clock.now();
+        let _span = tracing::debug_span!(
+            "route",
+            trace = parcel.trace_id().map(tracing::field::display),
+            message_id =
+                parcel.message.as_ref().ok().map(|m| tracing::field::display(m.message_id)),
+        )
+        .entered();
         // What the bus has to say is said, even while it stops.
         if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
             let mut receipt = records::unnumbered_receipt(&parcel, now);
             receipt.outcome = Outcome::Unavailable;
             receipt.reason = Some(reason.to_owned());
             receipt.retry_after_ms = Some(1_000);
+            self.shared.stats.answered(parcel.kind(), receipt.outcome);
             if let Some(reply) = reply {
                 let _ = reply.send(receipt);
             }
@@ -285,12 +297,14 @@ impl Router {
                     let receipt = records::unnumbered_receipt(&parcel, now);
                     let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                     self.count_refusals(ctx);
+                    self.shared.stats.answered(parcel.kind(), receipt.outcome);
                     audit::answer_again(Arc::clone(&self.shared.reader), receipt, seq, reply);
                     return;
                 }
                 let receipt = Receipt { outcome: Outcome::Duplicate, ..self.receipt(&parcel, now) };
                 let line = message_line(&receipt, caller, &parcel, now, Clock::since(parcel.since));
-                let then = Then::FirstReceipt { receipt, first: seq, reply };
+                let kind = parcel.kind();
+                let then = Then::FirstReceipt { receipt, kind, first: seq, reply };
                 self.shared.append(Append { line: Line::Message(line), then });
             }
             Verdict::Refused(refusal) => self.refuse(caller, refusal, &parcel, reply, now, ctx),
@@ -342,10 +356,18 @@ impl Router {
         }
         let fingerprint = parcel.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });
-        let (by, bytes) = (message.from.agent_id.clone(), parcel.bytes);
-        let content = Some(Arc::new(Content { seq, by, message, bytes, recovered: false }));
+        let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
+        let content = Some(Arc::new(Content {
+            seq,
+            by,
+            message,
+            bytes: parcel.bytes,
+            trace: parcel.trace,
+            accepted: now.utc,
+            recovered: false,
+        }));
         let to = std::mem::take(&mut self.reserved);
-        let then = Then::Receipt { receipt, reply, to, content, undo };
+        let then = Then::Receipt { receipt, kind, reply, to, content, undo };
         self.shared.append(Append { line: Line::Message(line), then });
     }
 
@@ -381,10 +403,12 @@ impl Router {
                 now,
                 Clock::since(parcel.since),
             ));
-            let then = Then::Receipt { receipt, reply, to: Vec::new(), content: None, undo: None };
+            let (kind, to) = (parcel.kind(), Vec::new());
+            let then = Then::Receipt { receipt, kind, reply, to, content: None, undo: None };
             self.shared.append(Append { line, then });
         } else {
             self.shared.stats.refused.add(1);
+            self.shared.stats.answered(parcel.kind(), receipt.outcome);
             self.count_refusals(ctx);
             if let Some(reply) = reply {
                 let _ = reply.send(receipt);

@@ -127,6 +127,7 @@ pub(crate) fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
         message: Arc::clone(&delivery.item.message),
         bytes: Arc::clone(&delivery.item.bytes),
         call: None,
+        given: delivery.item.trace.clone(),
     }
 }
 

@@ -17,14 +17,14 @@ use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
     Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindAgent, FindTask,
-    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Register, Reload,
-    ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
+    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Measure, Register,
+    Reload, ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
 use crate::session::{Departure, Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
 use crate::{
-    AgentView, BusSettings, CircuitView, DeadLetterView, InboxError, InboxView, Letter,
+    AgentView, BusLoad, BusSettings, CircuitView, DeadLetterView, InboxError, InboxView, Letter,
     LiveSettings, Parcel, RegisterError, Runtime, Stats, TaskFilter,
 };
 
@@ -385,6 +385,11 @@ impl BusSystem {
     /// that waits, is connected or was counted is lost. `false` when the bus has stopped.
     pub async fn reload(&self, settings: LiveSettings) -> bool {
         self.router.send(Reload(settings)).await.is_ok()
+    }
+
+    /// How much lies on the bus now; `None` when it has stopped.
+    pub async fn load(&self) -> Option<BusLoad> {
+        self.router.send(Measure).await.ok()
     }
 
     /// What the bus has done since it started.

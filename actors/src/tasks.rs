@@ -19,10 +19,12 @@ mod made;
 mod refused;
 mod service;
 mod settings;
+mod stats;
 mod system;
 mod watch;
 mod writer;
 
 pub use settings::{AfterRestart, LiveTaskSettings, TaskSettings};
+pub use stats::{TaskEnd, TaskLoad, TaskStats};
 pub use system::{Sent, StartTasksError, TaskCaller, TaskSystem, TaskThread};
 pub use watch::{Happened, TaskStream};

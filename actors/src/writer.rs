@@ -4,6 +4,7 @@
 //! the moment it is free, so under load many lines share one fsync and an idle bus waits for
 //! one only; between two commits it asks nobody.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use a2a_store::{Commit, CommitError, Line};
 use actix::Addr;
 use tokio::sync::oneshot;
 
+use crate::Stats;
 use crate::audit::{Audit, NotWritten, Then, WritingAgain, Written};
 
 /// How long lines that nobody waits for may wait for company, so that an acknowledgement
@@ -50,6 +52,7 @@ pub(crate) struct Writer {
     pub(crate) audit: Addr<Audit>,
     /// Messages in one commit.
     pub(crate) batch_limit: usize,
+    pub(crate) stats: Arc<Stats>,
 }
 
 #[derive(Default)]
@@ -132,10 +135,13 @@ impl Writer {
 
     fn commit(&mut self, batch: Batch) -> Result<(), (CommitError, Batch)> {
         if !batch.lines.is_empty() {
+            let begun = Instant::now();
             if let Err(error) = self.journal.commit(&batch.lines) {
                 return Err((error, batch));
             }
-            self.audit.do_send(Written { lines: batch.lines.len(), thens: batch.thens });
+            self.stats.commit_seconds().took(begun.elapsed());
+            self.stats.commit_lines().counted(batch.lines.len());
+            self.audit.do_send(Written { thens: batch.thens });
         }
         for done in batch.flushes {
             let _ = done.send(());

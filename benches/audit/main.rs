@@ -251,6 +251,7 @@ impl Maker {
             message_id: Some(id),
             by: Some(from),
             via: None,
+            trace: None,
             bytes: body.len() as u64,
             took_us: 30 + self.next() % 200,
             received: Received::Json(body.into_bytes().into()),

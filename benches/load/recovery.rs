@@ -53,6 +53,7 @@ fn write(folder: &std::path::Path) {
             retry_after_ms: None,
             errors: Vec::new(),
             via: None,
+            trace: None,
             facts: Vec::new(),
         }));
         seq += 1;

@@ -137,6 +137,13 @@ impl<T> Inbox<T> {
         out.chain(pausing).chain(waiting).collect()
     }
 
+    /// Of what nobody is handling, what came first.
+    #[must_use]
+    pub fn oldest(&self) -> Option<&Delivery<T>> {
+        // Within a lane they stand in the order of their numbers.
+        self.waiting.fronts().chain(self.pausing.values()).min_by_key(|delivery| delivery.seq)
+    }
+
     /// Adds a message that is durable: just accepted, after a restart, or from another session.
     pub fn arrive(&mut self, delivery: Delivery<T>) {
         self.waiting.push(delivery.priority, delivery);
@@ -322,6 +329,19 @@ mod tests {
 
     fn next(inbox: &mut Inbox<()>, now: Duration) -> Option<u64> {
         inbox.lease(now, now + 60 * SECOND).map(|d| d.seq)
+    }
+
+    #[test]
+    fn the_oldest_is_the_first_that_nobody_is_handling() {
+        let mut inbox = inbox_of(&["roman", "tim", "ann"]);
+        let oldest = |inbox: &Inbox<()>| inbox.oldest().map(|delivery| delivery.seq);
+        inbox.arrive(Delivery { priority: Priority::Urgent, ..delivery(4, "bob") });
+        assert_eq!(oldest(&inbox), Some(1));
+        assert_eq!(next(&mut inbox, Duration::ZERO), Some(4));
+        assert_eq!(next(&mut inbox, Duration::ZERO), Some(1));
+        assert_eq!(oldest(&inbox), Some(2), "the first is in somebody's hands");
+        inbox.fail(1, Duration::ZERO, &RetryPolicy::default());
+        assert_eq!(oldest(&inbox), Some(1), "it pauses");
     }
 
     #[test]

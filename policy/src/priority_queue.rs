@@ -80,6 +80,11 @@ impl<T> PriorityQueue<T> {
         self.lanes.iter().flatten()
     }
 
+    /// The first of each lane that has one.
+    pub fn fronts(&self) -> impl Iterator<Item = &T> {
+        self.lanes.iter().filter_map(VecDeque::front)
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -60,6 +60,7 @@ pub mod opt;
 mod progress;
 mod receipt;
 pub mod task;
+mod trace;
 pub mod wire;
 
 mod checker;
@@ -84,5 +85,6 @@ pub use receipt::{
 };
 pub use text::{BadText, NonBlank, Text, Title};
 pub use timestamp::{BadTimestamp, Timestamp};
+pub use trace::{BadTrace, SpanId, Trace, TraceId};
 pub use violation::{Code, Report, Violation};
 pub use wording::nearest;

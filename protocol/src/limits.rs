@@ -26,3 +26,5 @@ pub const PROGRESS_UPDATES_PER_SECOND: u32 = 2;
 /// Objects and arrays inside one another in the data and metadata of an A2A message: it travels
 /// inside a message of the bus, whose own depth counts as well.
 pub const A2A_DEPTH: usize = 24;
+/// Bytes of a `tracestate` that is passed on, as W3C Trace Context asks for.
+pub const TRACESTATE_BYTES: usize = 512;

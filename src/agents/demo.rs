@@ -146,6 +146,7 @@ impl Demo {
                 principal: lead.id().clone(),
                 alone: false,
                 sees_all: false,
+                trace: None,
             }
         } else {
             TaskCaller {
@@ -153,6 +154,7 @@ impl Demo {
                 principal: UNNAMED_CLIENT.parse().map_err(bad_name)?,
                 alone: true,
                 sees_all: false,
+                trace: None,
             }
         };
         Ok(Self { lead, others, tasks, caller, pace })

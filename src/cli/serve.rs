@@ -20,12 +20,13 @@ use openclaw_a2a::agents::demo::{self, Demo, Pace};
 use openclaw_a2a::agents::host;
 use openclaw_a2a::config::{Config, DEFAULT_LISTEN, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
-use openclaw_a2a::gateway::{self, Connections, Edge, HttpSettings, Lobby};
+use openclaw_a2a::gateway::{self, Edge, HttpSettings, Lobby};
 use openclaw_a2a::protocol::AgentId;
 use openclaw_a2a::tokens::{KeyRing, TokenFile};
 use openclaw_a2a::webhooks::Webhooks;
 use openclaw_a2a::{Bus, BusSettings, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::{Answer, Global};
 use banner::{Banner, say_goodbye};
@@ -162,6 +163,8 @@ fn start_log() {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // Spans are there at `debug` and below; each says how long it took when it ends.
+        .with_span_events(FmtSpan::CLOSE)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr)
         .init();
@@ -257,7 +260,7 @@ fn allow_connections(most: usize) {
 
 fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     let Front { listener, edge, http, tls, .. } = front;
-    let connections = Arc::new(Connections::new(&http));
+    let connections = Arc::clone(edge.vitals().connections());
     actix_web::rt::spawn(Arc::clone(&connections).watch());
     let workers = http.workers.or(std::thread::available_parallelism().ok().map(Into::into));
     let workers = workers.unwrap_or(1);
@@ -265,6 +268,7 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
         let edge = edge.clone();
         App::new()
             .wrap(from_fn(gateway::guard))
+            .wrap(from_fn(gateway::observe))
             .configure(move |config| gateway::routes(config, edge))
     })
     .on_connect(move |connection, data| connections.adopt(connection, data))
@@ -289,6 +293,7 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo, mut reloading } = inside;
     let url = front.url.clone();
+    let vitals = front.edge.vitals();
     match agent {
         Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
         Some(BuiltIn::Conformance) => drop(Conformance::default().attach(&bus).await?),
@@ -309,6 +314,7 @@ async fn serve(
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
+    vitals.set_ready();
     let address = write_address(&state.address_file(), &url)?;
     say_hello();
     let rounds = demo.clone().map(|demo| actix_web::rt::spawn(async move { demo.run().await }));
@@ -324,6 +330,7 @@ async fn serve(
         rounds.abort();
         demo.leave();
     }
+    vitals.set_stopping();
     // Agents elsewhere give back what they have; their code goes on and connects again later.
     lobby.close();
     let stopped = bus.stop_within(STOP_DEADLINE).await;

@@ -126,6 +126,11 @@ impl A2a {
         &self.bus
     }
 
+    /// What calls webhooks.
+    pub(super) fn webhooks(&self) -> &Webhooks {
+        &self.webhooks
+    }
+
     /// The task service.
     pub(super) fn tasks(&self) -> &TaskSystem {
         &self.tasks

@@ -15,6 +15,7 @@ use actix_web::{FromRequest, HttpRequest, web};
 use chrono::{SecondsFormat, Utc};
 
 use super::problem::{agent_id, problem, refuse};
+use super::vitals::{Unauthorized, Vitals};
 use crate::tokens::{Entry, KeyRing, Pass, Principal, UNNAMED_CLIENT};
 
 pub use failures::Failures;
@@ -224,15 +225,24 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> 
     match ring.enter(token, Utc::now()) {
         Entry::Open(pass) => Ok((None, pass)),
         Entry::Known(principal, pass) => Ok((Some(principal), pass)),
-        Entry::Missing => Err(unauthorized("Send your token as `Authorization: Bearer …`.")),
+        Entry::Missing => Err(turned_away(
+            request,
+            Unauthorized::Missing,
+            "Send your token as `Authorization: Bearer …`.",
+        )),
         Entry::Unknown => {
             slow_down(request)?;
-            Err(unauthorized("The token is not known. Ask whoever runs the bus for one."))
+            Err(turned_away(
+                request,
+                Unauthorized::Unknown,
+                "The token is not known. Ask whoever runs the bus for one.",
+            ))
         }
         Entry::Expired(at) => {
             slow_down(request)?;
             let at = at.to_rfc3339_opts(SecondsFormat::Secs, true);
-            Err(unauthorized(&format!("The token expired at {at}. Ask for a new one.")))
+            let detail = format!("The token expired at {at}. Ask for a new one.");
+            Err(turned_away(request, Unauthorized::Expired, &detail))
         }
     }
 }
@@ -247,6 +257,14 @@ fn slow_down(request: &HttpRequest) -> actix_web::Result<()> {
     let seconds = HeaderValue::from(wait.as_secs() + 1);
     response.headers_mut().insert(RETRY_AFTER, seconds);
     Err(InternalError::from_response("too many bad tokens", response).into())
+}
+
+/// The answer to one who is not let in, which is counted.
+fn turned_away(request: &HttpRequest, why: Unauthorized, detail: &str) -> actix_web::Error {
+    if let Some(vitals) = request.app_data::<web::Data<Vitals>>() {
+        vitals.refused(why);
+    }
+    unauthorized(detail)
 }
 
 /// The answer to one whose token was good when it asked.

@@ -26,6 +26,8 @@ pub struct Connections {
     longest: Duration,
     stalled: Duration,
     begun: Instant,
+    /// One for each connection, and one for us.
+    count: Arc<()>,
 }
 
 /// One connection.
@@ -38,6 +40,7 @@ pub(super) struct Connection {
     /// When the last of them ended, in milliseconds since the server began.
     since: AtomicU64,
     begun: Instant,
+    _counted: Arc<()>,
 }
 
 /// While this lives, the connection has something to do.
@@ -49,7 +52,14 @@ impl Connections {
     #[must_use]
     pub fn new(settings: &HttpSettings) -> Self {
         let longest = settings.idle + settings.head + Duration::from_secs(1);
-        Self { open: Mutex::default(), longest, stalled: settings.stalled, begun: Instant::now() }
+        let (stalled, begun) = (settings.stalled, Instant::now());
+        Self { open: Mutex::default(), longest, stalled, begun, count: Arc::default() }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        Arc::strong_count(&self.count) - 1
     }
 
     /// Prepares a connection that was just made.
@@ -65,6 +75,7 @@ impl Connections {
             busy: AtomicUsize::new(0),
             since: AtomicU64::new(milliseconds(self.begun.elapsed())),
             begun: self.begun,
+            _counted: Arc::clone(&self.count),
         });
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.push(Arc::downgrade(&connection));

@@ -184,7 +184,7 @@ fn is_preflight(request: &ServiceRequest) -> bool {
 }
 
 fn preflight() -> HttpResponse<BoxBody> {
-    const HEADERS: &str = "authorization, content-type, accept, last-event-id, a2a-version, a2a-extensions, a2a-on-behalf-of";
+    const HEADERS: &str = "authorization, content-type, accept, last-event-id, a2a-version, a2a-extensions, a2a-on-behalf-of, traceparent, tracestate";
     HttpResponse::NoContent()
         .insert_header((header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"))
         .insert_header((header::ACCESS_CONTROL_ALLOW_HEADERS, HEADERS))

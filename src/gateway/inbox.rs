@@ -35,6 +35,9 @@ struct Taken<'a> {
     seq: u64,
     sender: &'a AgentId,
     attempt: u32,
+    traceparent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tracestate: Option<String>,
     message: &'a RawValue,
 }
 
@@ -108,8 +111,15 @@ fn taken(letters: &[Letter]) -> Vec<Taken<'_>> {
         .filter_map(|letter| {
             // An accepted message is JSON, so none is left out.
             let message = serde_json::from_slice::<&RawValue>(&letter.bytes).ok()?;
-            let (seq, attempt) = (letter.seq, letter.attempt);
-            Some(Taken { seq, sender: &letter.sender, attempt, message })
+            let trace = letter.trace();
+            Some(Taken {
+                seq: letter.seq,
+                sender: &letter.sender,
+                attempt: letter.attempt,
+                traceparent: trace.traceparent(),
+                tracestate: trace.tracestate().map(str::to_owned),
+                message,
+            })
         })
         .collect()
 }

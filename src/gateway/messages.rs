@@ -4,19 +4,25 @@ use std::time::Instant;
 
 use a2a_actors::{BusSystem, Parcel};
 use a2a_protocol::limits::MESSAGE_BYTES;
-use actix_web::{HttpResponse, post, web};
+use actix_web::{HttpRequest, HttpResponse, post, web};
 use futures_util::StreamExt;
 
 use super::auth::Who;
 use super::problem::{answer, bad_body};
+use super::trace;
 
 #[post("/bus/messages")]
 pub(super) async fn send(
     who: Who,
+    request: HttpRequest,
     body: web::Payload,
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
     let parcel = read(body).await.map_err(|error| bad_body(&error))?;
+    let parcel = match trace::given(request.headers()) {
+        Some(given) => parcel.with_trace(Some(given)),
+        None => trace::noted(parcel),
+    };
     Ok(answer(&bus.send(who.caller(), parcel).await))
 }
 

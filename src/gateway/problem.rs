@@ -53,13 +53,28 @@ pub(super) fn answer(receipt: &Receipt) -> HttpResponse {
 
 /// A problem that is not about a message.
 pub(super) fn problem(status: StatusCode, code: &str, detail: &str) -> HttpResponse {
-    let body = json!({
+    problem_body(HttpResponse::build(status), &about(status, code, detail))
+}
+
+fn about(status: StatusCode, code: &str, detail: &str) -> Value {
+    json!({
         "type": "about:blank",
         "title": status.canonical_reason().unwrap_or("problem"),
         "status": status.as_u16(),
         "detail": detail,
         "code": code,
-    });
+    })
+}
+
+/// The same, with one thing more to say.
+pub(super) fn problem_with(
+    status: StatusCode,
+    code: &str,
+    detail: &str,
+    (field, value): (&str, Value),
+) -> HttpResponse {
+    let mut body = about(status, code, detail);
+    body[field] = value;
     problem_body(HttpResponse::build(status), &body)
 }
 

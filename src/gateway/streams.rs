@@ -56,6 +56,12 @@ impl Streams {
         Self { most, most_per_caller, open: Arc::default() }
     }
 
+    /// How many are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).total
+    }
+
     /// Takes a place. `caller` is `None` where nobody is told from another: then only the total
     /// counts.
     ///

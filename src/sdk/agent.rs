@@ -12,6 +12,7 @@ use a2a_protocol::{
 
 use super::feed::Watched;
 use super::progress::Board;
+use super::trace;
 
 /// An agent that is attached to a bus. Cheap to clone.
 ///
@@ -78,14 +79,16 @@ impl Agent {
     }
 
     /// Sends a message and waits until it is on disk, or refused.
+    ///
+    /// Inside a handler it belongs to the trace of the letter that is being handled.
     pub async fn send(&self, message: Envelope) -> Receipt {
-        let parcel = Parcel::from_message(message, Instant::now());
+        let parcel = Parcel::from_message(message, Instant::now()).with_trace(trace::current());
         self.system.send(Caller::Agent(self.id.clone()), parcel).await
     }
 
     /// Sends a message that is JSON text.
     pub async fn send_json(&self, json: &[u8]) -> Receipt {
-        let parcel = Parcel::from_json(json, Instant::now());
+        let parcel = Parcel::from_json(json, Instant::now()).with_trace(trace::current());
         self.system.send(Caller::Agent(self.id.clone()), parcel).await
     }
 

@@ -11,7 +11,7 @@ use a2a_actors::{Handled, HandlerFuture, Letter, Runtime};
 use a2a_protocol::body::{Action, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
-use super::Agent;
+use super::{Agent, trace};
 
 /// What a handler may return: nothing, or a result whose error is an answer.
 pub trait Answer: Send {
@@ -84,7 +84,8 @@ struct InProcess<H, Args> {
 impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     fn handle(&self, letter: Letter) -> HandlerFuture {
         let (handler, me) = (Arc::clone(&self.handler), self.me.clone());
-        Box::pin(async move {
+        let trace = letter.trace();
+        Box::pin(trace::within(trace, async move {
             if me.watched().take(me.id(), &letter) {
                 return Ok(Handled::default());
             }
@@ -100,7 +101,7 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
                 answer(&me, me.reply(&letter, response)).await;
             }
             Ok(Handled { note, durable: None })
-        })
+        }))
     }
 
     fn window(&self) -> usize {
@@ -132,7 +133,10 @@ async fn answer(me: &Agent, reply: Envelope) {
             outcome if outcome.is_accepted() || outcome == Outcome::Duplicate => return,
             // The handler had already answered before it failed; its own word stands.
             Outcome::IllegalTransition => return,
-            outcome => return tracing::warn!(%outcome, "a failed task could not be answered"),
+            outcome => {
+                let trace = trace::current().map(|trace| tracing::field::display(trace.id()));
+                return tracing::warn!(%outcome, trace, "a failed task could not be answered");
+            }
         }
     }
 }

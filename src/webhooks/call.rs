@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use a2a_protocol::Trace;
 use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use uuid::Uuid;
@@ -19,6 +20,9 @@ pub const MAX_SECRET_BYTES: usize = 4096;
 const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
 /// What the Rust library sends for 1.0.
 const TOKEN_PLAIN: HeaderName = HeaderName::from_static("a2a-notification-token");
+/// W3C Trace Context.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const NOTIFICATION_ID: HeaderName = HeaderName::from_static("x-a2a-notification-id");
 
 /// Why something cannot be sent as a header. Does not repeat it.
@@ -133,11 +137,13 @@ pub struct Call {
     pub authorization: Option<Authorization>,
     /// What the receiver asked to be told.
     pub token: Option<NotificationToken>,
+    /// The trace it belongs to.
+    pub trace: Option<Trace>,
 }
 
 impl Call {
     pub(super) fn headers(&self) -> HeaderMap {
-        let mut headers = HeaderMap::with_capacity(5);
+        let mut headers = HeaderMap::with_capacity(7);
         let content_type = HeaderValue::from_static(self.content_type.as_str());
         headers.insert(CONTENT_TYPE, content_type);
         // An id is letters, digits and hyphens, which any header can hold.
@@ -150,6 +156,13 @@ impl Call {
         if let Some(NotificationToken(value)) = &self.token {
             headers.insert(TOKEN, value.clone());
             headers.insert(TOKEN_PLAIN, value.clone());
+        }
+        if let Some(trace) = &self.trace {
+            // Hexadecimal digits, and a state that was printable when it was read.
+            let parent = HeaderValue::from_str(&trace.traceparent()).ok();
+            let state = trace.tracestate().and_then(|state| HeaderValue::from_str(state).ok());
+            headers.extend(parent.map(|parent| (TRACEPARENT, parent)));
+            headers.extend(state.map(|state| (TRACESTATE, state)));
         }
         headers
     }
@@ -246,6 +259,7 @@ mod tests {
             content_type: ContentType::A2aJson,
             authorization: Some(Authorization::new("Bearer", "hidden-credentials").unwrap()),
             token: Some(NotificationToken::new("hidden-token").unwrap()),
+            trace: None,
         };
         let shown = format!("{call:?} {call:#?}");
         assert!(shown.contains("A2aJson") && !shown.contains("hidden"), "{shown}");

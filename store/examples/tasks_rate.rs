@@ -43,6 +43,7 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
         principal: "acme".parse()?,
         agent: "tim".parse()?,
         correlation: CorrelationId::try_from(id.as_uuid())?,
+        trace: None,
         version: 1,
         last_event: 1,
         queued: None,

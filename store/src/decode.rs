@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
+use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome, Trace};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -125,14 +125,17 @@ pub(crate) fn decode(line: &[u8]) -> Option<Decoded<'_>> {
     (decoded.seq == seq && decoded.event.is_none() == is_record).then_some(decoded)
 }
 
-/// The message of a record, as it came.
-pub(crate) fn message_of(line: &[u8]) -> Option<&RawValue> {
+/// The message of a record, as it came, and the trace that somebody gave it.
+pub(crate) fn message_of(line: &[u8]) -> Option<(&RawValue, Option<Trace>)> {
     #[derive(Deserialize)]
     struct Body<'a> {
         #[serde(borrow)]
         message: Option<&'a RawValue>,
+        #[serde(borrow)]
+        trace: Option<Cow<'a, str>>,
     }
-    serde_json::from_slice::<Body<'_>>(line).ok()?.message
+    let body: Body<'_> = serde_json::from_slice(line).ok()?;
+    Some((body.message?, body.trace.and_then(|trace| trace.parse().ok())))
 }
 
 #[cfg(test)]

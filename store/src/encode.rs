@@ -84,6 +84,9 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
         // Writing to a Vec cannot fail.
         let _ = write!(out, ",\"bodyHash\":\"{fingerprint:016x}\"");
     }
+    if let Some(trace) = &line.trace {
+        push_json(out, "trace", &trace.to_string());
+    }
     push_number(out, "bytes", line.bytes);
     push_number(out, "tookUs", line.took_us);
     match &line.received {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome, Violation};
+use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome, Trace, Violation};
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ pub struct MessageLine {
     pub by: Option<AgentId>,
     /// Which person sent it in the sender's name, when one did.
     pub via: Option<Arc<str>>,
+    /// The trace it belongs to, where that is not the one of its conversation.
+    pub trace: Option<Arc<Trace>>,
     /// The message itself.
     pub received: Received,
     /// How large it was as it came, also where less of it is kept.

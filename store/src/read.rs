@@ -147,6 +147,11 @@ pub trait Read: Send + Sync {
 
     /// The last committed line.
     fn head(&self) -> Head;
+
+    /// How many committed lines the index does not hold yet; none where there is no index.
+    fn unindexed(&self) -> u64 {
+        0
+    }
 }
 
 /// Why the journal cannot be read.

@@ -361,4 +361,8 @@ impl Read for Reader {
     fn head(&self) -> Head {
         self.shared.tail().head
     }
+
+    fn unindexed(&self) -> u64 {
+        self.shared.tail().lines as u64
+    }
 }

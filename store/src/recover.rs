@@ -12,7 +12,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use a2a_protocol::{AgentId, MessageId};
+use a2a_protocol::{AgentId, MessageId, Trace};
 use chrono::{DateTime, NaiveDate, Utc};
 
 use crate::batch::LogPos;
@@ -44,6 +44,8 @@ pub struct Pending {
     pub time: DateTime<Utc>,
     /// The message as it came; copies of one message share it.
     pub message: Arc<[u8]>,
+    /// The trace it belongs to, where that is not the one of its conversation.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// A delivery that was given up.
@@ -63,6 +65,8 @@ pub struct DeadLetter {
     pub time: DateTime<Utc>,
     /// The message as it came; copies of one message share it.
     pub message: Arc<[u8]>,
+    /// The trace it belongs to, where that is not the one of its conversation.
+    pub trace: Option<Arc<Trace>>,
     /// Why it was given up.
     pub reason: String,
 }
@@ -314,7 +318,7 @@ fn remember(
     };
     let mut names: HashMap<&str, &AgentId> = HashMap::new();
     for (&seq, held) in &state.held {
-        let Some(message) = message(index, seq)? else {
+        let Some((message, trace)) = message(index, seq)? else {
             tracing::error!(seq, "a message that is still owed cannot be found");
             recovered.report.lost_messages += 1;
             continue;
@@ -331,6 +335,7 @@ fn remember(
                 attempts: copy.attempts,
                 time,
                 message: Arc::clone(&message),
+                trace: trace.clone(),
             };
             match &copy.dead {
                 None => recovered.pending.push(pending),
@@ -343,14 +348,17 @@ fn remember(
 
 impl Pending {
     fn given_up(self, reason: String) -> DeadLetter {
-        let Self { seq, message_id, agent_id, by, attempts, time, message } = self;
-        DeadLetter { seq, message_id, agent_id, by, attempts, time, message, reason }
+        let Self { seq, message_id, agent_id, by, attempts, time, message, trace } = self;
+        DeadLetter { seq, message_id, agent_id, by, attempts, time, message, trace, reason }
     }
 }
 
-fn message(index: &Index, seq: u64) -> Result<Option<Arc<[u8]>>, ReadError> {
+type Message = (Arc<[u8]>, Option<Arc<Trace>>);
+
+fn message(index: &Index, seq: u64) -> Result<Option<Message>, ReadError> {
     let Some(meta) = index.block_of(seq) else { return Ok(None) };
     let block = index.block(meta.first)?;
     let line = block.line(seq).map(|entry| entry.of(&block.bytes));
-    Ok(line.and_then(message_of).map(|message| message.get().as_bytes().into()))
+    let found = line.and_then(message_of);
+    Ok(found.map(|(message, trace)| (message.get().as_bytes().into(), trace.map(Arc::new))))
 }

@@ -425,6 +425,7 @@ async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next
         retry_after_ms: None,
         errors: Vec::new(),
         via: None,
+        trace: None,
         facts: Vec::new(),
     });
     let begun = Line::Event(EventLine {

@@ -44,6 +44,7 @@ fn record(seq: u64, time: DateTime<Utc>, sent: &Value, to: &[String]) -> Line {
         retry_after_ms: None,
         errors: Vec::new(),
         via: None,
+        trace: None,
         facts: Vec::new(),
     })
 }

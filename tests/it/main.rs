@@ -56,6 +56,8 @@ mod log_reading;
 mod log_stream;
 /// What happens to the log behind the server's back, found by `log verify`.
 mod log_tampering;
+/// `/metrics` and `/readyz`: numbers that move, who may read them, which part is not well.
+mod metrics;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
 /// The OpenAPI document: valid, whole, and what the server really answers.
@@ -78,6 +80,8 @@ mod tasks;
 mod tls;
 /// `openclaw-a2a token`, and what a running server makes of it.
 mod tokens;
+/// Traces: `traceparent` in, through inbox, WebSocket, webhook, handler and log, out.
+mod tracing;
 /// Push notifications: where they may go, receivers and name servers that misbehave.
 mod webhooks;
 /// Several messages at once in the hands of one session.

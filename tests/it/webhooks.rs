@@ -32,6 +32,8 @@ fn impatient() -> WebhookSettings {
     WebhookSettings { timeout: IMPATIENT, ..private() }
 }
 
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
 fn call(url: impl Into<String>) -> Call {
     Call {
         id: NotificationId(uuid::Uuid::now_v7()),
@@ -41,6 +43,7 @@ fn call(url: impl Into<String>) -> Call {
         content_type: ContentType::A2aJson,
         authorization: None,
         token: None,
+        trace: None,
     }
 }
 
@@ -61,6 +64,7 @@ async fn a_notification_arrives_with_its_headers() {
     let call = Call {
         authorization: Some(Authorization::new("Bearer", "credentials-7").unwrap()),
         token: Some(NotificationToken::new("token-8").unwrap()),
+        trace: Some(format!("{TRACE} rojo=1").parse().unwrap()),
         ..call(receiver.url("/hook?a=b"))
     };
     webhooks.deliver(&call).await.unwrap();
@@ -72,6 +76,8 @@ async fn a_notification_arrives_with_its_headers() {
     for line in [
         "content-type: application/a2a+json",
         "authorization: Bearer credentials-7",
+        "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "tracestate: rojo=1",
         "x-a2a-notification-token: token-8",
         "a2a-notification-token: token-8",
         id.as_str(),

@@ -139,11 +139,14 @@ impl Router {
         then: Then,
         ctx: &mut Context<Self>,
     ) {
-        tracing::warn!(%agent, seq = delivery.seq, reason, "a message became a dead letter");
+        let trace = delivery.item.trace();
+        tracing::warn!(%agent, seq = delivery.seq, trace = %trace.id(), reason, "a message became a dead letter");
+        self.shared.stats.dead_letters.add(1);
         let now = self.shared.clock.now();
         let notice = notice::late_failure(event, &delivery.item.message, agent, &reason, now);
         if let Some(notice) = notice {
-            self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
+            let parcel = Parcel::from_message(notice, Clock::instant());
+            self.route(&Caller::Bus, parcel.with_trace(Some(Arc::new(trace))), None, ctx);
         }
         let facts = self.give_up_task(&delivery, &reason, now, ctx);
         let line = Line::Event(EventLine {

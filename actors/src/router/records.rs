@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_policy::{Caller, Delivery, Now};
-use a2a_protocol::{AgentId, Envelope, Outcome, Receipt};
+use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace};
 use a2a_store::{MessageLine, Received};
+use chrono::{DateTime, Utc};
 
 use crate::letter::{Content, Parcel};
 
@@ -49,6 +50,7 @@ pub(super) fn message_line(
         message_id: receipt.message_id,
         by: sender(caller, parcel),
         via,
+        trace: parcel.trace.clone(),
         received: if is_json { Received::Json(bytes) } else { Received::Raw(bytes) },
         bytes: parcel.size as u64,
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
@@ -67,17 +69,31 @@ fn is_json_text(bytes: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Value>(bytes).is_ok()
 }
 
+/// What the journal kept of a message.
+pub(super) struct Kept<'a> {
+    pub(super) trace: Option<Arc<Trace>>,
+    pub(super) time: DateTime<Utc>,
+    pub(super) message: &'a Arc<[u8]>,
+}
+
 /// A message that survived a restart, on its way to one recipient.
 pub(super) fn restored(
     seq: u64,
     by: AgentId,
     attempts: u32,
-    bytes: &Arc<[u8]>,
+    kept: Kept<'_>,
 ) -> Option<Delivery<Arc<Content>>> {
-    match Envelope::parse(bytes) {
+    match Envelope::parse(kept.message) {
         Ok(message) => {
-            let (message, bytes) = (Arc::new(message), Arc::clone(bytes));
-            let content = Arc::new(Content { seq, by, message, bytes, recovered: true });
+            let content = Arc::new(Content {
+                seq,
+                by,
+                message: Arc::new(message),
+                bytes: Arc::clone(kept.message),
+                trace: kept.trace,
+                accepted: kept.time,
+                recovered: true,
+            });
             Some(content.delivery(attempts))
         }
         Err(report) => {

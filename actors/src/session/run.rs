@@ -9,6 +9,7 @@ use a2a_protocol::Event;
 use actix::prelude::*;
 use futures_util::FutureExt;
 use tokio::task::AbortHandle;
+use tracing::Instrument;
 
 use super::{Session, letter};
 use crate::audit::Then;
@@ -105,6 +106,14 @@ impl Session {
             begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
         }
         let only_waits = runtime.only_waits();
+        // What the agent's code says in its log is known by the trace it belongs to.
+        let span = tracing::debug_span!(
+            "handle",
+            trace = %letter.trace().id(),
+            agent = %self.desk.agent,
+            message_id = %letter.message.message_id,
+            attempt,
+        );
         let work = async move {
             call.taken_up.store(true, Relaxed);
             match begun {
@@ -112,6 +121,7 @@ impl Session {
                 None => runtime.handle(letter).await,
             }
         };
+        let work = work.instrument(span);
         let work = async move {
             let result = AssertUnwindSafe(work).catch_unwind().await;
             let result = result.unwrap_or_else(|panic| Err(panicked(&*panic)));

@@ -34,11 +34,15 @@ impl Session {
             return true;
         }
         let now = self.shared.clock.now().uptime;
+        let trace = self.desk.inbox.borrow().get_out(seq).map(|out| out.item.trace().id());
         let failed = self.desk.inbox.borrow_mut().fail(seq, now, &self.shared.settings.retry);
         match failed {
             None => return false,
             Some(AfterFailure::Retry { attempt, .. }) => {
-                tracing::warn!(agent = %self.desk.agent, seq, attempt, reason, "an attempt failed");
+                tracing::warn!(
+                    agent = %self.desk.agent, seq, attempt,
+                    trace = trace.map(tracing::field::display), reason, "an attempt failed"
+                );
                 self.shared.stats.failed_attempts.add(1);
                 let id = None;
                 self.record_optional(
@@ -53,7 +57,7 @@ impl Session {
             }
             Some(AfterFailure::GiveUp(delivery)) => {
                 self.desk.slots.free();
-                self.shared.stats.dead_letters.add(1);
+                self.shared.stats.failed_attempts.add(1);
                 let agent = self.desk.agent.clone();
                 self.router.do_send(GaveUp { agent, delivery, reason, then });
             }

@@ -8,7 +8,7 @@ use a2a_policy::{Caller, Now};
 use a2a_protocol::body::{Extensions, Status, StatusUpdate};
 use a2a_protocol::task::Message;
 use a2a_protocol::{
-    Body, Envelope, MessageId, NonBlank, Open, Priority, Protocol, Recipient, Sender,
+    Body, Envelope, MessageId, NonBlank, Open, Priority, Protocol, Recipient, Sender, Trace,
 };
 use a2a_store::tasks::StoredTask;
 
@@ -37,12 +37,18 @@ pub(super) fn request(
         correlation: stored.correlation,
         said_before,
     };
-    task_request(&request, now).map(|message| Parcel::from_message(message, Instant::now()))
+    let message = task_request(&request, now)?;
+    Ok(Parcel::from_message(message, Instant::now()).with_trace(stored.trace.clone()))
 }
 
 /// What the caller adds to a task that is being worked on, as the agent hears it. It names no
 /// task in the ledger's sense: only the agent says how its work stands.
-pub(super) fn addition(stored: &StoredTask, message: &Message, now: Now) -> Option<Parcel> {
+pub(super) fn addition(
+    stored: &StoredTask,
+    message: &Message,
+    trace: Option<Arc<Trace>>,
+    now: Now,
+) -> Option<Parcel> {
     let said: String = message.text().replace('\0', "\u{fffd}").chars().take(2_000).collect();
     let said = if said.trim().is_empty() { "(no text)".to_owned() } else { said };
     let whole = serde_json::json!({ MESSAGE_EXTENSION: {
@@ -73,10 +79,11 @@ pub(super) fn addition(stored: &StoredTask, message: &Message, now: Now) -> Opti
             }),
         })
     };
+    let trace = trace.or_else(|| stored.trace.clone());
     let parcel = Parcel::from_message(envelope(metadata.ok())?, Instant::now());
     if parcel.is_valid() {
-        Some(parcel)
+        Some(parcel.with_trace(trace))
     } else {
-        Some(Parcel::from_message(envelope(None)?, Instant::now()))
+        Some(Parcel::from_message(envelope(None)?, Instant::now()).with_trace(trace))
     }
 }

@@ -45,6 +45,7 @@ pub(super) fn new_task(
         principal: caller.principal.clone(),
         agent: agent.clone(),
         correlation,
+        trace: caller.trace.clone(),
         version: 1,
         last_event: 0,
         queued: None,

@@ -35,6 +35,7 @@ use self::unborn::Unborn;
 use super::clerk::Held;
 use super::entry::{Change, Entry, Then};
 use super::settings::TaskSettings;
+use super::stats::{TaskEnd, TaskLoad, TaskStats};
 use super::watch::{Follows, Happened};
 use super::writer::Job;
 use crate::clock::Clock;
@@ -108,6 +109,7 @@ pub(super) struct Service {
     pub(super) held: Arc<Held>,
     /// Rung when webhooks have something to do.
     pub(super) bell: Arc<Notify>,
+    pub(super) stats: Arc<TaskStats>,
     /// The queue of the store's thread; gone when the service ends.
     pub(super) jobs: Option<Sender<Job>>,
     entries: HashMap<TaskId, Entry>,
@@ -133,6 +135,7 @@ impl Service {
         held: Arc<Held>,
         bell: Arc<Notify>,
         heard: Option<Vec<u64>>,
+        stats: Arc<TaskStats>,
     ) -> Self {
         Self {
             bus,
@@ -141,6 +144,7 @@ impl Service {
             clock: Clock::start(),
             held,
             bell,
+            stats,
             jobs: None,
             entries: HashMap::new(),
             awaited: HashMap::new(),
@@ -312,6 +316,7 @@ impl Service {
             Then::CallOff(reason) => self.call_off(id, reason, ctx),
         }
         if over {
+            self.stats.end_in(state);
             self.forget(id);
         }
         if due {
@@ -322,6 +327,7 @@ impl Service {
     /// The plain message that takes the place of the task is durable.
     fn answered(&mut self, id: TaskId, acks: Vec<oneshot::Sender<()>>) {
         let Some(mut entry) = self.forget(id) else { return };
+        self.stats.end(TaskEnd::Answered);
         if let Some(message) = entry.answer.take() {
             let event = Arc::new(StreamEvent::Message(message.clone()));
             entry.watchers.tell(entry.durable_event, &event, Follows::Nothing);
@@ -342,6 +348,15 @@ impl Service {
             self.deadlines.remove(&(at, id));
         }
         Some(entry)
+    }
+
+    /// How much lies here now.
+    pub(super) fn load(&self) -> TaskLoad {
+        let mut load = TaskLoad::default();
+        for entry in self.entries.values() {
+            load.add(entry.state(), entry.stored.queued.is_some());
+        }
+        load
     }
 
     /// Moves a task by itself, for a reason of the server's; `false` when it cannot.

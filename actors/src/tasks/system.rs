@@ -13,7 +13,7 @@ use a2a_policy::opt::{Planner, StepPlanner};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::opt::key;
 use a2a_protocol::task::{Label, Message, Task};
-use a2a_protocol::{AgentId, Code, TaskId, Violation};
+use a2a_protocol::{AgentId, Code, TaskId, Trace, Violation};
 use a2a_store::tasks::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWriter};
 use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
@@ -22,7 +22,8 @@ use super::clerk::{Clerk, Held};
 use super::service::{
     Bear, Begun, OpenObjective, REMEMBERED, Reload, Restore, Resume, Service, Want,
 };
-use super::{LiveTaskSettings, TaskSettings, made, writer};
+use super::stats::Measure;
+use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, made, writer};
 use crate::BusSystem;
 use crate::clock::Clock;
 
@@ -41,6 +42,8 @@ pub struct TaskCaller {
     pub alone: bool,
     /// It may see and stop everybody's tasks: a person.
     pub sees_all: bool,
+    /// The trace of this call, if the caller gave one.
+    pub trace: Option<Arc<Trace>>,
 }
 
 /// What a message led to.
@@ -100,6 +103,7 @@ pub struct TaskSystem {
     names: Arc<Mutex<HashMap<AgentId, Name>>>,
     /// Decides which messages need a plan.
     planner: Arc<dyn Planner>,
+    stats: Arc<TaskStats>,
     stop: mpsc::Sender<()>,
 }
 
@@ -118,14 +122,22 @@ impl TaskSystem {
         let objectives = objectives::still_open(&*reader)?;
         let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
         let heard = reader.message_keys(REMEMBERED)?;
-        let service =
-            Service::new(bus.clone(), settings, Arc::clone(&held), Arc::clone(&bell), heard);
+        let stats = Arc::<TaskStats>::default();
+        let service = Service::new(
+            bus.clone(),
+            settings,
+            Arc::clone(&held),
+            Arc::clone(&bell),
+            heard,
+            Arc::clone(&stats),
+        );
+        let counters = Arc::clone(&stats);
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("a2a-tasks".into()).spawn(move || {
             System::new().block_on(async move {
                 let service = service.start();
-                match writer::start(store, service.clone()) {
+                match writer::start(store, service.clone(), counters) {
                     Ok((jobs, writer)) => {
                         let _ = service.send(super::service::Meet(jobs)).await;
                         let _ = ready.send(Ok(service.clone()));
@@ -147,7 +159,7 @@ impl TaskSystem {
         let readers = Arc::new(Semaphore::new(READERS));
         let planner = Arc::new(StepPlanner);
         let system =
-            Self { service, bus, reader, readers, held, bell, clock, names, planner, stop };
+            Self { service, bus, reader, readers, held, bell, clock, names, planner, stats, stop };
         system.restore(open, objectives)?;
         Ok((system, TaskThread(thread)))
     }
@@ -211,6 +223,17 @@ impl TaskSystem {
             reason: error.to_string(),
             retry_after_ms: 1_000,
         })
+    }
+
+    /// What the service has done since it started.
+    #[must_use]
+    pub fn stats(&self) -> &TaskStats {
+        &self.stats
+    }
+
+    /// How much lies with the service now; `None` when it has stopped.
+    pub async fn load(&self) -> Option<TaskLoad> {
+        self.service.send(Measure).await.ok()
     }
 
     /// Whether the name is that of somebody who calls, and of no agent: nobody works there.

@@ -1,12 +1,14 @@
 //! The store's own thread: takes whatever waits, one transaction for all of it, again.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2a_store::tasks::{TaskWriter, Write, Written};
 use actix::Addr;
 
+use super::TaskStats;
 use super::service::{Committed, Service};
 
 /// How many changes share a transaction at most.
@@ -27,15 +29,21 @@ pub(super) struct Job {
 pub(super) fn start(
     store: Box<dyn TaskWriter>,
     service: Addr<Service>,
+    stats: Arc<TaskStats>,
 ) -> std::io::Result<(Sender<Job>, JoinHandle<()>)> {
     let (sender, jobs) = channel();
     let thread = std::thread::Builder::new()
         .name("a2a-task-store".into())
-        .spawn(move || run(store, &jobs, &service))?;
+        .spawn(move || run(store, &jobs, &service, &stats))?;
     Ok((sender, thread))
 }
 
-fn run(mut store: Box<dyn TaskWriter>, jobs: &Receiver<Job>, service: &Addr<Service>) {
+fn run(
+    mut store: Box<dyn TaskWriter>,
+    jobs: &Receiver<Job>,
+    service: &Addr<Service>,
+    stats: &TaskStats,
+) {
     let mut kept: Vec<Job> = Vec::new();
     let mut open = true;
     loop {
@@ -57,13 +65,18 @@ fn run(mut store: Box<dyn TaskWriter>, jobs: &Receiver<Job>, service: &Addr<Serv
         }
         let (numbers, writes): (Vec<_>, Vec<_>) =
             kept.iter().map(|job| (job.number, job.write.clone())).unzip();
+        let begun = Instant::now();
         match store.commit(writes) {
             Ok(written) => {
+                stats.commit_seconds().took(begun.elapsed());
+                stats.commit_changes().counted(numbers.len());
+                stats.set_writing(true);
                 kept.clear();
                 let results = numbers.into_iter().zip(written.into_iter().map(Some)).collect();
                 service.do_send(Committed(results));
             }
             Err(error) => {
+                stats.set_writing(false);
                 tracing::error!(%error, changes = kept.len(), "the task store could not be written");
                 let (failed, rest) = kept.into_iter().partition::<Vec<_>, _>(|job| job.asks);
                 kept = rest;

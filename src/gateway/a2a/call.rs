@@ -17,6 +17,7 @@ use super::A2a;
 use super::card::Place;
 use super::extensions::Extensions;
 use crate::gateway::auth::A2aCaller;
+use crate::gateway::trace;
 use crate::tokens::Principal;
 use crate::webhooks::{Authorization, HeaderRefused, NotificationToken};
 
@@ -69,6 +70,7 @@ impl A2a {
                 principal: caller.travels_as().clone(),
                 alone: !matches!(caller.principal(), Some(Principal::Agent(_))),
                 sees_all: caller.sees_everything(),
+                trace: trace::given(request.headers()),
             },
             agent,
             version,

@@ -14,11 +14,12 @@ use a2a_protocol::wire::{Version, push_body};
 use a2a_store::tasks::Due;
 use chrono::Utc;
 use tokio::task::JoinSet;
+use tracing::field::display;
 use uuid::Uuid;
 
 use super::call::secrets;
 use super::extensions::without_progress;
-use crate::webhooks::{Call, ContentType, Next, NotificationId, Webhooks, next};
+use crate::webhooks::{Call, CallEnd, ContentType, Next, NotificationId, Webhooks, next};
 
 /// How many more calls are looked for than are being made.
 const LOOK_AHEAD: usize = 128;
@@ -91,22 +92,27 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
         return tasks.push_done(due.outbox).await;
     };
     let Err(error) = webhooks.deliver(&call).await else {
+        webhooks.count(CallEnd::Delivered);
         return tasks.push_done(due.outbox).await;
     };
     let attempt = due.attempts + 1;
+    let trace = call.trace.as_ref().map(|trace| display(trace.id()));
     // The last bits of a version 7 are chance.
     let random = (Uuid::now_v7().as_u128() & u128::from(u32::MAX)) as u32;
     match next(attempt, &error, webhooks.settings(), random) {
         Next::Retry { after } => {
+            webhooks.count(CallEnd::Retried);
             let at = Utc::now() + after;
             tasks.push_later(due.outbox, attempt, Moment::from(at)).await;
         }
         Next::GiveUp => {
-            tracing::warn!(task = %due.task, attempt, %error, "a webhook is not told of an event");
+            webhooks.count(CallEnd::GivenUp);
+            tracing::warn!(task = %due.task, trace, attempt, %error, "a webhook is not told of an event");
             tasks.push_done(due.outbox).await;
         }
         Next::Disable => {
-            tracing::warn!(task = %due.task, %error, "a webhook is gone; it is called no more");
+            webhooks.count(CallEnd::Disabled);
+            tracing::warn!(task = %due.task, trace, %error, "a webhook is gone; it is called no more");
             if let Some(id) = due.config.id.clone() {
                 tasks.drop_push(due.task, id).await;
             }
@@ -119,7 +125,8 @@ async fn one(tasks: &TaskSystem, webhooks: &Webhooks, due: Due) {
 async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     let version = if due.config.legacy { Version::V0_3 } else { Version::V1_0 };
     let stored = tasks.whole(due.task).await.ok()?;
-    let (mut task, owner) = (Arc::unwrap_or_clone(stored.task), stored.owner);
+    let trace = Some(stored.trace());
+    let mut task = Arc::unwrap_or_clone(stored.task);
     let mut event = Cow::Borrowed(&*due.event);
     if !due.config.opt {
         event = due.event.without_opt()?;
@@ -135,7 +142,7 @@ async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
     let id = Uuid::from_u128(due.task.as_uuid().as_u128() ^ u128::from(due.outbox));
     Some(Call {
         id: NotificationId(id),
-        owner: owner.to_string(),
+        owner: stored.owner.to_string(),
         url: due.config.url.clone(),
         body: body.into(),
         content_type: match version {
@@ -144,5 +151,6 @@ async fn call(tasks: &TaskSystem, due: &Due) -> Option<Call> {
         },
         authorization,
         token,
+        trace,
     })
 }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, Letter, Parcel};
@@ -287,9 +288,10 @@ impl Connection {
             Incoming::Hello(_) => {}
             Incoming::Ack(id) => self.settle(id, None),
             Incoming::Nack(id, reason) => self.settle(id, Some(reason)),
-            Incoming::Send { name, message } => {
+            Incoming::Send { name, trace, message } => {
                 let (bus, caller) = (self.bus.clone(), self.caller.clone());
-                let parcel = Parcel::from_json(message.as_bytes(), std::time::Instant::now());
+                let parcel = Parcel::from_json(message.as_bytes(), std::time::Instant::now())
+                    .with_trace(trace.map(Arc::new));
                 self.pending.push(Box::pin(async move {
                     let receipt = bus.send(caller, parcel).await;
                     Outgoing::Receipt { name, receipt: &receipt }.to_json()

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use a2a_actors::Letter;
-use a2a_protocol::{AgentId, Body, MessageId, Receipt, TaskId};
+use a2a_protocol::{AgentId, Body, MessageId, Receipt, TaskId, Trace};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -28,7 +28,7 @@ pub(super) enum Incoming<'a> {
     /// It failed at a message, for this reason.
     Nack(MessageId, String),
     /// A message of its own.
-    Send { name: Option<String>, message: &'a str },
+    Send { name: Option<String>, trace: Option<Trace>, message: &'a str },
     /// Whether the server is there.
     Ping { id: Option<String>, answer: bool },
 }
@@ -67,6 +67,10 @@ struct Send<'a> {
     _kind: IgnoredAny,
     #[serde(rename = "ref")]
     name: Option<String>,
+    #[serde(borrow, default)]
+    traceparent: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tracestate: Option<Cow<'a, str>>,
     #[serde(borrow)]
     message: &'a RawValue,
 }
@@ -125,9 +129,13 @@ pub(super) fn read(text: &str) -> Result<Incoming<'_>, Fault> {
             Ok(Incoming::Nack(nack.message_id, reason.chars().take(REASON).collect()))
         }
         "send" => {
-            let send: Send<'_> =
-                serde_json::from_str(text).map_err(wrong(&["type", "ref", "message"]))?;
-            Ok(Incoming::Send { name: short("ref", send.name)?, message: send.message.get() })
+            const FIELDS: [&str; 5] = ["type", "ref", "traceparent", "tracestate", "message"];
+            let send: Send<'_> = serde_json::from_str(text).map_err(wrong(&FIELDS))?;
+            let name = short("ref", send.name)?;
+            // One that is not valid is none, as in the header of a request.
+            let parent = send.traceparent.as_deref();
+            let trace = parent.and_then(|parent| Trace::read(parent, send.tracestate.as_deref()));
+            Ok(Incoming::Send { name, trace, message: send.message.get() })
         }
         "ping" => {
             let ping: Ping =
@@ -167,7 +175,15 @@ pub(super) enum Outgoing<'a> {
         limits: Limits,
     },
     /// A message to handle.
-    Deliver { seq: u64, sender: &'a AgentId, attempt: u32, message: &'a RawValue },
+    Deliver {
+        seq: u64,
+        sender: &'a AgentId,
+        attempt: u32,
+        traceparent: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tracestate: Option<&'a str>,
+        message: &'a RawValue,
+    },
     /// An acknowledgement is durable.
     Ack { message_id: MessageId, durable: bool },
     /// A failure is durable.
@@ -220,8 +236,16 @@ impl Outgoing<'_> {
 pub(super) fn deliver(letter: &Letter) -> String {
     // An accepted message is JSON.
     let message = serde_json::from_slice::<&RawValue>(&letter.bytes).unwrap_or(RawValue::NULL);
-    let (seq, attempt) = (letter.seq, letter.attempt);
-    Outgoing::Deliver { seq, sender: &letter.sender, attempt, message }.to_json()
+    let trace = letter.trace();
+    let deliver = Outgoing::Deliver {
+        seq: letter.seq,
+        sender: &letter.sender,
+        attempt: letter.attempt,
+        traceparent: trace.traceparent(),
+        tracestate: trace.tracestate(),
+        message,
+    };
+    deliver.to_json()
 }
 
 /// The frame that calls a task off.

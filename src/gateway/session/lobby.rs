@@ -88,6 +88,12 @@ impl Lobby {
         Self { settings, seats: Mutex::default(), stop: watch::channel(false).0 }
     }
 
+    /// How many sessions there are, those that wait for their agent to come back included.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.seats().total
+    }
+
     /// Ends every session: what agents have in their hands is given back.
     pub fn close(&self) {
         self.stop.send_replace(true);

@@ -14,13 +14,13 @@ use super::{Queued, Repeated, StoredTask, TaskStoreError, word};
 pub(super) const COLUMNS: &str = "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, \
-     metadata";
+     metadata, trace";
 
 /// [`COLUMNS`] with the large ones.
 pub(super) const ALL_COLUMNS: &str = "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, metadata, \
-     artifacts, history";
+     trace, artifacts, history";
 
 pub(super) fn damaged(row: &Row<'_>, column: &str) -> TaskStoreError {
     let id = row.get_ref(0).ok().and_then(|id| id.as_str().ok()).unwrap_or("?");
@@ -86,8 +86,8 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         id: parsed(row, 0)?,
         context_id: context,
         status: TaskStatus { state, message: json_or_null(row, 3)?, timestamp: parsed(row, 4)? },
-        artifacts: json_or_null(row, 20)?.unwrap_or_default(),
-        history: json_or_null(row, 21)?.unwrap_or_default(),
+        artifacts: json_or_null(row, 21)?.unwrap_or_default(),
+        history: json_or_null(row, 22)?.unwrap_or_default(),
         metadata: json_or_null(row, 19)?,
     };
     Ok(StoredTask {
@@ -96,6 +96,7 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         principal: parsed(row, 8)?,
         agent: parsed(row, 9)?,
         correlation: parsed(row, 10)?,
+        trace: parsed_or_null(row, 20)?.map(Arc::new),
         version: number(row, 11)?,
         last_event: number(row, 12)?,
         queued,

@@ -14,7 +14,8 @@ use crate::NewerFormat;
 use crate::format::Part;
 
 /// From nothing to the first schema, from there to the second, and so on.
-const MIGRATIONS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 
 /// The newest schema that this program knows.
 pub(crate) const SCHEMA: u32 = MIGRATIONS.len() as u32;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use a2a_protocol::operation::{ArtifactUpdate, PushConfig, StatusUpdate, StreamEvent};
 use a2a_protocol::task::{ContextId, Metadata, Moment, Task};
-use a2a_protocol::{AgentId, CorrelationId, TaskId};
+use a2a_protocol::{AgentId, CorrelationId, TaskId, Trace};
 
 /// Since when a task waits, in its metadata.
 const QUEUED_AT: &str = "queuedAt";
@@ -24,6 +24,8 @@ pub struct StoredTask {
     pub agent: AgentId,
     /// Of its messages on the bus.
     pub correlation: CorrelationId,
+    /// The trace that its caller gave; that of its messages on the bus when there is none.
+    pub trace: Option<Arc<Trace>>,
     /// One more with every change, beginning with 1.
     pub version: u64,
     /// The number of its newest event; 0 before the first.
@@ -46,6 +48,16 @@ pub struct StoredTask {
 }
 
 impl StoredTask {
+    /// Its place in the trace that it belongs to.
+    #[must_use]
+    pub fn trace(&self) -> Trace {
+        let step = self.task.id.as_uuid();
+        match &self.trace {
+            Some(given) => given.step(step),
+            None => Trace::of(self.correlation, step),
+        }
+    }
+
     pub(super) fn id(&self) -> TaskId {
         self.task.id
     }

@@ -2,11 +2,20 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
-use a2a_protocol::Event;
-use a2a_store::{Commit, Journal, Line, OpenError, Options, Seen};
+use a2a_protocol::{Event, Trace};
+use a2a_store::{Commit, Journal, Line, MessageLine, OpenError, Options, Seen};
 
 use crate::setup::*;
+
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 a=\"b\"";
+
+/// A message whose sender gave a trace.
+fn traced(seq: u64, to: &str) -> Line {
+    let trace = Some(Arc::new(TRACE.parse().unwrap()));
+    Line::Message(MessageLine { trace, ..accepted(seq, &[to]) })
+}
 
 /// A little of everything; returns the lines.
 fn history() -> Vec<Line> {
@@ -16,11 +25,11 @@ fn history() -> Vec<Line> {
         message(3, &["tim", "ann"]),
         event(4, Event::Delivered, 3, "tim"),
         event(5, Event::Acknowledged, 3, "tim"),
-        message(6, &["tim"]),
+        traced(6, "tim"),
         event(7, Event::AttemptFailed, 6, "tim"),
         event(8, Event::DeadLetter, 6, "tim"),
         refused(9),
-        message(10, &["ann"]),
+        traced(10, "ann"),
         event(11, Event::Expired, 10, "ann"),
         event(12, Event::Returned, 10, "ann"),
     ]
@@ -30,6 +39,10 @@ fn check_history(recovered: &a2a_store::Recovered) {
     assert_eq!(recovered.next_seq, 13);
     assert_eq!(pending(recovered), ["3 ann 0", "10 ann 0"]);
     assert_eq!(dead(recovered), ["6 tim why"]);
+    let trace = |trace: &Option<Arc<Trace>>| trace.as_ref().map(ToString::to_string);
+    let pending: Vec<_> = recovered.pending.iter().map(|pending| trace(&pending.trace)).collect();
+    assert_eq!(pending, [None, Some(TRACE.to_owned())]);
+    assert_eq!(trace(&recovered.dead_letters[0].trace).as_deref(), Some(TRACE));
     assert_eq!(recovered.agents, [agent("ann"), agent("tim")]);
     let seen = [3, 6, 10].map(|seq| Seen { message_id: id(seq), fingerprint: seq * 3, seq });
     assert_eq!(recovered.seen, seen);

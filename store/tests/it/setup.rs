@@ -49,6 +49,7 @@ pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
         retry_after_ms: None,
         errors: Vec::new(),
         via: None,
+        trace: None,
         facts: Vec::new(),
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const PRIVATE: &str = "[a2a]\nallow_private_webhooks = true\n";
 
 /// One call of the server.
 pub(crate) struct Told {
-    head: String,
+    pub(crate) head: String,
     pub(crate) body: Value,
 }
 

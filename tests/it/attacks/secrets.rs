@@ -43,10 +43,14 @@ fn call(client: &Client) -> String {
         "/bus/tasks/x",
         "/bus/log?nonsense=1",
         "/readyz",
+        "/metrics",
         "/nowhere",
     ] {
         said += &format!("{:?}", client.get(path));
     }
+    // Its answer is no JSON, so it is read as it is.
+    let mut numbers = client.open("GET", "/metrics", &Value::Null).unwrap();
+    said += &numbers.body_mut().read_to_string().unwrap();
     said += &format!("{:?}", client.with("host", "evil.example").get("/bus/log"));
     said += &format!("{:?}", client.with("origin", "https://evil.example").get("/bus/log"));
     said += &format!("{:?}", client.with("a2a-on-behalf-of", "a b").get("/bus/log"));
@@ -106,7 +110,9 @@ fn secrets_are_nowhere() {
 
     let everything = [said.into_bytes(), stdout.into_bytes(), everything_below(folder.path())];
     let everything = String::from_utf8_lossy(&everything.concat()).into_owned();
-    for word in ["roman", "unauthorized", "misdirected", "head_too_large"] {
+    for word in
+        ["roman", "unauthorized", "misdirected", "head_too_large", "openclaw_a2a_build_info"]
+    {
         assert!(everything.contains(word), "nothing was looked at: {word}");
     }
     assert!(everything.contains("DEBUG") || everything.contains("TRACE"), "it said little");

@@ -44,6 +44,8 @@ impl Handler<Begin> for Service {
     fn handle(&mut self, begin: Begin, _: &mut Self::Context) {
         let Begin { stored, parcel, push, want, reply } = begin;
         let (id, now) = (stored.task.id, self.clock.now());
+        let _span =
+            tracing::debug_span!("task", trace = %stored.trace().id(), task = %id).entered();
         let message = stored.task.history.last().map(|message| message.message_id.clone());
         let message = message.filter(|_| !self.settings.reused_ids.contains(&stored.agent));
         let mut entry = Entry::new(stored);

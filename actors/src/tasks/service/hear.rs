@@ -46,6 +46,8 @@ impl Handler<Hear> for Service {
             let _ = done.send(());
             return;
         };
+        let _span =
+            tracing::debug_span!("task", trace = %entry.stored.trace().id(), task = %id).entered();
         if heard.is_only_progress() {
             let Heard::Works { mut said, .. } = heard else { return };
             let parts = std::mem::take(&mut said.parts);

@@ -144,6 +144,8 @@ impl Service {
         ctx: &mut Context<Self>,
     ) {
         let (id, now) = (entry.stored.task.id, self.clock.now());
+        let trace = entry.stored.trace().id();
+        let _span = tracing::debug_span!("task", %trace, task = %id).entered();
         let _ = entry.advance(Step::Start, Said::default(), now);
         entry.stored.dispatched = true;
         entry.turn = 1;

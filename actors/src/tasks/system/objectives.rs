@@ -353,6 +353,7 @@ impl TaskSystem {
             message: send.message,
             push: send.push,
             want,
+            trace: caller.trace.clone(),
             reply,
         })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))

@@ -110,6 +110,11 @@ impl TaskSystem {
         // What the extension says about a task is the server's to say.
         without_opt(&mut metadata);
         let stored = made::new_task(caller, agent, message, metadata, now);
+        // For whoever follows the call in the program's log, from its first span on; a trace that was
+        // given stands there already.
+        if stored.trace.is_none() {
+            tracing::Span::current().record("trace", tracing::field::display(stored.trace().id()));
+        }
         let before = self.said_before(&stored).await?;
         let parcel = compose::request(&stored, &before, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
@@ -198,7 +203,8 @@ impl TaskSystem {
         let now = self.clock.now();
         let mut message = send.message;
         message.context_id = Some(stored.task.context_id.clone());
-        let addition = compose::addition(&stored, &message, now).ok_or(Fault::Internal)?;
+        let addition = compose::addition(&stored, &message, caller.trace.clone(), now)
+            .ok_or(Fault::Internal)?;
         let addition = self.assess(&stored, addition).await?;
         if let Some(push) = send.push {
             self.put_push(stored.task.id, made::named_push(push, stored.task.id)).await?;

@@ -151,13 +151,13 @@ fn only_databases_of_this_program_are_opened() {
     assert!(newer.contains("newer version") && newer.contains("format 7"), "{newer}");
     let newer = Sqlite::open_read_only(dir.path()).err().unwrap();
     assert!(matches!(&newer, TaskOpenError::Newer(n) if n.found == 7), "{newer}");
-    raw(dir.path()).pragma_update(None, "user_version", 2).unwrap();
+    raw(dir.path()).pragma_update(None, "user_version", 3).unwrap();
     drop(open(dir.path()));
 
     raw(dir.path()).pragma_update(None, "user_version", 0).unwrap();
     assert!(matches!(refusal(dir.path()), TaskOpenError::Foreign { .. }));
     let older = Sqlite::open_read_only(dir.path()).err().unwrap();
-    assert!(matches!(older, TaskOpenError::Older { found: 0, known: 2, .. }), "{older}");
+    assert!(matches!(older, TaskOpenError::Older { found: 0, known: 3, .. }), "{older}");
 
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{suffix}", file(dir.path()).display()));

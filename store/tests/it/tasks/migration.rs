@@ -4,7 +4,7 @@ use std::path::Path;
 
 use a2a_protocol::opt::PlanTaskStatus;
 use a2a_protocol::task::TaskState;
-use a2a_store::tasks::{Sqlite, TaskOpenError, TaskReader, TaskWriter, Write};
+use a2a_store::tasks::{Sqlite, StoredTask, TaskOpenError, TaskReader, TaskWriter, Write};
 use rusqlite::Connection;
 
 use super::setup::*;
@@ -26,6 +26,11 @@ fn version(file: &Connection) -> i64 {
     file.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
 }
 
+/// The first program kept no traces.
+fn untraced(stored: StoredTask) -> StoredTask {
+    StoredTask { trace: None, ..stored }
+}
+
 /// Makes the file anew as the first program would have left it: its schema, and the rows of
 /// tasks and of what is about them.
 fn turn_back(dir: &Path) {
@@ -34,6 +39,7 @@ fn turn_back(dir: &Path) {
     file.execute_batch(FIRST).unwrap();
     file.pragma_update(None, "user_version", 1).unwrap();
     file.execute("ATTACH ?1 AS new", [path.to_str().unwrap()]).unwrap();
+    file.execute_batch("ALTER TABLE new.tasks DROP COLUMN trace").unwrap();
     for table in ["tasks", "task_events", "sent_messages", "push_configs", "push_outbox"] {
         let copied = file
             .execute(&format!("INSERT INTO main.{table} SELECT * FROM new.{table}"), [])
@@ -59,13 +65,13 @@ fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
         events: vec![event(&first, 1)],
         push: vec![push("a")],
     };
-    done(&mut bench.tasks, vec![told, create(&task_in(1, 2))]);
+    done(&mut bench.tasks, vec![told, create(&untraced(task_in(1, 2)))]);
     let before = seen(&*bench.tasks.reader());
     drop(bench.tasks);
     turn_back(bench.dir.path());
 
     let older = Sqlite::open_read_only(bench.dir.path()).err().unwrap();
-    assert!(matches!(older, TaskOpenError::Older { found: 1, known: 2, .. }), "{older}");
+    assert!(matches!(older, TaskOpenError::Older { found: 1, known: 3, .. }), "{older}");
     let mut tasks = open(bench.dir.path());
     let reader = tasks.reader();
     assert_eq!(seen(&*reader), before);
@@ -86,7 +92,7 @@ fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
     assert_eq!(tasks.reader().open_objectives().unwrap().len(), 1);
     drop(tasks);
     let file = Connection::open(bench.dir.path().join("data/a2a-tasks.db")).unwrap();
-    assert_eq!(version(&file), 2);
+    assert_eq!(version(&file), 3);
     let sound: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(sound, "ok");
     let mut stray = file.prepare("PRAGMA foreign_key_check").unwrap();

@@ -83,6 +83,9 @@ pub fn artifact(name: &str) -> Artifact {
     }
 }
 
+/// What a caller gave.
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 rojo=1,congo=2";
+
 /// Task `n` of acme for tim in `ctx`, submitted at `n` milliseconds.
 pub fn new_task(n: u64) -> StoredTask {
     let moment = at(n as i64);
@@ -100,6 +103,8 @@ pub fn new_task(n: u64) -> StoredTask {
         principal: agent("acme"),
         agent: agent("tim"),
         correlation: format!("0192a4c8-7e1a-7b3c-9d4f-{n:012x}").parse::<CorrelationId>().unwrap(),
+        // Every second caller gives one.
+        trace: n.is_multiple_of(2).then(|| Arc::new(TRACE.parse().unwrap())),
         version: 1,
         last_event: 0,
         queued: None,

@@ -3,6 +3,7 @@
 
 use a2a_policy::opt::Effect;
 use a2a_policy::tasks::{Place, Said, Step};
+use a2a_protocol::Trace;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::opt::{ObjectiveId, PlanTask, PlanTaskStatus, key};
@@ -46,6 +47,7 @@ impl Service {
             principal: held.stored.principal.clone(),
             alone: false,
             sees_all: false,
+            trace: held.trace.clone(),
         };
         let first = held.first.take();
         let mut entry = Entry::new(made::new_task(&caller, &agent, message, Some(metadata), now));
@@ -154,6 +156,8 @@ pub(in crate::tasks) struct BeginObjective {
     pub(in crate::tasks) message: Message,
     pub(in crate::tasks) push: Option<PushConfig>,
     pub(in crate::tasks) want: Want,
+    /// The trace of the call.
+    pub(in crate::tasks) trace: Option<Arc<Trace>>,
     pub(in crate::tasks) reply: Answering,
 }
 
@@ -161,7 +165,7 @@ impl Handler<BeginObjective> for Service {
     type Result = ();
 
     fn handle(&mut self, begin: BeginObjective, _: &mut Self::Context) {
-        let BeginObjective { objective, is_new, plans, message, push, want, reply } = begin;
+        let BeginObjective { objective, is_new, plans, message, push, want, trace, reply } = begin;
         let StoredObjective { owner, agent, .. } = &objective.stored;
         if is_new && let Err(fault) = self.has_room_for_objective(owner) {
             let _ = reply.send(Err(fault));
@@ -178,6 +182,7 @@ impl Handler<BeginObjective> for Service {
         let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*objective));
         let mut effects = Vec::new();
         held.first = Some(First { message, push, want, reply });
+        held.trace = trace;
         for plan in plans {
             match held.add_plan(plan) {
                 Ok(more) => effects.extend(more),

@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use a2a_policy::opt::Tree;
-use a2a_protocol::TaskId;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::opt::{Objective, Plan, PlanTask, PlanTaskStatus, key};
 use a2a_protocol::task::{Moment, PlanId, PlanTaskId, Task};
+use a2a_protocol::{TaskId, Trace};
 use a2a_store::tasks::{ObjectiveTree, PlanTree, StoredObjective, StoredPlan};
 use tokio::sync::oneshot;
 
@@ -42,6 +42,8 @@ pub(super) struct Held {
     pub(super) touched: Vec<PlanId>,
     /// Whoever gets the next task that begins.
     pub(super) first: Option<First>,
+    /// The trace of the message that its plans were last made for; a restart forgets it.
+    pub(super) trace: Option<Arc<Trace>>,
 }
 
 impl Held {
@@ -58,6 +60,7 @@ impl Held {
             results: HashMap::new(),
             touched: Vec::new(),
             first: None,
+            trace: None,
         };
         held.read_again();
         held
