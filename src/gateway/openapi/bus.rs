@@ -3,8 +3,8 @@
 use a2a_actors::{AgentView, CircuitView, DeadLetterView};
 use a2a_policy::{Circuit, CircuitKey, Explanation, Profile, Task as LedgerTask};
 use a2a_protocol::body::Scope;
-use a2a_protocol::task::Task;
-use a2a_protocol::{AgentId, Kind, MessageId, Receipt, TaskId};
+use a2a_protocol::task::{Task, TaskState};
+use a2a_protocol::{AgentId, Kind, MessageId, Receipt, TaskId, TaskState as LedgerState};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
 
@@ -24,12 +24,21 @@ fn messages(schemas: &mut SchemaGenerator) -> Vec<Call> {
             ("event", word(event)),
         ])
     };
-    let taken = object(&[
+    let mut taken = object(&[
         ("seq", number()),
         ("sender", schemas.subschema_for::<AgentId>().into()),
-        ("attempt", json!({ "type": "integer", "minimum": 1 })),
         ("message", named("Envelope")),
     ]);
+    // The first three where it was taken, the others where somebody only looked.
+    taken["properties"]["attempt"] = json!({ "type": "integer", "minimum": 1 });
+    taken["properties"]["traceparent"] = text();
+    taken["properties"]["tracestate"] = text();
+    taken["properties"]["attempts"] = number();
+    taken["properties"]["state"] =
+        json!({ "type": "string", "enum": ["taken", "pausing", "waiting"] });
+    taken["properties"]["dueInMs"] = number();
+    let mut inbox = object(&[("messages", list(&taken))]);
+    inbox["properties"]["pending"] = number();
     let examples: Map<_, _> = Kind::ALL
         .iter()
         .map(|kind| (kind.to_string(), json!({ "value": kind.example_message() })))
@@ -50,7 +59,8 @@ fn messages(schemas: &mut SchemaGenerator) -> Vec<Call> {
             .about("Each is the taker's for a minute (`[delivery] lease_seconds`); acknowledge it, or give it back. Asking makes the agent known if the directory is open.")
             .query("wait", wait, "How long to wait for the first, such as `30s`; at most a minute")
             .query("limit", limit, "How many, 1 to 100; others are taken for the nearest of these")
-            .json(200, "What was taken; perhaps nothing", &object(&[("messages", list(&taken))])),
+            .query("peek", json!({ "type": "boolean", "default": false }), "Look only: no lease, no attempt counted; not with `wait`")
+            .json(200, "What was taken, or is there; perhaps nothing", &inbox),
         Call::new("POST", "/bus/agents/{agent}/inbox/{messageId}/ack", "acknowledge", "messages", "Be done with a message")
             .about("Answered when that is on disk; the message is never handed out again.")
             .json(200, "On disk", &settled(schemas, "acknowledged")),
@@ -117,6 +127,14 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
     let circuit: Value = schemas.subschema_for::<CircuitView>().into();
     let letter: Value = schemas.subschema_for::<DeadLetterView>().into();
     let limit = json!({ "type": "integer", "minimum": 0, "default": 50 });
+    let id = json!({ "type": "string", "format": "uuid" });
+    let shown = object(&[
+        ("agentId", agent.clone()),
+        ("owner", text()),
+        ("correlationId", id.clone()),
+        ("task", schemas.subschema_for::<Task>().into()),
+    ]);
+    let shown = object(&[("tasks", list(&shown)), ("nextCursor", text())]);
     let called_off = object(&[
         ("taskId", schemas.subschema_for::<TaskId>().into()),
         ("state", word("cancelled")),
@@ -135,8 +153,24 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
             "Tasks of the ledger, those that changed last first",
         )
         .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
-        .query("limit", limit, "How many, 1 to 1,000; others are taken for the nearest of these")
+        .query("state", schemas.subschema_for::<LedgerState>().into(), "In this state")
+        .query("correlation", id.clone(), "Of this conversation")
+        .query("limit", limit.clone(), "How many, 1 to 1,000; others are taken for the nearest")
         .json(200, "The tasks", &object(&[("tasks", list(&task))])),
+        Call::new(
+            "GET",
+            "/bus/tasks/a2a",
+            "listA2aTasks",
+            "oversight",
+            "Tasks that A2A callers asked for, whoever asked and whoever does them",
+        )
+        .query("task", id, "This one alone")
+        .query("agent", agent.clone(), "That it does; an agent sees only its own")
+        .query("state", schemas.subschema_for::<TaskState>().into(), "In this state")
+        .query("context", text(), "Of this conversation")
+        .query("limit", limit, "How many, 1 to 100; others are taken for the nearest")
+        .query("cursor", text(), "The `nextCursor` of the page before")
+        .json(200, "A page, without histories", &shown),
         Call::new(
             "GET",
             "/bus/tasks/{taskId}",
@@ -204,14 +238,20 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
 
 fn server() -> Vec<Call> {
     let schema = json!({ "application/schema+json": { "schema": { "type": "object" } } });
+    let metrics =
+        json!({ "application/openmetrics-text": { "schema": { "description": "Text." } } });
+    let parts = object(&[("server", text()), ("journal", text()), ("task_store", text())]);
     vec![
         Call::new("GET", "/healthz", "isAlive", "server", "Whether the program answers")
             .public()
             .json(200, "It does", &object(&[("status", word("ok"))])),
         Call::new("GET", "/readyz", "isReady", "server", "Whether it accepts messages")
             .public()
-            .about("503 while the journal cannot be written.")
-            .json(200, "It does", &object(&[("status", word("ready"))])),
+            .about("503 while it starts or stops, or a disk refuses; `parts` says which it is.")
+            .json(200, "It does", &object(&[("status", word("ready")), ("parts", parts)])),
+        Call::new("GET", "/metrics", "showMetrics", "server", "Numbers for Prometheus")
+            .about("For people. Every number: docs/observability.md.")
+            .answer(200, "OpenMetrics text", metrics),
         Call::new(
             "GET",
             "/schemas/{name}.json",

@@ -45,6 +45,11 @@ pub(super) fn calls() -> Vec<Call> {
             .query("head", text(), "A head `SEQ:HASH` that was kept; may be there several times")
             .json(200, "The verdict", &verdict)
             .problems(&[500]),
+        Call::new("POST", "/bus/log/rebuild", "rebuildDays", "log", "Have days written to files that only the index holds, for a backup")
+            .about("For people. They go to `data/a2a-rebuilt` in the server's state folder; `openclaw-a2a backup` calls this.")
+            .body(&object(&[("before", json!({ "type": "string", "format": "date" }))]))
+            .json(200, "The names of the files", &object(&[("files", list(&text()))]))
+            .problems(&[408, 413, 415, 500]),
         Call::new("GET", "/bus/circuits/{key}/log", "showCircuitLog", "log", "When a circuit was opened and closed, oldest first")
             .query("cursor", text(), "The `nextCursor` of the part before")
             .json(200, "Its events", &object(&[("events", list(&named("Event"))), ("nextCursor", cursor())]))

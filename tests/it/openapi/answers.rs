@@ -119,7 +119,7 @@ fn directory(it: &mut Described) {
     it.get("/bus/access?from=roman&to=tim&type=task_request", &[]);
     it.call(404, "GET", "/bus/access?from=roman&to=nobody&type=broadcast", &[], &Value::Null);
     it.call(400, "GET", "/bus/access?from=roman", &[], &Value::Null);
-    for path in ["/healthz", "/readyz", "/openapi.json"] {
+    for path in ["/healthz", "/readyz", "/metrics", "/openapi.json"] {
         it.get(path, &[]);
     }
     it.get("/schemas/{name}.json", &["task_request"]);
@@ -142,6 +142,8 @@ fn messages(it: &mut Described) -> String {
     it.post(403, "/bus/messages", &[], &message("system", "tim", "x"));
     it.post(202, "/bus/messages", &[], &message("roman", "tim", "second"));
     let inbox = "/bus/agents/{agent}/inbox";
+    let seen = it.get(&format!("{inbox}?peek=true"), &["tim"]);
+    assert_eq!(seen["messages"][0]["state"], "waiting", "{seen}");
     let taken = it.get(&format!("{inbox}?limit=5"), &["tim"]);
     let ids: Vec<_> = taken["messages"].as_array().unwrap().iter().map(id_of).collect();
     assert_eq!(ids.len(), 2);
@@ -154,6 +156,8 @@ fn messages(it: &mut Described) -> String {
 
 fn oversight(it: &mut Described, task: &str) {
     it.get("/bus/tasks?agent=tim&limit=5", &[]);
+    it.get("/bus/tasks/a2a?limit=5", &[]);
+    it.call(400, "GET", "/bus/tasks/a2a?cursor=x", &[], &Value::Null);
     it.get("/bus/tasks/{taskId}", &[task]);
     it.call(404, "GET", "/bus/tasks/{taskId}", &[&new_id()], &Value::Null);
     it.post(200, "/bus/tasks/{taskId}/cancel", &[task], &json!({"reason": "no longer"}));
@@ -181,6 +185,8 @@ fn log(it: &mut Described) {
     it.get("/bus/log/{messageId}", &[id]);
     it.call(404, "GET", "/bus/log/{messageId}", &[&new_id()], &Value::Null);
     it.call(400, "GET", "/bus/log?agnet=tim", &[], &Value::Null);
+    it.call(400, "POST", "/bus/log/rebuild", &[], &json!({"before": "soon"}));
+    it.post(200, "/bus/log/rebuild", &[], &json!({"before": "2026-01-01"}));
     let head = it.get("/bus/log/head", &[]);
     it.get(&format!("/bus/log/verify?head={}", head["head"].as_str().unwrap()), &[]);
 }
