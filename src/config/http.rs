@@ -24,7 +24,7 @@ pub(super) struct HttpValues {
     url: Option<String>,
     /// Names it answers to, besides those of this machine
     hosts: Vec<String>,
-    /// Whose pages may call it, such as "https://console.example.org"
+    /// Whose pages may call it, such as `https://console.example.org`
     origins: Vec<String>,
     /// Threads that answer
     #[schemars(example = 4, extend("x-default" = "one a core"))]

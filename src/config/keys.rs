@@ -3,9 +3,10 @@
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value as Json;
-use toml::Value;
+use toml::{Table, Value};
 
 use super::Config;
+use super::changes::value_at;
 use super::environment::PREFIX;
 
 /// A table of the file, or one entry of a list of tables.
@@ -126,10 +127,8 @@ impl Kind {
 pub fn sections() -> Vec<Section> {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
     let schema = settings.into_generator().into_root_schema_for::<Config>();
-    let defaults = Config::default().in_force().ok().and_then(|all| Value::try_from(all).ok());
     let mut sections = Vec::new();
-    let empty = Value::Table(toml::Table::new());
-    let reader = Reader { defaults: defaults.unwrap_or(empty) };
+    let reader = Reader { defaults: Config::default().values().unwrap_or_default() };
     for (name, part) in properties(schema.as_value()) {
         reader.visit(name, part, false, &mut sections);
     }
@@ -138,7 +137,7 @@ pub fn sections() -> Vec<Section> {
 
 struct Reader {
     /// Every value that is in force when nobody says anything.
-    defaults: Value,
+    defaults: Table,
 }
 
 impl Reader {
@@ -167,10 +166,7 @@ impl Reader {
 
     fn key(&self, section: &str, name: &str, schema: &Json, in_list: bool, reloads: bool) -> Key {
         let of_entry = || schema.get("default").and_then(toml_of);
-        let of_table = || {
-            let path = section.split('.').chain([name]);
-            path.fold(Some(&self.defaults), |at, part| at.and_then(|at| at.get(part))).cloned()
-        };
+        let of_table = || value_at(&self.defaults, &format!("{section}.{name}")).cloned();
         let variable = format!("{PREFIX}{section}_{name}").replace('.', "_").to_ascii_uppercase();
         Key {
             section: section.to_owned(),
