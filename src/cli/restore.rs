@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use a2a_store::{BackupError, Manifest, check_backup, restore_backup};
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use openclaw_a2a::config::StateDir;
 use openclaw_a2a::tokens::{TokenFile, TokenFileError};
 use serde_json::json;
@@ -39,24 +39,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let mut out = super::stdout::output(global.format);
     let is_text = global.format == Format::Text;
     if args.check {
-        let (answer, text) = match check(&args.from) {
-            Ok(manifest) if is_text => (Answer::Yes, format!("ok, {}", described(&manifest))),
-            Ok(manifest) => {
-                let mut answer = summary(&args.from, &manifest);
-                answer["ok"] = true.into();
-                (Answer::Yes, answer.to_string())
-            }
-            Err(Problem { text, is_verdict: false }) => anyhow::bail!(text),
-            Err(Problem { text, .. }) if is_text => {
-                (Answer::No, format!("not whole: {}", harmless(&text)))
-            }
-            Err(Problem { text, .. }) => {
-                (Answer::No, json!({ "ok": false, "problem": text }).to_string())
-            }
-        };
-        writeln!(out, "{text}")?;
-        out.flush()?;
-        return Ok(answer);
+        return judge(&args.from, is_text, &mut out);
     }
     let state = StateDir::find(global.state_dir.clone());
     let manifest = check(&args.from)
@@ -71,14 +54,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         writeln!(out, "restored {}", described(&manifest))?;
         writeln!(out, "into {}", harmless(&folder))?;
         writeln!(out, "Next: openclaw-a2a serve --state-dir {}", harmless(&folder))?;
-        writeln!(
-            out,
-            "The index is built from the log at the first start. What was accepted after the"
-        )?;
-        writeln!(
-            out,
-            "backup is not there; what was acknowledged after it may be delivered again."
-        )?;
+        writeln!(out, "{AFTERWARDS}")?;
     } else {
         let mut answer = summary(&args.from, &manifest);
         answer["stateDir"] = folder.into();
@@ -86,6 +62,32 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     }
     out.flush()?;
     Ok(Answer::Yes)
+}
+
+const AFTERWARDS: &str = "\
+The index is built from the log at the first start. What was accepted after the backup is not
+there; what was acknowledged after it may be delivered again.";
+
+/// Says whether a backup is whole.
+fn judge(from: &Path, is_text: bool, out: &mut dyn Write) -> anyhow::Result<Answer> {
+    let (answer, text) = match check(from) {
+        Ok(manifest) if is_text => (Answer::Yes, format!("ok, {}", described(&manifest))),
+        Ok(manifest) => {
+            let mut answer = summary(from, &manifest);
+            answer["ok"] = true.into();
+            (Answer::Yes, answer.to_string())
+        }
+        Err(Problem { text, is_verdict: false }) => bail!(text),
+        Err(Problem { text, .. }) if is_text => {
+            (Answer::No, format!("not whole: {}", harmless(&text)))
+        }
+        Err(Problem { text, .. }) => {
+            (Answer::No, json!({ "ok": false, "problem": text }).to_string())
+        }
+    };
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(answer)
 }
 
 /// Why a backup is not found whole.

@@ -56,7 +56,7 @@ pub enum BackupError {
     },
     /// The log is not whole.
     #[error(
-        "the log is not whole: {0}. `openclaw-a2a log verify` says more; if a crash left it so, start the server once"
+        "the log is not whole (`openclaw-a2a log verify` says more; if a crash left it so, start the server once)"
     )]
     Log(#[source] VerifyError),
     /// The tasks.
@@ -76,7 +76,7 @@ pub enum BackupError {
         free: Option<u64>,
     },
     /// Days that only the index has.
-    #[error("days before {before} are in the index alone, and could not be had: {cause}")]
+    #[error("days before {before} are in the index alone, and could not be had")]
     Older {
         /// The first day that has a file.
         before: chrono::NaiveDate,
