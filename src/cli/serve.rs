@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let address = args.listen.as_deref().or(config.listen()).unwrap_or(DEFAULT_LISTEN);
     let listener = listen(address, &keys)?;
     create_folder(state.path())?;
-    allow_connections(http.connections);
+    allow_connections(http.connections, http.streams);
     let mut settings = config.settings().map_err(anyhow::Error::msg)?;
     let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
     let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
@@ -191,11 +191,13 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
     format!("{}://{local}", if tls { "https" } else { "http" })
 }
 
-/// A connection takes two files, and many systems allow a program a thousand unless it asks.
-fn allow_connections(most: usize) {
+/// A connection takes two files, one with a stream three, and many systems allow a program a
+/// thousand unless it asks.
+fn allow_connections(most: usize, streams: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let wanted = u64::try_from(most).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(1_000);
+    let wanted = most.saturating_mul(2).saturating_add(streams).saturating_add(1_000);
+    let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
     let Some(current) = limit.current.filter(|current| *current < wanted) else { return };
     let given = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(given), ..limit });

@@ -130,7 +130,8 @@ impl Session<'_> {
                     Some(jsonrpc::success(Id::kept(&id), &event))
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
-                let open = sse::Open::new(events, write, keep_alive, place, self.who.clone());
+                let (who, request) = (self.who.clone(), self.request);
+                let open = sse::Open::new(events, write, keep_alive, place, who, request);
                 sse::response(response, open)
             }
             Ok(outcome) => text(answered(id, dialect, method, &outcome), extensions),
