@@ -36,7 +36,7 @@ pub(super) fn new_task(
         context_id,
         status,
         artifacts: Vec::new(),
-        history: vec![message],
+        history: vec![Arc::new(message)],
         metadata: metadata.filter(|metadata| !metadata.is_empty()),
     };
     StoredTask {

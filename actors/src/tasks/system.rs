@@ -269,10 +269,9 @@ impl TaskSystem {
         }
         let (reply, borne) = oneshot::channel();
         self.tell(Bear { task: id, reply })?;
-        match borne.await {
-            Ok(_) => self.look(move |reader| reader.get(id)).await,
-            Err(_) => Ok(None),
-        }
+        // Whether it was there or not: it may have ended and gone to the disk since the first look.
+        let _ = borne.await;
+        self.look(move |reader| reader.get(id)).await
     }
 
     async fn stored(&self, id: TaskId) -> Result<StoredTask, Fault> {

@@ -1,5 +1,7 @@
 //! A task as the `task_request` that puts it into the agent's session.
 
+use std::sync::Arc;
+
 use a2a_protocol::body::{Complexity, TaskContext, TaskRequest, TaskType};
 use a2a_protocol::task::{ContextId, Label, Message, Metadata, Role, Task};
 use a2a_protocol::{
@@ -73,14 +75,15 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
     };
     let (earlier, message) = (&history[..at], &history[at]);
     let same_id =
-        |other: &&Message| other.role == Role::User && other.message_id == message.message_id;
+        |other: &&Arc<Message>| other.role == Role::User && other.message_id == message.message_id;
     let before = earlier.iter().filter(same_id).count();
     let text = clean(&message.text());
     let text = if text.trim().is_empty() { NO_TEXT } else { &text };
     let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let title: String = one_line.chars().take(limits::TITLE_CHARS).collect();
     let description: String = text.chars().take(DESCRIPTION_CHARS).collect();
-    let all_before = [request.said_before, earlier].concat();
+    let said_before = request.said_before.iter();
+    let all_before: Vec<&Message> = said_before.chain(earlier.iter().map(Arc::as_ref)).collect();
     let context = match whole(message, &all_before, request.task) {
         Some(context) => context,
         None => {
@@ -112,7 +115,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
 
 /// The A2A message as it is and the conversation, if that is everything and it fits: so it is
 /// with most.
-fn whole(message: &Message, earlier: &[Message], task: &Task) -> Option<Open<TaskContext>> {
+fn whole(message: &Message, earlier: &[&Message], task: &Task) -> Option<Open<TaskContext>> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Whole<'a> {
@@ -129,7 +132,7 @@ fn whole(message: &Message, earlier: &[Message], task: &Task) -> Option<Open<Tas
 }
 
 /// The A2A message with everything that fits, the conversation, and what was said before.
-fn context(message: &Message, earlier: &[Message], task: &Task) -> Value {
+fn context(message: &Message, earlier: &[&Message], task: &Task) -> Value {
     let mut room = CARRIED_BYTES;
     let said = carried(message, &mut room);
     let mut context = json!({ "a2a": said, "contextId": task.context_id });

@@ -189,7 +189,7 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
     let artifact = ArtifactUpdate {
         task_id: task.id,
         context_id: task.context_id.clone(),
-        artifact: task.artifacts[0].clone(),
+        artifact: (*task.artifacts[0]).clone(),
         append: true,
         last_chunk: true,
         metadata: None,

@@ -16,11 +16,28 @@ pub(super) const COLUMNS: &str = "id, context_id, status_state, status_message, 
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, \
      metadata";
 
+/// All that was said: what stands in the row of the task, and what came after it. `NULL` for
+/// nothing.
+macro_rules! history {
+    () => {
+        "iif(history IS NULL, NULL, '[' || concat_ws(',', \
+         nullif(substr(history, 2, length(history) - 2), ''), \
+         (SELECT group_concat(message, ',' ORDER BY number) FROM task_messages \
+         WHERE task_id = tasks.id)) || ']') AS history"
+    };
+}
+
+/// See the macro.
+pub(super) const HISTORY: &str = history!();
+
 /// [`COLUMNS`] with the large ones.
-pub(super) const ALL_COLUMNS: &str = "id, context_id, status_state, status_message, \
+pub(super) const ALL_COLUMNS: &str = concat!(
+    "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, metadata, \
-     artifacts, history";
+     artifacts, ",
+    history!()
+);
 
 pub(super) fn damaged(row: &Row<'_>, column: &str) -> TaskStoreError {
     let id = row.get_ref(0).ok().and_then(|id| id.as_str().ok()).unwrap_or("?");

@@ -8,7 +8,8 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::{TaskOpenError, TaskStoreError};
 
 /// From nothing to the first schema, from there to the second, and so on.
-const MIGRATIONS: [&str; 2] = [include_str!("schema/1.sql"), include_str!("schema/2.sql")];
+const MIGRATIONS: [&str; 3] =
+    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
 
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

@@ -72,15 +72,15 @@ pub fn says(role: Role, text: &str) -> Message {
     }
 }
 
-pub fn artifact(name: &str) -> Artifact {
-    Artifact {
+pub fn artifact(name: &str) -> Arc<Artifact> {
+    Arc::new(Artifact {
         artifact_id: label(name),
         name: None,
         description: None,
         parts: vec![Part::text(name)],
         metadata: None,
         extensions: Vec::new(),
-    }
+    })
 }
 
 /// Task `n` of acme for tim in `ctx`, submitted at `n` milliseconds.
@@ -93,7 +93,7 @@ pub fn new_task(n: u64) -> StoredTask {
             context_id: context("ctx"),
             status,
             artifacts: Vec::new(),
-            history: vec![says(Role::User, &format!("do {n}"))],
+            history: vec![says(Role::User, &format!("do {n}")).into()],
             metadata: None,
         }),
         owner: "client:acme".into(),
