@@ -23,9 +23,12 @@ impl Resolved {
         let found = roster.recipients(message).map_err(|mut unknown| {
             let may_reach = |key| decide(message, key, floor).is_some_and(|d| d.allowed);
             unknown.near = roster.nearest(&unknown.agent, may_reach);
+            let stop = if unknown.near.is_some() { "" } else { "." };
             Refusal::new(
                 Outcome::UnknownRecipient,
-                format!("{unknown}. Ask the bus who is there, or wait until the agent has joined."),
+                format!(
+                    "{unknown}{stop} Ask the bus who is there, or wait until the agent has joined."
+                ),
             )
         })?;
         let mut to = Self { known: found.known, unknown: found.unknown, senior: None };

@@ -250,7 +250,7 @@ fn faults() -> Vec<Fault> {
         Fault::NoExtendedCard,
         Fault::ExtensionRequired { uri: "urn:x".into() },
         Fault::VersionNotSupported { version: "9.9".into() },
-        Fault::NoSuchAgent { agent: "ghost".into() },
+        Fault::no_such_agent("ghost"),
         Fault::InvalidParams(vec![violation]),
         Fault::QueueFull { limit: 9999, retry_after_ms: 1500 },
         Fault::RateLimited { reason: reason(), retry_after_ms: 70 },

@@ -105,9 +105,9 @@ impl A2a {
                 Reply::Push(shown(tasks.get_push(caller, agent, key).await?))
             }
             Operation::ListPushes(list) => {
-                let configs = tasks.list_pushes(caller, agent, list).await?;
+                let (configs, next_page_token) = tasks.list_pushes(caller, agent, list).await?;
                 let configs = configs.into_iter().map(shown).collect();
-                Reply::Pushes { configs, next_page_token: String::new() }
+                Reply::Pushes { configs, next_page_token }
             }
             Operation::DeletePush(key) => {
                 tasks.delete_push(caller, agent, key).await?;
@@ -264,7 +264,7 @@ fn said_version(request: &HttpRequest) -> Result<Option<Version>, Fault> {
 }
 
 pub(super) fn no_such_agent(name: &str) -> Fault {
-    Fault::NoSuchAgent { agent: name.chars().take(100).collect() }
+    Fault::no_such_agent(name)
 }
 
 /// A wish to be told as its owner sees it.
