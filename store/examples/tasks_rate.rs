@@ -47,6 +47,7 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
         last_event: 1,
         queued: None,
         dispatched: true,
+        spoken_version: None,
         worked_ms: 0,
         working_since: Some(moment),
         heard: Vec::new(),

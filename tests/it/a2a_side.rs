@@ -119,6 +119,7 @@ pub(crate) fn caller(name: &str) -> TaskCaller {
         principal: id(name),
         alone: true,
         sees_all: false,
+        version: None,
     }
 }
 

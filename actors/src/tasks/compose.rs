@@ -36,6 +36,7 @@ pub(super) fn request(
         agent: &stored.agent,
         correlation: stored.correlation,
         said_before,
+        version: stored.spoken_version.as_deref(),
     };
     task_request(&request, now).map(|message| Parcel::from_message(message, Instant::now()))
 }

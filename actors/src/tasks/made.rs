@@ -44,6 +44,7 @@ pub(super) fn new_task(
         owner: Arc::clone(&caller.owner),
         principal: caller.principal.clone(),
         agent: agent.clone(),
+        spoken_version: caller.version.clone(),
         correlation,
         version: 1,
         last_event: 0,

@@ -39,6 +39,9 @@ pub struct TaskCaller {
     pub alone: bool,
     /// It may see and stop everybody's tasks: a person.
     pub sees_all: bool,
+    /// The version of A2A it speaks, where agents are to hear of it: some treat old callers
+    /// differently.
+    pub version: Option<Arc<str>>,
 }
 
 /// What a message led to.

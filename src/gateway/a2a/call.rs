@@ -1,7 +1,6 @@
 //! One call, whatever it came over: is it offered, is it sound, and then the task service.
 
 use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
-use a2a_policy::tasks::VERSION_EXTENSION;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{Operation, OptOperation, PushConfig, Reply, SendMessage};
@@ -64,6 +63,7 @@ impl A2a {
                 principal: caller.travels_as().clone(),
                 alone: !matches!(caller.principal(), Some(Principal::Agent(_))),
                 sees_all: caller.sees_everything(),
+                version: (version == Version::V0_3).then(|| version.as_str().into()),
             },
             agent,
             version,
@@ -206,14 +206,6 @@ impl A2a {
                 return Err(Fault::PushNotSupported);
             }
             send.push = Some(self.checked(context, push)?);
-        }
-        // For the agent, who may treat old callers differently; what the caller says does not count.
-        if let Some(metadata) = &mut send.metadata {
-            metadata.remove(VERSION_EXTENSION);
-        }
-        if context.version == Version::V0_3 {
-            let metadata = send.metadata.get_or_insert_default();
-            metadata.insert(VERSION_EXTENSION.to_owned(), context.version.as_str().into());
         }
         Ok(send)
     }

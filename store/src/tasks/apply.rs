@@ -30,8 +30,8 @@ pub(super) struct Batch<'a> {
 const INSERT: &str = "INSERT INTO tasks (id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata, \
-     artifacts, history, heard) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
-     ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22) ON CONFLICT (id) DO NOTHING";
+     artifacts, history, heard, spoken_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
+     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23) ON CONFLICT (id) DO NOTHING";
 
 macro_rules! update {
     ($($large:literal)*) => {
@@ -212,6 +212,7 @@ impl<'a> Batch<'a> {
             list_or_null(&task.artifacts)?,
             list_or_null(&task.history)?,
             list_or_null(&stored.heard)?,
+            stored.spoken_version.as_deref(),
         ])?;
         Ok(inserted == 1)
     }

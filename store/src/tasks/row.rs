@@ -14,7 +14,7 @@ use super::{Queued, Repeated, StoredTask, TaskStoreError, word};
 pub(super) const COLUMNS: &str = "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, \
-     metadata";
+     metadata, spoken_version";
 
 /// All that was said: what stands in the row of the task, and what came after it. `NULL` for
 /// nothing.
@@ -35,7 +35,7 @@ pub(super) const ALL_COLUMNS: &str = concat!(
     "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, metadata, \
-     artifacts, ",
+     spoken_version, artifacts, ",
     history!()
 );
 
@@ -103,8 +103,8 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         id: parsed(row, 0)?,
         context_id: context,
         status: TaskStatus { state, message: json_or_null(row, 3)?, timestamp: parsed(row, 4)? },
-        artifacts: json_or_null(row, 20)?.unwrap_or_default(),
-        history: json_or_null(row, 21)?.unwrap_or_default(),
+        artifacts: json_or_null(row, 21)?.unwrap_or_default(),
+        history: json_or_null(row, 22)?.unwrap_or_default(),
         metadata: json_or_null(row, 19)?,
     };
     Ok(StoredTask {
@@ -112,6 +112,7 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         owner: some(row, 7, text(row, 7)?)?.into(),
         principal: parsed(row, 8)?,
         agent: parsed(row, 9)?,
+        spoken_version: text(row, 20)?.map(Arc::from),
         correlation: parsed(row, 10)?,
         version: number(row, 11)?,
         last_event: number(row, 12)?,

@@ -22,6 +22,8 @@ pub struct StoredTask {
     pub principal: AgentId,
     /// Who does it.
     pub agent: AgentId,
+    /// The version of A2A in which it was asked for, where its agent is to hear of it.
+    pub spoken_version: Option<Arc<str>>,
     /// Of its messages on the bus.
     pub correlation: CorrelationId,
     /// One more with every change, beginning with 1.

@@ -74,6 +74,7 @@ async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work(
         principal: id("tim"),
         alone: false,
         sees_all: false,
+        version: None,
     };
     let agent = id("roman");
     let calls = side.tasks.send(&as_tim, &agent, text("help me"));

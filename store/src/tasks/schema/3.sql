@@ -7,3 +7,12 @@ CREATE TABLE task_messages (
   message TEXT NOT NULL,              -- JSON object
   PRIMARY KEY (task_id, number)
 ) STRICT;
+
+-- The version of A2A in which a task was asked for, where its agent hears of it: 0.3. It used to
+-- stand in the metadata, where callers saw it.
+ALTER TABLE tasks ADD COLUMN spoken_version TEXT;
+
+UPDATE tasks SET
+  spoken_version = json_extract(metadata, '$."urn:openclaw:a2a:version:v1"'),
+  metadata = nullif(json_remove(metadata, '$."urn:openclaw:a2a:version:v1"'), '{}')
+WHERE json_type(metadata, '$."urn:openclaw:a2a:version:v1"') = 'text';

@@ -39,7 +39,8 @@ fn an_empty_store_has_nothing() {
 #[test]
 fn every_field_comes_back() {
     on_each(|tasks, reader| {
-        let first = new_task(1);
+        let mut first = new_task(1);
+        first.spoken_version = Some("0.3".into());
         done(tasks, vec![create(&first)]);
         assert_eq!(reader.get(id(1)).unwrap().unwrap(), first);
         let mut full = then(&first, TaskState::InputRequired, 20);

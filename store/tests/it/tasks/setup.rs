@@ -104,6 +104,7 @@ pub fn new_task(n: u64) -> StoredTask {
         last_event: 0,
         queued: None,
         dispatched: false,
+        spoken_version: None,
         worked_ms: 0,
         working_since: None,
         heard: Vec::new(),

@@ -46,6 +46,7 @@ impl Service {
             principal: held.stored.principal.clone(),
             alone: false,
             sees_all: false,
+            version: None,
         };
         let first = held.first.take();
         let mut entry = Entry::new(made::new_task(&caller, &agent, message, Some(metadata), now));
