@@ -50,7 +50,7 @@ pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
-pub(crate) use refusals::WriteCounted;
+pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks};
 
 struct Dead {

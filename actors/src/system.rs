@@ -16,7 +16,7 @@ use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
-    Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindAgent, FindTask,
+    Assess, Assessed, Attach, AttachAside, CancelTask, Deny, Detach, Explain, FindAgent, FindTask,
     ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Register, ResetCircuit,
     ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
@@ -373,6 +373,14 @@ impl BusSystem {
     /// Throws a dead letter away; `false` when there is none.
     pub async fn drop_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
         self.router.send(ResolveDeadLetter { seq, agent, again: false }).await.unwrap_or(false)
+    }
+
+    /// Puts on record that somebody came without a good token, or counts it with others. `reason`
+    /// is a sentence that does not hold what was shown.
+    pub fn note_denied(&self, reason: String) {
+        if self.router.try_send(Deny(reason)).is_err() {
+            tracing::warn!("somebody came without a good token; the bus is too busy to note it");
+        }
     }
 
     /// What the bus has done since it started.

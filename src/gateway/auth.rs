@@ -5,6 +5,7 @@ mod failures;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
+use a2a_actors::BusSystem;
 use a2a_policy::Caller;
 use a2a_protocol::AgentId;
 use actix_web::dev::Payload;
@@ -211,17 +212,29 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> 
     match ring.enter(token, Utc::now()) {
         Entry::Open(pass) => Ok((None, pass)),
         Entry::Known(principal, pass) => Ok((Some(principal), pass)),
-        Entry::Missing => Err(unauthorized("Send your token as `Authorization: Bearer …`.")),
+        Entry::Missing => {
+            note(request, "no token");
+            Err(unauthorized("Send your token as `Authorization: Bearer …`."))
+        }
         Entry::Unknown => {
+            note(request, "a token that is not known");
             slow_down(request)?;
             Err(unauthorized("The token is not known. Ask whoever runs the bus for one."))
         }
         Entry::Expired(at) => {
+            note(request, "a token that has expired");
             slow_down(request)?;
             let at = at.to_rfc3339_opts(SecondsFormat::Secs, true);
             Err(unauthorized(&format!("The token expired at {at}. Ask for a new one.")))
         }
     }
+}
+
+/// Puts on record that somebody was not let in; what was shown is nobody's business.
+fn note(request: &HttpRequest, shown: &str) {
+    let Some(bus) = request.app_data::<web::Data<BusSystem>>() else { return };
+    let from = request.peer_addr().map_or_else(|| "somewhere".to_owned(), |at| at.ip().to_string());
+    bus.note_denied(format!("{shown}, from {from}"));
 }
 
 /// Refuses those who have shown too many tokens that are not good.
