@@ -58,7 +58,7 @@ pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
 pub use measure::BusLoad;
 pub(crate) use measure::Measure;
-pub(crate) use refusals::WriteCounted;
+pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
 pub use tasks::TaskFilter;
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks};

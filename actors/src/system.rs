@@ -16,7 +16,7 @@ use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::router::{
-    Assess, Assessed, Attach, AttachAside, CancelTask, Detach, Explain, FindAgent, FindTask,
+    Assess, Assessed, Attach, AttachAside, CancelTask, Deny, Detach, Explain, FindAgent, FindTask,
     ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Measure, Register,
     Reload, ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
 };
@@ -390,6 +390,14 @@ impl BusSystem {
     /// How much lies on the bus now; `None` when it has stopped.
     pub async fn load(&self) -> Option<BusLoad> {
         self.router.send(Measure).await.ok()
+    }
+
+    /// Puts on record that somebody came without a good token, or counts it with others. `reason`
+    /// is a sentence that does not hold what was shown.
+    pub fn note_denied(&self, reason: String) {
+        if self.router.try_send(Deny(reason)).is_err() {
+            tracing::warn!("somebody came without a good token; the bus is too busy to note it");
+        }
     }
 
     /// What the bus has done since it started.

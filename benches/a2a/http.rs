@@ -56,7 +56,7 @@ impl Connection {
             self.more().await;
         };
         let text = String::from_utf8_lossy(&self.buffer[..head]).to_ascii_lowercase();
-        assert!(text.starts_with("http/1.1 200"), "{text}");
+        assert!(text.starts_with("http/1.1 20"), "{text}");
         let length = text.lines().find_map(|line| line.strip_prefix("content-length:"));
         let length = length.and_then(|length| length.trim().parse::<usize>().ok());
         let Some(length) = length else { panic!("an answer without a length: {text}") };

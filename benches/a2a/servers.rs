@@ -17,6 +17,8 @@ inbox = 100000
 [http]
 max_streams = 10000
 max_streams_per_caller = 10000
+[breaker]
+max_turns = 4294967295
 ";
 
 /// How long a server may take to answer for the first time, what it installs included.
@@ -42,13 +44,30 @@ impl Server {
         Self::of_ours("ours, durable", Path::new(env!("CARGO_BIN_EXE_openclaw-a2a")), folder)
     }
 
+    /// The same, giving back to the system at once what it frees, so that what it holds can be
+    /// read from outside.
+    pub fn ours_giving_back(folder: &Path) -> Self {
+        let program = Path::new(env!("CARGO_BIN_EXE_openclaw-a2a"));
+        Self::with_environment("ours", program, folder, &[("MIMALLOC_PURGE_DELAY", "0")])
+    }
+
     /// Any build of our program, such as one from before a change.
     pub fn of_ours(name: &'static str, program: &Path, folder: &Path) -> Self {
+        Self::with_environment(name, program, folder, &[])
+    }
+
+    fn with_environment(
+        name: &'static str,
+        program: &Path,
+        folder: &Path,
+        environment: &[(&str, &str)],
+    ) -> Self {
         std::fs::create_dir_all(folder).unwrap_or_else(|error| panic!("{error}"));
         std::fs::write(folder.join("a2a.toml"), CONFIG).unwrap_or_else(|error| panic!("{error}"));
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--state-dir"]).arg(folder);
         command.env("OPENCLAW_LOG", "warn").stdout(Stdio::piped());
+        command.envs(environment.iter().copied());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{error}"));
         let mut line = String::new();
         if let Some(stdout) = child.stdout.take() {
@@ -117,11 +136,11 @@ impl Server {
         self.path
     }
 
-    /// How much memory the process holds, in MiB.
-    pub fn resident(&self) -> f64 {
-        let file = format!("/proc/{}/status", self.child.id());
+    /// How much memory of its own the process holds, in MiB: without what is mapped from files.
+    pub fn memory(&self) -> f64 {
+        let file = format!("/proc/{}/smaps_rollup", self.child.id());
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:"));
         let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
         kib.unwrap_or_else(|| panic!("the system does not tell the memory of a process")) / 1_024.0
     }

@@ -18,6 +18,9 @@ const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
 const BURST_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
 const A_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
 const A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
+/// What anybody can cause who has no token weighs more: ten at once, one in ten seconds after
+/// that, and ten times as many in all.
+const WITHOUT_TOKEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
 /// Senders whose refusals are told apart.
 const MAX_KEYS: usize = 10_000;
 
@@ -56,7 +59,10 @@ impl Default for Refusals {
 impl Refusals {
     /// Whether this refusal is to be written down; if not, it is counted.
     pub fn is_written(&mut self, sender: Option<&AgentId>, outcome: Outcome, now: Now) -> bool {
-        let one = NonZeroU32::MIN;
+        let one = match outcome {
+            Outcome::Unauthorized => WITHOUT_TOKEN,
+            _ => NonZeroU32::MIN,
+        };
         self.each.forget_the_idle(MAX_KEYS, now);
         let key = (sender.cloned(), outcome);
         if self.each.wait(&key, one, now).is_none() && self.all.wait(&outcome, one, now).is_none() {
@@ -117,6 +123,20 @@ mod tests {
         );
         assert_eq!(counted[0].count, 10_000 - u64::from(written));
         assert!(!refusals.has_counted());
+    }
+
+    #[test]
+    fn whoever_has_no_token_fills_less_of_the_log() {
+        let mut refusals = Refusals::default();
+        let at = |ms| Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) };
+        let mut written = |from: u64, until: u64| {
+            (from..until)
+                .filter(|ms| refusals.is_written(None, Outcome::Unauthorized, at(*ms)))
+                .count()
+        };
+        assert_eq!(written(0, 1_000), 10);
+        assert_eq!(written(1_000, 61_000), 6);
+        assert_eq!(refusals.take_counted()[0].count, 61_000 - 16);
     }
 
     #[test]

@@ -356,7 +356,8 @@ impl Roster {
     }
 
     /// The name most like `agent` among those that `may_reach` lets through: a suggestion must
-    /// not tell a sender of agents that are none of its business.
+    /// not tell a sender of agents that are none of its business. Those set apart are no agents
+    /// that anybody would look for.
     #[must_use]
     pub fn nearest(
         &self,
@@ -368,7 +369,9 @@ impl Roster {
         let similarity = |known: &AgentId| strsim::jaro_winkler(known.as_str(), agent.as_str());
         let looked_at = self.agents.keys().take(LOOK_AT).enumerate();
         let scored = looked_at.map(|(i, known)| (similarity(known), AgentKey(i), known));
-        let near = scored.filter(|(score, key, _)| *score >= NEAR && may_reach(*key));
+        let near = scored.filter(|(score, key, _)| {
+            *score >= NEAR && !self.apart.contains(key) && may_reach(*key)
+        });
         near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, _, known)| known.clone())
     }
 }

@@ -17,5 +17,5 @@ mod step;
 pub use heard::{ARTIFACT_EXTENSION, ArtifactPiece, Heard, Said, hear};
 pub use progress::{PROGRESS_INTERVAL, Pace};
 pub use queue::{ContextQueues, Lane, Place, WaitingFull};
-pub use request::{BadRequest, Request, VERSION_EXTENSION, dispatch_id, task_request};
+pub use request::{BadRequest, Request, dispatch_id, task_request};
 pub use step::{STEPS, Step};

@@ -3,6 +3,7 @@
 //! Nothing is copied unless there is something to leave out, which most tasks do not have.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::operation::{Reply, StreamEvent};
 use crate::task::{Message, Metadata, Role, Task};
@@ -36,13 +37,18 @@ impl Message {
 impl Task {
     /// Whether its agent said something in the words of the extension.
     fn speaks(&self, uri: &str) -> bool {
-        self.status.message.iter().chain(&self.history).any(|message| message.speaks(uri))
+        let said = self.history.iter().map(Arc::as_ref);
+        self.status.message.iter().chain(said).any(|message| message.speaks(uri))
     }
 
     /// Leaves out what its agent says in the words of an extension.
     pub fn hide_extension(&mut self, uri: &str) {
-        let said = self.status.message.iter_mut().chain(&mut self.history);
-        said.for_each(|message| message.hide_extension(uri));
+        if let Some(message) = &mut self.status.message {
+            message.hide_extension(uri);
+        }
+        for message in self.history.iter_mut().filter(|message| message.speaks(uri)) {
+            Arc::make_mut(message).hide_extension(uri);
+        }
     }
 }
 
@@ -128,7 +134,8 @@ mod tests {
         for (metadata, role, left) in cases {
             let mut hidden = task(metadata.clone(), role);
             hidden.hide_extension(URI);
-            for message in hidden.status.message.iter().chain(&hidden.history) {
+            let said = hidden.history.iter().map(Arc::as_ref);
+            for message in hidden.status.message.iter().chain(said) {
                 assert_eq!(message.metadata.clone().map(serde_json::Value::Object), left);
             }
             let event = StreamEvent::Task(Box::new(task(metadata.clone(), role)));

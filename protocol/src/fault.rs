@@ -76,10 +76,12 @@ pub enum Fault {
         version: String,
     },
     /// There is no such agent, or the caller may not know it.
-    #[error("there is no agent {agent}")]
+    #[error("{reason}")]
     NoSuchAgent {
         /// As the caller wrote it.
         agent: String,
+        /// That, and what may have been meant.
+        reason: String,
     },
     /// The parameters break rules.
     #[error("{}", first_of(.0))]
@@ -125,6 +127,16 @@ pub enum Fault {
     /// Something broke inside; the log says what.
     #[error("something went wrong inside the server; its log says what")]
     Internal,
+}
+
+impl Fault {
+    /// For an agent of which nothing more can be said.
+    #[must_use]
+    pub fn no_such_agent(agent: &str) -> Self {
+        // As long as any name may be, and no longer.
+        let agent: String = agent.chars().take(100).collect();
+        Self::NoSuchAgent { reason: format!("there is no agent {agent}"), agent }
+    }
 }
 
 fn first_of(violations: &[Violation]) -> String {

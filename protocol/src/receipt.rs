@@ -80,6 +80,8 @@ closed_set! {
         Cancelled = "cancelled",
         /// More refusals of one kind came than are written down; this is how many.
         Suppressed = "suppressed",
+        /// Somebody came without a good token.
+        Denied = "denied",
         /// Old records were removed, as the settings ask for; this is which.
         Removed = "removed",
     }

@@ -7,6 +7,8 @@ mod label;
 mod moment;
 mod part;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -150,12 +152,13 @@ pub struct Task {
     pub context_id: ContextId,
     /// How it stands.
     pub status: TaskStatus,
-    /// What came of it so far.
+    /// What came of it so far. Shared, as is the history: a task is copied with every change,
+    /// and most of it stays as it was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub artifacts: Vec<Artifact>,
+    pub artifacts: Vec<Arc<Artifact>>,
     /// What was said.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub history: Vec<Message>,
+    pub history: Vec<Arc<Message>>,
     /// More about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,

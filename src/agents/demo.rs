@@ -147,6 +147,7 @@ impl Demo {
                 alone: false,
                 sees_all: false,
                 trace: None,
+                version: None,
             }
         } else {
             TaskCaller {
@@ -155,6 +156,7 @@ impl Demo {
                 alone: true,
                 sees_all: false,
                 trace: None,
+                version: None,
             }
         };
         Ok(Self { lead, others, tasks, caller, pace })

@@ -94,7 +94,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let address = args.listen.as_deref().unwrap_or(config.listen());
     let listener = listen(address, &keys)?;
     let is_new = create_folder(state.path())?;
-    allow_connections(http.connections);
+    allow_connections(http.connections, http.streams);
     let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
     let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
     if args.agent == Some(BuiltIn::Conformance) {
@@ -239,16 +239,17 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
     format!("{}://{local}", if tls { "https" } else { "http" })
 }
 
-/// How many files a server with so many connections may have open: each takes two.
-pub(super) fn files_for(connections: usize) -> u64 {
-    u64::try_from(connections).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(1_000)
+/// How many files a server may have open: a connection takes two, one with a stream three.
+pub(super) fn files_for(connections: usize, streams: usize) -> u64 {
+    let files = connections.saturating_mul(2).saturating_add(streams).saturating_add(1_000);
+    u64::try_from(files).unwrap_or(u64::MAX)
 }
 
 /// Many systems allow a program a thousand files unless it asks.
-fn allow_connections(most: usize) {
+fn allow_connections(most: usize, streams: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let wanted = files_for(most);
+    let wanted = files_for(most, streams);
     let Some(current) = limit.current.filter(|current| *current < wanted) else { return };
     let given = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(given), ..limit });

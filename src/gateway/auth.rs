@@ -5,6 +5,7 @@ mod failures;
 use std::future::{Ready, ready};
 use std::sync::Arc;
 
+use a2a_actors::BusSystem;
 use a2a_policy::{Caller, Roster};
 use a2a_protocol::AgentId;
 use actix_web::dev::Payload;
@@ -225,12 +226,13 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> 
     match ring.enter(token, Utc::now()) {
         Entry::Open(pass) => Ok((None, pass)),
         Entry::Known(principal, pass) => Ok((Some(principal), pass)),
-        Entry::Missing => Err(turned_away(
-            request,
-            Unauthorized::Missing,
-            "Send your token as `Authorization: Bearer …`.",
-        )),
+        Entry::Missing => {
+            note(request, "no token");
+            let detail = "Send your token as `Authorization: Bearer …`.";
+            Err(turned_away(request, Unauthorized::Missing, detail))
+        }
         Entry::Unknown => {
+            note(request, "a token that is not known");
             slow_down(request)?;
             Err(turned_away(
                 request,
@@ -239,12 +241,20 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> 
             ))
         }
         Entry::Expired(at) => {
+            note(request, "a token that has expired");
             slow_down(request)?;
             let at = at.to_rfc3339_opts(SecondsFormat::Secs, true);
             let detail = format!("The token expired at {at}. Ask for a new one.");
             Err(turned_away(request, Unauthorized::Expired, &detail))
         }
     }
+}
+
+/// Puts on record that somebody was not let in; what was shown is nobody's business.
+fn note(request: &HttpRequest, shown: &str) {
+    let Some(bus) = request.app_data::<web::Data<BusSystem>>() else { return };
+    let from = request.peer_addr().map_or_else(|| "somewhere".to_owned(), |at| at.ip().to_string());
+    bus.note_denied(format!("{shown}, from {from}"));
 }
 
 /// Refuses those who have shown too many tokens that are not good.

@@ -3,17 +3,24 @@
 //! The server's own clocks watch the first head of a connection and the time between requests.
 //! They stop at the first byte of a later head, so whoever sends half of one could stay for
 //! ever; what does nothing for too long is therefore closed from here.
+//!
+//! Nor does the server tell that a reader has left while there is nothing to write to it; whoever
+//! keeps something for one asks here ([`until_left`]).
 
 use std::any::Any;
+use std::future::Future;
+use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use actix_tls::accept::rustls_0_23::TlsStream;
+use actix_web::HttpRequest;
 use actix_web::dev::Extensions;
 use actix_web::rt::net::TcpStream;
 use socket2::{SockRef, Socket};
+use tokio::io::Interest;
 
 use super::HttpSettings;
 
@@ -35,6 +42,9 @@ pub struct Connections {
 pub(super) struct Connection {
     /// A second handle, by which it can be closed. Gone with the connection.
     socket: Socket,
+    /// A third, watched for the connection's end once somebody asks; `None` where the system
+    /// has no more of them.
+    watched: OnceLock<Option<TcpStream>>,
     /// Requests that are being answered, streams included.
     busy: AtomicUsize,
     /// When the last of them ended, in milliseconds since the server began.
@@ -72,6 +82,7 @@ impl Connections {
         let Ok(socket) = SockRef::from(stream).try_clone() else { return };
         let connection = Arc::new(Connection {
             socket,
+            watched: OnceLock::new(),
             busy: AtomicUsize::new(0),
             since: AtomicU64::new(milliseconds(self.begun.elapsed())),
             begun: self.begun,
@@ -115,6 +126,34 @@ impl Connection {
     pub(super) fn begin(self: &Arc<Self>) -> Busy {
         self.busy.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(self))
+    }
+
+    /// Ends when the other end has closed it, or its half of it.
+    async fn until_closed(&self) {
+        let handle = || TcpStream::from_std(self.socket.try_clone().ok()?.into()).ok();
+        while let Some(watched) = self.watched.get_or_init(handle) {
+            let Ok(ready) = watched.ready(Interest::READABLE).await else { break };
+            if ready.is_read_closed() {
+                return;
+            }
+            // Something came, which is for the server to read: on to what comes next.
+            let not_ours = || Err::<(), _>(ErrorKind::WouldBlock.into());
+            let _ = watched.try_io(Interest::READABLE, not_ours);
+        }
+        // The next word that cannot be written to it will show that it is gone.
+        std::future::pending().await
+    }
+}
+
+/// Ends when whoever sent the request has closed the connection, or its half of it: a reader that
+/// has left. Where that cannot be known it never ends.
+pub(super) fn until_left(request: &HttpRequest) -> impl Future<Output = ()> + use<> {
+    let connection = request.conn_data::<Arc<Connection>>().cloned();
+    async move {
+        match connection {
+            Some(connection) => connection.until_closed().await,
+            None => std::future::pending().await,
+        }
     }
 }
 

@@ -36,7 +36,7 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
         reference_task_ids: Vec::new(),
     };
     let status = TaskStatus { state: TaskState::Working, message: None, timestamp: moment };
-    let (artifacts, history, metadata) = (Vec::new(), vec![message], None);
+    let (artifacts, history, metadata) = (Vec::new(), vec![Arc::new(message)], None);
     Ok(StoredTask {
         task: Arc::new(Task { id, context_id, status, artifacts, history, metadata }),
         owner: "client:acme".into(),
@@ -48,6 +48,7 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
         last_event: 1,
         queued: None,
         dispatched: true,
+        spoken_version: None,
         worked_ms: 0,
         working_since: Some(moment),
         heard: Vec::new(),
@@ -80,14 +81,14 @@ fn go_on(stored: &mut StoredTask, end: Option<&str>) -> Result<Write, Failed> {
     if let Some(text) = end {
         let task = Arc::make_mut(&mut stored.task);
         task.status.state = TaskState::Completed;
-        task.artifacts.push(Artifact {
+        task.artifacts.push(Arc::new(Artifact {
             artifact_id: Label::try_from("result")?,
             name: None,
             description: None,
             parts: vec![Part::text(text)],
             metadata: None,
             extensions: Vec::new(),
-        });
+        }));
     }
     let events = event(stored);
     let expected = stored.version - 1;

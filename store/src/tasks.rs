@@ -44,7 +44,7 @@ use a2a_protocol::{AgentId, TaskId};
 pub use check::Misfit;
 pub use error::{TaskOpenError, TaskStoreError};
 pub use inspect::Inspected;
-pub use list::{BadPageToken, ListQuery, MAX_PAGE, Page, PageToken};
+pub use list::{BadPageToken, ListQuery, MAX_PAGE, Page, PageToken, PushToken};
 pub use memory::Memory;
 pub use objective::{
     ObjectiveChange, ObjectiveQuery, ObjectiveToken, ObjectiveTree, Objectives, PlanTree,

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_actors::tasks::{Sent, TaskSettings};
-use a2a_policy::tasks::VERSION_EXTENSION;
+use a2a_actors::tasks::{Sent, TaskCaller, TaskSettings};
 use a2a_protocol::operation::SendMessage;
 use a2a_protocol::task::{Content, TaskState};
 use openclaw_a2a::agents::conformance::{self, Conformance};
@@ -11,7 +10,7 @@ use openclaw_a2a::agents::host;
 use openclaw_a2a::{NewTask, Profile};
 use serde_json::{Value, json};
 
-use crate::a2a_side::{Side, all, at_once, id, message, more, said, soon, task, text, words};
+use crate::a2a_side::{Side, acme, all, at_once, id, message, more, said, soon, task, text, words};
 
 async fn with_host() -> Side {
     let side = Side::start();
@@ -288,19 +287,18 @@ async fn a_conversation_of_several_turns_ends_when_it_is_told() {
 #[tokio::test]
 async fn a_task_of_a_0_3_caller_stays_open_and_goes_on() {
     let side = with_conformance(BRIEF).await;
-    let old = |message: SendMessage| {
-        let noted = [(VERSION_EXTENSION.to_owned(), json!("0.3"))].into_iter().collect();
-        SendMessage { metadata: Some(noted), ..message }
-    };
-    let events = all(side.stream(conformance::NAME, old(text("hello"))).await).await;
+    let (old, agent) =
+        (TaskCaller { version: Some("0.3".into()), ..acme() }, id(conformance::NAME));
+    let ask = async |message| task(soon(side.tasks.send(&old, &agent, message)).await.unwrap());
+    let events = soon(side.tasks.stream(&old, &agent, text("hello"), None)).await.unwrap();
+    let events = all(events).await;
     assert_eq!(words(&events), ["task working", "working", "input_required"]);
-    let open = side.task(conformance::NAME, old(text("hello"))).await;
+    let open = ask(text("hello")).await;
     assert_eq!(open.status.state, TaskState::InputRequired);
-    let again = side.task(conformance::NAME, old(more(&open, "go on"))).await;
+    let again = ask(more(&open, "go on")).await;
     assert_eq!((again.id, again.status.state), (open.id, TaskState::InputRequired));
     let [named, _] = both("tck-complete-task");
-    let task = side.task(conformance::NAME, old(named)).await;
-    assert_eq!(task.status.state, TaskState::Completed);
+    assert_eq!(ask(named).await.status.state, TaskState::Completed);
     let new = side.task(conformance::NAME, text("hello")).await;
     assert_eq!(new.status.state, TaskState::Completed);
     side.stop().await;

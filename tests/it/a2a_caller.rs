@@ -199,9 +199,19 @@ impl Caller {
     }
 
     pub(crate) fn list_pushes(&self, task: &str) -> Result<Value, Refused> {
+        self.page_of_pushes(task, &[])
+    }
+
+    pub(crate) fn page_of_pushes(
+        &self,
+        task: &str,
+        query: &[(&str, Value)],
+    ) -> Result<Value, Refused> {
         let (old, new) = ("tasks/pushNotificationConfig/list", "ListTaskPushNotificationConfigs");
-        let path = format!("tasks/{task}/pushNotificationConfigs");
-        self.call(Call { old, new, params: self.push_key(task, None), verb: "GET", path })
+        let path = format!("tasks/{task}/pushNotificationConfigs{}", written(query));
+        let mut params = self.push_key(task, None);
+        query.iter().for_each(|(key, value)| params[*key] = value.clone());
+        self.call(Call { old, new, params, verb: "GET", path })
     }
 
     pub(crate) fn delete_push(&self, task: &str, id: &str) -> Result<Value, Refused> {

@@ -120,6 +120,7 @@ pub(crate) fn caller(name: &str) -> TaskCaller {
         alone: true,
         sees_all: false,
         trace: None,
+        version: None,
     }
 }
 

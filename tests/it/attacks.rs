@@ -33,7 +33,7 @@ mod secrets;
 mod sockets;
 
 /// Every line of the log of a bus that was stopped; each is one JSON object.
-fn log_lines(folder: &Path) -> Vec<Value> {
+pub(crate) fn log_lines(folder: &Path) -> Vec<Value> {
     let mut files: Vec<_> = std::fs::read_dir(folder.join("a2a-log"))
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -248,7 +248,17 @@ async fn played(folder: &Path, rates: RateSettings, rounds: u32) -> (Side, TaskC
     demo.run().await;
     let lead = id("lead");
     let owner = "agent:lead".into();
-    (side, TaskCaller { owner, principal: lead, alone: false, sees_all: false, trace: None })
+    (
+        side,
+        TaskCaller {
+            owner,
+            principal: lead,
+            alone: false,
+            sees_all: false,
+            trace: None,
+            version: None,
+        },
+    )
 }
 
 /// Every message in the log: from, to (if it is one agent), line.

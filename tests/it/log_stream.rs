@@ -19,6 +19,11 @@ pub(crate) struct Stream {
 
 impl Stream {
     pub(crate) fn open(server: &Server, query: &str, last: Option<u64>) -> Self {
+        Self::try_open(server, query, last).expect("a place")
+    }
+
+    /// The same; `None` when there is no place.
+    pub(crate) fn try_open(server: &Server, query: &str, last: Option<u64>) -> Option<Self> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
@@ -29,6 +34,9 @@ impl Stream {
             request = request.header("last-event-id", last.to_string());
         }
         let response = request.call().unwrap();
+        if response.status() == 503 {
+            return None;
+        }
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let reader = response.into_body().into_with_config().limit(u64::MAX).reader();
@@ -37,7 +45,7 @@ impl Stream {
         assert_eq!(stream.line().unwrap(), "retry: 1000");
         let place = stream.line().unwrap();
         stream.id = place.strip_prefix("id: ").unwrap().parse().unwrap();
-        stream
+        Some(stream)
     }
 
     fn line(&mut self) -> Option<String> {

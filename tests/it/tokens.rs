@@ -12,6 +12,7 @@ use openclaw_a2a::gateway::auth::A2aCaller;
 use openclaw_a2a::tokens::{KeyRing, TokenFile, Tokens};
 use serde_json::{Value, json};
 
+use crate::attacks::log_lines;
 use crate::openclaw_a2a;
 use crate::server::{Answer, Client, Server, message, serve_on};
 
@@ -255,4 +256,34 @@ fn only_one_authorization_counts() {
     is(&twice.get("/bus/log"), 401, "unauthorized");
     let lower = server.client().with("authorization", format!("bearer   {david}"));
     assert_eq!(lower.get("/bus/log").status, 200);
+}
+
+#[test]
+fn whoever_is_not_let_in_is_on_record_without_what_was_shown() {
+    const CALLS: u64 = 60;
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    create(folder.path(), &["--agent", "roman"]);
+    is(&server.get("/bus/agents"), 401, "unauthorized");
+    let guess = server.client().bearing("guessed-7f3a9c");
+    is(&guess.get("/bus/agents"), 401, "unauthorized");
+    for _ in 2..CALLS {
+        // Over A2A as well, and whether it is told to wait or not.
+        assert!(matches!(guess.get("/tasks").status, 401 | 429));
+    }
+    assert_eq!(server.terminate().code(), Some(0));
+    let lines = log_lines(folder.path());
+    assert!(!lines.iter().any(|line| line.to_string().contains("7f3a9c")), "{lines:?}");
+    let of = |word| lines.iter().filter(move |line| line["event"] == word);
+    let reasons: Vec<_> = of("denied").map(|line| line["reason"].as_str().unwrap()).collect();
+    assert_eq!(
+        reasons[..2],
+        ["no token, from 127.0.0.1", "a token that is not known, from 127.0.0.1"]
+    );
+    let counted: u64 = of("suppressed").map(|line| line["count"].as_u64().unwrap()).sum();
+    assert_eq!(reasons.len() as u64 + counted, CALLS, "none is lost");
+    assert!(
+        (10..20).contains(&reasons.len()),
+        "a flood is a few of them and a number: {reasons:?}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_protocol::Event;
+use a2a_protocol::{Event, Outcome};
 use a2a_store::{EventLine, Line};
 use actix::prelude::*;
 
@@ -36,6 +36,25 @@ impl Router {
             });
             self.shared.append(Append { line, then: Then::Nothing });
         }
+    }
+}
+
+/// Somebody came without a good token, in a sentence that does not hold what was shown.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Deny(pub(crate) String);
+
+impl Handler<Deny> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Deny(reason): Deny, ctx: &mut Self::Context) {
+        let now = self.shared.clock.now();
+        if !self.refusals.is_written(None, Outcome::Unauthorized, now) {
+            return self.count_refusals(ctx);
+        }
+        let event = self.shared.event(Event::Denied);
+        let line = Line::Event(EventLine { reason: Some(reason), ..event });
+        self.shared.append(Append { line, then: Then::Nothing });
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) fn request(
         agent: &stored.agent,
         correlation: stored.correlation,
         said_before,
+        version: stored.spoken_version.as_deref(),
     };
     let message = task_request(&request, now)?;
     Ok(Parcel::from_message(message, Instant::now()).with_trace(stored.trace.clone()))

@@ -16,7 +16,8 @@ use super::service::{Answering, Birth, Part};
 use super::watch::Watchers;
 use crate::Parcel;
 
-/// How many messages of a task's history are kept; the oldest go.
+/// How many messages of a task's history are kept at least; the oldest go, a quarter of these at
+/// once: cutting off what stands first means writing everything anew.
 const HISTORY: usize = 1_000;
 /// How many messages of the bus a task remembers: a crash leaves far fewer of them in it without
 /// their acknowledgement.
@@ -132,7 +133,7 @@ impl Entry {
         let before = std::mem::replace(&mut task.status, status.clone());
         let before = self.keep_said(before.message);
         let task = Arc::make_mut(&mut self.stored.task);
-        task.history.extend(before);
+        task.history.extend(before.map(Arc::new));
         cut(&mut task.history);
         self.stored.queued = None;
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
@@ -160,8 +161,8 @@ impl Entry {
     /// Whoever asked says more.
     pub(super) fn listen(&mut self, message: Message) {
         let task = Arc::make_mut(&mut self.stored.task);
-        task.history.extend(task.status.message.take());
-        task.history.push(message);
+        task.history.extend(task.status.message.take().map(Arc::new));
+        task.history.push(Arc::new(message));
         cut(&mut task.history);
     }
 
@@ -179,9 +180,11 @@ impl Entry {
         let task = Arc::make_mut(&mut self.stored.task);
         let known = task.artifacts.iter_mut().find(|a| a.artifact_id == artifact.artifact_id);
         match known {
-            Some(known) if append => known.parts.extend(artifact.parts.iter().cloned()),
-            Some(known) => *known = artifact.clone(),
-            None => task.artifacts.push(artifact.clone()),
+            Some(known) if append => {
+                Arc::make_mut(known).parts.extend(artifact.parts.iter().cloned());
+            }
+            Some(known) => *known = Arc::new(artifact.clone()),
+            None => task.artifacts.push(Arc::new(artifact.clone())),
         }
         StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
             task_id: task.id,
@@ -194,9 +197,10 @@ impl Entry {
     }
 }
 
-fn cut(history: &mut Vec<Message>) {
-    let surplus = history.len().saturating_sub(HISTORY);
-    history.drain(..surplus);
+fn cut(history: &mut Vec<Arc<Message>>) {
+    if history.len() >= HISTORY + HISTORY / 4 {
+        history.drain(..history.len() - HISTORY);
+    }
 }
 
 /// What an agent says, as a message of its task; `None` when it says nothing.

@@ -36,7 +36,7 @@ pub(super) fn new_task(
         context_id,
         status,
         artifacts: Vec::new(),
-        history: vec![message],
+        history: vec![Arc::new(message)],
         metadata: metadata.filter(|metadata| !metadata.is_empty()),
     };
     StoredTask {
@@ -44,6 +44,7 @@ pub(super) fn new_task(
         owner: Arc::clone(&caller.owner),
         principal: caller.principal.clone(),
         agent: agent.clone(),
+        spoken_version: caller.version.clone(),
         correlation,
         trace: caller.trace.clone(),
         version: 1,

@@ -8,7 +8,8 @@ pub(super) fn refused(agent: &AgentId, receipt: &Receipt) -> Fault {
     let reason = receipt.reason.clone().unwrap_or_else(|| receipt.outcome.to_string());
     let wait = receipt.retry_after_ms;
     match receipt.outcome {
-        Outcome::UnknownRecipient => Fault::NoSuchAgent { agent: agent.to_string() },
+        // The bus knows whom the caller may have meant, among those it may write to.
+        Outcome::UnknownRecipient => Fault::NoSuchAgent { agent: agent.to_string(), reason },
         Outcome::RateLimited => {
             Fault::RateLimited { reason, retry_after_ms: wait.unwrap_or(1_000) }
         }

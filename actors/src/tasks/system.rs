@@ -44,6 +44,9 @@ pub struct TaskCaller {
     pub sees_all: bool,
     /// The trace of this call, if the caller gave one.
     pub trace: Option<Arc<Trace>>,
+    /// The version of A2A it speaks, where agents are to hear of it: some treat old callers
+    /// differently.
+    pub version: Option<Arc<str>>,
 }
 
 /// What a message led to.
@@ -301,10 +304,9 @@ impl TaskSystem {
         }
         let (reply, borne) = oneshot::channel();
         self.tell(Bear { task: id, reply })?;
-        match borne.await {
-            Ok(_) => self.look(move |reader| reader.get(id)).await,
-            Err(_) => Ok(None),
-        }
+        // Whether it was there or not: it may have ended and gone to the disk since the first look.
+        let _ = borne.await;
+        self.look(move |reader| reader.get(id)).await
     }
 
     async fn stored(&self, id: TaskId) -> Result<StoredTask, Fault> {

@@ -42,6 +42,10 @@ impl Stream for TaskStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Happened>> {
         if let Some(happened) = self.before.next() {
+            if self.before.len() == 0 {
+                // However much was missed: what is over takes no room while the stream goes on.
+                self.before = Vec::new().into_iter();
+            }
             return Poll::Ready(Some(happened));
         }
         match &mut self.live {

@@ -1,7 +1,9 @@
 //! A task as the `task_request` that puts it into the agent's session.
 
+use std::sync::Arc;
+
 use a2a_protocol::body::{Complexity, TaskContext, TaskRequest, TaskType};
-use a2a_protocol::task::{ContextId, Label, Message, Metadata, Role, Task};
+use a2a_protocol::task::{ContextId, Label, Message, Role, Task};
 use a2a_protocol::{
     AgentId, Body, CorrelationId, Envelope, MessageId, NonBlank, Open, Priority, Protocol,
     Recipient, Sender, TaskId, Title, limits,
@@ -21,10 +23,6 @@ const DESCRIPTION_CHARS: usize = 16_384;
 /// The description of a message without any text.
 const NO_TEXT: &str = "(no text; see context.a2a)";
 
-/// The key in a task's metadata under which the server notes in which version of A2A it was asked
-/// for, such as `0.3`; its agent hears of it as `context.a2aVersion`.
-pub const VERSION_EXTENSION: &str = "urn:openclaw:a2a:version:v1";
-
 /// What is asked, of whom, in whose name.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -38,6 +36,9 @@ pub struct Request<'a> {
     pub correlation: CorrelationId,
     /// What was said before about other tasks, for an agent that is to hear of it.
     pub said_before: &'a [Message],
+    /// The version of A2A in which it is asked, where its agent is to hear of it, as
+    /// `context.a2aVersion`.
+    pub version: Option<&'a str>,
 }
 
 /// The request cannot be put into a message of the bus.
@@ -73,18 +74,19 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
     };
     let (earlier, message) = (&history[..at], &history[at]);
     let same_id =
-        |other: &&Message| other.role == Role::User && other.message_id == message.message_id;
+        |other: &&Arc<Message>| other.role == Role::User && other.message_id == message.message_id;
     let before = earlier.iter().filter(same_id).count();
     let text = clean(&message.text());
     let text = if text.trim().is_empty() { NO_TEXT } else { &text };
     let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let title: String = one_line.chars().take(limits::TITLE_CHARS).collect();
     let description: String = text.chars().take(DESCRIPTION_CHARS).collect();
-    let all_before = [request.said_before, earlier].concat();
-    let context = match whole(message, &all_before, request.task) {
+    let said_before = request.said_before.iter();
+    let all_before: Vec<&Message> = said_before.chain(earlier.iter().map(Arc::as_ref)).collect();
+    let context = match whole(message, &all_before, request) {
         Some(context) => context,
         None => {
-            let carried = context(message, &all_before, request.task);
+            let carried = context(message, &all_before, request);
             Open::<TaskContext>::from_value(&carried).map_err(|error| bad(&error))?
         }
     };
@@ -112,31 +114,32 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
 
 /// The A2A message as it is and the conversation, if that is everything and it fits: so it is
 /// with most.
-fn whole(message: &Message, earlier: &[Message], task: &Task) -> Option<Open<TaskContext>> {
+fn whole(
+    message: &Message,
+    earlier: &[&Message],
+    request: &Request<'_>,
+) -> Option<Open<TaskContext>> {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
     struct Whole<'a> {
         a2a: &'a Message,
         context_id: &'a ContextId,
     }
-    // Of the metadata only the version of the caller travels along.
-    let says_version = |all: &Metadata| all.contains_key(VERSION_EXTENSION);
-    if !earlier.is_empty() || task.metadata.as_ref().is_some_and(says_version) {
+    if !earlier.is_empty() || request.version.is_some() {
         return None;
     }
-    let text = serde_json::to_string(&Whole { a2a: message, context_id: &task.context_id }).ok()?;
+    let context_id = &request.task.context_id;
+    let text = serde_json::to_string(&Whole { a2a: message, context_id }).ok()?;
     (text.len() <= CARRIED_BYTES).then(|| Open::from_json(text).ok()).flatten()
 }
 
 /// The A2A message with everything that fits, the conversation, and what was said before.
-fn context(message: &Message, earlier: &[Message], task: &Task) -> Value {
+fn context(message: &Message, earlier: &[&Message], request: &Request<'_>) -> Value {
     let mut room = CARRIED_BYTES;
     let said = carried(message, &mut room);
-    let mut context = json!({ "a2a": said, "contextId": task.context_id });
-    let version = task.metadata.as_ref().and_then(|metadata| metadata.get(VERSION_EXTENSION));
-    // The key is open to callers too, so only what looks like a version goes on.
-    if let Some(version) = version.and_then(Value::as_str).filter(|version| version.len() <= 16) {
-        context["a2aVersion"] = clean(version).into();
+    let mut context = json!({ "a2a": said, "contextId": request.task.context_id });
+    if let Some(version) = request.version {
+        context["a2aVersion"] = version.into();
     }
     if !earlier.is_empty() {
         // The newest first, as long as there is room; then in order again.
@@ -224,10 +227,14 @@ mod tests {
     }
 
     fn request(task: &Task) -> Envelope {
+        request_in(task, None)
+    }
+
+    fn request_in(task: &Task, version: Option<&str>) -> Envelope {
         let (principal, agent) = ("acme".parse().unwrap(), "tim".parse().unwrap());
         let correlation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
-        let request =
-            Request { task, principal: &principal, agent: &agent, correlation, said_before: &[] };
+        let (principal, agent) = (&principal, &agent);
+        let request = Request { task, principal, agent, correlation, said_before: &[], version };
         let envelope = task_request(
             &request,
             Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO },
@@ -266,16 +273,9 @@ mod tests {
 
     #[test]
     fn the_version_of_the_caller_travels_along() {
-        let mut task = task(json!([{"text": "hi"}]));
+        let task = task(json!([{"text": "hi"}]));
         assert!(context_of(&request(&task)).get("a2aVersion").is_none());
-        for (noted, heard) in [
-            (json!("0.3"), json!("0.3")),
-            (json!(3), Value::Null),
-            ("9".repeat(17).into(), Value::Null),
-        ] {
-            task.metadata = Some([(VERSION_EXTENSION.to_owned(), noted)].into_iter().collect());
-            assert_eq!(context_of(&request(&task))["a2aVersion"], heard);
-        }
+        assert_eq!(context_of(&request_in(&task, Some("0.3")))["a2aVersion"], "0.3");
     }
 
     #[test]

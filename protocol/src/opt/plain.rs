@@ -181,8 +181,8 @@ mod tests {
         };
         assert_eq!(page(with()).without_opt(), page(plain()));
         let said = plain().history.swap_remove(0);
-        let answered = Reply::Answered(Box::new(said.clone()));
-        assert_eq!(answered.without_opt(), Reply::Message(Box::new(said)));
+        let answered = Reply::Answered(Box::new((*said).clone()));
+        assert_eq!(answered.without_opt(), Reply::Message(Box::new((*said).clone())));
         assert_eq!(Reply::Deleted.without_opt(), Reply::Deleted);
     }
 }

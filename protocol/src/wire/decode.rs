@@ -219,6 +219,15 @@ fn list_pushes(
         Version::V1_0 => task_of(check, "taskId", read.task_id.as_ref(), named),
         Version::V0_3 => task_of(check, "id", read.id.as_ref(), named),
     };
+    if version == Version::V0_3 {
+        // Its answer is the bare list, which cannot say that there is more.
+        let (page_size, page_token) = (None, None);
+        return Some(Operation::ListPushes(ListPushes {
+            task_id: task_id?,
+            page_size,
+            page_token,
+        }));
+    }
     // Unlike that of `ListTasks` this page size has no presence: 0 is "not set".
     let asked = read.page_size.as_ref().filter(|size| size.0 != 0);
     let page_size = page_size(check, asked);

@@ -5,7 +5,7 @@ mod details;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::Version;
+use super::{Method, Version};
 use crate::fault::Fault;
 
 /// What an error is called.
@@ -147,18 +147,22 @@ pub enum Refusal {
         most: usize,
     },
     /// There is no such method.
-    #[error("there is no method {method}")]
+    #[error("there is no method {method}{}", near.map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
     MethodNotFound {
         /// As the caller wrote it.
         method: String,
+        /// The nearest one there is.
+        near: Option<&'static str>,
     },
 }
 
 impl Refusal {
-    /// For a method that nobody knows; its name is cut, for it may be as long as the body.
+    /// For a method that is known in none of these versions; its name is cut, for it may be as
+    /// long as the body.
     #[must_use]
-    pub fn method_not_found(method: &str) -> Self {
-        Self::MethodNotFound { method: method.chars().take(64).collect() }
+    pub fn method_not_found(method: &str, versions: &[Version]) -> Self {
+        let near = Method::nearest(method, versions);
+        Self::MethodNotFound { method: method.chars().take(64).collect(), near }
     }
 
     /// Its code in JSON-RPC.
@@ -202,7 +206,13 @@ impl JsonRpc {
 impl From<&Refusal> for JsonRpc {
     /// Which version the caller speaks may not be known; both read this form.
     fn from(refusal: &Refusal) -> Self {
-        let data = json!([details::info(refusal.reason(), &[])]);
+        let facts = match refusal {
+            Refusal::MethodNotFound { near: Some(near), .. } => {
+                vec![("suggestion", (*near).to_owned())]
+            }
+            _ => Vec::new(),
+        };
+        let data = json!([details::info(refusal.reason(), &facts)]);
         Self { code: refusal.code(), message: refusal.to_string(), data }
     }
 }

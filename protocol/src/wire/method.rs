@@ -2,6 +2,7 @@
 
 use super::Version;
 use crate::operation::{Operation, OptOperation};
+use crate::wording::nearest;
 
 macro_rules! methods {
     (
@@ -96,6 +97,16 @@ methods! {
 }
 
 impl Method {
+    /// The name nearest to one that is unknown, in these versions, if any is near.
+    pub(super) fn nearest(name: &str, versions: &[Version]) -> Option<&'static str> {
+        let names =
+            Self::ALL.iter().flat_map(|method| versions.iter().map(|v| method.rpc_name(*v)));
+        let names: Vec<&'static str> = names.collect();
+        let known: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let near = nearest(name, &known)?;
+        names.into_iter().find(|name| *name == near)
+    }
+
     /// Whether its answer is a stream of events.
     #[must_use]
     pub const fn streams(self) -> bool {
@@ -153,6 +164,26 @@ mod tests {
         }
         for unknown in ["", "message/ssend", "sendMessage", "tasks/send", "Message/Send", "plans"] {
             assert_eq!(Method::from_rpc_name(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_near_is_found_among_those_that_are_spoken() {
+        for (given, versions, near) in [
+            ("message/sned", Version::ALL, Some("message/send")),
+            ("sendMessage", Version::ALL, Some("SendMessage")),
+            ("GetTasks", Version::ALL, Some("GetTask")),
+            (
+                "tasks/pushNotificationConfigs/list",
+                Version::ALL,
+                Some("tasks/pushNotificationConfig/list"),
+            ),
+            ("objective/get", Version::ALL, Some("objectives/get")),
+            ("message/sned", &[Version::V1_0], None),
+            ("quit", Version::ALL, None),
+            ("", Version::ALL, None),
+        ] {
+            assert_eq!(Method::nearest(given, versions), near, "{given}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Strategies that generate values of the A2A domain model, and one example of each.
 
+use std::sync::Arc;
+
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::{
     ArtifactUpdate, Authentication, PushConfig, Reply, StatusUpdate, StreamEvent, TaskPage,
@@ -125,8 +127,8 @@ pub fn tasks() -> impl Strategy<Value = Task> {
             id,
             context_id,
             status,
-            artifacts,
-            history,
+            artifacts: artifacts.into_iter().map(Arc::new).collect(),
+            history: history.into_iter().map(Arc::new).collect(),
             metadata,
         })
 }
@@ -199,15 +201,15 @@ pub fn task() -> Task {
             message: Some(message()),
             timestamp: "2026-02-21T18:30:00.5Z".parse().unwrap(),
         },
-        artifacts: vec![Artifact {
+        artifacts: vec![Arc::new(Artifact {
             artifact_id: label("a-1"),
             name: Some("report".into()),
             description: None,
             parts: vec![Part::text("done")],
             metadata: None,
             extensions: Vec::new(),
-        }],
-        history: vec![user],
+        })],
+        history: vec![user.into()],
         metadata: None,
     }
 }

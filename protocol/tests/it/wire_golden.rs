@@ -189,7 +189,7 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
     let artifact = ArtifactUpdate {
         task_id: task.id,
         context_id: task.context_id.clone(),
-        artifact: task.artifacts[0].clone(),
+        artifact: (*task.artifacts[0]).clone(),
         append: true,
         last_chunk: true,
         metadata: None,
@@ -250,7 +250,7 @@ fn faults() -> Vec<Fault> {
         Fault::NoExtendedCard,
         Fault::ExtensionRequired { uri: "urn:x".into() },
         Fault::VersionNotSupported { version: "9.9".into() },
-        Fault::NoSuchAgent { agent: "ghost".into() },
+        Fault::no_such_agent("ghost"),
         Fault::InvalidParams(vec![violation]),
         Fault::QueueFull { limit: 9999, retry_after_ms: 1500 },
         Fault::RateLimited { reason: reason(), retry_after_ms: 70 },

@@ -9,14 +9,14 @@ use crate::cli::serve::files_for;
 /// A server started from here has the same limit, and raises it as far as the system lets it.
 pub(super) fn check(config: &Config) -> Finding {
     // A value that makes no sense has been named with the configuration.
-    let connections = config.http().unwrap_or_default().connections;
-    judge(connections, getrlimit(Resource::Nofile).maximum)
+    let http = config.http().unwrap_or_default();
+    judge(http.connections, http.streams, getrlimit(Resource::Nofile).maximum)
 }
 
-fn judge(connections: usize, most: Option<u64>) -> Finding {
+fn judge(connections: usize, streams: usize, most: Option<u64>) -> Finding {
     const NAME: &str = "open-files";
-    let wanted = files_for(connections);
-    let needs = format!("{wanted} for {connections} connections");
+    let wanted = files_for(connections, streams);
+    let needs = format!("{wanted} for {connections} connections and {streams} streams");
     match most.filter(|most| *most < wanted) {
         Some(most) => Finding::warning(
             NAME,
@@ -36,10 +36,10 @@ mod tests {
     fn connections_need_files() {
         for (connections, most, state) in [
             (100, None, State::Ok),
-            (100, Some(1_200), State::Ok),
-            (100, Some(1_199), State::Warning),
+            (100, Some(1_210), State::Ok),
+            (100, Some(1_209), State::Warning),
         ] {
-            assert_eq!(judge(connections, most).state, state, "{connections} {most:?}");
+            assert_eq!(judge(connections, 10, most).state, state, "{connections} {most:?}");
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
 use a2a_policy::Roster;
-use a2a_policy::tasks::VERSION_EXTENSION;
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{Operation, OptOperation, PushConfig, Reply, SendMessage};
@@ -71,6 +70,7 @@ impl A2a {
                 alone: !matches!(caller.principal(), Some(Principal::Agent(_))),
                 sees_all: caller.sees_everything(),
                 trace: trace::given(request.headers()),
+                version: (version == Version::V0_3).then(|| version.as_str().into()),
             },
             agent,
             version,
@@ -112,9 +112,9 @@ impl A2a {
                 Reply::Push(shown(tasks.get_push(caller, agent, key).await?))
             }
             Operation::ListPushes(list) => {
-                let configs = tasks.list_pushes(caller, agent, list).await?;
+                let (configs, next_page_token) = tasks.list_pushes(caller, agent, list).await?;
                 let configs = configs.into_iter().map(shown).collect();
-                Reply::Pushes { configs, next_page_token: String::new() }
+                Reply::Pushes { configs, next_page_token }
             }
             Operation::DeletePush(key) => {
                 tasks.delete_push(caller, agent, key).await?;
@@ -214,14 +214,6 @@ impl A2a {
             }
             send.push = Some(self.checked(context, push)?);
         }
-        // For the agent, who may treat old callers differently; what the caller says does not count.
-        if let Some(metadata) = &mut send.metadata {
-            metadata.remove(VERSION_EXTENSION);
-        }
-        if context.version == Version::V0_3 {
-            let metadata = send.metadata.get_or_insert_default();
-            metadata.insert(VERSION_EXTENSION.to_owned(), context.version.as_str().into());
-        }
         Ok(send)
     }
 
@@ -271,7 +263,7 @@ fn said_version(request: &HttpRequest) -> Result<Option<Version>, Fault> {
 }
 
 pub(super) fn no_such_agent(name: &str) -> Fault {
-    Fault::NoSuchAgent { agent: name.chars().take(100).collect() }
+    Fault::no_such_agent(name)
 }
 
 /// A wish to be told as its owner sees it.

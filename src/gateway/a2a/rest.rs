@@ -124,7 +124,8 @@ impl Call<'_> {
                     Some(wire::event(dialect, &shown, happened.last).to_json())
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
-                let open = sse::Open::new(events, write, keep_alive, place, self.caller.clone());
+                let (who, request) = (self.caller.clone(), self.request);
+                let open = sse::Open::new(events, write, keep_alive, place, who, request);
                 sse::response(response, open)
             }
         }

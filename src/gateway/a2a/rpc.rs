@@ -101,7 +101,7 @@ impl Session<'_> {
         // silence; only that it is no sound call at all is said.
         let id = request.id.unwrap_or(Id::NULL);
         let Some((shown, method)) = Method::from_rpc_name(&request.method) else {
-            return text(jsonrpc::refusal(id, &unknown(&request)), None);
+            return text(jsonrpc::refusal(id, &self.unknown(&request)), None);
         };
         let version = self.a2a.spoken(self.request, shown);
         // First of all: what finds no place has changed nothing.
@@ -130,7 +130,8 @@ impl Session<'_> {
                     Some(jsonrpc::success(Id::kept(&id), &event))
                 };
                 let keep_alive = self.a2a.settings.keep_alive;
-                let open = sse::Open::new(events, write, keep_alive, place, self.who.clone());
+                let (who, request) = (self.who.clone(), self.request);
+                let open = sse::Open::new(events, write, keep_alive, place, who, request);
                 sse::response(response, open)
             }
             Ok(outcome) => text(answered(id, dialect, method, &outcome), extensions),
@@ -153,6 +154,10 @@ impl Session<'_> {
         accept.any(|value| value.contains("text/event-stream"))
     }
 
+    fn unknown(&self, request: &Request<'_>) -> Refusal {
+        Refusal::method_not_found(&request.method, &self.a2a.settings.versions)
+    }
+
     /// A call of a batch; no answer to a notification.
     async fn batched(&self, item: Item<'_>) -> Option<String> {
         let request = match item {
@@ -161,7 +166,7 @@ impl Session<'_> {
         };
         let id = request.id;
         let Some((shown, method)) = Method::from_rpc_name(&request.method) else {
-            return id.map(|id| jsonrpc::refusal(id, &unknown(&request)));
+            return id.map(|id| jsonrpc::refusal(id, &self.unknown(&request)));
         };
         let version = self.a2a.spoken(self.request, shown);
         if method.streams() {
@@ -199,10 +204,6 @@ impl Session<'_> {
         let outcome = self.a2a.perform(&mut context, operation).await;
         (Some(context), dialect, outcome)
     }
-}
-
-fn unknown(request: &Request<'_>) -> Refusal {
-    Refusal::method_not_found(&request.method)
 }
 
 fn answered(id: Id<'_>, dialect: Dialect, method: Method, outcome: &Outcome) -> String {

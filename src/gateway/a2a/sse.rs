@@ -12,10 +12,11 @@ use a2a_actors::tasks::{Happened, TaskStream};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::wire::Method;
 use actix_web::web::Bytes;
-use actix_web::{HttpResponse, HttpResponseBuilder};
+use actix_web::{HttpRequest, HttpResponse, HttpResponseBuilder};
 use futures_util::{Stream, StreamExt, stream};
 
 use crate::gateway::auth::A2aCaller;
+use crate::gateway::connections::until_left;
 use crate::gateway::{StreamPlace, Streams};
 
 /// A comment, which readers pass over.
@@ -28,8 +29,8 @@ pub(super) struct Open<W> {
     write: W,
     keep_alive: Duration,
     over: bool,
-    /// Ends when the caller is let in no longer.
-    revoked: Pin<Box<dyn Future<Output = ()>>>,
+    /// Ends when the caller has left, or is let in no longer.
+    left: Pin<Box<dyn Future<Output = ()>>>,
     _place: Option<StreamPlace>,
 }
 
@@ -40,19 +41,26 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> Open<W> {
         keep_alive: Duration,
         place: Option<StreamPlace>,
         caller: A2aCaller,
+        request: &HttpRequest,
     ) -> Self {
-        let revoked = Box::pin(async move { caller.until_revoked().await });
-        Self { events, write, keep_alive, over: false, revoked, _place: place }
+        let gone = until_left(request);
+        let left = Box::pin(async move {
+            tokio::select! {
+                () = caller.until_revoked() => {}
+                () = gone => {}
+            }
+        });
+        Self { events, write, keep_alive, over: false, left, _place: place }
     }
 
     async fn next(&mut self) -> Option<Bytes> {
         if self.over {
             return None;
         }
-        let Self { events, revoked, keep_alive, .. } = self;
+        let Self { events, left, keep_alive, .. } = self;
         let next = tokio::select! {
             next = tokio::time::timeout(*keep_alive, events.next()) => next,
-            () = revoked => return None,
+            () = left => return None,
         };
         match next {
             Err(_) => Some(STILL_HERE),

@@ -20,6 +20,7 @@ use super::wanted::{Glance, Wanted};
 use super::{LogSettings, Parameters, bad_parameter, unreadable};
 use crate::gateway::Streams;
 use crate::gateway::auth::Who;
+use crate::gateway::connections::until_left;
 use crate::gateway::problem::refuse;
 
 /// How often an idle stream shows that it is alive.
@@ -71,10 +72,12 @@ pub(in crate::gateway) async fn stream(
     };
     let (out, chunks) = mpsc::channel(1);
     let running = run(follower, head, Outlet { out, stalled: settings.stalled });
+    let left = until_left(&request);
     actix_web::rt::spawn(async move {
         let _place = place;
         tokio::select! {
             () = running => {}
+            () = left => {}
             // Whoever is no longer let in sees nothing more.
             () = who.until_revoked() => {}
         }

@@ -3,6 +3,7 @@
 //! Whether a write fits is looked up before its first row is touched, so that one that does not
 //! leaves nothing to take back.
 
+mod history;
 mod objective;
 mod push;
 mod together;
@@ -14,7 +15,7 @@ use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::key_of;
-use super::known::{Before, Changed, Known};
+use super::known::{Before, Changed, History, Known};
 use super::{
     Misfit, NewEvent, Repeated, StoredTask, TaskStoreError, Write, Written, check, row, word,
 };
@@ -29,8 +30,8 @@ pub(super) struct Batch<'a> {
 const INSERT: &str = "INSERT INTO tasks (id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, metadata, \
-     artifacts, history, heard, trace) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, \
-     ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23) ON CONFLICT (id) DO NOTHING";
+     artifacts, history, heard, trace, spoken_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \
+     ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24) ON CONFLICT (id) DO NOTHING";
 
 macro_rules! update {
     ($($large:literal)*) => {
@@ -101,7 +102,7 @@ impl<'a> Batch<'a> {
             self.keep_push(stored.id(), config)?;
         }
         self.keep_events(stored.id(), events, push.is_empty())?;
-        self.known.note(stored, push.is_empty());
+        self.known.note(stored, push.is_empty(), true);
         Ok(Written::Done)
     }
 
@@ -132,15 +133,17 @@ impl<'a> Batch<'a> {
             return Ok(Written::Refused(misfit));
         }
         stored.hide_place();
-        let changed = self.known.changed(expected, &stored.task);
+        let mut changed = self.known.changed(expected, &stored.task);
+        changed.history = history::written(&stored.task, changed);
         if !self.rewrite(&stored, changed)? {
             // Somebody else's hand was at the row.
             return self.conflict(&stored);
         }
+        let in_one_piece = self.keep_history(&stored.task, changed)?;
         self.hear(&stored, message.as_ref())?;
         let unpushed = self.known.is_unpushed(stored.id());
         self.keep_events(stored.id(), events, unpushed)?;
-        self.known.note(stored, unpushed);
+        self.known.note(stored, unpushed, in_one_piece);
         Ok(Written::Done)
     }
 
@@ -210,6 +213,7 @@ impl<'a> Batch<'a> {
             list_or_null(&task.history)?,
             list_or_null(&stored.heard)?,
             stored.trace.as_ref().map(ToString::to_string),
+            stored.spoken_version.as_deref(),
         ])?;
         Ok(inserted == 1)
     }
@@ -218,7 +222,8 @@ impl<'a> Batch<'a> {
     /// task of the version before.
     fn rewrite(&self, stored: &StoredTask, changed: Changed) -> Result<bool> {
         let task = &stored.task;
-        let statement = match (changed.artifacts, changed.history) {
+        let anew = changed.history == History::Other;
+        let statement = match (changed.artifacts, anew) {
             (false, false) => update!(),
             (true, false) => update!(", artifacts = ?15"),
             (false, true) => update!(", history = ?15"),
@@ -247,8 +252,8 @@ impl<'a> Batch<'a> {
         if changed.artifacts {
             bind(&list_or_null(&task.artifacts)?)?;
         }
-        if changed.history {
-            bind(&list_or_null(&task.history)?)?;
+        if anew {
+            bind(&list_or_null(history::in_the_row(task))?)?;
         }
         Ok(statement.raw_execute()? == 1)
     }

@@ -1,13 +1,14 @@
 //! What the writer wrote last of the tasks that go on, so that it need not look at a row before
 //! it changes it, nor write again what has not changed: a history can be long, and most changes
-//! are of the status.
+//! are of the status, or add to it.
 //!
 //! It forgets freely; then the row is read, and everything is written once more.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use a2a_protocol::TaskId;
-use a2a_protocol::task::Task;
+use a2a_protocol::task::{Message, Task};
 
 use super::StoredTask;
 
@@ -23,6 +24,8 @@ struct Kept {
     stored: StoredTask,
     /// Nobody wants to be told of it.
     unpushed: bool,
+    /// All of its history stands in its row.
+    in_one_piece: bool,
 }
 
 /// What is known of a task before it is changed.
@@ -38,7 +41,37 @@ pub(super) struct Before {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Changed {
     pub(super) artifacts: bool,
-    pub(super) history: bool,
+    pub(super) history: History,
+    /// It is known that all of the history stands in the row.
+    pub(super) in_one_piece: bool,
+}
+
+/// How a history differs from what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum History {
+    /// Not at all.
+    Same,
+    /// From this place on there is more.
+    More(usize),
+    /// In some other way, or nobody knows.
+    Other,
+}
+
+/// Whether both are the same thing, or alike.
+fn alike<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
+impl History {
+    fn between(old: &[Arc<Message>], new: &[Arc<Message>]) -> Self {
+        let goes_on = old.len() <= new.len() && old.iter().zip(new).all(|(a, b)| alike(a, b));
+        match goes_on {
+            true if old.len() == new.len() => Self::Same,
+            // A row without a history says nothing of any that stands elsewhere.
+            true if !old.is_empty() => Self::More(old.len()),
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Known {
@@ -54,12 +87,14 @@ impl Known {
 
     /// What differs between the row, which is of version `before`, and the task.
     pub(super) fn changed(&self, before: u64, task: &Task) -> Changed {
-        match self.tasks.get(&task.id).map(|kept| &kept.stored) {
-            Some(old) if old.version == before => Changed {
-                artifacts: old.task.artifacts != task.artifacts,
-                history: old.task.history != task.history,
-            },
-            _ => Changed { artifacts: true, history: true },
+        match self.tasks.get(&task.id) {
+            Some(Kept { stored, in_one_piece, .. }) if stored.version == before => {
+                let (old, new) = (&stored.task.artifacts, &task.artifacts);
+                let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| alike(a, b));
+                let history = History::between(&stored.task.history, &task.history);
+                Changed { artifacts: !same, history, in_one_piece: *in_one_piece }
+            }
+            _ => Changed { artifacts: true, history: History::Other, in_one_piece: false },
         }
     }
 
@@ -75,7 +110,7 @@ impl Known {
         }
     }
 
-    pub(super) fn note(&mut self, stored: StoredTask, unpushed: bool) {
+    pub(super) fn note(&mut self, stored: StoredTask, unpushed: bool, in_one_piece: bool) {
         if stored.task.status.state.is_terminal() {
             self.tasks.remove(&stored.id());
             return;
@@ -83,7 +118,7 @@ impl Known {
         if self.tasks.len() >= MOST {
             self.tasks.clear();
         }
-        self.tasks.insert(stored.id(), Kept { stored, unpushed });
+        self.tasks.insert(stored.id(), Kept { stored, unpushed, in_one_piece });
     }
 
     pub(super) fn forget(&mut self, id: TaskId) {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use a2a_protocol::task::{ContextId, Moment, TaskState};
+use a2a_protocol::task::{ContextId, Label, Moment, TaskState};
 use a2a_protocol::{AgentId, TaskId};
 use chrono::DateTime;
 use uuid::Uuid;
@@ -96,9 +96,47 @@ impl FromStr for PageToken {
     }
 }
 
+/// Where a page of wishes to be told ended: at the one of this name. They are listed by their
+/// names, so that none is shown twice or left out when others come and go in between.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushToken(pub Label);
+
+/// So that no other token is taken for one of these.
+const PUSH_KIND: u64 = 2;
+
+impl fmt::Display for PushToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        token::write(f, PUSH_KIND, self.0.as_str().as_bytes().to_vec())
+    }
+}
+
+impl FromStr for PushToken {
+    type Err = BadPageToken;
+
+    fn from_str(text: &str) -> Result<Self, BadPageToken> {
+        let content = token::read(PUSH_KIND, text).ok_or(BadPageToken)?;
+        let name = std::str::from_utf8(&content).map_err(|_| BadPageToken)?;
+        Label::try_from(name).map(Self).map_err(|_| BadPageToken)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_of_wishes_is_one_of_nothing_else() {
+        let token = PushToken(Label::try_from("of 20 characters, é").unwrap());
+        let text = token.to_string();
+        assert_eq!(text.parse(), Ok(token));
+        assert_eq!(text.parse::<PageToken>(), Err(BadPageToken));
+        assert_eq!(text[2..].parse::<PushToken>(), Err(BadPageToken));
+        let task = PageToken {
+            moment: "2026-02-21T18:30:00.123Z".parse().unwrap(),
+            id: "0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap(),
+        };
+        assert_eq!(task.to_string().parse::<PushToken>(), Err(BadPageToken));
+    }
 
     #[test]
     fn only_its_own_text_is_a_token() {

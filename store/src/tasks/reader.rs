@@ -11,7 +11,7 @@ use a2a_protocol::{AgentId, TaskId};
 use rusqlite::{Connection, Params, Row, ToSql, params, params_from_iter};
 
 use super::pool::Pool;
-use super::row::{ALL_COLUMNS, COLUMNS, json, number, parsed, parsed_or_null, stored};
+use super::row::{ALL_COLUMNS, COLUMNS, HISTORY, json, number, parsed, parsed_or_null, stored};
 use super::{
     Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError,
     apply, word,
@@ -152,7 +152,7 @@ fn list(sql: &Connection, query: &ListQuery) -> Result<Page> {
     }
     let size = query.page_size.clamp(1, MAX_PAGE);
     let artifacts = if query.include_artifacts { "artifacts" } else { "NULL" };
-    let history = if query.history_length == Some(0) { "NULL" } else { "history" };
+    let history = if query.history_length == Some(0) { "NULL" } else { HISTORY };
     // One more than the page shows whether there is another.
     wanted.values.push(Box::new(at_most(size + 1)));
     let select = format!(
@@ -315,9 +315,11 @@ impl TaskReader for SqliteReader {
         context: &ContextId,
         limit: usize,
     ) -> Result<Vec<Message>> {
-        let select = "SELECT id, history FROM tasks WHERE context_id = ?1 AND agent = ?2 \
-             AND +owner = ?3 AND history IS NOT NULL ORDER BY created_at DESC, id DESC";
+        let select = format!(
+            "SELECT id, {HISTORY} FROM tasks WHERE context_id = ?1 AND agent = ?2 \
+             AND +owner = ?3 AND history IS NOT NULL ORDER BY created_at DESC, id DESC"
+        );
         let params = [context.as_str(), agent.as_str(), owner];
-        self.pool.with(|sql| newest_messages(sql, select, params, limit))
+        self.pool.with(|sql| newest_messages(sql, &select, params, limit))
     }
 }

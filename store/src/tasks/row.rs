@@ -14,13 +14,30 @@ use super::{Queued, Repeated, StoredTask, TaskStoreError, word};
 pub(super) const COLUMNS: &str = "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, \
-     metadata, trace";
+     metadata, trace, spoken_version";
+
+/// All that was said: what stands in the row of the task, and what came after it. `NULL` for
+/// nothing.
+macro_rules! history {
+    () => {
+        "iif(history IS NULL, NULL, '[' || concat_ws(',', \
+         nullif(substr(history, 2, length(history) - 2), ''), \
+         (SELECT group_concat(message, ',' ORDER BY number) FROM task_messages \
+         WHERE task_id = tasks.id)) || ']') AS history"
+    };
+}
+
+/// See the macro.
+pub(super) const HISTORY: &str = history!();
 
 /// [`COLUMNS`] with the large ones.
-pub(super) const ALL_COLUMNS: &str = "id, context_id, status_state, status_message, \
+pub(super) const ALL_COLUMNS: &str = concat!(
+    "id, context_id, status_state, status_message, \
      status_timestamp, created_at, updated_at, owner, principal, agent, correlation_id, version, \
      last_event, queue_order, queued_at, dispatched, worked_ms, working_since, heard, metadata, \
-     trace, artifacts, history";
+     trace, spoken_version, artifacts, ",
+    history!()
+);
 
 pub(super) fn damaged(row: &Row<'_>, column: &str) -> TaskStoreError {
     let id = row.get_ref(0).ok().and_then(|id| id.as_str().ok()).unwrap_or("?");
@@ -86,8 +103,8 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         id: parsed(row, 0)?,
         context_id: context,
         status: TaskStatus { state, message: json_or_null(row, 3)?, timestamp: parsed(row, 4)? },
-        artifacts: json_or_null(row, 21)?.unwrap_or_default(),
-        history: json_or_null(row, 22)?.unwrap_or_default(),
+        artifacts: json_or_null(row, 22)?.unwrap_or_default(),
+        history: json_or_null(row, 23)?.unwrap_or_default(),
         metadata: json_or_null(row, 19)?,
     };
     Ok(StoredTask {
@@ -95,6 +112,7 @@ pub(super) fn stored(row: &Row<'_>) -> Result<StoredTask, TaskStoreError> {
         owner: some(row, 7, text(row, 7)?)?.into(),
         principal: parsed(row, 8)?,
         agent: parsed(row, 9)?,
+        spoken_version: text(row, 21)?.map(Arc::from),
         correlation: parsed(row, 10)?,
         trace: parsed_or_null(row, 20)?.map(Arc::new),
         version: number(row, 11)?,

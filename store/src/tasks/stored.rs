@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a_protocol::operation::{ArtifactUpdate, PushConfig, StatusUpdate, StreamEvent};
-use a2a_protocol::task::{ContextId, Metadata, Moment, Task};
+use a2a_protocol::task::{Artifact, ContextId, Metadata, Moment, Task};
 use a2a_protocol::{AgentId, CorrelationId, TaskId, Trace};
 
 /// Since when a task waits, in its metadata.
@@ -22,6 +22,8 @@ pub struct StoredTask {
     pub principal: AgentId,
     /// Who does it.
     pub agent: AgentId,
+    /// The version of A2A in which it was asked for, where its agent is to hear of it.
+    pub spoken_version: Option<Arc<str>>,
     /// Of its messages on the bus.
     pub correlation: CorrelationId,
     /// The trace that its caller gave; that of its messages on the bus when there is none.
@@ -81,7 +83,7 @@ impl StoredTask {
             StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
                 task_id: task.id,
                 context_id: task.context_id.clone(),
-                artifact: artifact.clone(),
+                artifact: Artifact::clone(artifact),
                 append: false,
                 last_chunk: true,
                 metadata: None,

@@ -207,3 +207,42 @@ fn a_closed_directory_lets_callers_reach_its_agents_and_nobody_else() {
         }
     }
 }
+
+#[test]
+fn a_name_that_is_nearly_right_is_answered_with_the_one_that_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let rule = "[[access]]\nname = \"not-roman\"\nto = \"roman\"\nallow = false\n";
+    let (server, _tim) = start_with(folder.path(), rule);
+    let _roman = Worker::new(server.client(), "roman");
+    let message = |caller: &Caller| {
+        let refused = caller.begin(json!({})).unwrap_err();
+        assert_eq!(refused.code, -32054, "{refused:?}");
+        let body = &refused.answer.body;
+        let message = body["error"].get("message").or_else(|| body.get("message"));
+        message.unwrap().as_str().unwrap().to_owned()
+    };
+    for form in FORMS {
+        // Once, so that the caller itself has a name on the bus.
+        Caller::of(&server, form, "tim").begin(json!({})).unwrap();
+        let near = message(&Caller::of(&server, form, "timm"));
+        assert!(near.contains("did you mean `tim`?"), "{form:?}: {near}");
+        // Whom the caller may not write to, and callers, are suggested to nobody.
+        for name in ["romann", "a2a-clien", "somebody"] {
+            let far = message(&Caller::of(&server, form, name));
+            assert!(!far.contains("did you mean"), "{form:?}: {far}");
+        }
+    }
+    let call = |method: &str| {
+        let answer =
+            server.call("POST", "/a2a", &json!({"jsonrpc": "2.0", "id": 1, "method": method}));
+        assert_eq!(answer.body["error"]["code"], -32601, "{answer:?}");
+        answer.body["error"].clone()
+    };
+    for (given, meant) in [("message/sned", "message/send"), ("GetTasks", "GetTask")] {
+        let error = call(given);
+        let message = error["message"].as_str().unwrap();
+        assert!(message.ends_with(&format!("did you mean {meant}?")), "{message}");
+        assert_eq!(error["data"][0]["metadata"]["suggestion"], meant);
+    }
+    assert_eq!(call("quit")["message"], "there is no method quit");
+}

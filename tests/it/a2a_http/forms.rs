@@ -21,6 +21,7 @@ fn a_message_becomes_a_task_whether_its_caller_waits_or_not() {
         let done = done.unwrap();
         assert_eq!((state(&done).as_str(), said(&done).as_str()), ("completed", "well done"));
         assert_eq!(done["artifacts"][0]["artifactId"], "out", "{form:?} {done}");
+        assert_eq!(done.get("metadata"), None, "what the server notes is its own: {form:?} {done}");
         let now = caller.begin(json!({})).unwrap();
         assert_eq!(state(&now), "working", "{form:?}");
         assert_ne!(id(&now), id(&done));

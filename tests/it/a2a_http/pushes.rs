@@ -94,6 +94,57 @@ fn a_wish_is_made_found_listed_and_taken_back() {
 }
 
 #[test]
+fn wishes_are_listed_in_pages_that_neither_repeat_nor_miss() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start_with(folder.path(), PRIVATE);
+    let names = |page: &Value| -> Vec<String> {
+        let all = page.get("configs").unwrap_or(page).as_array().unwrap();
+        all.iter().map(|wish| config(wish)["id"].as_str().unwrap().to_owned()).collect()
+    };
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let task = id(&caller.begin(json!({})).unwrap());
+        let _request = tim.next();
+        let wish = |name: &str| {
+            let wish = json!({"id": name, "url": "https://example.com/"});
+            caller.set_push(&task, &wish).unwrap();
+        };
+        // Not made in the order of their names.
+        ["d", "b", "e", "a", "c"].into_iter().for_each(wish);
+        let whole = caller.list_pushes(&task).unwrap();
+        assert_eq!(names(&whole), ["a", "b", "c", "d", "e"], "{form:?}");
+        let two = ("pageSize", json!(2));
+        let first = caller.page_of_pushes(&task, std::slice::from_ref(&two)).unwrap();
+        if form.is_old() {
+            assert_eq!(names(&first).len(), 5, "0.3 knows no pages: {form:?}");
+            continue;
+        }
+        assert_eq!(names(&first), ["a", "b"], "{form:?}");
+        // Where the page ended goes, and others come before it and behind it.
+        caller.delete_push(&task, "b").unwrap();
+        ["aa", "bb"].into_iter().for_each(wish);
+        let mut seen = Vec::new();
+        let mut page = first.clone();
+        while page["nextPageToken"] != "" {
+            let query = [two.clone(), ("pageToken", page["nextPageToken"].clone())];
+            page = caller.page_of_pushes(&task, &query).unwrap();
+            assert!(names(&page).len() <= 2, "{form:?} {page}");
+            seen.extend(names(&page));
+        }
+        assert_eq!(seen, ["bb", "c", "d", "e"], "{form:?}");
+        let whole = caller.page_of_pushes(&task, &[("pageSize", json!(6))]).unwrap();
+        assert_eq!((names(&whole).len(), &whole["nextPageToken"]), (6, &json!("")), "{form:?}");
+        let tasks = caller.list(&[("pageSize", json!(1))]).unwrap();
+        for bad in [json!("x"), tasks["nextPageToken"].clone()] {
+            let query = [two.clone(), ("pageToken", bad)];
+            assert_eq!(code(caller.page_of_pushes(&task, &query)), -32602, "{form:?}");
+        }
+        let query = [("pageSize", json!(101))];
+        assert_eq!(code(caller.page_of_pushes(&task, &query)), -32602, "{form:?}");
+    }
+}
+
+#[test]
 fn receivers_are_told_in_order_with_their_secrets_and_again_after_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), PRIVATE);

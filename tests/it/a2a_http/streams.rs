@@ -4,9 +4,10 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{code, start, until};
+use super::{code, start, start_with, until};
 use crate::a2a_caller::{Caller, FORMS, Form, id};
-use crate::a2a_events::Event;
+use crate::a2a_events::{Event, Events};
+use crate::log_stream::Stream;
 use crate::server::new_id;
 
 fn words(events: &[Event]) -> Vec<String> {
@@ -191,4 +192,43 @@ fn a_server_that_stops_lets_those_who_wait_go_and_they_come_back() {
     assert_eq!(words(&stream.rest()), ["artifact", "completed"]);
     let done = super::ask_while(&caller, message, || tim.complete(&second, "done")).unwrap();
     assert_eq!(json!(id(&done)), second["payload"]["taskId"], "the same task");
+}
+
+/// A stream of the task, as soon as there is a place for one.
+fn when_free(caller: &Caller, task: &str) -> Events {
+    let free = (0..100_000).find_map(|_| caller.subscribe(task).ok());
+    free.expect("a place that is free one day")
+}
+
+#[test]
+fn the_place_of_a_reader_that_left_is_free_before_anybody_is_kept_alive() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start_with(folder.path(), "[http]\nmax_streams = 2\n");
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        // The clock: until it has seen a comment nobody else was written one either.
+        let mut clock = caller.stream(json!({})).unwrap();
+        let task = id(&clock.next().unwrap().data);
+        let request = tim.next();
+        let mut leaves = caller.subscribe(&task).unwrap();
+        leaves.next().unwrap();
+        assert_eq!(code(caller.subscribe(&task).map(drop)), -32055, "{form:?}");
+        drop(leaves);
+        drop(when_free(&caller, &task));
+        let of_log = (0..100_000).find_map(|_| Stream::try_open(&server, "", None));
+        assert_eq!(code(caller.subscribe(&task).map(drop)), -32055, "{form:?}");
+        drop(of_log.expect("a place"));
+        drop(when_free(&caller, &task));
+        tim.report(&request, "still at it");
+        let seen = clock.line().unwrap();
+        assert!(seen.starts_with("id: "), "{form:?}: free only after {seen:?}");
+        assert!(clock.line().unwrap().starts_with("data: "), "{form:?}");
+        tim.complete(&request, "done");
+        assert_eq!(words(&clock.rest()), ["artifact", "completed"], "{form:?}");
+        // All places are free again for the next.
+        let other = id(&caller.begin(json!({})).unwrap());
+        drop([when_free(&caller, &other), when_free(&caller, &other)]);
+        tim.complete(&tim.next(), "done");
+        until(&caller, &other, "completed");
+    }
 }

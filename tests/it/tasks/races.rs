@@ -75,6 +75,7 @@ async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work(
         alone: false,
         sees_all: false,
         trace: None,
+        version: None,
     };
     let agent = id("roman");
     let calls = side.tasks.send(&as_tim, &agent, text("help me"));

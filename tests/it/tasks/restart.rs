@@ -165,7 +165,7 @@ async fn a_piece_that_comes_again_after_a_crash_is_not_taken_in_twice() {
     let expected = stored.version;
     stored.version += 1;
     stored.heard.push(sent.seq().unwrap());
-    Arc::make_mut(&mut stored.task).artifacts.push(artifact.clone());
+    Arc::make_mut(&mut stored.task).artifacts.push(Arc::new(artifact.clone()));
     let write = Write::Update { stored, expected, events: Vec::new(), message: None };
     assert_eq!(store.commit(vec![write]).unwrap(), [Written::Done]);
     drop(store);
@@ -175,6 +175,6 @@ async fn a_piece_that_comes_again_after_a_crash_is_not_taken_in_twice() {
     let done = TaskAnswer::completed("done").for_task(task.id);
     tim.send_task_response("acme", done).await.unwrap();
     let done = side.until("tim", &task, TaskState::Completed).await;
-    assert_eq!(done.artifacts, [artifact]);
+    assert_eq!(done.artifacts, [Arc::new(artifact)]);
     side.stop().await;
 }

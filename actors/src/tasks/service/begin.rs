@@ -104,8 +104,9 @@ impl Handler<GoOn> for Service {
             let _ = reply.send(Err(Fault::Unsupported { reason }));
             return;
         };
-        let said_before =
-            |other: &Message| other.message_id == message.message_id && other.role == message.role;
+        let said_before = |other: &Arc<Message>| {
+            other.message_id == message.message_id && other.role == message.role
+        };
         let tells_apart = !self.settings.reused_ids.contains(&entry.stored.agent);
         if tells_apart && entry.stored.task.history.iter().any(said_before) {
             let _ = reply.send(Ok(Begun::Repeated(id)));

@@ -331,7 +331,7 @@ impl TaskSystem {
         }
         self.take_answers_for(&caller.principal, caller.alone).await?;
         if self.is_a_callers(agent) {
-            return Err(Fault::NoSuchAgent { agent: agent.to_string() });
+            return Err(Fault::no_such_agent(agent.as_str()));
         }
         let is_new = there.is_none();
         let tree = there.unwrap_or_else(|| {

@@ -4,7 +4,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListPushes, PushConfig, PushKey};
 use a2a_protocol::task::{Label, Moment};
 use a2a_protocol::{AgentId, Code, TaskId, Violation};
-use a2a_store::tasks::{Due, Write, Written};
+use a2a_store::tasks::{Due, PushToken, Write, Written};
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};
@@ -64,19 +64,32 @@ impl TaskSystem {
         all.into_iter().find(wanted).ok_or_else(|| no_push(&key))
     }
 
-    /// The wishes to be told of a task.
+    /// A page of the wishes to be told of a task, by their names, and the token of the next page;
+    /// empty at the end.
     ///
     /// # Errors
-    /// When there is no such task.
+    /// When there is no such task, or the token was not made by this server.
     pub async fn list_pushes(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         list: ListPushes,
-    ) -> Result<Vec<PushConfig>, Fault> {
+    ) -> Result<(Vec<PushConfig>, String), Fault> {
+        let token = list.page_token.filter(|token| !token.is_empty());
+        let token = token.map(|token| token.parse::<PushToken>()).transpose();
+        let after = token.map_err(|error| invalid("/pageToken", &error.to_string()))?;
+        let size = list.page_size.map_or(PUSHES_PER_TASK, |size| size as usize);
         let task = self.owned(caller, agent, &list.task_id).await?.task.id;
-        // There are so few that one page holds them all.
-        self.look(move |reader| reader.pushes(task)).await
+        let mut all = self.look(move |reader| reader.pushes(task)).await?;
+        all.retain(|config| {
+            after.as_ref().is_none_or(|PushToken(name)| config.id > Some(name.clone()))
+        });
+        all.sort_by(|one, other| one.id.cmp(&other.id));
+        let more = all.len() > size;
+        all.truncate(size);
+        let last = all.last().filter(|_| more).and_then(|config| config.id.clone());
+        let next = last.map(|name| PushToken(name).to_string());
+        Ok((all, next.unwrap_or_default()))
     }
 
     /// Takes a wish back; taking back what is not there is no fault.

@@ -103,7 +103,7 @@ impl TaskSystem {
         }
         self.take_answers_for(&caller.principal, caller.alone).await?;
         if self.is_a_callers(agent) {
-            return Err(Fault::NoSuchAgent { agent: agent.to_string() });
+            return Err(Fault::no_such_agent(agent.as_str()));
         }
         let now = self.clock.now();
         let SendMessage { message, push, mut metadata, .. } = send;

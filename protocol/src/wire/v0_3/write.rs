@@ -1,5 +1,7 @@
 //! Writes the domain model in either form of 0.3, without building anything in between.
 
+use std::sync::Arc;
+
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
@@ -102,6 +104,16 @@ where
 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.1.iter().map(|item| Old(self.0, item)))
+    }
+}
+
+impl<'a, T> Serialize for Old<'a, Arc<T>>
+where
+    Old<'a, T>: Serialize,
+{
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self(shape, shared) = *self;
+        Old(shape, &**shared).serialize(serializer)
     }
 }
 

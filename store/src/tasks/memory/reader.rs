@@ -54,8 +54,11 @@ impl State {
 fn newest_messages<'a>(tasks: impl Iterator<Item = &'a StoredTask>, limit: usize) -> Vec<Message> {
     let mut tasks: Vec<_> = tasks.collect();
     tasks.sort_by_key(|stored| (stored.created, stored.id()));
-    let mut messages: Vec<_> =
-        tasks.into_iter().flat_map(|stored| stored.task.history.iter().cloned()).collect();
+    let mut messages: Vec<_> = tasks
+        .into_iter()
+        .flat_map(|stored| &stored.task.history)
+        .map(|m| Message::clone(m))
+        .collect();
     messages.drain(..messages.len().saturating_sub(limit));
     messages
 }

@@ -10,7 +10,7 @@ use a2a_protocol::task::{Message, PlanId, PlanTaskId};
 use rusqlite::{Connection, Row, ToSql, params_from_iter};
 
 use super::{Result, SqliteReader, all, at_most, newest_messages};
-use crate::tasks::row::{json_or_null, number, parsed, parsed_or_null, some, text};
+use crate::tasks::row::{HISTORY, json_or_null, number, parsed, parsed_or_null, some, text};
 use crate::tasks::{
     MAX_PAGE, ObjectiveQuery, ObjectiveReader, ObjectiveToken, ObjectiveTree, Objectives, PlanTree,
     StoredObjective, StoredPlan, word,
@@ -177,17 +177,21 @@ impl ObjectiveReader for SqliteReader {
     }
 
     fn history_of_plan(&self, id: &PlanId, limit: usize) -> Result<Vec<Message>> {
-        let select = "SELECT tasks.id, history FROM plan_tasks \
+        let select = format!(
+            "SELECT tasks.id, {HISTORY} FROM plan_tasks \
              JOIN tasks ON tasks.id = a2a_task_id WHERE plan_tasks.plan_id = ?1 \
-             AND history IS NOT NULL ORDER BY created_at DESC, tasks.id DESC";
-        self.pool.with(|sql| newest_messages(sql, select, [id.as_str()], limit))
+             AND history IS NOT NULL ORDER BY created_at DESC, tasks.id DESC"
+        );
+        self.pool.with(|sql| newest_messages(sql, &select, [id.as_str()], limit))
     }
 
     fn history_of_objective(&self, id: &ObjectiveId, limit: usize) -> Result<Vec<Message>> {
         // Anybody may call a conversation like somebody else's objective.
-        let select = "SELECT tasks.id, history FROM tasks WHERE context_id = ?1 \
+        let select = format!(
+            "SELECT tasks.id, {HISTORY} FROM tasks WHERE context_id = ?1 \
              AND +owner = (SELECT owner FROM objectives WHERE id = ?1) \
-             AND history IS NOT NULL ORDER BY created_at DESC, tasks.id DESC";
-        self.pool.with(|sql| newest_messages(sql, select, [id.as_str()], limit))
+             AND history IS NOT NULL ORDER BY created_at DESC, tasks.id DESC"
+        );
+        self.pool.with(|sql| newest_messages(sql, &select, [id.as_str()], limit))
     }
 }

@@ -39,7 +39,8 @@ fn an_empty_store_has_nothing() {
 #[test]
 fn every_field_comes_back() {
     on_each(|tasks, reader| {
-        let first = new_task(1);
+        let mut first = new_task(1);
+        first.spoken_version = Some("0.3".into());
         done(tasks, vec![create(&first)]);
         assert_eq!(reader.get(id(1)).unwrap().unwrap(), first);
         let mut full = then(&first, TaskState::InputRequired, 20);
@@ -51,7 +52,7 @@ fn every_field_comes_back() {
         let task = Arc::make_mut(&mut full.task);
         task.status.message = Some(says(Role::Agent, "which one?"));
         task.artifacts = vec![artifact("a"), artifact("b")];
-        task.history.push(says(Role::Agent, "hm"));
+        task.history.push(says(Role::Agent, "hm").into());
         task.metadata = json!({"k": [1, null, {"ü": "\u{1F600} ' \" \\ \0"}]}).as_object().cloned();
         done(tasks, vec![update(&full)]);
         assert_eq!(reader.get(id(1)).unwrap().unwrap(), full);
@@ -350,7 +351,7 @@ fn events_are_read_from_any_number_on() {
 fn the_history_of_a_conversation_is_its_owners() {
     on_each(|tasks, reader| {
         let mut first = new_task(1);
-        Arc::make_mut(&mut first.task).history.push(says(Role::Agent, "did 1"));
+        Arc::make_mut(&mut first.task).history.push(says(Role::Agent, "did 1").into());
         let mut foreign = new_task(2);
         foreign.owner = "client:other".into();
         let mut of_ann = new_task(3);

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2a_protocol::task::{Role, TaskState};
 use a2a_store::tasks::{
-    ListQuery, Options, Sqlite, TaskOpenError, TaskStoreError, TaskWriter, Write, Written,
+    ListQuery, Options, Sqlite, StoredTask, TaskOpenError, TaskStoreError, TaskWriter, Write,
+    Written,
 };
 use rusqlite::Connection;
 
@@ -87,8 +88,8 @@ fn people_can_read_it() {
         "SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema \
          WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name)",
     );
-    let expected =
-        "objectives plan_tasks plans push_configs push_outbox sent_messages task_events tasks";
+    let expected = "objectives plan_tasks plans push_configs push_outbox sent_messages task_events \
+         task_messages tasks";
     assert_eq!(tables, expected);
 }
 
@@ -209,7 +210,7 @@ fn heavy(n: u64, bytes: usize) -> a2a_store::tasks::StoredTask {
         parts: vec![a2a_protocol::task::Part::text("x".repeat(bytes))],
         ..says(Role::User, "heavy")
     };
-    Arc::make_mut(&mut stored.task).history = vec![message];
+    Arc::make_mut(&mut stored.task).history = vec![message.into()];
     stored
 }
 
@@ -222,7 +223,7 @@ fn a_full_disk_takes_nothing_and_the_writer_goes_on() {
     done(&mut tasks, vec![create(&first)]);
     // The update would fit; what comes with it does not.
     let mut second = then(&first, TaskState::Working, 10);
-    Arc::make_mut(&mut second.task).history.push(says(Role::Agent, "more"));
+    Arc::make_mut(&mut second.task).history.push(says(Role::Agent, "more").into());
     let error = tasks.commit(vec![update(&second), create(&heavy(2, 900_000))]).unwrap_err();
     assert!(matches!(error, TaskStoreError::Full(_)), "{error:?}");
     let reader = tasks.reader();
@@ -260,20 +261,88 @@ fn what_did_not_change_is_not_written_again() {
     done(&mut bench.tasks, vec![update(&stored)]);
     assert_eq!(lengths(), (0, 0));
     stored = then(&stored, TaskState::Working, 11);
-    Arc::make_mut(&mut stored.task).history.push(says(Role::Agent, "more"));
+    Arc::make_mut(&mut stored.task).history.push(says(Role::Agent, "more").into());
     done(&mut bench.tasks, vec![update(&stored)]);
-    assert_eq!(lengths(), (2, 0));
+    assert_eq!(lengths(), (1, 0), "what was said before is not written again");
     mark();
     stored = then(&stored, TaskState::Working, 12);
-    Arc::make_mut(&mut stored.task).artifacts[0].name = Some("same length".to_owned());
+    let artifact = &mut Arc::make_mut(&mut stored.task).artifacts[0];
+    Arc::make_mut(artifact).name = Some("same length".to_owned());
     done(&mut bench.tasks, vec![update(&stored)]);
-    assert_eq!(lengths(), (0, 1));
+    assert_eq!(lengths(), (1, 1));
     // A writer that has just been opened knows nothing and writes all.
     drop(bench.tasks);
     let mut tasks = open(bench.dir.path());
     stored = then(&stored, TaskState::Working, 13);
     done(&mut tasks, vec![update(&stored)]);
     assert_eq!(lengths(), (2, 1));
+}
+
+/// Says so many things more about a task.
+fn talk(stored: &mut StoredTask, count: usize) {
+    let history = &mut Arc::make_mut(&mut stored.task).history;
+    let said = (history.len()..).take(count);
+    history.extend(said.map(|n| Arc::new(says(Role::Agent, &format!("word {n} \", [x], 'y'")))));
+}
+
+#[test]
+fn a_word_more_is_a_row_more_and_at_the_end_all_stand_in_one() {
+    let mut bench = on_disk();
+    let reader = bench.tasks.reader();
+    let file = raw(bench.dir.path());
+    // Messages in rows of their own, and in the row of the task.
+    let standing = || {
+        let count = |query| file.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap();
+        let rows = count("SELECT count(*) FROM task_messages");
+        (rows, count("SELECT coalesce(max(json_array_length(history)), 0) FROM tasks"))
+    };
+    let mut stored = new_task(1);
+    talk(&mut stored, 1);
+    done(&mut bench.tasks, vec![create(&stored)]);
+    assert_eq!(standing(), (0, 2), "a new task is one row");
+    for (more, rows) in [(1, 1), (0, 1), (3, 4)] {
+        stored = then(&stored, TaskState::Working, 10 + more as i64);
+        talk(&mut stored, more);
+        done(&mut bench.tasks, vec![update(&stored)]);
+        assert_eq!(standing(), (rows, 2), "{more} more");
+        assert_eq!(reader.get(id(1)).unwrap().unwrap(), stored);
+    }
+    // Another beginning, as when the oldest are dropped.
+    stored = then(&stored, TaskState::Working, 20);
+    Arc::make_mut(&mut stored.task).history.drain(..2);
+    done(&mut bench.tasks, vec![update(&stored)]);
+    assert_eq!(standing(), (3, 1));
+    assert_eq!(reader.get(id(1)).unwrap().unwrap(), stored);
+    // A writer that has just been opened, which takes nothing for granted.
+    drop(bench.tasks);
+    let mut tasks = open(bench.dir.path());
+    let reader = tasks.reader();
+    assert_eq!(reader.open().unwrap(), [stored.clone()]);
+    stored = then(&stored, TaskState::Working, 21);
+    talk(&mut stored, 2);
+    done(&mut tasks, vec![update(&stored)]);
+    assert_eq!(standing(), (5, 1));
+    let all = reader.history_of_context("client:acme", &agent("tim"), &stored.task.context_id, 99);
+    assert_eq!(all.unwrap().len(), 6);
+    for end in [TaskState::Working, TaskState::Completed] {
+        stored = then(&stored, end, 30);
+        done(&mut tasks, vec![update(&stored)]);
+        assert_eq!(
+            reader
+                .list(&ListQuery { page_size: 1, include_artifacts: true, ..ListQuery::default() })
+                .unwrap()
+                .tasks,
+            [stored.clone()]
+        );
+    }
+    assert_eq!(standing(), (0, 6), "what has ended is one row");
+    // What goes leaves nothing behind.
+    let mut other = new_task(2);
+    done(&mut tasks, vec![create(&other)]);
+    other = then(&other, TaskState::Working, 50);
+    talk(&mut other, 2);
+    done(&mut tasks, vec![update(&other), Write::Delete(id(1)), Write::Delete(id(2))]);
+    assert_eq!(standing(), (0, 0));
 }
 
 #[test]

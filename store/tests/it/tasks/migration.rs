@@ -1,11 +1,13 @@
 //! A file of the first schema opens and keeps its tasks.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use a2a_protocol::opt::PlanTaskStatus;
 use a2a_protocol::task::TaskState;
 use a2a_store::tasks::{Sqlite, StoredTask, TaskOpenError, TaskReader, TaskWriter, Write};
 use rusqlite::Connection;
+use serde_json::{Value, json};
 
 use super::setup::*;
 
@@ -41,9 +43,10 @@ fn turn_back(dir: &Path) {
     file.execute("ATTACH ?1 AS new", [path.to_str().unwrap()]).unwrap();
     file.execute_batch("ALTER TABLE new.tasks DROP COLUMN trace").unwrap();
     for table in ["tasks", "task_events", "sent_messages", "push_configs", "push_outbox"] {
-        let copied = file
-            .execute(&format!("INSERT INTO main.{table} SELECT * FROM new.{table}"), [])
-            .unwrap();
+        let names = "SELECT group_concat(name) FROM pragma_table_info(?1, 'main')";
+        let names: String = file.query_row(names, [table], |row| row.get(0)).unwrap();
+        let copy = format!("INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}");
+        let copied = file.execute(&copy, []).unwrap();
         assert!(copied > 0, "{table}");
     }
     file.execute("DETACH new", []).unwrap();
@@ -97,6 +100,40 @@ fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
     assert_eq!(sound, "ok");
     let mut stray = file.prepare("PRAGMA foreign_key_check").unwrap();
     assert!(!stray.exists([]).unwrap());
+}
+
+#[test]
+fn the_version_that_old_metadata_holds_gets_a_column_of_its_own() {
+    const KEY: &str = "urn:openclaw:a2a:version:v1";
+    let mut bench = on_disk();
+    let noted = [
+        (json!({KEY: "0.3"}), None, Some("0.3")),
+        (json!({"k": [1.50, "é"], KEY: "0.3"}), Some(json!({"k": [1.50, "é"]})), Some("0.3")),
+        (json!({"k": 1}), Some(json!({"k": 1})), None),
+        // Whoever wrote this, it was not the server.
+        (json!({KEY: {"k": 1}}), Some(json!({KEY: {"k": 1}})), None),
+    ];
+    for (n, (before, ..)) in (1..).zip(&noted) {
+        let mut stored = new_task(n);
+        stored.last_event = 1;
+        Arc::make_mut(&mut stored.task).metadata = before.as_object().cloned();
+        let (message, events) = (Some(label(&n.to_string())), vec![event(&stored, 1)]);
+        let write = Write::Create { stored, message, events, push: vec![push("a")] };
+        done(&mut bench.tasks, vec![write]);
+    }
+    drop(bench.tasks);
+    turn_back(bench.dir.path());
+    let mut tasks = open(bench.dir.path());
+    let reader = tasks.reader();
+    for (n, (_, metadata, version)) in (1..).zip(noted) {
+        let stored = reader.get(id(n)).unwrap().unwrap();
+        assert_eq!(stored.task.metadata.clone().map(Value::Object), metadata);
+        assert_eq!(stored.spoken_version.as_deref(), version);
+        // And stays there when the task goes on.
+        let next = then(&stored, TaskState::Working, 9);
+        done(&mut tasks, vec![update(&next)]);
+        assert_eq!(reader.get(id(n)).unwrap().unwrap(), next);
+    }
 }
 
 #[test]

@@ -185,7 +185,7 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
             stored.working_since = change.makes.then(|| at(ms));
             let task = std::sync::Arc::make_mut(&mut stored.task);
             if change.says {
-                task.history.push(says(Role::Agent, &format!("said {ms}")));
+                task.history.push(says(Role::Agent, &format!("said {ms}")).into());
             }
             if change.makes {
                 task.artifacts.push(artifact(&format!("made {ms}")));

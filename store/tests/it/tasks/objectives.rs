@@ -249,7 +249,7 @@ fn a_task_of_a_plan_outlives_the_one_that_did_it() {
 fn histories_are_of_a_plan_or_of_all_that_the_owner_said_about_the_objective() {
     on_each(|tasks, reader| {
         let mut said_more = task_in(1, 1);
-        Arc::make_mut(&mut said_more.task).history.push(says(Role::Agent, "did 1"));
+        Arc::make_mut(&mut said_more.task).history.push(says(Role::Agent, "did 1").into());
         let mut foreign = task_in(1, 2);
         foreign.owner = "client:other".into();
         let mut of_ann = task_in(1, 3);

@@ -72,15 +72,15 @@ pub fn says(role: Role, text: &str) -> Message {
     }
 }
 
-pub fn artifact(name: &str) -> Artifact {
-    Artifact {
+pub fn artifact(name: &str) -> Arc<Artifact> {
+    Arc::new(Artifact {
         artifact_id: label(name),
         name: None,
         description: None,
         parts: vec![Part::text(name)],
         metadata: None,
         extensions: Vec::new(),
-    }
+    })
 }
 
 /// What a caller gave.
@@ -96,7 +96,7 @@ pub fn new_task(n: u64) -> StoredTask {
             context_id: context("ctx"),
             status,
             artifacts: Vec::new(),
-            history: vec![says(Role::User, &format!("do {n}"))],
+            history: vec![says(Role::User, &format!("do {n}")).into()],
             metadata: None,
         }),
         owner: "client:acme".into(),
@@ -109,6 +109,7 @@ pub fn new_task(n: u64) -> StoredTask {
         last_event: 0,
         queued: None,
         dispatched: false,
+        spoken_version: None,
         worked_ms: 0,
         working_since: None,
         heard: Vec::new(),

@@ -48,6 +48,7 @@ impl Service {
             alone: false,
             sees_all: false,
             trace: held.trace.clone(),
+            version: None,
         };
         let first = held.first.take();
         let mut entry = Entry::new(made::new_task(&caller, &agent, message, Some(metadata), now));
@@ -57,7 +58,7 @@ impl Service {
             let mut said = first.message.clone();
             said.context_id = Some(task.context_id.clone());
             said.task_id = Some(task.id.as_uuid().into());
-            task.history.insert(0, said);
+            task.history.insert(0, Arc::new(said));
         }
         let task = entry.stored.task.id;
         entry.part_of = Some(Part { objective: id.clone(), step: step.clone() });
