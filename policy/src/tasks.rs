@@ -6,14 +6,17 @@
 //! request  a task as the task_request that puts it into the agent's session
 //! heard    what the agent's answers mean for the task
 //! progress how often what it says about its progress is passed on
+//! age      when nobody will come back to it
 //! ```
 
+mod age;
 mod heard;
 mod progress;
 mod queue;
 mod request;
 mod step;
 
+pub use age::is_given_up;
 pub use heard::{ARTIFACT_EXTENSION, ArtifactPiece, Heard, Said, hear};
 pub use progress::{PROGRESS_INTERVAL, Pace};
 pub use queue::{ContextQueues, Lane, Place, WaitingFull};

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{GetTask, ListTasks};
+use a2a_protocol::operation::{GetTask, ListTasks, StreamEvent};
 use a2a_protocol::task::{Label, Task, TaskState};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::a2a_side::{
-    Side, acme, at_once, id, in_context, message, more, said, settings, soon, text,
+    Side, acme, all, at_once, id, in_context, message, more, said, settings, soon, text,
 };
 use crate::listener::{listener, next};
 
@@ -237,6 +237,35 @@ async fn what_has_ended_is_forgotten_after_a_while_and_what_is_open_is_not() {
         .await;
     }
     assert_eq!(states(&side, &[open]).await, [TaskState::Working]);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_ends_and_is_forgotten_after_that() {
+    let ttl = Duration::from_millis(200);
+    let side = Side::with(TaskSettings { ttl, ..TaskSettings::default() });
+    let (tim, mut hears) = tim(&side).await;
+    let credentials = TaskAnswer::blocked("who are you?").for_credentials();
+    for asks in [TaskAnswer::blocked("which?"), credentials] {
+        let task = side.task("tim", at_once(text("ask me"))).await;
+        let letter = asked(&mut hears).await;
+        let watched = side.subscribe("tim", &task, None).await.unwrap();
+        tim.send_task_response(&letter, asks).await.unwrap();
+        let seen = all(watched).await;
+        let last = seen.last().unwrap();
+        let StreamEvent::StatusUpdate(end) = &*last.event else { panic!("{last:?}") };
+        assert_eq!((seen.len(), end.status.state, last.last), (3, TaskState::Failed, true));
+        let why = end.status.message.as_ref().unwrap().text();
+        assert!(why.starts_with("expired: "), "{why}");
+        // Its agent need not keep it either.
+        assert!(matches!(tim.complete(&letter, "late").await, Err(SendError::Task(_))));
+        soon(async {
+            while side.get("tim", &task).await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
     side.stop().await;
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use a2a_policy::tasks::is_given_up;
+use a2a_protocol::TaskId;
 use a2a_protocol::task::{Moment, TaskState};
 use a2a_store::tasks::{Write, Written};
 use actix::prelude::*;
@@ -63,7 +65,26 @@ impl Service {
         }
     }
 
+    /// Ends what has waited for its caller for too long. It goes to the disk before what is old
+    /// is removed there.
+    fn give_up(&mut self) {
+        let (now, ttl) = (self.clock.now().utc, self.settings.ttl);
+        let is_given_up =
+            |entry: &Entry| is_given_up(entry.state(), entry.stored.updated, now, ttl);
+        let given_up: Vec<TaskId> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| is_given_up(entry))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in given_up {
+            let why = "expired: it waited for an answer for as long as tasks are kept";
+            self.fail(id, why, true);
+        }
+    }
+
     fn expire(&mut self) {
+        self.give_up();
         let now = self.clock.now().utc;
         let ttl = chrono::TimeDelta::from_std(self.settings.ttl).unwrap_or(chrono::TimeDelta::MAX);
         let Some(older_than) = now.checked_sub_signed(ttl) else { return };
