@@ -72,6 +72,7 @@ pub struct BusSystem {
     reader: Arc<dyn Read>,
     stats: Arc<Stats>,
     head: watch::Receiver<u64>,
+    keeps_ledger: bool,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
 }
 
@@ -108,6 +109,7 @@ impl BusSystem {
             .enable_all()
             .build()
             .map_err(StartError::Handlers)?;
+        let keeps_ledger = settings.ledger.enabled;
         let reader = journal.reader();
         let stats = Arc::new(Stats::default());
         let counters = Arc::clone(&stats);
@@ -130,7 +132,7 @@ impl BusSystem {
             })
             .map_err(StartError::Thread)?;
         let router = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        Ok((Self { router, reader, stats, head, stop }, BusThread(thread)))
+        Ok((Self { router, reader, stats, head, keeps_ledger, stop }, BusThread(thread)))
     }
 
     /// Hands a message in and waits for its receipt.
@@ -390,6 +392,11 @@ impl BusSystem {
     /// How much lies on the bus now; `None` when it has stopped.
     pub async fn load(&self) -> Option<BusLoad> {
         self.router.send(Measure).await.ok()
+    }
+
+    /// Whether only those who have a task in their hands can answer it.
+    pub(crate) fn keeps_ledger(&self) -> bool {
+        self.keeps_ledger
     }
 
     /// Puts on record that somebody came without a good token, or counts it with others. `reason`

@@ -70,9 +70,11 @@ impl Runtime for Clerk {
         if let Some((task, heard)) = heard {
             let (sender, correlation) = (letter.sender, letter.message.correlation_id);
             let bytes = letter.bytes.len();
+            let answers = matches!(letter.message.body, Body::TaskResponse(_));
             // Bounded by the window; a service that is gone drops `done`.
             let seq = letter.seq;
-            self.service.do_send(Hear { task, sender, correlation, heard, seq, bytes, done });
+            let hear = Hear { task, sender, correlation, answers, heard, seq, bytes, done };
+            self.service.do_send(hear);
         }
         Box::pin(async move {
             if means_something && durable.await.is_err() {

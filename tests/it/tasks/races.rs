@@ -9,13 +9,15 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{CancelTask, GetTask, PushConfig};
 use a2a_protocol::task::TaskState;
 use a2a_store::tasks::Memory;
-use openclaw_a2a::{Bus, BusSettings, NewTask, RetryPolicy, TaskAnswer};
+use openclaw_a2a::{
+    Agent, Bus, BusSettings, LedgerSettings, Letter, NewTask, RetryPolicy, TaskAnswer,
+};
 use serde_json::json;
 
 use super::{asked, tim};
 use crate::a2a_side::{
-    Side, acme, all, at_once, caller, id, label, message, more, settings, soon, task as task_of,
-    text, words,
+    Side, acme, all, at_once, caller, id, label, message, more, said, settings, soon,
+    task as task_of, text, words,
 };
 use crate::listener::{listener, next};
 
@@ -100,6 +102,60 @@ async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work(
     let done = TaskAnswer::completed("done").for_task(task.id).in_conversation(conversation);
     roman.send_task_response("acme", done).await.unwrap();
     side.until("tim", &task, TaskState::Completed).await;
+    side.stop().await;
+}
+
+/// Hands on what was asked for, in a conversation of its own.
+async fn hand_on(tim: &Agent, letter: &Letter, to: &str) {
+    let Body::TaskRequest(work) = letter.message.body.clone() else { panic!("{letter:?}") };
+    let on = tim.compose(Some(&id(to)), Body::TaskRequest(work));
+    assert_ne!(on.correlation_id, letter.message.correlation_id);
+    assert!(tim.send(on).await.outcome.is_accepted());
+}
+
+#[tokio::test]
+async fn whoever_has_a_task_that_was_handed_on_ends_it_in_any_conversation() {
+    let pause = Duration::from_millis(1);
+    let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
+    let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
+    let side = Side::on(bus.start().unwrap(), TaskSettings::default(), Box::new(Memory::new()));
+    let (tim, mut hears) = tim(&side).await;
+    let (eve, _eves) = listener(&side.bus, "eve").await;
+    let (roman, mut romans) = listener(&side.bus, "roman").await;
+    let task = side.task("tim", at_once(text("work"))).await;
+    hand_on(&tim, &asked(&mut hears).await, "roman").await;
+    let handed = asked(&mut romans).await;
+    // Nobody else does, and tim no longer does either.
+    for other in [&eve, &tim] {
+        let done = TaskAnswer::completed("mine").for_task(task.id);
+        other.send_task_response("acme", done).await.unwrap_err();
+    }
+    roman.complete(&handed, "by roman").await.unwrap();
+    let done = side.until("tim", &task, TaskState::Completed).await;
+    assert_eq!(said(&done), "by roman");
+    // Nor is it waited for when whoever has it dies of it.
+    let dies = |_: Letter| async { panic!("as the test wants it") as Result<(), &str> };
+    let _tony = side.bus.attach("tony", dies).await.unwrap();
+    let task = side.task("tim", at_once(text("deadly work"))).await;
+    hand_on(&tim, &asked(&mut hears).await, "tony").await;
+    side.until("tim", &task, TaskState::Failed).await;
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn without_a_ledger_only_its_agent_or_its_conversation_ends_a_task() {
+    let ledger = LedgerSettings { enabled: false, ..LedgerSettings::default() };
+    let bus = Bus::builder().in_memory().settings(BusSettings { ledger, ..settings() });
+    let side = Side::on(bus.start().unwrap(), TaskSettings::default(), Box::new(Memory::new()));
+    let (tim, mut hears) = tim(&side).await;
+    let (eve, _eves) = listener(&side.bus, "eve").await;
+    let task = side.task("tim", at_once(text("work"))).await;
+    let letter = asked(&mut hears).await;
+    let done = TaskAnswer::completed("mine").for_task(task.id);
+    eve.send_task_response("acme", done).await.unwrap();
+    tim.complete(&letter, "by tim").await.unwrap();
+    let done = side.until("tim", &task, TaskState::Completed).await;
+    assert_eq!(said(&done), "by tim", "eve was heard first, and meant nothing");
     side.stop().await;
 }
 

@@ -9,6 +9,7 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::{Awaited, Service, Wake};
+use crate::notice;
 use crate::tasks::entry::{Entry, Then, agent_message};
 use crate::tasks::gauge::Held;
 
@@ -19,6 +20,8 @@ pub(in crate::tasks) struct Hear {
     pub(in crate::tasks) task: TaskId,
     pub(in crate::tasks) sender: AgentId,
     pub(in crate::tasks) correlation: CorrelationId,
+    /// It is an answer, not a report.
+    pub(in crate::tasks) answers: bool,
     pub(in crate::tasks) heard: Heard,
     /// The number of the message.
     pub(in crate::tasks) seq: u64,
@@ -32,13 +35,15 @@ impl Handler<Hear> for Service {
     type Result = ();
 
     fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
-        let Hear { task: id, sender, correlation, heard, seq, bytes, done } = hear;
+        let Hear { task: id, sender, correlation, answers, heard, seq, bytes, done } = hear;
         let now = self.clock.now();
+        // Whoever answers has the task in its hands, else the ledger would have refused it: its
+        // agent may have handed it on, in whatever conversation. The same holds for the bus itself.
+        let vouched_for = (answers && self.bus.keeps_ledger()) || sender.as_str() == notice::SYSTEM;
         // Its agent may speak of it in any conversation, as the ledger of the bus allows.
         let concerned = |entry: &&mut Entry| {
-            (entry.stored.agent == sender || entry.stored.correlation == correlation)
-                && !entry.is_over()
-                && !entry.stored.heard.contains(&seq)
+            let is_of_it = entry.stored.agent == sender || entry.stored.correlation == correlation;
+            (vouched_for || is_of_it) && !entry.is_over() && !entry.stored.heard.contains(&seq)
         };
         let Some(entry) = self.entries.get_mut(&id).filter(concerned) else {
             // The task has ended, this belongs to another conversation, or it is in the task
