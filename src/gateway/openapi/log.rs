@@ -49,7 +49,7 @@ pub(super) fn calls() -> Vec<Call> {
             .about("For people. They go to `data/a2a-rebuilt` in the server's state folder; `openclaw-a2a backup` calls this.")
             .body(&object(&[("before", json!({ "type": "string", "format": "date" }))]))
             .json(200, "The names of the files", &object(&[("files", list(&text()))]))
-            .problems(&[408, 413, 415, 500]),
+            .problems(&[400, 408, 413, 415, 500]),
         Call::new("GET", "/bus/circuits/{key}/log", "showCircuitLog", "log", "When a circuit was opened and closed, oldest first")
             .query("cursor", text(), "The `nextCursor` of the part before")
             .json(200, "Its events", &object(&[("events", list(&named("Event"))), ("nextCursor", cursor())]))
