@@ -32,6 +32,7 @@ pub use draft::{
     Addressee, Announcement, BuildError, Draft, FollowUp, Knowledge, NewReview, NewTask,
     ReviewAnswer, StatusReport, TaskAnswer, When,
 };
+use handler::Place;
 pub use handler::{Answer, Handler};
 pub use handlers::Handlers;
 pub use oversight::Operator;
@@ -181,10 +182,31 @@ impl Bus {
         window: NonZeroUsize,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
+        self.bring_in(name, Place::Own, window, handler).await
+    }
+
+    /// The same for code of our own that answers in a few microseconds and never blocks: it runs
+    /// where the bus does, and nobody is woken for it.
+    pub(crate) async fn attach_quick<Args: Send + 'static>(
+        &self,
+        name: &str,
+        window: NonZeroUsize,
+        handler: impl Handler<Args>,
+    ) -> Result<Agent, AttachError> {
+        self.bring_in(name, Place::OfTheBus, window, handler).await
+    }
+
+    async fn bring_in<Args: Send + 'static>(
+        &self,
+        name: &str,
+        place: Place,
+        window: NonZeroUsize,
+        handler: impl Handler<Args>,
+    ) -> Result<Agent, AttachError> {
         let bad_name = |source| AttachError::BadName { name: name.to_owned(), source };
         let id: AgentId = name.parse().map_err(bad_name)?;
         let agent = Agent::new(id.clone(), self.system.clone(), Arc::clone(&self.watched));
-        let runtime = handler::runtime(handler, window, agent.clone());
+        let runtime = handler::runtime(handler, place, window, agent.clone());
         let attached = self.system.attach(id.clone(), runtime).await;
         agent.attached(attached.map_err(|source| AttachError::Refused { agent: id, source })?);
         Ok(agent)

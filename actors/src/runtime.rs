@@ -51,8 +51,9 @@ pub trait Runtime: Send + Sync {
         1
     }
 
-    /// Whether the futures of [`Runtime::handle`] do nothing but wait. They are then waited for on
-    /// the thread of the bus itself, which costs no visit to the threads for agents' code.
+    /// Whether the futures of [`Runtime::handle`] do next to nothing but wait. They then run on the
+    /// thread of the bus itself, which costs no visit to the threads for agents' code; what they
+    /// take of its time, everybody waits for.
     fn only_waits(&self) -> bool {
         false
     }

@@ -54,7 +54,7 @@ pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
         let system = system.clone();
         async move { answer(&system, &me, &letter, &task).await }
     };
-    bus.attach_many(NAME, WINDOW, Handlers::new().on_task_request(answer)).await
+    bus.attach_quick(NAME, WINDOW, Handlers::new().on_task_request(answer)).await
 }
 
 async fn answer(

@@ -65,17 +65,28 @@ where
     }
 }
 
+/// Where a handler runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// On the threads for agents' code: it may compute and block.
+    Own,
+    /// On the thread of the bus.
+    OfTheBus,
+}
+
 /// A handler in the shape a session runs.
 pub(super) fn runtime<Args: Send + 'static>(
     handler: impl Handler<Args>,
+    place: Place,
     window: NonZeroUsize,
     me: Agent,
 ) -> Arc<dyn Runtime> {
-    Arc::new(InProcess { handler: Arc::new(handler), window, me, args: PhantomData })
+    Arc::new(InProcess { handler: Arc::new(handler), place, window, me, args: PhantomData })
 }
 
 struct InProcess<H, Args> {
     handler: Arc<H>,
+    place: Place,
     window: NonZeroUsize,
     me: Agent,
     args: PhantomData<fn(Args)>,
@@ -106,6 +117,10 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
 
     fn window(&self) -> usize {
         self.window.get()
+    }
+
+    fn only_waits(&self) -> bool {
+        self.place == Place::OfTheBus
     }
 
     fn watches(&self) -> bool {
