@@ -40,6 +40,8 @@ pub(crate) struct Session {
     runtime: Option<Arc<dyn Runtime>>,
     /// What the agent's code has in its hands, by the number of its record.
     running: HashMap<u64, run::Running>,
+    /// Those of them that may not begin before the attempt is on record.
+    unbegun: HashSet<u64>,
     pulls: VecDeque<pull::WaitingPull>,
     /// Messages that are being handled though nobody wants that any more.
     called_off: HashSet<u64>,
@@ -57,6 +59,7 @@ impl Session {
             desk,
             runtime: None,
             running: HashMap::new(),
+            unbegun: HashSet::new(),
             pulls: VecDeque::new(),
             called_off: HashSet::new(),
             timer: None,
@@ -126,6 +129,7 @@ pub(crate) fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
         attempt: delivery.attempts,
         message: Arc::clone(&delivery.item.message),
         bytes: Arc::clone(&delivery.item.bytes),
+        accepted: delivery.item.accepted,
         call: None,
         given: delivery.item.trace.clone(),
     }

@@ -38,14 +38,14 @@ impl Session {
         let Some(delivery) = inbox.lease(now, until) else { return false };
         // An earlier attempt may have killed the process: count this one before it can. And
         // nobody overtakes a message that waits for that.
-        let on_record_first =
-            delivery.item.recovered || self.running.values().any(|other| other.abort.is_none());
+        let on_record_first = delivery.item.recovered || !self.unbegun.is_empty();
         let letter = letter(delivery);
         drop(inbox);
         let (seq, attempt, id) = (letter.seq, letter.attempt, letter.message.message_id);
         self.shared.running.set(self.shared.running.get() + 1);
         self.running.insert(seq, Running { attempt, call: Arc::default(), abort: None });
         if on_record_first {
+            self.unbegun.insert(seq);
             let then = Then::Begin { session: ctx.address(), seq };
             self.record(Event::Delivered, seq, id, Some(attempt), None, then);
             return true;
@@ -133,11 +133,13 @@ impl Session {
             self.shared.handlers.spawn(work)
         };
         running.abort = Some(task.abort_handle());
+        self.unbegun.remove(&seq);
     }
 
     /// The agent's code has this message no more, whatever it still does.
     pub(super) fn stop_running(&mut self, seq: u64) {
         let Some(running) = self.running.remove(&seq) else { return };
+        self.unbegun.remove(&seq);
         if let Some(abort) = running.abort {
             // It does nothing to work that has ended.
             abort.abort();
