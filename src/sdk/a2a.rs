@@ -5,6 +5,8 @@ use a2a_actors::Letter;
 use a2a_policy::tasks::ARTIFACT_EXTENSION;
 use a2a_protocol::Body;
 use a2a_protocol::task::{Artifact, ContextId, Message, Part};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::{StatusReport, TaskAnswer};
@@ -42,7 +44,28 @@ impl A2aRequest {
     #[must_use]
     pub fn of(letter: &Letter) -> Option<Self> {
         let Body::TaskRequest(task) = &letter.message.body else { return None };
-        let mut context = task.context.as_ref()?.to_value();
+        let context = task.context.as_ref()?;
+        Self::whole(context.as_json()).or_else(|| Self::in_parts(context.to_value()))
+    }
+
+    /// The first message of a task, with every part in its place: so it is with most.
+    fn whole(context: &str) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Whole {
+            a2a: Message,
+            context_id: ContextId,
+            a2a_version: Option<String>,
+            history: Option<IgnoredAny>,
+        }
+        let whole: Whole = serde_json::from_str(context).ok()?;
+        let Whole { a2a: message, context_id, a2a_version: version, history: None } = whole else {
+            return None;
+        };
+        Some(Self { message, context_id, history: Vec::new(), version })
+    }
+
+    fn in_parts(mut context: Value) -> Option<Self> {
         let message = read(context.get_mut("a2a")?.take())?;
         let context_id = serde_json::from_value(context.get_mut("contextId")?.take()).ok()?;
         let history = match context.get_mut("history").map(Value::take) {
