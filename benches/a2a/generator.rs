@@ -1,4 +1,4 @@
-//! The load: 64 connections, each of which sends its next message when the last one's task is
+//! The load: some connections (64), each of which sends its next message when the last one's task is
 //! complete.
 
 use std::cell::Cell;
@@ -11,19 +11,23 @@ use memchr::memmem;
 use crate::http::Connection;
 use crate::servers::Server;
 
-const CONNECTIONS: usize = 64;
 
 /// Counts what it said, so that nothing is said twice.
-#[derive(Default)]
 pub struct Generator {
+    connections: usize,
     said: Cell<u64>,
 }
 
 impl Generator {
+    /// One that calls over so many connections at once.
+    pub fn new(connections: usize) -> Self {
+        Self { connections, said: Cell::default() }
+    }
+
     /// Tasks a second, and how long each took in microseconds.
     pub async fn run(&mut self, server: &Server, requests: usize) -> (f64, Histogram<u64>) {
         let address = server.address();
-        let connections = (0..CONNECTIONS).map(|_| Connection::open(address));
+        let connections = (0..self.connections).map(|_| Connection::open(address));
         let connections = join_all(connections).await;
         let left = Cell::new(requests);
         let start = Instant::now();

@@ -6,7 +6,8 @@
 //!
 //! `cargo bench --bench a2a`, or with `-- tasks`, `-- ours` (without peers), `-- streams` or
 //! `-- objectives`. With
-//! `A2A_BENCH_BEFORE=program` another build of ours takes part.
+//! `A2A_BENCH_BEFORE=program` another build of ours takes part; `A2A_BENCH_CONNECTIONS=n` calls over
+//! n connections at once instead of 64.
 
 mod generator;
 mod http;
@@ -27,6 +28,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const ROUNDS: usize = 6;
 /// Names another build of our program to be measured as well, such as one from before a change.
 const BEFORE: &str = "A2A_BENCH_BEFORE";
+/// How many call at once, unless the environment says another number.
+const CONNECTIONS: usize = 64;
 
 /// A server, how many requests it gets in a round, and how many times as fast ours is to be.
 struct Contender {
@@ -70,7 +73,9 @@ fn main() {
 async fn tasks(with_peers: bool) {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let mut contenders = contenders(folder.path(), with_peers).await;
-    let mut generator = generator::Generator::default();
+    let connections = std::env::var("A2A_BENCH_CONNECTIONS").ok();
+    let connections = connections.and_then(|text| text.parse().ok()).unwrap_or(CONNECTIONS);
+    let mut generator = generator::Generator::new(connections);
     for contender in &mut contenders {
         generator.run(&contender.server, contender.requests / 2).await;
     }
