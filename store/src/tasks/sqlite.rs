@@ -27,7 +27,7 @@ const PAGE_BYTES: u64 = 4_096;
 const CACHE_BYTES: i64 = 16 * 1_024 * 1_024;
 /// How many pages wait in the log before they go into the database. Tasks are changed soon after
 /// they are made, so a page that waits longer is written there fewer times.
-const LOG_PAGES: i64 = 8_000;
+const LOG_PAGES: i64 = 1_000;
 /// Statements kept ready on each connection; there are fewer different ones.
 pub(super) const STATEMENTS: usize = 96;
 /// How long to wait for another process that works on the file for a moment, such as `sqlite3`.
