@@ -99,6 +99,8 @@ pub struct Letter {
     pub message: Arc<Envelope>,
     /// The message's own bytes.
     pub bytes: Arc<[u8]>,
+    /// When the bus took it.
+    pub(crate) accepted: DateTime<Utc>,
     /// The attempt to handle it; none when somebody outside has it.
     pub(crate) call: Option<Arc<Call>>,
     /// The trace that its sender gave, where that is not the one of its conversation.

@@ -20,6 +20,7 @@ mod clock;
 mod desk;
 mod histogram;
 mod letter;
+mod lodging;
 mod notice;
 mod router;
 mod runtime;

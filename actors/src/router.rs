@@ -61,7 +61,7 @@ pub(crate) use measure::Measure;
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
 pub use tasks::TaskFilter;
-pub(crate) use tasks::{CancelTask, FindTask, ListTasks};
+pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
 
 struct Dead {
     delivery: Delivery<Arc<Content>>,

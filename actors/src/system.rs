@@ -15,10 +15,11 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
+use crate::lodging::{self, Landlord, Lodging};
 use crate::router::{
     Assess, Assessed, Attach, AttachAside, CancelTask, Deny, Detach, Explain, FindAgent, FindTask,
     ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Measure, Register,
-    Reload, ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, WriteCounted,
+    Reload, ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, UnheardAnswers, WriteCounted,
 };
 use crate::session::{Departure, Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
@@ -73,6 +74,7 @@ pub struct BusSystem {
     stats: Arc<Stats>,
     head: watch::Receiver<u64>,
     keeps_ledger: bool,
+    lodging: Lodging,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
 }
 
@@ -122,17 +124,19 @@ impl BusSystem {
             .spawn(move || {
                 System::new().block_on(async move {
                     let wiring = wire(settings, journal, recovered, agents, counters, head_sender);
+                    let (lodging, landlord) = lodging::open();
                     // Whoever gets the handle finds everything restored.
                     let _ = wiring.router.send(ListAgents).await;
-                    let _ = ready.send(wiring.router.clone());
-                    run_until_stopped(wiring, stop_requests).await;
+                    let _ = ready.send((wiring.router.clone(), lodging));
+                    run_until_stopped(wiring, landlord, stop_requests).await;
                 });
                 // Agents' code runs as long as the bus; what blocks a thread is left behind.
                 handlers.shutdown_background();
             })
             .map_err(StartError::Thread)?;
-        let router = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        Ok((Self { router, reader, stats, head, keeps_ledger, stop }, BusThread(thread)))
+        let (router, lodging) = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
+        let system = Self { router, reader, stats, head, keeps_ledger, lodging, stop };
+        Ok((system, BusThread(thread)))
     }
 
     /// Hands a message in and waits for its receipt.
@@ -327,6 +331,11 @@ impl BusSystem {
         self.router.send(FindTask(id)).await.ok().flatten()
     }
 
+    /// The numbers of the records that asked for the tasks whose answers nobody has acknowledged.
+    pub(crate) async fn unheard_answers(&self) -> Vec<u64> {
+        self.router.send(UnheardAnswers).await.unwrap_or_default()
+    }
+
     /// The tasks that changed last among those that are wanted.
     pub async fn tasks(&self, filter: TaskFilter, limit: usize) -> Vec<Task> {
         self.router.send(ListTasks { filter, limit }).await.unwrap_or_default()
@@ -392,6 +401,11 @@ impl BusSystem {
     /// How much lies on the bus now; `None` when it has stopped.
     pub async fn load(&self) -> Option<BusLoad> {
         self.router.send(Measure).await.ok()
+    }
+
+    /// The thread of the bus, for others who speak with it all the time.
+    pub(crate) fn lodging(&self) -> &Lodging {
+        &self.lodging
     }
 
     /// Whether only those who have a task in their hands can answer it.
@@ -488,13 +502,19 @@ fn wire(
     Wiring { router, audit, shared }
 }
 
-async fn run_until_stopped(wiring: Wiring, mut requests: tokio::sync::mpsc::Receiver<StopRequest>) {
+async fn run_until_stopped(
+    wiring: Wiring,
+    landlord: Landlord,
+    mut requests: tokio::sync::mpsc::Receiver<StopRequest>,
+) {
     let offers = actix::spawn(offer_every_day(Rc::clone(&wiring.shared)));
     // Without a request everyone who could send one is gone; then stop all the same.
     let request = requests.recv().await;
     offers.abort();
     let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
     let interrupted = stop_in_order(&wiring, deadline).await;
+    // What agents answered to the last has reached those who live here, and they write it down.
+    landlord.close().await;
     if let Some(request) = request {
         let _ = request.reply.send(Stopped { interrupted });
     }

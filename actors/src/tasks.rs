@@ -11,11 +11,13 @@
 //! [`TaskSystem`] is what edges hold. The service is one actor and the only one that changes
 //! tasks; nothing is told to anybody before it is durable. It knows the bus as any agent does.
 
+mod ahead;
 mod clerk;
 mod compose;
 mod entry;
 mod gauge;
 mod made;
+mod rebuilt;
 mod refused;
 mod service;
 mod settings;
@@ -26,5 +28,5 @@ mod writer;
 
 pub use settings::{AfterRestart, LiveTaskSettings, TaskSettings};
 pub use stats::{TaskEnd, TaskLoad, TaskStats};
-pub use system::{Sent, StartTasksError, TaskCaller, TaskSystem, TaskThread};
+pub use system::{Sent, StartTasksError, TaskCaller, TaskSystem, TaskWork};
 pub use watch::{Happened, TaskStream};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_actors::tasks::{TaskSystem, TaskThread};
+use a2a_actors::tasks::{TaskSystem, TaskWork};
 use a2a_store::check_formats;
 use a2a_store::tasks::{Options, Sqlite};
 use actix_web::middleware::from_fn;
@@ -205,7 +205,7 @@ fn create_folder(folder: &Path) -> anyhow::Result<bool> {
 struct Inside {
     bus: Bus,
     tasks: TaskSystem,
-    tasks_thread: TaskThread,
+    tasks_thread: TaskWork,
     webhooks: Arc<Webhooks>,
     lobby: Arc<Lobby>,
     agent: Option<BuiltIn>,

@@ -2,16 +2,17 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use a2a_actors::tasks::{
-    Happened, Sent, TaskCaller, TaskSettings, TaskStream, TaskSystem, TaskThread,
+    Happened, Sent, TaskCaller, TaskSettings, TaskStream, TaskSystem, TaskWork,
 };
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{CancelTask, GetTask, SendMessage, StreamEvent, Subscribe};
 use a2a_protocol::task::{Label, Task, TaskState};
-use a2a_store::tasks::{Memory, TaskWriter};
+use a2a_store::tasks::{Memory, TaskReader, TaskStoreError, TaskWriter, Write, Written};
 use futures_util::StreamExt;
 use openclaw_a2a::{Bus, BusSettings, RateSettings};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ use crate::listener::SOON;
 pub(crate) struct Side {
     pub(crate) bus: Bus,
     pub(crate) tasks: TaskSystem,
-    thread: Option<TaskThread>,
+    thread: Option<TaskWork>,
 }
 
 /// Nobody in these tests says too much.
@@ -105,6 +106,22 @@ impl Side {
             }
         })
         .await
+    }
+}
+
+/// A store whose disk can refuse.
+pub(crate) struct Refusing(pub(crate) Memory, pub(crate) Arc<AtomicBool>);
+
+impl TaskWriter for Refusing {
+    fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError> {
+        if self.1.load(SeqCst) {
+            return Err(TaskStoreError::Damaged { what: "the disk of this test".to_owned() });
+        }
+        self.0.commit(writes)
+    }
+
+    fn reader(&self) -> Arc<dyn TaskReader> {
+        self.0.reader()
     }
 }
 

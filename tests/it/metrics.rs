@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use a2a_actors::tasks::TaskSettings;
-use a2a_store::tasks::{Memory, TaskReader, TaskStoreError, TaskWriter, Write, Written};
+use a2a_store::tasks::Memory;
 use actix_web::App;
 use actix_web::middleware::from_fn;
 use actix_web::test::{TestRequest, call_service, init_service, read_body_json};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::a2a_caller::{Caller, FAR, Form, id};
 use crate::a2a_http::pushes::{PRIVATE, next, receiver};
-use crate::a2a_side::{Side, settings, text};
+use crate::a2a_side::{Refusing, Side, settings, text};
 use crate::a2a_worker::Worker;
 use crate::openclaw_a2a;
 use crate::server::{Client, Server, id_of, message, new_id};
@@ -274,22 +274,6 @@ fn every_number_is_documented_and_has_help() {
     let words = documentation.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     for name in words.filter(|word| word.starts_with("openclaw_a2a_")) {
         assert!(known(name), "{name} is not served");
-    }
-}
-
-/// A store whose disk can refuse.
-struct Refusing(Memory, Arc<AtomicBool>);
-
-impl TaskWriter for Refusing {
-    fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError> {
-        if self.1.load(SeqCst) {
-            return Err(TaskStoreError::Damaged { what: "the disk of this test".to_owned() });
-        }
-        self.0.commit(writes)
-    }
-
-    fn reader(&self) -> Arc<dyn TaskReader> {
-        self.0.reader()
     }
 }
 

@@ -1,5 +1,7 @@
 //! The task service through what edges hold: `TaskSystem`, on a bus in memory.
 
+/// Callers who know more than the store.
+mod ahead;
 /// Calling tasks off.
 mod cancelling;
 /// Whose tasks they are.

@@ -73,7 +73,9 @@ impl Runtime for Clerk {
             let answers = matches!(letter.message.body, Body::TaskResponse(_));
             // Bounded by the window; a service that is gone drops `done`.
             let seq = letter.seq;
-            let hear = Hear { task, sender, correlation, answers, heard, seq, bytes, done };
+            let (id, accepted) = (letter.message.message_id, letter.accepted);
+            let hear =
+                Hear { task, sender, correlation, answers, heard, seq, id, accepted, bytes, done };
             self.service.do_send(hear);
         }
         Box::pin(async move {

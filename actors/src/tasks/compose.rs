@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a_policy::tasks::{BadRequest, Request, task_request};
+use a2a_policy::tasks::{Asked, BadRequest, Request, task_request};
 use a2a_policy::{Caller, Now};
 use a2a_protocol::body::{Extensions, Status, StatusUpdate};
 use a2a_protocol::task::Message;
@@ -25,11 +25,17 @@ pub(super) fn speaker(stored: &StoredTask, assessed: bool) -> Caller {
 }
 
 /// The request that hands the task to its agent.
+pub(super) struct Composed {
+    pub(super) parcel: Parcel,
+    /// It carries all there is to know about the task.
+    pub(super) whole: bool,
+}
+
 pub(super) fn request(
     stored: &StoredTask,
     said_before: &[Message],
     now: Now,
-) -> Result<Parcel, BadRequest> {
+) -> Result<Composed, BadRequest> {
     let request = Request {
         task: &stored.task,
         principal: &stored.principal,
@@ -38,8 +44,9 @@ pub(super) fn request(
         said_before,
         version: stored.spoken_version.as_deref(),
     };
-    let message = task_request(&request, now)?;
-    Ok(Parcel::from_message(message, Instant::now()).with_trace(stored.trace.clone()))
+    let Asked { message, whole } = task_request(&request, now)?;
+    let parcel = Parcel::from_message(message, Instant::now()).with_trace(stored.trace.clone());
+    Ok(Composed { parcel, whole })
 }
 
 /// What the caller adds to a task that is being worked on, as the agent hears it. It names no

@@ -11,6 +11,7 @@ use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
 use a2a_store::tasks::StoredTask;
 use tokio::sync::oneshot;
 
+use super::ahead::Ahead;
 use super::gauge::Gauge;
 use super::service::{Answering, Birth, Part};
 use super::watch::Watchers;
@@ -64,6 +65,10 @@ pub(super) struct Entry {
     pub(super) unseen: bool,
     /// It is not on the disk yet, and this is what belongs there with it.
     pub(super) birth: Option<Birth>,
+    /// Its request carries everything, so that the journal can say what the task was.
+    pub(super) in_journal: bool,
+    /// Its caller was told how it ended, and the store does not have that yet.
+    pub(super) told: Option<Ahead>,
     /// The step of an objective that it does.
     pub(super) part_of: Option<Part>,
     /// The bus has looked at its request and charged for it.
@@ -100,6 +105,8 @@ impl Entry {
             parcel: None,
             unseen: false,
             birth: None,
+            in_journal: false,
+            told: None,
             part_of: None,
             assessed: true,
             answer: None,
@@ -209,7 +216,7 @@ pub(super) fn agent_message(said: Said, task: &Task) -> Option<Message> {
         return None;
     }
     Some(Message {
-        message_id: uuid::Uuid::now_v7().into(),
+        message_id: said.id.map_or_else(uuid::Uuid::now_v7, |id| id.as_uuid()).into(),
         context_id: Some(task.context_id.clone()),
         task_id: Some(task.id.as_uuid().into()),
         role: Role::Agent,

@@ -32,6 +32,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use self::objectives::Objectives;
 use self::unborn::Unborn;
+use super::ahead::{Ahead, AheadCount};
 use super::clerk::Held;
 use super::entry::{Change, Entry, Then};
 use super::settings::TaskSettings;
@@ -53,6 +54,10 @@ pub(super) use timers::Reload;
 pub(super) use turns::{Restore, Resume};
 pub(super) use unborn::{Bear, BeginAtOnce, Birth, REMEMBERED};
 pub(super) use watching::{Subscribe, Wait};
+
+/// How long what nobody waits for may wait for company, and how much of that is enough.
+const LINGER: Duration = Duration::from_millis(10);
+const COMPANY: usize = 256;
 
 /// What a caller gets for its message.
 #[derive(Debug)]
@@ -110,8 +115,13 @@ pub(super) struct Service {
     /// Rung when webhooks have something to do.
     pub(super) bell: Arc<Notify>,
     pub(super) stats: Arc<TaskStats>,
+    pub(super) ahead: AheadCount,
     /// The queue of the store's thread; gone when the service ends.
-    pub(super) jobs: Option<Sender<Job>>,
+    pub(super) jobs: Option<Sender<Vec<Job>>>,
+    /// What nobody waits for, until there is company or its time is up.
+    kept_back: Vec<Job>,
+    /// A timer for that is set.
+    keeps_back: bool,
     entries: HashMap<TaskId, Entry>,
     queues: ContextQueues,
     awaited: HashMap<u64, Awaited>,
@@ -136,6 +146,7 @@ impl Service {
         bell: Arc<Notify>,
         heard: Option<Vec<u64>>,
         stats: Arc<TaskStats>,
+        ahead: AheadCount,
     ) -> Self {
         Self {
             bus,
@@ -145,7 +156,10 @@ impl Service {
             held,
             bell,
             stats,
+            ahead,
             jobs: None,
+            kept_back: Vec::new(),
+            keeps_back: false,
             entries: HashMap::new(),
             awaited: HashMap::new(),
             unborn: Unborn::new(heard),
@@ -159,15 +173,46 @@ impl Service {
     }
 
     fn write(&mut self, write: Write, awaited: Awaited) {
+        self.note_write(write, awaited);
+        self.hand_over();
+    }
+
+    /// The same for what nobody waits for: it is handed over with many others, which costs each a
+    /// fraction.
+    fn write_soon(&mut self, write: Write, awaited: Awaited, ctx: &mut Context<Self>) {
+        self.note_write(write, awaited);
+        if self.kept_back.len() >= COMPANY {
+            self.hand_over();
+        } else if !self.keeps_back {
+            self.keeps_back = true;
+            ctx.run_later(LINGER, |service, _| {
+                service.keeps_back = false;
+                service.hand_over();
+            });
+        }
+    }
+
+    /// Gives the store's thread everything there is, in its order.
+    fn hand_over(&mut self) {
+        if self.kept_back.is_empty() {
+            return;
+        }
+        let all = std::mem::take(&mut self.kept_back);
+        if let Some(Err(gone)) = self.jobs.as_ref().map(|jobs| jobs.send(all)) {
+            // Without the writer the service ends; whoever waits hears that by the dropped answer.
+            gone.0.iter().for_each(|job| drop(self.awaited.remove(&job.number)));
+        }
+    }
+
+    fn note_write(&mut self, write: Write, awaited: Awaited) {
+        if self.jobs.is_none() {
+            return;
+        }
         let asks = matches!(awaited, Awaited::Create { .. } | Awaited::Push(_));
         let number = self.next;
         self.next += 1;
-        let job = Job { number, write, asks };
-        let taken = self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
-        // Without the writer the service ends; whoever waits hears that by the dropped answer.
-        if taken {
-            self.awaited.insert(number, awaited);
-        }
+        self.kept_back.push(Job { number, write, asks });
+        self.awaited.insert(number, awaited);
     }
 
     /// Sends everything at once to the disk.
@@ -193,6 +238,27 @@ impl Service {
         for next in next {
             self.start_next(Some(next));
         }
+    }
+
+    /// The same for a task that has ended by an answer which the journal has: whoever waits for it
+    /// is told before the store is.
+    fn end_ahead(
+        &mut self,
+        id: TaskId,
+        events: Vec<StreamEvent>,
+        wake: Wake,
+        ahead: Ahead,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(write) = self.prepare(id, events, wake) else { return };
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.told = Some(ahead);
+            for (_, waiter) in entry.waiters.drain(..) {
+                let task = Box::new(Task::clone(&entry.stored.task));
+                let _ = waiter.send(Ok(Begun::Task(task)));
+            }
+        }
+        self.write_soon(write, Awaited::Change(id), ctx);
     }
 
     /// The write of the task as it is now; those who wait for it are noted.
@@ -467,10 +533,26 @@ pub(super) fn disk_refuses() -> Fault {
     }
 }
 
+/// Somebody wants to read all that callers know. Answered when the store has it.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct CatchUp(pub(super) oneshot::Sender<Option<Written>>);
+
+impl Handler<CatchUp> for Service {
+    type Result = ();
+
+    fn handle(&mut self, CatchUp(reply): CatchUp, _: &mut Self::Context) {
+        self.write(NOTHING, Awaited::Push(reply));
+    }
+}
+
+/// Settles nothing, and comes back behind what was written before it.
+const NOTHING: Write = Write::Pushed { outbox: 0 };
+
 /// The store's thread is there.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Meet(pub(super) Sender<Job>);
+pub(super) struct Meet(pub(super) Sender<Vec<Job>>);
 
 impl Handler<Meet> for Service {
     type Result = ();
@@ -490,6 +572,20 @@ impl Handler<Leave> for Service {
 
     fn handle(&mut self, _: Leave, _: &mut Self::Context) {
         self.bear_all();
+        self.hand_over();
         self.jobs = None;
+    }
+}
+
+/// The writer has ended: so does the service, and whoever waits is let go.
+#[derive(actix::Message)]
+#[rtype(result = "()")]
+pub(super) struct End;
+
+impl Handler<End> for Service {
+    type Result = ();
+
+    fn handle(&mut self, _: End, ctx: &mut Self::Context) {
+        ctx.stop();
     }
 }

@@ -6,8 +6,9 @@ mod read;
 mod send;
 
 use std::collections::HashMap;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::time::Duration;
 
 use a2a_policy::opt::{Planner, StepPlanner};
 use a2a_protocol::fault::Fault;
@@ -18,18 +19,22 @@ use a2a_store::tasks::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, 
 use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
+use super::ahead::AheadCount;
 use super::clerk::{Clerk, Held};
 use super::service::{
-    Bear, Begun, OpenObjective, REMEMBERED, Reload, Restore, Resume, Service, Want,
+    Bear, Begun, CatchUp, OpenObjective, REMEMBERED, Reload, Restore, Resume, Service, Want,
 };
 use super::stats::Measure;
-use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, made, writer};
+use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, made, rebuilt, writer};
 use crate::BusSystem;
 use crate::clock::Clock;
 
 /// How many read the store at once. Each takes a thread and a connection, and more than these
 /// would only wait for the same cores.
 const READERS: usize = 8;
+
+/// How long the start waits for an answer that the journal has.
+const LONGEST_END: Duration = Duration::from_secs(5);
 
 /// Who calls, as far as tasks are concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,15 +77,15 @@ pub enum StartTasksError {
     EndedEarly,
 }
 
-/// The thread of the service, to wait for its end.
-pub struct TaskThread(JoinHandle<()>);
+/// The work of the service on the thread of the bus, to wait for its end.
+pub struct TaskWork(Receiver<()>);
 
-impl TaskThread {
-    /// Waits until everything is written; call it after [`TaskSystem::stop`].
+impl TaskWork {
+    /// Waits until everything is written; call it after [`TaskSystem::stop`], or when the bus has
+    /// stopped.
     pub fn join(self) {
-        if self.0.join().is_err() {
-            tracing::error!("the thread of the task service panicked");
-        }
+        // Nothing is ever said there: it ends with the one who could.
+        let _ = self.0.recv();
     }
 }
 
@@ -92,7 +97,8 @@ struct Name {
     attached: Arc<OnceCell<()>>,
 }
 
-/// The task service. Cheap to clone; it runs until [`TaskSystem::stop`].
+/// The task service. Cheap to clone; it runs on the thread of its bus, until that has stopped or
+/// until [`TaskSystem::stop`].
 #[derive(Clone)]
 pub struct TaskSystem {
     service: Addr<Service>,
@@ -107,6 +113,7 @@ pub struct TaskSystem {
     /// Decides which messages need a plan.
     planner: Arc<dyn Planner>,
     stats: Arc<TaskStats>,
+    ahead: AheadCount,
     stop: mpsc::Sender<()>,
 }
 
@@ -119,13 +126,13 @@ impl TaskSystem {
         settings: TaskSettings,
         bus: BusSystem,
         store: Box<dyn TaskWriter>,
-    ) -> Result<(Self, TaskThread), StartTasksError> {
+    ) -> Result<(Self, TaskWork), StartTasksError> {
         let reader = store.reader();
         let open = reader.open()?;
         let objectives = objectives::still_open(&*reader)?;
         let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
         let heard = reader.message_keys(REMEMBERED)?;
-        let stats = Arc::<TaskStats>::default();
+        let (stats, ahead) = (Arc::<TaskStats>::default(), AheadCount::default());
         let service = Service::new(
             bus.clone(),
             settings,
@@ -133,38 +140,57 @@ impl TaskSystem {
             Arc::clone(&bell),
             heard,
             Arc::clone(&stats),
+            ahead.clone(),
         );
         let counters = Arc::clone(&stats);
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
-        let thread = std::thread::Builder::new().name("a2a-tasks".into()).spawn(move || {
-            System::new().block_on(async move {
-                let service = service.start();
-                match writer::start(store, service.clone(), counters) {
-                    Ok((jobs, writer)) => {
-                        let _ = service.send(super::service::Meet(jobs)).await;
-                        let _ = ready.send(Ok(service.clone()));
+        let (at_work, work) = std::sync::mpsc::sync_channel(1);
+        let moved_in = bus.lodging().move_in(move |closing| async move {
+            let _at_work = at_work;
+            let service = service.start();
+            match writer::start(store, service.clone(), counters) {
+                Ok((jobs, writer)) => {
+                    let _ = service.send(super::service::Meet(jobs)).await;
+                    let _ = ready.send(Ok(service.clone()));
+                    tokio::select! {
                         // Without a request everyone who could send one is gone.
-                        let _ = stops.recv().await;
-                        let _ = service.send(super::service::Leave).await;
-                        let _ = tokio::task::spawn_blocking(move || writer.join()).await;
+                        _ = stops.recv() => {}
+                        () = closing.begins() => {}
                     }
-                    Err(error) => drop(ready.send(Err(error))),
+                    let _ = service.send(super::service::Leave).await;
+                    let _ = tokio::task::spawn_blocking(move || writer.join()).await;
+                    // Behind what the writer said last: those who wait for that hear it.
+                    let _ = service.send(super::service::End).await;
                 }
-                System::current().stop();
-            });
+                Err(error) => drop(ready.send(Err(error))),
+            }
         });
-        let thread = thread.map_err(StartTasksError::Thread)?;
+        if !moved_in {
+            return Err(StartTasksError::EndedEarly);
+        }
         let service = is_ready.recv().map_err(|_| StartTasksError::EndedEarly)?;
         let service = service.map_err(StartTasksError::Thread)?;
         let names = Arc::default();
         let clock = Clock::start();
         let readers = Arc::new(Semaphore::new(READERS));
         let planner = Arc::new(StepPlanner);
-        let system =
-            Self { service, bus, reader, readers, held, bell, clock, names, planner, stats, stop };
+        let system = Self {
+            service,
+            bus,
+            reader,
+            readers,
+            held,
+            bell,
+            clock,
+            names,
+            planner,
+            stats,
+            ahead,
+            stop,
+        };
         system.restore(open, objectives)?;
-        Ok((system, TaskThread(thread)))
+        Ok((system, TaskWork(work)))
     }
 
     /// The same with another planner in place of the built-in one.
@@ -179,34 +205,75 @@ impl TaskSystem {
         open: Vec<StoredTask>,
         objectives: Vec<OpenObjective>,
     ) -> Result<(), StartTasksError> {
-        let mut names: Vec<(AgentId, bool)> = open
-            .iter()
-            .map(|stored| (stored.principal.clone(), !stored.owner.starts_with("agent:")))
-            .chain(objectives.iter().map(|(tree, _)| {
-                (tree.stored.principal.clone(), !tree.stored.owner.starts_with("agent:"))
-            }))
-            .collect();
-        names.sort();
-        names.dedup();
         let (done, restored) = std::sync::mpsc::sync_channel(1);
         let system = self.clone();
         // Of its own, so that a start needs no runtime around it.
         let thread = std::thread::Builder::new().name("a2a-restore".into()).spawn(move || {
             System::new().block_on(async move {
-                // Answers may lie there already, so the tasks they belong to come first.
-                let running =
-                    system.service.send(Restore(open, objectives)).await.unwrap_or_default();
-                for (name, alone) in names {
-                    if let Err(fault) = system.take_answers_for(&name, alone).await {
-                        tracing::error!(%fault, %name, "answers for this name cannot be taken");
-                    }
-                }
-                let _ = system.service.send(Resume(running)).await;
-                let _ = done.send(());
+                let result = system.take_up(open, objectives).await;
+                let _ = done.send(result);
             });
         });
         thread.map_err(StartTasksError::Thread)?;
-        restored.recv().map_err(|_| StartTasksError::EndedEarly)
+        restored.recv().map_err(|_| StartTasksError::EndedEarly)?
+    }
+
+    async fn take_up(
+        &self,
+        open: Vec<StoredTask>,
+        objectives: Vec<OpenObjective>,
+    ) -> Result<(), StartTasksError> {
+        let rebuilt = self.rebuilt().await?;
+        let of_objectives = objectives.iter().map(|(tree, _)| &tree.stored);
+        let of_objectives = of_objectives.map(|stored| (&stored.principal, &stored.owner));
+        let of_tasks = open.iter().chain(&rebuilt).map(|stored| (&stored.principal, &stored.owner));
+        let mut names: Vec<(AgentId, bool)> = of_tasks
+            .chain(of_objectives)
+            .map(|(principal, owner)| (principal.clone(), !owner.starts_with("agent:")))
+            .collect();
+        names.sort();
+        names.dedup();
+        let ended: Vec<TaskId> = rebuilt.iter().map(|stored| stored.task.id).collect();
+        // Answers may lie there already, so the tasks they belong to come first.
+        let restore = Restore { open, rebuilt, objectives };
+        let running = self.service.send(restore).await.unwrap_or_default();
+        for (name, alone) in names {
+            if let Err(fault) = self.take_answers_for(&name, alone).await {
+                tracing::error!(%fault, %name, "answers for this name cannot be taken");
+            }
+        }
+        let _ = self.service.send(Resume(running)).await;
+        // Their callers know that they have ended, so nobody is to see them at work.
+        for task in ended {
+            if tokio::time::timeout(LONGEST_END, self.wait(task)).await.is_err() {
+                tracing::error!(%task, "the answer to a task is in the journal and does not come");
+            }
+        }
+        Ok(())
+    }
+
+    /// Tasks of which the journal has the end and the store nothing: a crash came between.
+    async fn rebuilt(&self) -> Result<Vec<StoredTask>, StartTasksError> {
+        let journal = self.bus.reader();
+        let mut rebuilt: Vec<StoredTask> = Vec::new();
+        for record in self.bus.unheard_answers().await {
+            let line = match journal.record(record) {
+                Ok(Some(line)) => line,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!(%error, record, "the request of an answer cannot be read");
+                    continue;
+                }
+            };
+            let Some(stored) = rebuilt::from_record(&line) else { continue };
+            if rebuilt::is_unknown(&stored, &*self.reader)? {
+                rebuilt.push(stored);
+            }
+        }
+        if !rebuilt.is_empty() {
+            tracing::info!(tasks = rebuilt.len(), "made from the journal: the store had not got them");
+        }
+        Ok(rebuilt)
     }
 
     /// Makes the clerk take the answers to what is sent under this name.
@@ -259,6 +326,7 @@ impl TaskSystem {
     /// # Errors
     /// When the store cannot be read.
     pub async fn survey(&self, query: ListQuery) -> Result<Page, Fault> {
+        self.caught_up().await?;
         self.look(move |reader| reader.list(&query)).await
     }
 
@@ -318,6 +386,24 @@ impl TaskSystem {
         self.stored(id).await.map(|stored| Arc::unwrap_or_clone(stored.task))
     }
 
+    /// Waits until the store has all that callers know, for those who read more than one task.
+    async fn caught_up(&self) -> Result<(), Fault> {
+        if self.ahead.is_none() {
+            return Ok(());
+        }
+        let (reply, written) = oneshot::channel();
+        self.tell(CatchUp(reply))?;
+        match written.await {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(Fault::Unavailable {
+                reason: "the task store cannot be written right now, and has not got everything"
+                    .into(),
+                retry_after_ms: 1_000,
+            }),
+            Err(_) => Err(stopping()),
+        }
+    }
+
     /// Reads the store on a thread that may block.
     async fn look<T: Send + 'static>(
         &self,
@@ -366,8 +452,8 @@ impl TaskSystem {
         self.service.send(Reload(settings)).await.is_ok()
     }
 
-    /// Stops the service once everything on its way is written. Stop the bus first: what agents
-    /// answer while it stops still counts.
+    /// Stops the service once everything on its way is written; the bus goes on. A bus that stops
+    /// does this itself when agents have answered for the last time.
     pub async fn stop(&self) {
         let _ = self.stop.send(()).await;
     }

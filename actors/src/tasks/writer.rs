@@ -11,7 +11,7 @@ use actix::Addr;
 use super::TaskStats;
 use super::service::{Committed, Service};
 
-/// How many changes share a transaction at most.
+/// With how many changes a transaction takes no more.
 const BATCH: usize = 512;
 /// How long to wait before a disk that refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
@@ -30,7 +30,7 @@ pub(super) fn start(
     store: Box<dyn TaskWriter>,
     service: Addr<Service>,
     stats: Arc<TaskStats>,
-) -> std::io::Result<(Sender<Job>, JoinHandle<()>)> {
+) -> std::io::Result<(Sender<Vec<Job>>, JoinHandle<()>)> {
     let (sender, jobs) = channel();
     let thread = std::thread::Builder::new()
         .name("a2a-task-store".into())
@@ -40,7 +40,7 @@ pub(super) fn start(
 
 fn run(
     mut store: Box<dyn TaskWriter>,
-    jobs: &Receiver<Job>,
+    jobs: &Receiver<Vec<Job>>,
     service: &Addr<Service>,
     stats: &TaskStats,
 ) {
@@ -49,13 +49,13 @@ fn run(
     loop {
         if kept.is_empty() {
             match jobs.recv() {
-                Ok(job) => kept.push(job),
+                Ok(more) => kept.extend(more),
                 Err(_) => return,
             }
         }
         while kept.len() < BATCH {
             match jobs.try_recv() {
-                Ok(job) => kept.push(job),
+                Ok(more) => kept.extend(more),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
                     open = false;

@@ -7,7 +7,7 @@
 
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
 use a2a_protocol::task::{Artifact, Content, Label, Metadata, Part};
-use a2a_protocol::{Body, Envelope, Event, NOTICE_EXTENSION, Notice, PROGRESS_EXTENSION, Progress};
+use a2a_protocol::{Body, Envelope, Event, MessageId, NOTICE_EXTENSION, Notice, PROGRESS_EXTENSION, Progress};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,6 +25,9 @@ pub struct Said {
     /// How far everything is: a snapshot in the words of the task-progress extension, as the agent
     /// wrote it.
     pub progress: Option<Value>,
+    /// The message of the bus that says it, where one does: heard again after a crash, it becomes
+    /// the same message of its task.
+    pub id: Option<MessageId>,
 }
 
 impl Said {
@@ -175,7 +178,7 @@ fn message_of(value: &Value) -> Result<Said, Unreadable> {
     // A response's `result` is open, so nobody has looked yet. What breaks the rules is left out:
     // how far something is never decides how it ends.
     let progress = progress.filter(|progress| Progress::deserialize(progress).is_ok());
-    Ok(Said { parts, metadata: metadata.filter(|all| !all.is_empty()), progress })
+    Ok(Said { parts, metadata: metadata.filter(|all| !all.is_empty()), progress, id: None })
 }
 
 fn artifacts_of(value: Option<&Value>) -> Result<Vec<Artifact>, Unreadable> {

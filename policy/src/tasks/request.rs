@@ -62,11 +62,20 @@ pub fn dispatch_id(task: TaskId, said: &Label, before: usize) -> MessageId {
         .unwrap_or_else(|_| unreachable!("a task's id is of version 7"))
 }
 
+/// A request, ready to be sent.
+#[derive(Debug)]
+pub struct Asked {
+    /// The message that asks the agent.
+    pub message: Envelope,
+    /// It carries all that was ever said about the task: whoever has it knows the task.
+    pub whole: bool,
+}
+
 /// The message that asks the agent for the task.
 ///
 /// # Errors
 /// When the message breaks a limit of the bus even without its large parts.
-pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequest> {
+pub fn task_request(request: &Request<'_>, now: Now) -> Result<Asked, BadRequest> {
     let bad = |error: &dyn std::fmt::Display| BadRequest(error.to_string());
     let history = &request.task.history;
     let Some(at) = history.iter().rposition(|message| message.role == Role::User) else {
@@ -83,7 +92,9 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
     let description: String = text.chars().take(DESCRIPTION_CHARS).collect();
     let said_before = request.said_before.iter();
     let all_before: Vec<&Message> = said_before.chain(earlier.iter().map(Arc::as_ref)).collect();
-    let context = match whole(message, &all_before, request) {
+    let whole = whole(message, &all_before, request);
+    let carries_all = whole.is_some() && request.task.metadata.is_none();
+    let context = match whole {
         Some(context) => context,
         None => {
             let carried = context(message, &all_before, request);
@@ -100,7 +111,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
         context: Some(context),
         acceptance_criteria: None,
     };
-    Ok(Envelope {
+    let message = Envelope {
         protocol: Protocol::V1,
         message_id: dispatch_id(request.task.id, &message.message_id, before),
         timestamp: now.utc.into(),
@@ -109,7 +120,8 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Envelope, BadRequ
         priority: Priority::Normal,
         correlation_id: request.correlation,
         body: Body::TaskRequest(body),
-    })
+    };
+    Ok(Asked { message, whole: carries_all })
 }
 
 /// The A2A message as it is and the conversation, if that is everything and it fits: so it is
@@ -124,12 +136,14 @@ fn whole(
     struct Whole<'a> {
         a2a: &'a Message,
         context_id: &'a ContextId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        a2a_version: Option<&'a str>,
     }
-    if !earlier.is_empty() || request.version.is_some() {
+    if !earlier.is_empty() {
         return None;
     }
-    let context_id = &request.task.context_id;
-    let text = serde_json::to_string(&Whole { a2a: message, context_id }).ok()?;
+    let (context_id, a2a_version) = (&request.task.context_id, request.version);
+    let text = serde_json::to_string(&Whole { a2a: message, context_id, a2a_version }).ok()?;
     (text.len() <= CARRIED_BYTES).then(|| Open::from_json(text).ok()).flatten()
 }
 
@@ -231,17 +245,33 @@ mod tests {
     }
 
     fn request_in(task: &Task, version: Option<&str>) -> Envelope {
+        let envelope = asked(task, version).message;
+        // It is a message that the bus takes.
+        Envelope::parse(&envelope.to_json()).unwrap()
+    }
+
+    fn asked(task: &Task, version: Option<&str>) -> Asked {
         let (principal, agent) = ("acme".parse().unwrap(), "tim".parse().unwrap());
         let correlation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
         let (principal, agent) = (&principal, &agent);
         let request = Request { task, principal, agent, correlation, said_before: &[], version };
-        let envelope = task_request(
-            &request,
-            Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO },
-        )
-        .unwrap();
-        // It is a message that the bus takes.
-        Envelope::parse(&envelope.to_json()).unwrap()
+        let now = Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO };
+        task_request(&request, now).unwrap()
+    }
+
+    #[test]
+    fn it_says_whether_it_carries_everything() {
+        let small = task(json!([{"text": "Count"}]));
+        assert!(asked(&small, None).whole);
+        assert!(asked(&small, Some("0.3")).whole);
+        let large = task(json!([{"text": "x".repeat(200_000)}]));
+        assert!(!asked(&large, None).whole, "a part stays with the task");
+        let mut noted = small.clone();
+        noted.metadata = json!({"colour": "blue"}).as_object().cloned();
+        assert!(!asked(&noted, None).whole, "the task's own metadata do not travel");
+        let mut again = small.clone();
+        again.history.push(again.history[0].clone());
+        assert!(!asked(&again, None).whole, "more was said before");
     }
 
     fn context_of(envelope: &Envelope) -> Value {

@@ -3,12 +3,13 @@
 use a2a_policy::Now;
 use a2a_policy::tasks::{ArtifactPiece, Heard, Said, Step};
 use a2a_protocol::operation::StreamEvent;
-use a2a_protocol::{AgentId, CorrelationId, TaskId};
+use a2a_protocol::{AgentId, CorrelationId, MessageId, TaskId};
 use a2a_store::tasks::Write;
 use actix::prelude::*;
+use chrono::{DateTime, Utc};
 use tokio::sync::oneshot;
 
-use super::{Awaited, Service, Wake};
+use super::{Awaited, Begun, Service, Wake};
 use crate::notice;
 use crate::tasks::entry::{Entry, Then, agent_message};
 use crate::tasks::gauge::Held;
@@ -25,6 +26,10 @@ pub(in crate::tasks) struct Hear {
     pub(in crate::tasks) heard: Heard,
     /// The number of the message.
     pub(in crate::tasks) seq: u64,
+    /// Its id.
+    pub(in crate::tasks) id: MessageId,
+    /// When the bus took it.
+    pub(in crate::tasks) accepted: DateTime<Utc>,
     /// How much it said.
     pub(in crate::tasks) bytes: usize,
     /// Told when what it means is durable.
@@ -35,8 +40,7 @@ impl Handler<Hear> for Service {
     type Result = ();
 
     fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
-        let Hear { task: id, sender, correlation, answers, heard, seq, bytes, done } = hear;
-        let now = self.clock.now();
+        let Hear { task: id, sender, correlation, answers, heard, seq, bytes, done, .. } = hear;
         // Whoever answers has the task in its hands, else the ledger would have refused it: its
         // agent may have handed it on, in whatever conversation. The same holds for the bus itself.
         let vouched_for = (answers && self.bus.keeps_ledger()) || sender.as_str() == notice::SYSTEM;
@@ -74,19 +78,26 @@ impl Handler<Hear> for Service {
             && entry.watchers.nobody_greeted()
             && entry.changes.is_empty()
         {
-            let said = said.clone();
-            self.answer_directly(id, said, done);
+            let said = Said { id: Some(hear.id), ..said.clone() };
+            self.answer_directly(id, said, done, ctx);
             return;
         }
-        let (events, then) = take_in(entry, heard, now);
+        // When the bus took it, not when it came here: heard again after a crash it says the same.
+        let utc = hear.accepted.max(entry.stored.task.status.timestamp.to_utc());
+        let now = Now { utc, ..self.clock.now() };
+        let (events, then) = take_in(entry, heard, hear.id, now);
         if events.is_empty() {
             let _ = done.send(());
             return;
         }
         entry.note(seq);
-        let rests = entry.is_over() || entry.state().is_interrupted();
-        self.change(id, events, Wake { acks: vec![done], then, ..Wake::default() });
-        if rests {
+        let (over, rests) = (entry.is_over(), entry.state().is_interrupted());
+        let wake = Wake { acks: vec![done], then, ..Wake::default() };
+        match (over && answers).then(|| self.tell_ahead(id)).flatten() {
+            Some(ahead) => self.end_ahead(id, events, wake, ahead, ctx),
+            None => self.change(id, events, wake),
+        }
+        if over || rests {
             self.free_place(id);
         }
     }
@@ -94,23 +105,50 @@ impl Handler<Hear> for Service {
 
 impl Service {
     /// The agent means its answer as a plain message, and nobody has seen the task yet.
-    fn answer_directly(&mut self, id: TaskId, said: Said, done: oneshot::Sender<()>) {
+    fn answer_directly(
+        &mut self,
+        id: TaskId,
+        said: Said,
+        done: oneshot::Sender<()>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(mut message) = agent_message(said, &entry.stored.task) else { return };
         message.task_id = None;
-        entry.answer = Some(Box::new(message.clone()));
+        let message = Box::new(message);
+        entry.answer = Some(message.clone());
+        let ahead = self.tell_ahead(id);
+        let told = ahead.is_some();
+        if let Some((ahead, entry)) = ahead.zip(self.entries.get_mut(&id)) {
+            entry.told = Some(ahead);
+            for (_, waiter) in entry.waiters.drain(..) {
+                let _ = waiter.send(Ok(Begun::Message(message.clone())));
+            }
+        }
         let write = self.answer_unborn(id, &message);
-        let write = write.unwrap_or_else(|| Write::Answer { id, message: Box::new(message) });
-        self.write(write, Awaited::Answer { task: id, acks: vec![done] });
+        let write = write.unwrap_or_else(|| Write::Answer { id, message });
+        let awaited = Awaited::Answer { task: id, acks: vec![done] };
+        if told {
+            self.write_soon(write, awaited, ctx);
+        } else {
+            self.write(write, awaited);
+        }
         self.free_place(id);
     }
 }
 
 /// What the words mean for the task: its events, none when they change nothing.
-fn take_in(entry: &mut Entry, heard: Heard, now: Now) -> (Vec<StreamEvent>, Then) {
+fn take_in(
+    entry: &mut Entry,
+    heard: Heard,
+    id: MessageId,
+    now: Now,
+) -> (Vec<StreamEvent>, Then) {
     let mut events = Vec::new();
     let mut then = Then::Nothing;
-    let end = |entry: &mut Entry, step, said| entry.advance(step, said, now);
+    let end = |entry: &mut Entry, step, said| {
+        entry.advance(step, Said { id: Some(id), ..said }, now)
+    };
     match heard {
         Heard::Works { said, pieces } => {
             let only_pieces = !pieces.is_empty();

@@ -79,7 +79,7 @@ impl Service {
         self.deadlines.insert((at, id));
         let parcel = match entry.parcel.take() {
             Some(parcel) => Ok(parcel),
-            None => compose::request(&entry.stored, &[], now),
+            None => compose::request(&entry.stored, &[], now).map(|composed| composed.parcel),
         };
         let turn = entry.turn;
         match parcel {
@@ -169,16 +169,18 @@ impl Service {
 /// count; nobody is asked for anything before [`Resume`].
 #[derive(Message)]
 #[rtype(result = "Vec<TaskId>")]
-pub(in crate::tasks) struct Restore(
-    pub(in crate::tasks) Vec<StoredTask>,
-    pub(in crate::tasks) Vec<OpenObjective>,
-);
+pub(in crate::tasks) struct Restore {
+    pub(in crate::tasks) open: Vec<StoredTask>,
+    /// Whose end is in the journal, and nothing in the store.
+    pub(in crate::tasks) rebuilt: Vec<StoredTask>,
+    pub(in crate::tasks) objectives: Vec<OpenObjective>,
+}
 
 impl Handler<Restore> for Service {
     type Result = MessageResult<Restore>;
 
     fn handle(&mut self, restore: Restore, _: &mut Self::Context) -> Self::Result {
-        let Restore(open, objectives) = restore;
+        let Restore { open, rebuilt, objectives } = restore;
         let mut running = Vec::new();
         for stored in open {
             let id = stored.task.id;
@@ -203,6 +205,7 @@ impl Handler<Restore> for Service {
             }
             self.entries.insert(id, entry);
         }
+        rebuilt.into_iter().for_each(|stored| self.take_up_rebuilt(stored));
         self.restore_objectives(objectives);
         MessageResult(running)
     }

@@ -5,8 +5,13 @@
 //! written as it stands and everything goes on as with any other task. A message that may have
 //! been heard before, which only the store can tell, never takes this way.
 //!
-//! What a crash in that moment leaves is a request in the journal whose task nobody was promised:
-//! its agent's answer is dropped, and a caller who asks again begins a new task.
+//! When the end comes as an answer of the agent, it is in the journal, and so is the request: if
+//! that carries everything, the caller is told at once and the store gets the task a little later,
+//! with others ([`super::super::ahead`]). After a crash the task is made from the journal
+//! ([`super::super::rebuilt`]).
+//!
+//! What a crash before the answer leaves is a request in the journal whose task nobody was
+//! promised: its agent's answer is dropped, and a caller who asks again begins a new task.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -19,8 +24,9 @@ use a2a_store::tasks::{StoredTask, Write, Written, message_key};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::{Answering, Awaited, Begun, Service};
-use crate::Parcel;
+use super::{Answering, Awaited, Begun, NOTHING, Service};
+use crate::tasks::ahead::Ahead;
+use crate::tasks::compose::Composed;
 use crate::tasks::entry::Entry;
 use crate::tasks::refused::refused;
 
@@ -72,7 +78,7 @@ pub(in crate::tasks) struct BeginAtOnce {
     /// As it is before anybody looked whether it can run at once.
     pub(in crate::tasks) stored: StoredTask,
     /// Its request, which nobody has looked at.
-    pub(in crate::tasks) parcel: Parcel,
+    pub(in crate::tasks) request: Composed,
     pub(in crate::tasks) reply: Answering,
 }
 
@@ -81,7 +87,7 @@ impl Handler<BeginAtOnce> for Service {
 
     /// It begins, or comes back as [`Begun::Unsure`].
     fn handle(&mut self, begin: BeginAtOnce, ctx: &mut Self::Context) {
-        let BeginAtOnce { stored, parcel, reply } = begin;
+        let BeginAtOnce { stored, request: Composed { parcel, whole }, reply } = begin;
         let mut entry = Entry::new(stored);
         let said = entry.stored.task.history.last();
         let said = said.filter(|_| !self.settings.reused_ids.contains(&entry.stored.agent));
@@ -90,6 +96,8 @@ impl Handler<BeginAtOnce> for Service {
         match said.and_then(|message| self.hear(&entry.stored, &message)) {
             Some(birth) if self.queues.submit(&entry.lane, entry.stored.task.id).is_ok() => {
                 entry.parcel = Some(parcel);
+                // Without a ledger nobody would find the request of an answer again.
+                entry.in_journal = whole && self.bus.keeps_ledger();
                 self.begin_unborn(entry, birth, reply, ctx);
             }
             _ => {
@@ -115,8 +123,7 @@ impl Handler<Bear> for Service {
     fn handle(&mut self, Bear { task, reply }: Bear, _: &mut Self::Context) {
         if self.entries.contains_key(&task) {
             self.bear(task);
-            // Settles nothing, and comes back behind what was written before it.
-            self.write(Write::Pushed { outbox: 0 }, Awaited::Push(reply));
+            self.write(NOTHING, Awaited::Push(reply));
         }
     }
 }
@@ -197,6 +204,29 @@ impl Service {
         let write =
             Write::Create { stored, message: Some(message), events: Vec::new(), push: Vec::new() };
         self.write(write, Awaited::Birth(id));
+    }
+
+    /// Whether the caller may hear at once how the task ended, by an answer that the journal has.
+    pub(super) fn tell_ahead(&self, id: TaskId) -> Option<Ahead> {
+        let entry = self.entries.get(&id)?;
+        (entry.birth.is_some() && entry.in_journal).then(|| self.ahead.go()).flatten()
+    }
+
+    /// A task that a crash kept from the store: it goes there as it was when its agent was asked,
+    /// and the agent's answer, which is in the journal, comes next.
+    pub(super) fn take_up_rebuilt(&mut self, stored: StoredTask) {
+        let Some(message) = stored.task.history.last().map(|said| said.message_id.clone()) else {
+            return;
+        };
+        let Some(birth) = self.hear(&stored, &message) else { return };
+        let id = stored.task.id;
+        let mut entry = Entry::new(stored);
+        entry.turn = 1;
+        entry.unseen = true;
+        entry.birth = Some(birth);
+        self.held.insert(id, entry.stored.principal.clone());
+        self.entries.insert(id, entry);
+        self.bear(id);
     }
 
     /// Everything that is not on the disk goes there.

@@ -66,6 +66,7 @@ impl TaskSystem {
             history_length: list.history_length,
             include_artifacts: list.include_artifacts,
         };
+        self.caught_up().await?;
         let page = self.look(move |reader| reader.list(&query)).await?;
         Ok(TaskPage {
             tasks: page.tasks.into_iter().map(|s| Arc::unwrap_or_clone(s.task)).collect(),

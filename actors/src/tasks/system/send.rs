@@ -15,6 +15,7 @@ use crate::Parcel;
 use crate::tasks::refused::refused;
 use crate::tasks::service::{Begin, BeginAtOnce, Begun, GoOn, Wait, Want};
 use crate::tasks::watch::{Happened, TaskStream};
+use crate::tasks::compose::Composed;
 use crate::tasks::{compose, made};
 
 /// How many messages of a conversation an agent hears that is to hear of it.
@@ -116,14 +117,14 @@ impl TaskSystem {
             tracing::Span::current().record("trace", tracing::field::display(stored.trace().id()));
         }
         let before = self.said_before(&stored).await?;
-        let parcel = compose::request(&stored, &before, now)
+        let request = compose::request(&stored, &before, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
         let (stored, parcel) = match (want, &push) {
-            (Want::End, None) => match self.begin_at_once(stored, parcel).await? {
+            (Want::End, None) => match self.begin_at_once(stored, request).await? {
                 Begun::Unsure(stored, parcel) => (*stored, *parcel),
                 begun => return Ok(begun),
             },
-            _ => (stored, parcel),
+            _ => (stored, request.parcel),
         };
         let said = stored.task.history.last().map(|message| message.message_id.clone());
         let begun = match self.assess(&stored, parcel).await {
@@ -155,6 +156,7 @@ impl TaskSystem {
         }
         let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
         let context = stored.task.context_id.clone();
+        self.caught_up().await?;
         self.look(move |reader| reader.history_of_context(&owner, &agent, &context, SAID_BEFORE))
             .await
     }
@@ -163,10 +165,10 @@ impl TaskSystem {
     pub(super) async fn begin_at_once(
         &self,
         stored: StoredTask,
-        parcel: Parcel,
+        request: Composed,
     ) -> Result<Begun, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(BeginAtOnce { stored, parcel, reply })?;
+        self.tell(BeginAtOnce { stored, request, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
@@ -231,6 +233,7 @@ impl TaskSystem {
         agent: &AgentId,
         message: Label,
     ) -> Result<Option<Begun>, Fault> {
+        self.caught_up().await?;
         let (owner, agent) = (Arc::clone(owner), agent.clone());
         let found = self.look(move |reader| reader.message(&owner, &agent, &message)).await?;
         Ok(found.map(|found| match found {

@@ -1,0 +1,79 @@
+//! A task from the record of the request that asked its agent.
+//!
+//! A caller may hear how its task ended before the store does ([`super::ahead`]). After a crash in
+//! that moment the journal still has both the request, which carries everything, and the answer,
+//! which nobody has acknowledged: the task is made anew from the first, and hears the second again.
+
+use std::sync::Arc;
+
+use a2a_protocol::task::{ContextId, Message, Moment, Task, TaskState, TaskStatus};
+use a2a_protocol::{Body, Envelope, Trace};
+use a2a_store::tasks::{StoredTask, TaskReader, TaskStoreError};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+/// The task as it was when its agent was asked; `None` when the record is none of a request that
+/// carries everything.
+pub(super) fn from_record(line: &RawValue) -> Option<StoredTask> {
+    #[derive(Deserialize)]
+    struct Record<'a> {
+        via: Option<Arc<str>>,
+        trace: Option<String>,
+        #[serde(borrow)]
+        message: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Context {
+        a2a: Message,
+        context_id: ContextId,
+        a2a_version: Option<Arc<str>>,
+        history: Option<serde::de::IgnoredAny>,
+    }
+    let record: Record<'_> = serde_json::from_str(line.get()).ok()?;
+    let request = Envelope::parse(record.message?.get().as_bytes()).ok()?;
+    let Body::TaskRequest(body) = &request.body else { return None };
+    // A part that travelled by reference is no part, so such a message is not read.
+    let context: Context = serde_json::from_value(body.context.as_ref()?.to_value()).ok()?;
+    if context.history.is_some() {
+        return None;
+    }
+    let asked = Moment::from(request.timestamp.to_utc());
+    let status = TaskStatus { state: TaskState::Working, message: None, timestamp: asked };
+    let task = Task {
+        id: body.task_id,
+        context_id: context.context_id,
+        status,
+        artifacts: Vec::new(),
+        history: vec![Arc::new(context.a2a)],
+        metadata: None,
+    };
+    Some(StoredTask {
+        task: Arc::new(task),
+        owner: record.via?,
+        principal: request.from.agent_id.clone(),
+        agent: request.to?.agent_id,
+        spoken_version: context.a2a_version,
+        correlation: request.correlation_id,
+        trace: record.trace.and_then(|trace| trace.parse::<Trace>().ok()).map(Arc::new),
+        version: 1,
+        last_event: 0,
+        queued: None,
+        dispatched: true,
+        worked_ms: 0,
+        working_since: Some(asked),
+        heard: Vec::new(),
+        created: asked,
+        updated: asked,
+    })
+}
+
+/// Whether the store has never heard of it: neither of the task nor of the message that began it.
+pub(super) fn is_unknown(
+    stored: &StoredTask,
+    reader: &dyn TaskReader,
+) -> Result<bool, TaskStoreError> {
+    let Some(message) = stored.task.history.last() else { return Ok(false) };
+    Ok(reader.get(stored.task.id)?.is_none()
+        && reader.message(&stored.owner, &stored.agent, &message.message_id)?.is_none())
+}
