@@ -1,13 +1,16 @@
-//! Wires the actors, and stops them in order.
+//! Wires the actors, and stops them in order. The rooms are what can be asked of a bus: `inbox` for
+//! agents and their code, `oversight` for those who look after it.
+
+mod inbox;
+mod oversight;
 
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use a2a_policy::{Caller, CircuitKey, Explanation, LedgerRefusal, Profile, Task};
-use a2a_protocol::body::Scope;
-use a2a_protocol::{AgentId, Kind, MessageId, Outcome, Receipt, TaskId};
+use a2a_policy::{Caller, LedgerRefusal};
+use a2a_protocol::{Outcome, Receipt};
 use a2a_store::{Commit, Read, Recovered};
 use actix::prelude::*;
 use tokio::sync::{Notify, oneshot, watch};
@@ -17,17 +20,11 @@ use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::lodging::{self, Landlord, Lodging};
 use crate::router::{
-    Assess, Assessed, Attach, AttachAside, CancelTask, Deny, Detach, Explain, FindAgent, FindTask,
-    ForInbox, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Look, Measure, Register,
-    Reload, ResetCircuit, ResolveDeadLetter, Route, Router, SetPresent, TripCircuit, UnheardAnswers, WriteCounted,
+    Assess, Assessed, Deny, ListAgents, Measure, Reload, Route, Router, WriteCounted,
 };
-use crate::session::{Departure, Pull, Settle, Settlement};
 use crate::shared::{Shared, offer_every_day};
 use crate::writer::Job;
-use crate::{
-    AgentView, BusLoad, BusSettings, CircuitView, DeadLetterView, InboxError, InboxView, Letter,
-    LiveSettings, Parcel, RegisterError, Runtime, Stats, TaskFilter,
-};
+use crate::{BusLoad, BusSettings, LiveSettings, Parcel, Stats};
 
 /// The bus could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -165,231 +162,6 @@ impl BusSystem {
             }
             Err(_) => Err(Box::new(gone())),
         }
-    }
-
-    /// Lets somebody take certain messages of an agent beside its sessions: those that
-    /// `runtime` [wants](Runtime::wants_at_once). The agent becomes known; `apart`
-    /// from all others when the name is a caller's and no agent's.
-    ///
-    /// # Errors
-    /// When the name is reserved or the bus stops.
-    pub async fn attach_aside(
-        &self,
-        agent: AgentId,
-        runtime: Arc<dyn Runtime>,
-        apart: bool,
-    ) -> Result<(), InboxError> {
-        self.router
-            .send(AttachAside { agent, runtime, apart })
-            .await
-            .unwrap_or(Err(InboxError::Closed))
-    }
-
-    /// Brings the code of an agent in; the number is for [`BusSystem::detach`].
-    ///
-    /// # Errors
-    /// When the name is reserved or unknown to a closed directory, or the bus stops.
-    pub async fn attach(
-        &self,
-        agent: AgentId,
-        runtime: Arc<dyn Runtime>,
-    ) -> Result<u64, InboxError> {
-        self.router.send(Attach { agent, runtime }).await.unwrap_or(Err(InboxError::Closed))
-    }
-
-    /// Lets the code of an agent go; its messages wait for it.
-    pub fn detach(&self, agent: AgentId, attachment: u64) {
-        // A bus that is gone has let everyone go.
-        let _ = self.router.try_send(Detach { agent, attachment, departure: Departure::Left });
-    }
-
-    /// The code of an agent is lost, for this reason: what it was at has failed and is tried again.
-    pub fn lose(&self, agent: AgentId, attachment: u64, reason: String) {
-        let departure = Departure::Lost(reason);
-        let _ = self.router.try_send(Detach { agent, attachment, departure });
-    }
-
-    /// The code of an agent goes and gives back what is in its hands, as if it had never had it.
-    pub fn give_back(&self, agent: AgentId, attachment: u64) {
-        let departure = Departure::GaveBack;
-        let _ = self.router.try_send(Detach { agent, attachment, departure });
-    }
-
-    /// The code of an agent cannot be reached for a while, or can be again, or takes more at once
-    /// than it did. While it is away it keeps what is in its hands, and what waits for it goes to
-    /// others of the agent if there are any.
-    pub fn set_present(&self, agent: AgentId, attachment: u64, present: bool) {
-        let _ = self.router.try_send(SetPresent { agent, attachment, present });
-    }
-
-    /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first.
-    ///
-    /// # Errors
-    /// When there is no such agent or the bus stops.
-    pub async fn pull(
-        &self,
-        agent: AgentId,
-        limit: usize,
-        wait: Duration,
-    ) -> Result<Vec<Letter>, InboxError> {
-        let (reply, mut letters) = oneshot::channel();
-        let patient = !wait.is_zero();
-        let request = ForInbox::Pull(agent, Pull { limit, patient, reply });
-        self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
-        if !patient {
-            return letters.await.map_err(|_| InboxError::Closed);
-        }
-        match tokio::time::timeout(wait, &mut letters).await {
-            Ok(letters) => letters.map_err(|_| InboxError::Closed),
-            Err(_) => {
-                // What was handed over in this very moment is leased to us: take it along.
-                letters.close();
-                Ok(letters.try_recv().unwrap_or_default())
-            }
-        }
-    }
-
-    /// What lies in an agent's inboxes, up to `limit` of it, without taking any; `None` when
-    /// there is no such agent.
-    pub async fn look(&self, agent: AgentId, limit: usize) -> Option<InboxView> {
-        self.router.send(Look { agent, limit }).await.ok().flatten()
-    }
-
-    /// Acknowledges a pulled message; returns when that is durable.
-    ///
-    /// # Errors
-    /// When the message is not in the agent's hands, or the disk refuses.
-    pub async fn acknowledge(&self, agent: AgentId, id: MessageId) -> Result<(), InboxError> {
-        self.settle(agent, id, Settlement::Acknowledge).await
-    }
-
-    /// Gives a pulled message back as failed; returns when that is durable.
-    ///
-    /// # Errors
-    /// When the message is not in the agent's hands, or the disk refuses.
-    pub async fn reject(
-        &self,
-        agent: AgentId,
-        id: MessageId,
-        reason: String,
-    ) -> Result<(), InboxError> {
-        self.settle(agent, id, Settlement::Fail(reason)).await
-    }
-
-    async fn settle(
-        &self,
-        agent: AgentId,
-        id: MessageId,
-        settlement: Settlement,
-    ) -> Result<(), InboxError> {
-        let (reply, answer) = oneshot::channel();
-        let request = ForInbox::Settle(agent, Settle { id, settlement, reply });
-        self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
-        let durable = answer.await.map_err(|_| InboxError::Closed)??;
-        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(InboxError::NotDurable),
-        }
-    }
-
-    /// Everyone the bus knows.
-    pub async fn agents(&self) -> Vec<AgentView> {
-        self.router.send(ListAgents).await.unwrap_or_default()
-    }
-
-    /// One agent, also one that is part of the server or only a caller of it.
-    pub async fn agent(&self, agent: AgentId) -> Option<AgentView> {
-        self.router.send(FindAgent(agent)).await.ok().flatten()
-    }
-
-    /// Says what an agent is, from now on and after restarts; returns when that is durable.
-    ///
-    /// # Errors
-    /// When the directory refuses it, or the bus cannot write.
-    pub async fn register(&self, agent: AgentId, profile: Profile) -> Result<(), RegisterError> {
-        let request = Register { agent, profile };
-        let durable = self.router.send(request).await.unwrap_or(Err(RegisterError::Unavailable))?;
-        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(RegisterError::Unavailable),
-        }
-    }
-
-    /// Whether, and by which rule, one agent may write to another; `None` when either is unknown.
-    pub async fn explain(
-        &self,
-        from: AgentId,
-        to: AgentId,
-        kind: Kind,
-        scope: Option<Scope>,
-    ) -> Option<Explanation> {
-        self.router.send(Explain { from, to, kind, scope }).await.ok().flatten()
-    }
-
-    /// A task that is open, or ended not long ago.
-    pub async fn task(&self, id: TaskId) -> Option<Task> {
-        self.router.send(FindTask(id)).await.ok().flatten()
-    }
-
-    /// The numbers of the records that asked for the tasks whose answers nobody has acknowledged.
-    pub(crate) async fn unheard_answers(&self) -> Vec<u64> {
-        self.router.send(UnheardAnswers).await.unwrap_or_default()
-    }
-
-    /// The tasks that changed last among those that are wanted.
-    pub async fn tasks(&self, filter: TaskFilter, limit: usize) -> Vec<Task> {
-        self.router.send(ListTasks { filter, limit }).await.unwrap_or_default()
-    }
-
-    /// Calls a task off in the name of whoever asked for it (`by`), or of a person (`None`).
-    /// Returns when that is durable: no answer to it is accepted any more.
-    ///
-    /// # Errors
-    /// When there is no such task, it is not theirs, or it has ended.
-    pub async fn cancel_task(
-        &self,
-        task: TaskId,
-        by: Option<AgentId>,
-        reason: String,
-    ) -> Result<(), CancelError> {
-        let reason: String = reason.chars().take(2_000).collect();
-        let request = CancelTask { task, by, reason };
-        let durable = self.router.send(request).await.map_err(|_| CancelError::Unavailable)??;
-        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
-            Ok(Ok(())) => Ok(()),
-            _ => Err(CancelError::Unavailable),
-        }
-    }
-
-    /// Conversations that are stopped, the latest first.
-    pub async fn circuits(&self) -> Vec<CircuitView> {
-        self.router.send(ListCircuits).await.unwrap_or_default()
-    }
-
-    /// Stops a conversation, or one content between two agents, until somebody resets it;
-    /// `None` when the bus has stopped.
-    pub async fn trip_circuit(&self, key: CircuitKey, reason: String) -> Option<CircuitView> {
-        self.router.send(TripCircuit { key, reason }).await.ok()
-    }
-
-    /// Lets what was stopped go on; `false` when it was not stopped.
-    pub async fn reset_circuit(&self, key: CircuitKey) -> bool {
-        self.router.send(ResetCircuit(key)).await.unwrap_or(false)
-    }
-
-    /// Messages that were given up.
-    pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
-        self.router.send(ListDeadLetters).await.unwrap_or_default()
-    }
-
-    /// Sends a dead letter again; `false` when there is none.
-    pub async fn retry_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
-        self.router.send(ResolveDeadLetter { seq, agent, again: true }).await.unwrap_or(false)
-    }
-
-    /// Throws a dead letter away; `false` when there is none.
-    pub async fn drop_dead_letter(&self, seq: u64, agent: AgentId) -> bool {
-        self.router.send(ResolveDeadLetter { seq, agent, again: false }).await.unwrap_or(false)
     }
 
     /// Gives the bus other settings while it runs; they hold for every message after this. Nothing

@@ -11,7 +11,6 @@ use memchr::memmem;
 use crate::http::Connection;
 use crate::servers::Server;
 
-
 /// Counts what it said, so that nothing is said twice.
 pub struct Generator {
     connections: usize,

@@ -7,7 +7,9 @@
 
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
 use a2a_protocol::task::{Artifact, Content, Label, Metadata, Part};
-use a2a_protocol::{Body, Envelope, Event, MessageId, NOTICE_EXTENSION, Notice, PROGRESS_EXTENSION, Progress};
+use a2a_protocol::{
+    Body, Envelope, Event, MessageId, NOTICE_EXTENSION, Notice, PROGRESS_EXTENSION, Progress,
+};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -138,17 +138,11 @@ impl Service {
 }
 
 /// What the words mean for the task: its events, none when they change nothing.
-fn take_in(
-    entry: &mut Entry,
-    heard: Heard,
-    id: MessageId,
-    now: Now,
-) -> (Vec<StreamEvent>, Then) {
+fn take_in(entry: &mut Entry, heard: Heard, id: MessageId, now: Now) -> (Vec<StreamEvent>, Then) {
     let mut events = Vec::new();
     let mut then = Then::Nothing;
-    let end = |entry: &mut Entry, step, said| {
-        entry.advance(step, Said { id: Some(id), ..said }, now)
-    };
+    let end =
+        |entry: &mut Entry, step, said| entry.advance(step, Said { id: Some(id), ..said }, now);
     match heard {
         Heard::Works { said, pieces } => {
             let only_pieces = !pieces.is_empty();

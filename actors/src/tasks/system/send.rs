@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 
 use super::{Sent, TaskCaller, TaskSystem, invalid, stopping};
 use crate::Parcel;
+use crate::tasks::compose::Composed;
 use crate::tasks::refused::refused;
 use crate::tasks::service::{Begin, BeginAtOnce, Begun, GoOn, Wait, Want};
 use crate::tasks::watch::{Happened, TaskStream};
-use crate::tasks::compose::Composed;
 use crate::tasks::{compose, made};
 
 /// How many messages of a conversation an agent hears that is to hear of it.

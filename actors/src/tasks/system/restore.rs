@@ -1,0 +1,96 @@
+//! Taking up what was open before a restart, and what a crash kept from the store.
+
+use std::time::Duration;
+
+use a2a_protocol::{AgentId, TaskId};
+use a2a_store::tasks::StoredTask;
+use actix::prelude::*;
+
+use super::{StartTasksError, TaskSystem};
+use crate::tasks::rebuilt;
+use crate::tasks::service::{OpenObjective, Restore, Resume};
+
+/// How long the start waits for an answer that the journal has.
+const LONGEST_END: Duration = Duration::from_secs(5);
+
+impl TaskSystem {
+    /// Takes up what was open before the restart. The clerk is there before anybody is asked.
+    pub(super) fn restore(
+        &self,
+        open: Vec<StoredTask>,
+        objectives: Vec<OpenObjective>,
+    ) -> Result<(), StartTasksError> {
+        let (done, restored) = std::sync::mpsc::sync_channel(1);
+        let system = self.clone();
+        // Of its own, so that a start needs no runtime around it.
+        let thread = std::thread::Builder::new().name("a2a-restore".into()).spawn(move || {
+            System::new().block_on(async move {
+                let result = system.take_up(open, objectives).await;
+                let _ = done.send(result);
+            });
+        });
+        thread.map_err(StartTasksError::Thread)?;
+        restored.recv().map_err(|_| StartTasksError::EndedEarly)?
+    }
+
+    async fn take_up(
+        &self,
+        open: Vec<StoredTask>,
+        objectives: Vec<OpenObjective>,
+    ) -> Result<(), StartTasksError> {
+        let rebuilt = self.rebuilt().await?;
+        let of_objectives = objectives.iter().map(|(tree, _)| &tree.stored);
+        let of_objectives = of_objectives.map(|stored| (&stored.principal, &stored.owner));
+        let of_tasks = open.iter().chain(&rebuilt).map(|stored| (&stored.principal, &stored.owner));
+        let mut names: Vec<(AgentId, bool)> = of_tasks
+            .chain(of_objectives)
+            .map(|(principal, owner)| (principal.clone(), !owner.starts_with("agent:")))
+            .collect();
+        names.sort();
+        names.dedup();
+        let ended: Vec<TaskId> = rebuilt.iter().map(|stored| stored.task.id).collect();
+        // Answers may lie there already, so the tasks they belong to come first.
+        let restore = Restore { open, rebuilt, objectives };
+        let running = self.service.send(restore).await.unwrap_or_default();
+        for (name, alone) in names {
+            if let Err(fault) = self.take_answers_for(&name, alone).await {
+                tracing::error!(%fault, %name, "answers for this name cannot be taken");
+            }
+        }
+        let _ = self.service.send(Resume(running)).await;
+        // Their callers know that they have ended, so nobody is to see them at work.
+        for task in ended {
+            if tokio::time::timeout(LONGEST_END, self.wait(task)).await.is_err() {
+                tracing::error!(%task, "the answer to a task is in the journal and does not come");
+            }
+        }
+        Ok(())
+    }
+
+    /// Tasks of which the journal has the end and the store nothing: a crash came between.
+    async fn rebuilt(&self) -> Result<Vec<StoredTask>, StartTasksError> {
+        let journal = self.bus.reader();
+        let mut rebuilt: Vec<StoredTask> = Vec::new();
+        for record in self.bus.unheard_answers().await {
+            let line = match journal.record(record) {
+                Ok(Some(line)) => line,
+                Ok(None) => continue,
+                Err(error) => {
+                    tracing::error!(%error, record, "the request of an answer cannot be read");
+                    continue;
+                }
+            };
+            let Some(stored) = rebuilt::from_record(&line) else { continue };
+            if rebuilt::is_unknown(&stored, &*self.reader)? {
+                rebuilt.push(stored);
+            }
+        }
+        if !rebuilt.is_empty() {
+            tracing::info!(
+                tasks = rebuilt.len(),
+                "made from the journal: the store had not got them"
+            );
+        }
+        Ok(rebuilt)
+    }
+}
