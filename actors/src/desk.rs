@@ -46,10 +46,15 @@ impl Desk {
 
     /// The same for a message that was accepted earlier: it takes a place and its turn by number.
     pub(crate) fn arrive_again(&self, delivery: Delivery<Arc<Content>>) {
-        self.slots.take_back();
         let wanted = self.wants(&delivery.by, &delivery.item.message);
-        self.inbox.borrow_mut().arrive_again(delivery);
+        self.lay_again(delivery);
         self.wake(wanted);
+    }
+
+    /// The same without waking the session, for one who does so afterwards.
+    pub(crate) fn lay_again(&self, delivery: Delivery<Arc<Content>>) {
+        self.slots.take_back();
+        self.inbox.borrow_mut().arrive_again(delivery);
     }
 
     fn wake(&self, wanted: bool) {

@@ -110,8 +110,12 @@ impl Handler<AttachAside> for Router {
             let waiting = first.inbox.borrow_mut().drain_idle();
             for delivery in waiting {
                 first.slots.free();
-                let wanted = desk.wants(&delivery.by, &delivery.item.message);
-                if wanted { &desk } else { &first }.arrive_again(delivery);
+                if desk.wants(&delivery.by, &delivery.item.message) {
+                    // One word below wakes it for all of them; so many would not fit its mailbox.
+                    desk.lay_again(delivery);
+                } else {
+                    first.arrive_again(delivery);
+                }
             }
         }
         if desk.tell(SetRuntime(runtime)) { Ok(()) } else { Err(InboxError::Closed) }

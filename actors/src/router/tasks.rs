@@ -197,28 +197,27 @@ fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
     Fact { key: Task::key(id).into(), value: task.map(|task| task.to_kept().into()) }
 }
 
-/// The numbers of the records that asked for the tasks whose answers nobody has acknowledged.
+/// The tasks that somebody has ended by an answer which nobody has acknowledged.
 #[derive(Message)]
-#[rtype(result = "Vec<u64>")]
+#[rtype(result = "Vec<TaskId>")]
 pub(crate) struct UnheardAnswers;
 
 impl Handler<UnheardAnswers> for Router {
     type Result = MessageResult<UnheardAnswers>;
 
     fn handle(&mut self, _: UnheardAnswers, _: &mut Self::Context) -> Self::Result {
-        let Some(ledger) = &self.ledger else { return MessageResult(Vec::new()) };
-        let mut records = Vec::new();
+        let mut tasks = Vec::new();
         for number in self.sessions.iter().flat_map(super::Sessions::all) {
             let Some(desk) = self.shared.desks.get(number) else { continue };
             let inbox = desk.inbox.borrow();
-            records.extend(inbox.look().into_iter().filter_map(|(_, delivery)| {
+            tasks.extend(inbox.look().into_iter().filter_map(|(_, delivery)| {
                 let Body::TaskResponse(answer) = &delivery.item.message.body else { return None };
-                ledger.get(&answer.task_id).map(|task| task.record)
+                answer.action.ends().then_some(answer.task_id)
             }));
         }
-        records.sort_unstable();
-        records.dedup();
-        MessageResult(records)
+        tasks.sort_unstable();
+        tasks.dedup();
+        MessageResult(tasks)
     }
 }
 

@@ -52,8 +52,8 @@ impl BusSystem {
         self.router.send(FindTask(id)).await.ok().flatten()
     }
 
-    /// The numbers of the records that asked for the tasks whose answers nobody has acknowledged.
-    pub(crate) async fn unheard_answers(&self) -> Vec<u64> {
+    /// The tasks that somebody has ended by an answer which nobody has acknowledged.
+    pub(crate) async fn unheard_answers(&self) -> Vec<TaskId> {
         self.router.send(UnheardAnswers).await.unwrap_or_default()
     }
 

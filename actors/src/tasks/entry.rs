@@ -73,6 +73,8 @@ pub(super) struct Entry {
     pub(super) part_of: Option<Part>,
     /// The bus has looked at its request and charged for it.
     pub(super) assessed: bool,
+    /// What came again while it is on its way to the store: acknowledged when that has it.
+    pub(super) late: Vec<oneshot::Sender<()>>,
     /// The plain message that takes its place, on its way to the disk.
     pub(super) answer: Option<Box<Message>>,
     /// When it will have been worked on for too long, since the start of the service.
@@ -109,6 +111,7 @@ impl Entry {
             told: None,
             part_of: None,
             assessed: true,
+            late: Vec::new(),
             answer: None,
             deadline: None,
             turn: 0,
@@ -124,6 +127,11 @@ impl Entry {
     /// Whether nothing more can happen to it.
     pub(super) fn is_over(&self) -> bool {
         self.state().is_terminal() || self.answer.is_some()
+    }
+
+    /// Whether the store has not got all of it yet.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        !self.changes.is_empty() || self.answer.is_some()
     }
 
     /// Moves the task if that may happen now; the event, or `None` when it may not.

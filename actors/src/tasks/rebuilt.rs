@@ -7,14 +7,35 @@
 use std::sync::Arc;
 
 use a2a_protocol::task::{ContextId, Message, Moment, Task, TaskState, TaskStatus};
-use a2a_protocol::{Body, Envelope, Trace};
+use a2a_protocol::{Body, Envelope, Kind, TaskId, Trace};
 use a2a_store::tasks::{StoredTask, TaskReader, TaskStoreError};
+use a2a_store::{MAX_PAGE, Query, Read, ReadError};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The task as it was when its agent was asked; `None` when the record is none of a request that
-/// carries everything.
-pub(super) fn from_record(line: &RawValue) -> Option<StoredTask> {
+/// The task as it was when its agent was first asked; `None` when no request in the journal says
+/// that it carries everything.
+pub(super) fn from_journal(
+    journal: &dyn Read,
+    task: TaskId,
+) -> Result<Option<StoredTask>, ReadError> {
+    // The oldest: it may have been handed on since.
+    let (kind, limit) = (Some(Kind::TaskRequest), MAX_PAGE);
+    let mut query = Query { task: Some(task), kind, limit, ..Query::default() };
+    let mut first = None;
+    loop {
+        let page = journal.query(&query)?;
+        let oldest_first = page.records.iter().rev();
+        first =
+            oldest_first.map(|record| &record.line).find_map(|line| from_record(line)).or(first);
+        query.before = page.next;
+        if page.next.is_none() {
+            return Ok(first);
+        }
+    }
+}
+
+fn from_record(line: &RawValue) -> Option<StoredTask> {
     #[derive(Deserialize)]
     struct Record<'a> {
         via: Option<Arc<str>>,
@@ -28,14 +49,14 @@ pub(super) fn from_record(line: &RawValue) -> Option<StoredTask> {
         a2a: Message,
         context_id: ContextId,
         a2a_version: Option<Arc<str>>,
-        history: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        a2a_whole: bool,
     }
     let record: Record<'_> = serde_json::from_str(line.get()).ok()?;
     let request = Envelope::parse(record.message?.get().as_bytes()).ok()?;
     let Body::TaskRequest(body) = &request.body else { return None };
-    // A part that travelled by reference is no part, so such a message is not read.
-    let context: Context = serde_json::from_value(body.context.as_ref()?.to_value()).ok()?;
-    if context.history.is_some() {
+    let context: Context = serde_json::from_str(body.context.as_ref()?.as_json()).ok()?;
+    if !context.a2a_whole {
         return None;
     }
     let asked = Moment::from(request.timestamp.to_utc());

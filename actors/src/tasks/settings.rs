@@ -33,6 +33,8 @@ pub struct TaskSettings {
     /// How long a stream waits whether the agent answers with a plain message before it shows
     /// the task.
     pub grace: Duration,
+    /// How long a task may stay off the disk whose caller waits for the end and for nothing before.
+    pub off_disk: Duration,
     /// How much the messages of an agent about one task may be together, in bytes.
     pub task_bytes: usize,
     /// The shortest time between two updates of a task that say nothing but how far it is.
@@ -72,6 +74,7 @@ impl Default for TaskSettings {
             watchers_per_task: 100,
             watcher_buffer: 256,
             grace: Duration::from_millis(250),
+            off_disk: Duration::from_millis(100),
             task_bytes: 16 * 1024 * 1024,
             progress_interval: PROGRESS_INTERVAL,
             reused_ids: Vec::new(),

@@ -290,8 +290,10 @@ impl TaskSystem {
         }
         let (reply, borne) = oneshot::channel();
         self.tell(Bear { task: id, reply })?;
+        if let Ok(None) = borne.await {
+            return Err(behind());
+        }
         // Whether it was there or not: it may have ended and gone to the disk since the first look.
-        let _ = borne.await;
         self.look(move |reader| reader.get(id)).await
     }
 
@@ -313,11 +315,7 @@ impl TaskSystem {
         self.tell(CatchUp(reply))?;
         match written.await {
             Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(Fault::Unavailable {
-                reason: "the task store cannot be written right now, and has not got everything"
-                    .into(),
-                retry_after_ms: 1_000,
-            }),
+            Ok(None) => Err(behind()),
             Err(_) => Err(stopping()),
         }
     }
@@ -379,6 +377,12 @@ impl TaskSystem {
 
 fn invalid(path: &str, why: &str) -> Fault {
     Fault::InvalidParams(vec![Violation::new(path, Code::NotAllowed, why)])
+}
+
+/// The store has not got what callers know.
+fn behind() -> Fault {
+    let reason = "the task store cannot be written right now, and has not got everything".into();
+    Fault::Unavailable { reason, retry_after_ms: 1_000 }
 }
 
 fn stopping() -> Fault {

@@ -93,7 +93,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Asked, BadRequest
     let said_before = request.said_before.iter();
     let all_before: Vec<&Message> = said_before.chain(earlier.iter().map(Arc::as_ref)).collect();
     let whole = whole(message, &all_before, request);
-    let carries_all = whole.is_some() && request.task.metadata.is_none();
+    let carries_all = whole.is_some();
     let context = match whole {
         Some(context) => context,
         None => {
@@ -138,12 +138,16 @@ fn whole(
         context_id: &'a ContextId,
         #[serde(skip_serializing_if = "Option::is_none")]
         a2a_version: Option<&'a str>,
+        /// For the service itself, should it have to make the task anew from the journal.
+        a2a_whole: bool,
     }
-    if !earlier.is_empty() {
+    // The task's own metadata do not travel.
+    if !earlier.is_empty() || request.task.metadata.is_some() {
         return None;
     }
     let (context_id, a2a_version) = (&request.task.context_id, request.version);
-    let text = serde_json::to_string(&Whole { a2a: message, context_id, a2a_version }).ok()?;
+    let whole = Whole { a2a: message, context_id, a2a_version, a2a_whole: true };
+    let text = serde_json::to_string(&whole).ok()?;
     (text.len() <= CARRIED_BYTES).then(|| Open::from_json(text).ok()).flatten()
 }
 

@@ -29,6 +29,12 @@ impl Action {
     pub const fn needs_reason(self) -> bool {
         matches!(self, Self::Declined | Self::Failed | Self::Blocked)
     }
+
+    /// Whether the task is over with it.
+    #[must_use]
+    pub const fn ends(self) -> bool {
+        matches!(self, Self::Declined | Self::Completed | Self::Failed)
+    }
 }
 
 /// The payload of `task_response`: the answer to a `task_request`.

@@ -2,20 +2,31 @@
 //! it was told holds all the same: for whoever reads, and through a crash in between.
 
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 use a2a_actors::tasks::{Sent, TaskSettings};
+use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListTasks, SendMessage};
 use a2a_protocol::task::{Task, TaskState};
+use a2a_protocol::{AgentId, Body};
 use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter};
+use futures_util::future::join_all;
+use futures_util::poll;
 use openclaw_a2a::{Agent, Bus, Letter, SendError, TaskAnswer};
+use serde_json::json;
 
-use crate::a2a_side::{Refusing, Side, acme, at_once, id, in_context, settings, soon, task, text};
+use super::asked;
+use crate::a2a_side::{
+    Refusing, Side, acme, at_once, id, in_context, message, more, settings, soon, task, text,
+};
+use crate::listener::listener;
 
 /// Does what it is asked: says a plain word to a question, and gives an artifact otherwise.
 async fn work(me: Agent, letter: Letter) -> Result<(), SendError> {
-    let a2a_protocol::Body::TaskRequest(request) = &letter.message.body else { return Ok(()) };
+    let Body::TaskRequest(request) = &letter.message.body else { return Ok(()) };
     let answer = TaskAnswer::completed("Done.").saying(format!("{}: done", &*request.title));
     let answer = if request.title.as_str().ends_with('?') {
         answer.directly()
@@ -25,29 +36,41 @@ async fn work(me: Agent, letter: Letter) -> Result<(), SendError> {
     me.send_task_response(&letter, answer).await.map(drop)
 }
 
-async fn start(folder: &Path, store: Box<dyn TaskWriter>) -> Side {
+/// A side without agents. However busy the machine is, its tasks are off the disk until they end.
+fn bare(folder: &Path, store: Box<dyn TaskWriter>) -> Side {
     let bus = Bus::builder().state_dir(folder).settings(settings()).start().unwrap();
-    bus.attach("tim", work).await.unwrap();
-    Side::on(bus, TaskSettings::default(), store)
+    let tasks = TaskSettings { off_disk: Duration::from_secs(3_600), ..TaskSettings::default() };
+    Side::on(bus, tasks, store)
 }
 
-fn refusing() -> Box<dyn TaskWriter> {
-    Box::new(Refusing(Memory::new(), Arc::new(AtomicBool::new(true))))
+async fn start(folder: &Path, store: Box<dyn TaskWriter>) -> Side {
+    let side = bare(folder, store);
+    side.bus.attach("tim", work).await.unwrap();
+    side
+}
+
+/// A store that takes nothing as long as this is true.
+fn refusing(refuses: &Arc<AtomicBool>) -> Box<dyn TaskWriter> {
+    Box::new(Refusing(Memory::new(), Arc::clone(refuses)))
+}
+
+fn full() -> Box<dyn TaskWriter> {
+    refusing(&Arc::new(AtomicBool::new(true)))
 }
 
 fn sqlite(folder: &Path) -> Box<dyn TaskWriter> {
     Box::new(Sqlite::open(&Options::new(folder)).unwrap())
 }
 
-async fn listed(side: &Side) -> Vec<Task> {
+async fn list(side: &Side) -> Result<Vec<Task>, Fault> {
     let list = ListTasks { page_size: Some(100), include_artifacts: true, ..ListTasks::default() };
-    soon(side.tasks.list(&acme(), &id("tim"), list)).await.unwrap().tasks
+    soon(side.tasks.list(&acme(), &id("tim"), list)).await.map(|page| page.tasks)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_caller_was_told_survives_a_crash_before_the_store_had_it() {
     let folder = tempfile::tempdir().unwrap();
-    let side = start(folder.path(), refusing()).await;
+    let side = start(folder.path(), full()).await;
     let (asks, wants, again) = (text("why?"), text("count"), in_context("talk", "count again"));
     let told = side.task("tim", wants.clone()).await;
     assert_eq!(told.status.state, TaskState::Completed);
@@ -60,8 +83,7 @@ async fn what_a_caller_was_told_survives_a_crash_before_the_store_had_it() {
     let side = start(folder.path(), sqlite(folder.path())).await;
     assert_eq!(side.get("tim", &told).await.unwrap(), told);
     assert_eq!(side.get("tim", &second).await.unwrap(), second);
-    let known: Vec<_> = listed(&side).await.iter().map(|task| task.id).collect();
-    assert_eq!(known.len(), 2, "a question that was answered is no task");
+    assert_eq!(list(&side).await.unwrap().len(), 2, "a question that was answered is no task");
     // Said again they are no news.
     assert_eq!(side.task("tim", wants).await, told);
     assert_eq!(side.send("tim", asks).await.unwrap(), answer);
@@ -69,8 +91,59 @@ async fn what_a_caller_was_told_survives_a_crash_before_the_store_had_it() {
 
     // And nothing is made anew once more.
     let side = start(folder.path(), sqlite(folder.path())).await;
-    assert_eq!(listed(&side).await.len(), 2);
+    assert_eq!(list(&side).await.unwrap().len(), 2);
     assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    side.stop().await;
+}
+
+/// Hands a letter's task on, as its agent may.
+async fn hand_on(me: &Agent, letter: &Letter, to: &AgentId) {
+    let mut on = me.compose(Some(to), letter.message.body.clone());
+    on.correlation_id = letter.message.correlation_id;
+    assert!(me.send(on).await.outcome.is_accepted());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_was_handed_on_survives_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = bare(folder.path(), full());
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (roman, mut romans) = listener(&side.bus, "roman").await;
+    let passed_on = async {
+        hand_on(&tim, &asked(&mut hears).await, &id("roman")).await;
+        let handed = asked(&mut romans).await;
+        let Body::TaskRequest(body) = &handed.message.body else { panic!("{handed:?}") };
+        let done = TaskAnswer::completed("by roman").for_task(body.task_id);
+        roman.send_task_response("acme", done).await.unwrap();
+    };
+    let (told, ()) = tokio::join!(side.task("tim", text("work")), passed_on);
+    side.stop().await;
+
+    let side = bare(folder.path(), sqlite(folder.path()));
+    assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = bare(folder.path(), full());
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (caller, agent) = (acme(), id("tim"));
+    let tasks = side.tasks.clone();
+    let mut told = pin!(tasks.send(&caller, &agent, text("work")));
+    tokio::select! {
+        told = &mut told => panic!("{told:?}"),
+        () = async { tim.accept(&asked(&mut hears).await).await.map(drop).unwrap() } => {}
+    }
+    assert!(poll!(&mut told).is_pending());
+    side.bus.stop_within(Duration::ZERO).await;
+    told.await.unwrap_err();
+    side.stop().await;
+
+    // Nobody was told of it, so nobody misses it.
+    let side = bare(folder.path(), sqlite(folder.path()));
+    assert_eq!(list(&side).await.unwrap(), []);
     side.stop().await;
 }
 
@@ -80,7 +153,7 @@ async fn whoever_reads_the_store_finds_what_callers_know() {
     let side = start(folder.path(), sqlite(folder.path())).await;
     for n in 1..=20 {
         let told = side.task("tim", text(&format!("count to {n}"))).await;
-        let all = listed(&side).await;
+        let all = list(&side).await.unwrap();
         assert_eq!(all.len(), n);
         assert!(all.contains(&told), "not there yet: {told:?}");
         assert_eq!(side.get("tim", &told).await.unwrap(), told);
@@ -89,34 +162,87 @@ async fn whoever_reads_the_store_finds_what_callers_know() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_journal_could_not_tell_waits_for_the_store() {
+async fn as_long_as_the_store_refuses_nobody_is_told_that_there_is_no_such_task() {
     let folder = tempfile::tempdir().unwrap();
-    let side = start(folder.path(), refusing()).await;
-    // Its own metadata and large parts do not travel with the request.
-    let mut noted = text("count");
-    noted.metadata = serde_json::json!({"colour": "blue"}).as_object().cloned();
-    let large = text(&"x".repeat(100_000));
-    for waits in [noted, large] {
-        let (tasks, caller, agent) = (side.tasks.clone(), acme(), id("tim"));
-        let told = tokio::spawn(async move { tasks.send(&caller, &agent, waits).await });
-        // The agent is done with the first before it gets this; nobody heard of that.
-        let after: SendMessage = in_context("other", "count");
-        assert_eq!(side.task("tim", after).await.status.state, TaskState::Completed);
-        assert!(!told.is_finished());
-        told.abort();
-    }
-    // Those who want to see a task before it ends wait, too.
-    assert!(side.send("tim", at_once(text("count"))).await.is_err());
+    let refuses = Arc::new(AtomicBool::new(true));
+    let side = start(folder.path(), refusing(&refuses)).await;
+    let told = side.task("tim", text("count")).await;
+    let later = |fault: Fault| assert!(matches!(fault, Fault::Unavailable { .. }), "{fault:?}");
+    later(side.get("tim", &told).await.unwrap_err());
+    later(side.cancel("tim", &told).await.unwrap_err());
+    later(list(&side).await.unwrap_err());
+    refuses.store(false, SeqCst);
+    assert_eq!(list(&side).await.unwrap(), std::slice::from_ref(&told));
+    assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    let ended = side.cancel("tim", &told).await.unwrap_err();
+    assert!(matches!(ended, Fault::TaskNotCancelable { .. }), "{ended:?}");
     side.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_was_told_is_found_by_its_own_id_alone() {
+async fn there_is_an_end_to_what_is_told_and_everybody_is_still_answered() {
     let folder = tempfile::tempdir().unwrap();
+    let side = start(folder.path(), full()).await;
+    // As many as may be told before the store has them.
+    let sends = (0..512).map(|n| side.task("tim", text(&format!("count to {n}"))));
+    let told = join_all(sends).await;
+    let (caller, agent) = (acme(), id("tim"));
+    let tasks = side.tasks.clone();
+    let mut next = pin!(tasks.send(&caller, &agent, text("one more")));
+    assert!(poll!(&mut next).is_pending());
+    assert!(matches!(list(&side).await, Err(Fault::Unavailable { .. })));
+    assert!(side.send("tim", at_once(text("count"))).await.is_err());
+    assert!(poll!(&mut next).is_pending(), "it waits for the store");
+    soon(side.bus.stop_within(Duration::ZERO)).await;
+    assert!(next.await.is_err());
+    side.stop().await;
+
     let side = start(folder.path(), sqlite(folder.path())).await;
-    let sent = side.send("tim", text("count")).await.unwrap();
-    let told = task(sent);
-    assert_eq!(side.get("tim", &told).await.unwrap(), told);
-    assert!(side.cancel("tim", &told).await.is_err(), "it has ended");
+    for task in &told {
+        assert_eq!(&side.get("tim", task).await.unwrap(), task);
+    }
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_journal_could_not_tell_waits_for_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = bare(folder.path(), full());
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (caller, agent) = (acme(), id("tim"));
+    // Its own metadata and large parts do not travel with the request.
+    let noted =
+        SendMessage { metadata: json!({"colour": "blue"}).as_object().cloned(), ..text("count") };
+    let large = text(&"x".repeat(100_000));
+    for waits in [noted, large] {
+        let mut told = pin!(side.tasks.send(&caller, &agent, waits));
+        let mut ends = async || tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+        tokio::select! {
+            told = &mut told => panic!("{told:?}"),
+            _ = ends() => {}
+        }
+        // The service has heard of that end when it has heard of this one.
+        let (after, _) = tokio::join!(side.task("tim", in_context("other", "count")), ends());
+        assert_eq!(after.status.state, TaskState::Completed);
+        assert!(poll!(&mut told).is_pending());
+    }
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_said_about_a_task_begins_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = bare(folder.path(), sqlite(folder.path()));
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let asks = async { tim.block(&asked(&mut hears).await, "which?").await.map(drop).unwrap() };
+    let (begun, ()) = tokio::join!(side.task("tim", text("work")), asks);
+    let answer = more(&begun, "this one");
+    let ends = async { tim.complete(&asked(&mut hears).await, "done").await.map(drop).unwrap() };
+    let (done, ()) = tokio::join!(side.task("tim", answer.clone()), ends);
+    assert_eq!(done.status.state, TaskState::Completed);
+    // The same message, by somebody who has forgotten what it was about.
+    let again =
+        message(json!({"messageId": answer.message.message_id, "parts": [{"text": "this one"}]}));
+    assert_eq!(task(side.send("tim", again).await.unwrap()).id, begun.id);
     side.stop().await;
 }

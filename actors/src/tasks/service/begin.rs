@@ -113,6 +113,10 @@ impl Handler<GoOn> for Service {
             return;
         }
         let message_id = tells_apart.then(|| message.message_id.clone());
+        if let Some(said) = &message_id {
+            // Whoever says it again without naming the task begins none.
+            self.unborn.note(&entry.stored.owner, &entry.stored.agent, said);
+        }
         entry.unseen = false;
         entry.listen(message);
         let mut told = Vec::new();

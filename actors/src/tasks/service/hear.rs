@@ -52,7 +52,10 @@ impl Handler<Hear> for Service {
         let Some(entry) = self.entries.get_mut(&id).filter(concerned) else {
             // The task has ended, this belongs to another conversation, or it is in the task
             // already and a crash kept that from being acknowledged: it changes nothing.
-            let _ = done.send(());
+            match self.entries.get_mut(&id).filter(|entry| entry.is_on_its_way()) {
+                Some(entry) => entry.late.push(done),
+                None => drop(done.send(())),
+            }
             return;
         };
         let _span =

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::task::{Label, Message};
-use a2a_protocol::{Receipt, TaskId};
+use a2a_protocol::{AgentId, Receipt, TaskId};
 use a2a_store::tasks::{StoredTask, Write, Written, message_key};
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -33,8 +33,6 @@ use crate::tasks::refused::refused;
 /// How many messages are remembered; beyond that every task is written before it begins. Each
 /// takes some 16 bytes.
 pub(in crate::tasks) const REMEMBERED: usize = 2_000_000;
-/// How long a task may stay off the disk.
-const LONGEST: Duration = Duration::from_millis(100);
 
 /// What is known about what was said.
 #[derive(Default)]
@@ -52,6 +50,11 @@ pub(super) struct Unborn {
 impl Unborn {
     pub(super) fn new(heard: Option<Vec<u64>>) -> Self {
         Self { heard: heard.map(HashSet::from_iter), ..Self::default() }
+    }
+
+    /// Notes what a caller said about a task that is open.
+    pub(super) fn note(&mut self, owner: &str, agent: &AgentId, message: &Label) {
+        self.hear(message_key(owner, agent, message));
     }
 
     /// Notes the message; `true` when it certainly was not heard before.
@@ -96,8 +99,7 @@ impl Handler<BeginAtOnce> for Service {
         match said.and_then(|message| self.hear(&entry.stored, &message)) {
             Some(birth) if self.queues.submit(&entry.lane, entry.stored.task.id).is_ok() => {
                 entry.parcel = Some(parcel);
-                // Without a ledger nobody would find the request of an answer again.
-                entry.in_journal = whole && self.bus.keeps_ledger();
+                entry.in_journal = whole;
                 self.begin_unborn(entry, birth, reply, ctx);
             }
             _ => {
@@ -161,7 +163,7 @@ impl Service {
         entry.durable = Arc::clone(&entry.stored.task);
         entry.waiters.push((entry.stored.version, reply));
         self.unborn.tasks.insert(birth.key, id);
-        self.unborn.ages.push_back((now.uptime + LONGEST, id));
+        self.unborn.ages.push_back((now.uptime + self.settings.off_disk, id));
         entry.birth = Some(birth);
         self.held.insert(id, entry.stored.principal.clone());
         self.entries.insert(id, entry);
@@ -212,21 +214,22 @@ impl Service {
         (entry.birth.is_some() && entry.in_journal).then(|| self.ahead.go()).flatten()
     }
 
-    /// A task that a crash kept from the store: it goes there as it was when its agent was asked,
-    /// and the agent's answer, which is in the journal, comes next.
+    /// A task that a crash kept from the store, as it was when its agent was asked. The agent's
+    /// answer, which is in the journal, comes next and takes it there.
     pub(super) fn take_up_rebuilt(&mut self, stored: StoredTask) {
         let Some(message) = stored.task.history.last().map(|said| said.message_id.clone()) else {
             return;
         };
-        let Some(birth) = self.hear(&stored, &message) else { return };
-        let id = stored.task.id;
+        let (id, key) = (stored.task.id, message_key(&stored.owner, &stored.agent, &message));
+        self.unborn.hear(key);
+        self.unborn.tasks.insert(key, id);
         let mut entry = Entry::new(stored);
         entry.turn = 1;
         entry.unseen = true;
-        entry.birth = Some(birth);
+        entry.in_journal = true;
+        entry.birth = Some(Birth { message, key });
         self.held.insert(id, entry.stored.principal.clone());
         self.entries.insert(id, entry);
-        self.bear(id);
     }
 
     /// Everything that is not on the disk goes there.
@@ -247,13 +250,14 @@ impl Service {
             return;
         }
         self.unborn.watched = true;
-        ctx.run_later(LONGEST, |service, ctx| {
+        ctx.run_later(self.settings.off_disk, |service, ctx| {
             service.unborn.watched = false;
             let now = service.clock.now().uptime;
             while let Some((_, id)) = service.unborn.ages.pop_front_if(|(at, _)| *at <= now) {
                 if service.entries.get(&id).is_some_and(|entry| !entry.assessed) {
                     // The bus may still refuse it, and then there never was a task.
-                    service.unborn.ages.push_back((now + LONGEST, id));
+                    let again = now + service.settings.off_disk;
+                    service.unborn.ages.push_back((again, id));
                 } else {
                     service.bear(id);
                 }

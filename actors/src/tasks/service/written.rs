@@ -160,7 +160,8 @@ impl Service {
         for told in change.told {
             let _ = told.send(shown());
         }
-        for ack in change.acks {
+        let late = if entry.is_on_its_way() { Vec::new() } else { std::mem::take(&mut entry.late) };
+        for ack in change.acks.into_iter().chain(late) {
             let _ = ack.send(());
         }
         let over = state.is_terminal() && entry.changes.is_empty();
@@ -191,7 +192,7 @@ impl Service {
                 let _ = waiter.send(Ok(Begun::Message(message.clone())));
             }
         }
-        for ack in acks {
+        for ack in acks.into_iter().chain(entry.late) {
             let _ = ack.send(());
         }
     }

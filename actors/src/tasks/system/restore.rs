@@ -5,6 +5,7 @@ use std::time::Duration;
 use a2a_protocol::{AgentId, TaskId};
 use a2a_store::tasks::StoredTask;
 use actix::prelude::*;
+use futures_util::future::join_all;
 
 use super::{StartTasksError, TaskSystem};
 use crate::tasks::rebuilt;
@@ -59,10 +60,9 @@ impl TaskSystem {
         }
         let _ = self.service.send(Resume(running)).await;
         // Their callers know that they have ended, so nobody is to see them at work.
-        for task in ended {
-            if tokio::time::timeout(LONGEST_END, self.wait(task)).await.is_err() {
-                tracing::error!(%task, "the answer to a task is in the journal and does not come");
-            }
+        let end = join_all(ended.into_iter().map(|task| self.wait(task)));
+        if tokio::time::timeout(LONGEST_END, end).await.is_err() {
+            tracing::error!("the answers to some tasks are in the journal and do not come");
         }
         Ok(())
     }
@@ -71,16 +71,14 @@ impl TaskSystem {
     async fn rebuilt(&self) -> Result<Vec<StoredTask>, StartTasksError> {
         let journal = self.bus.reader();
         let mut rebuilt: Vec<StoredTask> = Vec::new();
-        for record in self.bus.unheard_answers().await {
-            let line = match journal.record(record) {
-                Ok(Some(line)) => line,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::error!(%error, record, "the request of an answer cannot be read");
-                    continue;
-                }
-            };
-            let Some(stored) = rebuilt::from_record(&line) else { continue };
+        for task in self.bus.unheard_answers().await {
+            if self.reader.get(task)?.is_some() {
+                continue;
+            }
+            let found = rebuilt::from_journal(&*journal, task).map_err(|error| {
+                tracing::error!(%error, %task, "the request of an answer cannot be read");
+            });
+            let Ok(Some(stored)) = found else { continue };
             if rebuilt::is_unknown(&stored, &*self.reader)? {
                 rebuilt.push(stored);
             }
