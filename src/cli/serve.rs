@@ -116,7 +116,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         .settings(settings)
         .start()?;
     let store = Sqlite::open(&Options::new(state.path()))?;
-    let (tasks, tasks_thread) = TaskSystem::start(tasks, bus.system().clone(), Box::new(store))?;
+    let (tasks, tasks_work) = TaskSystem::start(tasks, bus.system().clone(), Box::new(store))?;
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
     let keys = Arc::new(keys);
@@ -147,7 +147,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let (recovery, secured, demo) = (bus.recovery().to_string(), keys.has_tokens(), args.demo);
     let banner = Banner { url: url.clone(), state: &state, is_new, recovery, demo, secured };
     let front = Front { listener, edge, http, tls, keys, url };
-    let inside = Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo, reloading };
+    let inside = Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, reloading };
     let hello = || banner.say(global);
     actix_web::rt::System::new().block_on(serve(front, inside, &state, hello))?;
     say_goodbye(global.format);
@@ -205,7 +205,7 @@ fn create_folder(folder: &Path) -> anyhow::Result<bool> {
 struct Inside {
     bus: Bus,
     tasks: TaskSystem,
-    tasks_thread: TaskWork,
+    tasks_work: TaskWork,
     webhooks: Arc<Webhooks>,
     lobby: Arc<Lobby>,
     agent: Option<BuiltIn>,
@@ -292,7 +292,7 @@ async fn serve(
     state: &StateDir,
     say_hello: impl FnOnce(),
 ) -> anyhow::Result<()> {
-    let Inside { bus, tasks, tasks_thread, webhooks, lobby, agent, demo, mut reloading } = inside;
+    let Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, mut reloading } = inside;
     let url = front.url.clone();
     let vitals = front.edge.vitals();
     match agent {
@@ -338,7 +338,7 @@ async fn serve(
     // What agents answered while they stopped still counts; then those who wait are let go.
     pump.abort();
     tasks.stop().await;
-    actix_web::rt::task::spawn_blocking(move || tasks_thread.join()).await?;
+    actix_web::rt::task::spawn_blocking(move || tasks_work.join()).await?;
     handle.stop(true).await;
     server.await??;
     std::fs::remove_file(&address)

@@ -1,8 +1,9 @@
 //! The service: the only one that changes tasks.
 //!
 //! [`super::TaskSystem`] sends what callers want, the clerk what agents answer, the writer what
-//! is durable. Every change goes to the disk first; then those who wait are told, the agent gets
-//! its request, the next in line gets its turn.
+//! is durable. Every change is on the disk before anybody is told, the agent gets its request or the
+//! next in line its turn: in the store, or in the journal where that can say the same
+//! ([`super::ahead`]).
 
 mod begin;
 mod cancel;

@@ -25,6 +25,18 @@ type Result<T> = std::result::Result<T, TaskStoreError>;
 pub(super) struct Batch<'a> {
     sql: &'a Connection,
     known: &'a mut Known,
+    care: Care,
+    /// A part did not fit and was not taken back.
+    spoiled: bool,
+}
+
+/// Whether parts of a batch can be taken back by themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Care {
+    /// They cannot: one that does not fit spoils the batch.
+    Trusting,
+    /// They can. SQLite keeps a copy of every page they touch for that.
+    PartByPart,
 }
 
 const INSERT: &str = "INSERT INTO tasks (id, context_id, status_state, status_message, \
@@ -48,8 +60,13 @@ macro_rules! update {
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(sql: &'a Connection, known: &'a mut Known) -> Self {
-        Self { sql, known }
+    pub(super) fn new(sql: &'a Connection, known: &'a mut Known, care: Care) -> Self {
+        Self { sql, known, care, spoiled: false }
+    }
+
+    /// Whether the transaction must not be committed.
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.spoiled
     }
 
     pub(super) fn apply(&mut self, write: Write) -> Result<Written> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
-use super::apply::Batch;
+use super::apply::{Batch, Care};
 use super::known::Known;
 use super::lock::Lock;
 use super::pool::Pool;
@@ -27,7 +27,7 @@ const PAGE_BYTES: u64 = 4_096;
 const CACHE_BYTES: i64 = 16 * 1_024 * 1_024;
 /// How many pages wait in the log before they go into the database. Tasks are changed soon after
 /// they are made, so a page that waits longer is written there fewer times.
-const LOG_PAGES: i64 = 1_000;
+const LOG_PAGES: i64 = 4_000;
 /// Statements kept ready on each connection; there are fewer different ones.
 pub(super) const STATEMENTS: usize = 96;
 /// How long to wait for another process that works on the file for a moment, such as `sqlite3`.
@@ -111,12 +111,15 @@ impl TaskWriter for Sqlite {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        let result = commit(&mut self.connection, &mut self.known, writes);
-        if result.is_err() {
-            // What was noted on the way was not written.
-            self.known.forget_all();
+        // Nearly always everything fits; to be able to take one part back costs as much as the part.
+        if writes.iter().any(Write::has_parts) {
+            let trusting = self.try_commit(writes.clone(), Care::Trusting)?;
+            if let Some(written) = trusting {
+                return Ok(written);
+            }
         }
-        result
+        let written = self.try_commit(writes, Care::PartByPart)?;
+        written.ok_or_else(|| TaskStoreError::Damaged { what: "a part that was taken back".into() })
     }
 
     fn reader(&self) -> Arc<dyn TaskReader> {
@@ -124,21 +127,42 @@ impl TaskWriter for Sqlite {
     }
 }
 
+impl Sqlite {
+    /// `None` when something did not fit that only a careful writer can take back: nothing of the
+    /// batch happened.
+    fn try_commit(
+        &mut self,
+        writes: Vec<Write>,
+        care: Care,
+    ) -> Result<Option<Vec<Written>>, TaskStoreError> {
+        let result = commit(&mut self.connection, &mut self.known, writes, care);
+        if !matches!(result, Ok(Some(_))) {
+            // What was noted on the way was not written.
+            self.known.forget_all();
+        }
+        result
+    }
+}
+
 fn commit(
     connection: &mut Connection,
     known: &mut Known,
     writes: Vec<Write>,
-) -> Result<Vec<Written>, TaskStoreError> {
+    care: Care,
+) -> Result<Option<Vec<Written>>, TaskStoreError> {
     if !connection.is_autocommit() {
         // An earlier rollback failed with the disk; it must succeed before anything new begins.
         connection.execute_batch("ROLLBACK")?;
     }
     // Whatever fails below drops the transaction, which rolls it back.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut batch = Batch::new(&transaction, known);
+    let mut batch = Batch::new(&transaction, known, care);
     let written = writes.into_iter().map(|write| batch.apply(write)).collect::<Result<_, _>>()?;
+    if batch.is_spoiled() {
+        return Ok(None);
+    }
     transaction.commit()?;
-    Ok(written)
+    Ok(Some(written))
 }
 
 /// Makes the database for its owner's eyes only: push configurations hold secrets. SQLite gives

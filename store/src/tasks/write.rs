@@ -95,6 +95,13 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// Whether it is more than one row's change, and has to happen wholly or not at all.
+    pub(super) const fn has_parts(&self) -> bool {
+        matches!(self, Self::Together(_) | Self::Objective(_))
+    }
+}
+
 /// What came of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Written {
