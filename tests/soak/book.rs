@@ -50,6 +50,13 @@ impl Book {
         }
     }
 
+    /// How many messages were accepted.
+    pub(crate) fn accepted(&self) -> u64 {
+        let pages = self.open();
+        let of = |what| pages.counts.get(what).copied().unwrap_or(0);
+        of("receipts: delivered") + of("receipts: queued")
+    }
+
     /// A receipt was given: whoever it names will get it.
     pub(crate) fn promise(&self, id: &str, receipt: &Value) {
         let accepted = ["delivered", "queued", "duplicate"];

@@ -10,7 +10,7 @@ use tungstenite::{Message, WebSocket};
 
 use crate::book::Book;
 use crate::place::{Client, Place};
-use crate::senders::send;
+use crate::senders::settle;
 use crate::trouble::Dice;
 
 /// Those who are asked for work.
@@ -79,8 +79,10 @@ fn take(
         if manner == Manner::Careless && dice.below(10) == 0 {
             continue;
         }
-        if let Some(answer) = answer(place, agent, &taken["message"]) {
-            send(client, book, &answer);
+        // What was not answered comes again when its lease has run out.
+        let answer = answer(place, agent, &taken["message"]);
+        if answer.is_some_and(|answer| !settle(client, book, &answer)) {
+            continue;
         }
         if client.acknowledge(agent, &id) {
             book.acknowledge(agent, &id);
@@ -141,10 +143,13 @@ fn session(
                 if dice.below(500) == 0 {
                     place.pause(Duration::from_secs(3));
                 }
-                if let Some(answer) = answer(place, agent, message) {
-                    send(client, book, &answer);
-                }
-                say(&mut socket, &json!({"type": "ack", "messageId": id}))?;
+                let answer = answer(place, agent, message);
+                let settled = answer.is_none_or(|answer| settle(client, book, &answer));
+                let word = match settled {
+                    true => json!({"type": "ack", "messageId": id}),
+                    false => json!({"type": "nack", "messageId": id, "reason": "not answered"}),
+                };
+                say(&mut socket, &word)?;
             }
             Some("ack") if frame["durable"] == true => {
                 book.acknowledge(agent, frame["messageId"].as_str()?);
@@ -165,8 +170,9 @@ pub(crate) fn drain(client: &Client, place: &Place, book: &Book, agent: &str) ->
     for taken in &messages {
         let id = taken["message"]["messageId"].as_str().unwrap();
         book.take(agent, id);
-        if let Some(answer) = answer(place, agent, &taken["message"]) {
-            send(client, book, &answer);
+        let answer = answer(place, agent, &taken["message"]);
+        if answer.is_some_and(|answer| !settle(client, book, &answer)) {
+            continue;
         }
         if client.acknowledge(agent, id) {
             book.acknowledge(agent, id);

@@ -86,7 +86,8 @@ fn run(wanted: &Wanted, place: &Place, book: &Book, trouble: &mut Trouble<'_>) -
             trouble.make();
         }
         trouble.begin_anew();
-        let memory = memory::watch(place, trouble, wanted.length.saturating_sub(begun.elapsed()));
+        let left = wanted.length.saturating_sub(begun.elapsed());
+        let memory = memory::watch(place, book, trouble, left);
         place.finish();
         memory
     })

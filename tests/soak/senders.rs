@@ -64,11 +64,25 @@ fn compose(place: &Place, me: &str, dice: &mut Dice) -> Value {
     }
 }
 
-/// Whether somebody answered.
+/// Whether the server answered.
 pub(crate) fn send(client: &Client, book: &Book, message: &Value) -> bool {
+    post(client, book, message).is_some()
+}
+
+/// Whether there is no more to say: the answer was taken, or nobody wants it any more. An agent that
+/// acknowledged a request whose answer was refused would leave its task to the clock.
+pub(crate) fn settle(client: &Client, book: &Book, answer: &Value) -> bool {
+    let outcome = post(client, book, answer);
+    outcome.is_some_and(|outcome| {
+        !["queue_full", "unavailable", "invalid", "none"].contains(&outcome.as_str())
+    })
+}
+
+/// What the server said to it; `None` when it said nothing.
+fn post(client: &Client, book: &Book, message: &Value) -> Option<String> {
     let Some((status, receipt)) = client.send(message) else {
         book.count("messages without an answer");
-        return false;
+        return None;
     };
     let outcome = receipt["outcome"].as_str().unwrap_or("none");
     book.count(&format!("receipts: {outcome}"));
@@ -82,5 +96,5 @@ pub(crate) fn send(client: &Client, book: &Book, message: &Value) -> bool {
         | (409, "illegal_transition") => {}
         _ => book.fault("an unexpected receipt", format!("{status} {receipt} for {message}")),
     }
-    true
+    Some(outcome.to_owned())
 }

@@ -15,7 +15,8 @@ use crate::trouble::Trouble;
 
 /// Everything must have arrived by then.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The last quarter against the second; the first has the start in it.
+/// The last quarter against the second, without what is remembered of messages; the first has the
+/// start in it.
 const FLAT: f64 = 1.10;
 
 pub(crate) fn give(place: &Place, book: &Book, trouble: &mut Trouble<'_>, memory: &Memory) -> bool {
@@ -149,12 +150,13 @@ fn chain_is_whole(trouble: &Trouble<'_>, book: &Book) {
 }
 
 fn is_flat(memory: &Memory, book: &Book) {
-    let Some(quarters) = memory.quarters() else {
+    let Some((all, quarters)) = memory.quarters().zip(memory.quarters_without_ids()) else {
         book.fault("memory was not watched", "too short a run");
         return;
     };
     let ratio = quarters[3] / quarters[1];
-    println!("memory by quarters of the calm time: {quarters:.0?} MiB, last to second {ratio:.2}");
+    println!("memory by quarters of the calm time: {all:.0?} MiB");
+    println!("without what is remembered of messages: {quarters:.0?}, last to second {ratio:.2}");
     if ratio > FLAT {
         book.fault("memory grows", format!("{quarters:.1?} MiB"));
     }
