@@ -132,10 +132,15 @@ async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
     let (caller, agent) = (acme(), id("tim"));
     let tasks = side.tasks.clone();
     let mut told = pin!(tasks.send(&caller, &agent, text("work")));
-    tokio::select! {
+    let begun = tokio::select! {
         told = &mut told => panic!("{told:?}"),
-        () = async { tim.accept(&asked(&mut hears).await).await.map(drop).unwrap() } => {}
-    }
+        letter = asked(&mut hears) => {
+            let accepts = TaskAnswer::accepted().saying("I am at it");
+            tim.send_task_response(&letter, accepts).await.unwrap();
+            let Body::TaskRequest(body) = &letter.message.body else { panic!("{letter:?}") };
+            body.task_id
+        }
+    };
     assert!(poll!(&mut told).is_pending());
     side.bus.stop_within(Duration::ZERO).await;
     told.await.unwrap_err();
@@ -144,6 +149,8 @@ async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
     // Nobody was told of it, so nobody misses it.
     let side = bare(folder.path(), sqlite(folder.path()));
     assert_eq!(list(&side).await.unwrap(), []);
+    let found = soon(side.tasks.whole(begun)).await;
+    assert!(matches!(found, Err(Fault::TaskNotFound { .. })), "{found:?}");
     side.stop().await;
 }
 
