@@ -185,8 +185,9 @@ impl Bus {
         self.bring_in(name, Place::Own, window, handler).await
     }
 
-    /// The same for code of our own that answers in a few microseconds and never blocks: it runs
-    /// where the bus does, and nobody is woken for it.
+    /// The same for code of our own that answers in a few microseconds, never blocks and touches
+    /// nothing but the bus: it runs where the bus does, nobody is woken for it, and its answer goes
+    /// to the disk together with what it answers.
     pub(crate) async fn attach_quick<Args: Send + 'static>(
         &self,
         name: &str,

@@ -36,6 +36,8 @@ pub(crate) enum Then {
         reply: Option<oneshot::Sender<Receipt>>,
         to: Vec<DeskNo>,
         content: Option<Arc<Content>>,
+        /// It lies on the desks already.
+        ahead: bool,
         /// How to take back what it did to the ledger.
         undo: Option<Undo>,
     },
@@ -122,7 +124,7 @@ impl Audit {
 
     fn done(&self, then: Then) {
         match then {
-            Then::Receipt { receipt, kind, reply, to, content, .. } => {
+            Then::Receipt { receipt, kind, reply, to, content, ahead, .. } => {
                 self.stats.answered(kind, receipt.outcome);
                 let accepted = receipt.outcome.is_accepted();
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
@@ -133,7 +135,9 @@ impl Audit {
                 }
                 if let Some(content) = content {
                     self.stats.delivered.add(to.len());
-                    self.desks.deliver(&to, &content);
+                    if !ahead {
+                        self.desks.deliver(&to, &content);
+                    }
                 }
             }
             Then::FirstReceipt { receipt, kind, first, reply } => {
@@ -152,8 +156,11 @@ impl Audit {
 
     fn undo(&self, then: Then) {
         match then {
-            Then::Receipt { mut receipt, kind, reply, to, undo, .. } => {
-                self.desks.release(&to);
+            Then::Receipt { mut receipt, kind, reply, to, ahead, undo, .. } => {
+                match receipt.seq.filter(|_| ahead) {
+                    Some(seq) => self.desks.take_back(&to, seq),
+                    None => self.desks.release(&to),
+                }
                 if let (true, Some(id), Some(router)) =
                     (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
                 {

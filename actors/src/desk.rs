@@ -71,6 +71,11 @@ impl Desk {
             .is_some_and(|runtime| runtime.watches() && runtime.wants_at_once(by, message))
     }
 
+    /// Whether the agent's code may have a message before that is durable.
+    fn takes_ahead(&self) -> bool {
+        self.runtime.borrow().as_ref().is_some_and(|runtime| runtime.only_computes())
+    }
+
     pub(crate) fn set_runtime(&self, runtime: Option<Arc<dyn Runtime>>) {
         *self.runtime.borrow_mut() = runtime;
     }
@@ -182,6 +187,27 @@ impl Desks {
                 Some(Place::Open(desk)) => desk.arrive(content.delivery(0)),
                 // The place that was taken went with the session; it takes one where it goes now.
                 _ => drop(self.get(*number).map(|desk| desk.arrive_again(content.delivery(0)))),
+            }
+        }
+    }
+
+    /// Whether all of them may have a message before it is durable.
+    pub(crate) fn take_ahead(&self, to: &[DeskNo]) -> bool {
+        let all = self.all.borrow();
+        let takes = |number: &DeskNo| match all.get(number.0 as usize) {
+            Some(Place::Open(desk)) => desk.takes_ahead(),
+            _ => false,
+        };
+        !to.is_empty() && to.iter().all(takes)
+    }
+
+    /// Takes a message back that was laid there before it was durable and never will be. What the
+    /// agent's code still does with it comes to nothing.
+    pub(crate) fn take_back(&self, to: &[DeskNo], seq: u64) {
+        for desk in to.iter().filter_map(|number| self.get(*number)) {
+            let mut inbox = desk.inbox.borrow_mut();
+            if inbox.acknowledge(seq).or_else(|| inbox.withdraw(seq)).is_some() {
+                desk.slots.free();
             }
         }
     }

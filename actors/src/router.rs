@@ -357,7 +357,7 @@ impl Router {
         let fingerprint = parcel.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });
         let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
-        let content = Some(Arc::new(Content {
+        let content = Arc::new(Content {
             seq,
             by,
             message,
@@ -365,9 +365,15 @@ impl Router {
             trace: parcel.trace,
             accepted: now.utc,
             recovered: false,
-        }));
+        });
         let to = std::mem::take(&mut self.reserved);
-        let then = Then::Receipt { receipt, kind, reply, to, content, undo };
+        let ahead = self.shared.desks.take_ahead(&to);
+        if ahead {
+            // Sessions look at their desks later: whatever they write comes behind this line.
+            self.shared.desks.deliver(&to, &content);
+        }
+        let content = Some(content);
+        let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
         self.shared.append(Append { line: Line::Message(line), then });
     }
 
@@ -404,7 +410,8 @@ impl Router {
                 Clock::since(parcel.since),
             ));
             let (kind, to) = (parcel.kind(), Vec::new());
-            let then = Then::Receipt { receipt, kind, reply, to, content: None, undo: None };
+            let (content, ahead, undo) = (None, false, None);
+            let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
             self.shared.append(Append { line, then });
         } else {
             self.shared.stats.refused.add(1);

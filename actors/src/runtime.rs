@@ -58,6 +58,19 @@ pub trait Runtime: Send + Sync {
         false
     }
 
+    /// Whether it does nothing that reaches beyond the bus: it works its answers out of what it is
+    /// told, and sends them. It is then handed a message while the record of it is on its way to the
+    /// disk, so that the message and the answer share one write. Nobody hears of either before both
+    /// are there; if they never are, neither has happened.
+    fn only_computes(&self) -> bool {
+        false
+    }
+
+    /// Whether what is being handled may take longer than handlers may, asked when that time is up.
+    fn takes_its_time(&self) -> bool {
+        false
+    }
+
     /// Whether somebody waits for certain messages while others are being handled. Asked for
     /// every message that arrives, so it must cost next to nothing.
     fn watches(&self) -> bool {

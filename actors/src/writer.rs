@@ -4,6 +4,7 @@
 //! the moment it is free, so under load many lines share one fsync and an idle bus waits for
 //! one only; between two commits it asks nobody.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -32,9 +33,13 @@ pub(crate) struct Append {
 }
 
 impl Append {
-    /// An event, or a notice of the bus itself: nobody would send it again.
-    fn is_ours(&self) -> bool {
-        matches!(self.line, Line::Event(_)) || self.then.is_from_the_bus()
+    /// An event, or a notice of the bus itself: nobody would send it again. Not one about a message
+    /// that never was.
+    fn is_ours(&self, gone: &HashSet<u64>) -> bool {
+        match &self.line {
+            Line::Event(event) => event.of.is_none_or(|of| !gone.contains(&of)),
+            Line::Message(_) => self.then.is_from_the_bus(),
+        }
     }
 }
 
@@ -155,11 +160,12 @@ impl Writer {
         tracing::error!(%error, records = batch.lines.len(), "the journal could not be written");
         let broken = matches!(error, CommitError::Poisoned | CommitError::Closed);
         let mut kept = Batch::default();
-        let mut undone = Vec::new();
+        let (mut undone, mut gone) = (Vec::new(), HashSet::new());
         let mut sort = |append: Append| {
-            if append.is_ours() && !broken {
+            if append.is_ours(&gone) && !broken {
                 kept.add(Job::Append(append));
             } else {
+                gone.insert(append.line.seq());
                 undone.push(append.then);
             }
         };
@@ -179,7 +185,7 @@ impl Writer {
             self.refuse_everything();
             return Batch::default();
         }
-        if !self.wait_to_try_again(&mut kept) {
+        if !self.wait_to_try_again(&mut kept, &mut gone) {
             tracing::error!(
                 lines = kept.lines.len(),
                 "the bus ends before the disk took everything"
@@ -191,14 +197,15 @@ impl Writer {
     }
 
     /// Waits until the disk may be tried again; `false` when the bus ends meanwhile.
-    fn wait_to_try_again(&self, kept: &mut Batch) -> bool {
+    fn wait_to_try_again(&self, kept: &mut Batch, gone: &mut HashSet<u64>) -> bool {
         let deadline = Instant::now() + TRY_AGAIN;
         loop {
             match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Job::Append(append)) if append.is_ours() => {
+                Ok(Job::Append(append)) if append.is_ours(gone) => {
                     kept.add(Job::Append(append));
                 }
                 Ok(Job::Append(append)) => {
+                    gone.insert(append.line.seq());
                     self.audit.do_send(NotWritten { thens: vec![append.then], broken: false });
                 }
                 Ok(Job::Flush(_)) => {} // dropped: whoever waits is let go

@@ -123,6 +123,10 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
         self.place == Place::OfTheBus
     }
 
+    fn only_computes(&self) -> bool {
+        self.place == Place::OfTheBus
+    }
+
     fn watches(&self) -> bool {
         self.me.watched().is_watching()
     }

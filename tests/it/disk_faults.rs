@@ -1,17 +1,21 @@
 //! When the disk refuses: nothing is accepted, nothing is lost, nothing hangs.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use a2a_actors::{BusSettings, Parcel};
+use a2a_actors::{BusSettings, Handled, HandlerFuture, Letter, Parcel, Runtime};
 use a2a_policy::Caller;
-use a2a_protocol::{AgentId, Envelope, Kind, Outcome};
+use a2a_protocol::{AgentId, Body, Envelope, Kind, Outcome};
 
 use crate::unreliable_journal::UnreliableBus;
 
 fn message() -> Envelope {
     let mut message = Kind::TaskRequest.example_message();
     message.message_id = uuid::Uuid::now_v7().try_into().unwrap();
+    let Body::TaskRequest(body) = &mut message.body else { panic!("{message:?}") };
+    body.task_id = uuid::Uuid::now_v7().try_into().unwrap();
     message
 }
 
@@ -80,4 +84,62 @@ async fn a_bus_that_cannot_write_stops_all_the_same() {
     bus.fate.refuse.store(usize::MAX, SeqCst);
     assert_eq!(send(&bus, &message()).await, Outcome::Unavailable);
     bus.stop().await;
+}
+
+/// An agent that only computes, and says each time that it has.
+struct Calculator(Sender<()>);
+
+impl Runtime for Calculator {
+    fn handle(&self, _: Letter) -> HandlerFuture {
+        let _ = self.0.send(());
+        Box::pin(async { Ok(Handled::default()) })
+    }
+
+    fn window(&self) -> usize {
+        16
+    }
+
+    fn only_waits(&self) -> bool {
+        true
+    }
+
+    fn only_computes(&self) -> bool {
+        true
+    }
+}
+
+/// Every line of the log.
+fn lines(folder: &std::path::Path) -> Vec<serde_json::Value> {
+    let days = std::fs::read_dir(folder.join("a2a-log")).unwrap().map(|day| day.unwrap().path());
+    let text: Vec<String> = days.map(|day| std::fs::read_to_string(day).unwrap()).collect();
+    text.iter().flat_map(|day| day.lines()).map(|l| serde_json::from_str(l).unwrap()).collect()
+}
+
+#[tokio::test]
+async fn what_was_worked_out_while_the_disk_refused_never_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = BusSettings { inbox_limit: 1, ..BusSettings::default() };
+    let bus = UnreliableBus::start(folder.path(), settings);
+    let (done, has_done) = channel();
+    bus.system.attach(tim(), Arc::new(Calculator(done))).await.unwrap();
+    assert!(send(&bus, &message()).await.is_accepted());
+    // It is there, and has nothing in hand any more.
+    while bus.system.stats().acknowledged() == 0 {
+        tokio::task::yield_now().await;
+    }
+    has_done.try_recv().unwrap();
+    let message = message();
+    // The agent has handled it before its record is written, and then the disk refuses.
+    *bus.fate.refuse_after.lock().unwrap() = Some((message.message_id, has_done));
+    assert_eq!(send(&bus, &message).await, Outcome::Unavailable);
+    // Its id and the only place in the inbox are free again.
+    assert_eq!(send_until_accepted(&bus, &message).await, Outcome::Delivered);
+    bus.stop().await;
+    let lines = lines(folder.path());
+    let of = |what: &str, word: &str, number: &str| -> Vec<_> {
+        lines.iter().filter(|line| line[what] == word).map(|line| line[number].clone()).collect()
+    };
+    let records = of("outcome", "delivered", "seq");
+    assert_eq!(records.len(), 2);
+    assert_eq!(of("event", "acknowledged", "of"), records, "of no message that never was");
 }

@@ -1,17 +1,23 @@
 //! A real journal whose disk can refuse, and whose process can die.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex};
 
 use a2a_actors::{BusSettings, BusSystem, BusThread};
+use a2a_protocol::MessageId;
 use a2a_store::{Commit, CommitError, Journal, Line, Options, Read, Recovered};
+
+use crate::listener::SOON;
 
 /// What the test does to the journal.
 #[derive(Clone, Default)]
 pub struct Fate {
     /// So many commits from now on fail as on a full disk.
     pub refuse: Arc<AtomicUsize>,
+    /// The commit with this message waits for a sign, and then fails so.
+    pub refuse_after: Arc<Mutex<Option<(MessageId, Receiver<()>)>>>,
     /// The process is dead: nothing is written any more, nothing closed.
     dead: Arc<AtomicBool>,
 }
@@ -27,6 +33,14 @@ impl Commit for Unreliable {
             return Err(CommitError::Poisoned);
         }
         if self.fate.refuse.fetch_update(SeqCst, SeqCst, |n| n.checked_sub(1)).is_ok() {
+            return Err(CommitError::DiskFull);
+        }
+        let mut refuse_after = self.fate.refuse_after.lock().unwrap();
+        let is_in_it = |(id, _): &mut (MessageId, Receiver<()>)| {
+            batch.iter().any(|line| matches!(line, Line::Message(m) if m.message_id == Some(*id)))
+        };
+        if let Some((_, sign)) = refuse_after.take_if(is_in_it) {
+            sign.recv_timeout(SOON).expect("a sign in time");
             return Err(CommitError::DiskFull);
         }
         self.journal.commit(batch)
