@@ -45,6 +45,8 @@ impl Server {
             .arg(folder)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .env("OPENCLAW_LOG", "warn")
+            // What it frees it gives back at once, so that what it holds can be seen from outside.
+            .env("MIMALLOC_PURGE_DELAY", "0")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(log.unwrap())
