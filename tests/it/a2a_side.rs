@@ -110,9 +110,9 @@ impl Side {
 }
 
 /// A store whose disk can refuse.
-pub(crate) struct Refusing(pub(crate) Memory, pub(crate) Arc<AtomicBool>);
+pub(crate) struct Refusing<W>(pub(crate) W, pub(crate) Arc<AtomicBool>);
 
-impl TaskWriter for Refusing {
+impl<W: TaskWriter> TaskWriter for Refusing<W> {
     fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError> {
         if self.1.load(SeqCst) {
             return Err(TaskStoreError::Damaged { what: "the disk of this test".to_owned() });

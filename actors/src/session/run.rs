@@ -183,9 +183,10 @@ impl Session {
     pub(super) fn end_overdue(&mut self) {
         let now = self.shared.clock.now().uptime;
         let overdue = self.desk.inbox.borrow().overdue(now);
+        let takes_its_time = self.runtime.as_ref().is_some_and(|runtime| runtime.takes_its_time());
         for seq in overdue {
             let reason = match self.running.get(&seq) {
-                Some(running) if !running.call.taken_up.load(Relaxed) => {
+                Some(running) if takes_its_time || !running.call.taken_up.load(Relaxed) => {
                     let until = now + self.shared.settings.handler_deadline;
                     self.desk.inbox.borrow_mut().extend(seq, until);
                     continue;

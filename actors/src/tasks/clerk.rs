@@ -9,6 +9,7 @@ use a2a_protocol::{AgentId, Body, Envelope, TaskId};
 use actix::Addr;
 use tokio::sync::oneshot;
 
+use super::TaskStats;
 use super::service::{Hear, Service};
 use crate::{Failed, Handled, HandlerFuture, Letter, Runtime};
 
@@ -43,6 +44,7 @@ pub(super) struct Clerk {
     pub(super) held: Arc<Held>,
     /// The name is a caller's and no agent's: nobody else would ever read what comes for it.
     pub(super) alone: bool,
+    pub(super) stats: Arc<TaskStats>,
 }
 
 /// The task that an answer is about, if it is one that a task can have.
@@ -70,13 +72,26 @@ impl Runtime for Clerk {
         if let Some((task, heard)) = heard {
             let (sender, correlation) = (letter.sender, letter.message.correlation_id);
             let bytes = letter.bytes.len();
-            let answers = matches!(letter.message.body, Body::TaskResponse(_));
+            let (answers, ends) = match &letter.message.body {
+                Body::TaskResponse(response) => (true, response.action.ends()),
+                _ => (false, false),
+            };
             // Bounded by the window; a service that is gone drops `done`.
             let seq = letter.seq;
             let (id, accepted) = (letter.message.message_id, letter.accepted);
-            let hear =
-                Hear { task, sender, correlation, answers, heard, seq, id, accepted, bytes, done };
-            self.service.do_send(hear);
+            self.service.do_send(Hear {
+                task,
+                sender,
+                correlation,
+                answers,
+                ends,
+                heard,
+                seq,
+                id,
+                accepted,
+                bytes,
+                done,
+            });
         }
         Box::pin(async move {
             if means_something && durable.await.is_err() {
@@ -90,6 +105,11 @@ impl Runtime for Clerk {
     /// All the work is the service's.
     fn only_waits(&self) -> bool {
         true
+    }
+
+    /// What it waits for then is the store, and its callers may have been told already.
+    fn takes_its_time(&self) -> bool {
+        !self.stats.is_writing()
     }
 
     fn watches(&self) -> bool {

@@ -65,6 +65,8 @@ pub(super) struct Entry {
     pub(super) unseen: bool,
     /// It is not on the disk yet, and this is what belongs there with it.
     pub(super) birth: Option<Birth>,
+    /// The store has it, as it was once at least.
+    pub(super) is_stored: bool,
     /// Its request carries everything, so that the journal can say what the task was.
     pub(super) in_journal: bool,
     /// Its caller was told how it ended, and the store does not have that yet.
@@ -107,6 +109,7 @@ impl Entry {
             parcel: None,
             unseen: false,
             birth: None,
+            is_stored: false,
             in_journal: false,
             told: None,
             part_of: None,
@@ -132,6 +135,24 @@ impl Entry {
     /// Whether the store has not got all of it yet.
     pub(super) fn is_on_its_way(&self) -> bool {
         !self.changes.is_empty() || self.answer.is_some()
+    }
+
+    /// Whether it waits for its turn and the store knows that.
+    pub(super) fn waits_in_the_store(&self) -> bool {
+        self.state() == TaskState::Submitted && self.is_stored && !self.is_on_its_way()
+    }
+
+    /// It is its turn: the event.
+    pub(super) fn begin_turn(&mut self, now: Now) -> Option<StreamEvent> {
+        let event = self.advance(Step::Start, Said::default(), now)?;
+        self.stored.dispatched = true;
+        self.turn += 1;
+        Some(event)
+    }
+
+    /// Whether only the journal has it, and all of it.
+    pub(super) fn is_the_journals(&self) -> bool {
+        self.birth.is_some() && self.in_journal
     }
 
     /// Moves the task if that may happen now; the event, or `None` when it may not.

@@ -6,10 +6,12 @@
 
 use std::sync::Arc;
 
-use a2a_protocol::task::{ContextId, Message, Moment, Task, TaskState, TaskStatus};
+use a2a_policy::tasks::dispatch_id;
+use a2a_protocol::task::{ContextId, Label, Message, Moment, Task, TaskState, TaskStatus};
 use a2a_protocol::{Body, Envelope, Kind, TaskId, Trace};
-use a2a_store::tasks::{StoredTask, TaskReader, TaskStoreError};
+use a2a_store::tasks::StoredTask;
 use a2a_store::{MAX_PAGE, Query, Read, ReadError};
+use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -21,7 +23,8 @@ pub(super) fn from_journal(
 ) -> Result<Option<StoredTask>, ReadError> {
     // The oldest: it may have been handed on since.
     let (kind, limit) = (Some(Kind::TaskRequest), MAX_PAGE);
-    let mut query = Query { task: Some(task), kind, limit, ..Query::default() };
+    let (since, until) = around(task);
+    let mut query = Query { task: Some(task), kind, since, until, limit, ..Query::default() };
     let mut first = None;
     loop {
         let page = journal.query(&query)?;
@@ -33,6 +36,17 @@ pub(super) fn from_journal(
             return Ok(first);
         }
     }
+}
+
+/// When the request of a task was sent that was handed over when it was made, whatever the clock
+/// did meanwhile: the whole journal need not be looked through.
+fn around(task: TaskId) -> (Option<DateTime<Utc>>, Option<DateTime<Utc>>) {
+    let made = task.as_uuid().get_timestamp().and_then(|made| {
+        let (seconds, nanos) = made.to_unix();
+        DateTime::from_timestamp(i64::try_from(seconds).ok()?, nanos)
+    });
+    let beside = |days| made.and_then(|made| made.checked_add_signed(TimeDelta::days(days)));
+    (beside(-1), beside(1))
 }
 
 fn from_record(line: &RawValue) -> Option<StoredTask> {
@@ -56,7 +70,9 @@ fn from_record(line: &RawValue) -> Option<StoredTask> {
     let request = Envelope::parse(record.message?.get().as_bytes()).ok()?;
     let Body::TaskRequest(body) = &request.body else { return None };
     let context: Context = serde_json::from_str(body.context.as_ref()?.as_json()).ok()?;
-    if !context.a2a_whole {
+    // Others may have copied the words; only the service sends them under this id.
+    let sent = dispatch_id(body.task_id, &context.a2a.message_id, 0);
+    if !context.a2a_whole || request.message_id != sent {
         return None;
     }
     let asked = Moment::from(request.timestamp.to_utc());
@@ -89,12 +105,7 @@ fn from_record(line: &RawValue) -> Option<StoredTask> {
     })
 }
 
-/// Whether the store has never heard of it: neither of the task nor of the message that began it.
-pub(super) fn is_unknown(
-    stored: &StoredTask,
-    reader: &dyn TaskReader,
-) -> Result<bool, TaskStoreError> {
-    let Some(message) = stored.task.history.last() else { return Ok(false) };
-    Ok(reader.get(stored.task.id)?.is_none()
-        && reader.message(&stored.owner, &stored.agent, &message.message_id)?.is_none())
+/// The id of the message that began it.
+pub(super) fn message_of(stored: &StoredTask) -> Option<Label> {
+    stored.task.history.last().map(|message| message.message_id.clone())
 }

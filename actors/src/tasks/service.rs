@@ -53,7 +53,7 @@ pub(super) use objectives::{
 };
 pub(super) use pushes::{SettlePush, WritePush};
 pub(super) use timers::Reload;
-pub(super) use turns::{Restore, Resume};
+pub(super) use turns::{Restore, Resume, WorkOn};
 pub(super) use unborn::{Bear, BeginAtOnce, Birth, REMEMBERED};
 pub(super) use watching::{Subscribe, Wait};
 pub(super) use writing::{CatchUp, End, Leave, Meet};
@@ -164,19 +164,29 @@ impl Service {
 
     /// Sends the task as it is now to the disk, with what happened, and with what follows for the
     /// objective it is part of.
-    fn change(&mut self, id: TaskId, mut events: Vec<StreamEvent>, wake: Wake) {
-        let (follows, next) = self.roll_up(id, &mut events);
-        let Some(write) = self.prepare(id, events, wake) else { return };
-        let mut all = vec![(write, Awaited::Change(id))];
-        all.extend(follows);
+    fn change(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Wake) {
+        let (all, next) = self.changes(id, events, wake);
         self.write_all(all);
         for next in next {
             self.start_next(Some(next));
         }
     }
 
-    /// The same for a task that has ended by an answer which the journal has: whoever waits for it
-    /// is told before the store is.
+    /// The writes that belong to a change, and the tasks whose turn it is then.
+    fn changes(
+        &mut self,
+        id: TaskId,
+        mut events: Vec<StreamEvent>,
+        wake: Wake,
+    ) -> (Vec<(Write, Awaited)>, Vec<TaskId>) {
+        let (follows, next) = self.roll_up(id, &mut events);
+        let Some(write) = self.prepare(id, events, wake) else { return Default::default() };
+        let mut all = vec![(write, Awaited::Change(id))];
+        all.extend(follows);
+        (all, next)
+    }
+
+    /// The end of a task that only the journal has: whoever waits for it is told before the store is.
     fn end_ahead(
         &mut self,
         id: TaskId,

@@ -15,6 +15,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::opt::key;
 use a2a_protocol::task::{Label, Message, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Trace, Violation};
+use a2a_store::ReadError;
 use a2a_store::tasks::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWriter};
 use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
@@ -67,6 +68,9 @@ pub enum StartTasksError {
     /// The open tasks cannot be read.
     #[error("cannot read the open tasks: {0}")]
     Read(#[from] TaskStoreError),
+    /// The journal, which may have what the store has not, cannot be read.
+    #[error("cannot read the requests of answered tasks in the journal: {0}")]
+    Journal(#[from] ReadError),
     /// It ended before it was ready.
     #[error("the task service ended before it was ready; its log says why")]
     EndedEarly,
@@ -204,7 +208,8 @@ impl TaskSystem {
         };
         let attach = || async {
             let (service, held) = (self.service.clone(), Arc::clone(&self.held));
-            let clerk = Clerk { name: name.clone(), service, held, alone };
+            let stats = Arc::clone(&self.stats);
+            let clerk = Clerk { name: name.clone(), service, held, alone, stats };
             self.bus.attach_aside(name.clone(), Arc::new(clerk), alone).await
         };
         once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| Fault::Unavailable {

@@ -7,22 +7,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
+use a2a_actors::Parcel;
 use a2a_actors::tasks::{Sent, TaskSettings};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListTasks, SendMessage};
 use a2a_protocol::task::{Task, TaskState};
-use a2a_protocol::{AgentId, Body};
+use a2a_policy::{Caller, Profile, RetryPolicy};
+use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, MessageId, TaskId};
 use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter};
 use futures_util::future::join_all;
 use futures_util::poll;
-use openclaw_a2a::{Agent, Bus, Letter, SendError, TaskAnswer};
+use openclaw_a2a::{Agent, Bus, BusSettings, Letter, NewTask, SendError, TaskAnswer};
 use serde_json::json;
 
 use super::asked;
 use crate::a2a_side::{
     Refusing, Side, acme, at_once, id, in_context, message, more, settings, soon, task, text,
 };
-use crate::listener::listener;
+use crate::listener::{listener, next};
 
 /// Does what it is asked: says a plain word to a question, and gives an artifact otherwise.
 async fn work(me: Agent, letter: Letter) -> Result<(), SendError> {
@@ -251,5 +253,128 @@ async fn what_was_said_about_a_task_begins_no_other() {
     let again =
         message(json!({"messageId": answer.message.message_id, "parts": [{"text": "this one"}]}));
     assert_eq!(task(side.send("tim", again).await.unwrap()).id, begun.id);
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_does_not_say_that_it_ends_the_task_waits_for_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = bare(folder.path(), full());
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let (caller, agent) = (acme(), id("tim"));
+    let tasks = side.tasks.clone();
+    let mut told = pin!(tasks.send(&caller, &agent, text("count")));
+    // What it says cannot be read, so its task fails; but after a crash nobody would look for it.
+    let garbled = async {
+        let letter = asked(&mut hears).await;
+        tim.send_task_response(&letter, TaskAnswer::accepted().field("message", 5)).await.unwrap();
+    };
+    tokio::select! {
+        told = &mut told => panic!("{told:?}"),
+        () = garbled => {}
+    }
+    let ends = async { tim.complete(&asked(&mut hears).await, "done").await.unwrap() };
+    let (after, _) = tokio::join!(side.task("tim", in_context("other", "count")), ends);
+    assert_eq!(after.status.state, TaskState::Completed);
+    assert!(poll!(&mut told).is_pending(), "told of an end that a restart would not know");
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_told_is_not_given_up_however_long_the_store_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let quick = BusSettings {
+        handler_deadline: Duration::from_millis(20),
+        retry: RetryPolicy { attempts: 2, first_pause: Duration::ZERO, ..RetryPolicy::default() },
+        ..settings()
+    };
+    let bus = Bus::builder().state_dir(folder.path()).settings(quick).start().unwrap();
+    let refuses = Arc::new(AtomicBool::new(true));
+    let tasks = TaskSettings { off_disk: Duration::from_secs(3_600), ..TaskSettings::default() };
+    let side = Side::on(bus, tasks, refusing(&refuses));
+    side.bus.attach("tim", work).await.unwrap();
+    let told = side.task("tim", text("count")).await;
+    // Whoever hangs is given up after as long as the store has refused by then.
+    side.bus.attach("nora", |_: Letter| std::future::pending::<()>()).await.unwrap();
+    let (roman, mut hears) = listener(&side.bus, "roman").await;
+    for _ in 0..3 {
+        let request = NewTask::new("Hang", "Do nothing.");
+        roman.send_task_request("nora", request).await.unwrap();
+        assert_eq!(next(&mut hears).await.sender.as_str(), "system");
+    }
+    let dead = side.bus.dead_letters().await;
+    assert!(dead.iter().all(|dead| dead.agent_id == id("nora")), "{dead:?}");
+    refuses.store(false, SeqCst);
+    assert_eq!(side.get("tim", &told).await.unwrap(), told);
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_a_person_copied_is_nobodys_task() {
+    let folder = tempfile::tempdir().unwrap();
+    let side = bare(folder.path(), full());
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let ends = async {
+        let letter = asked(&mut hears).await;
+        tim.complete(&letter, "done").await.unwrap();
+        letter
+    };
+    let (_, letter) = tokio::join!(side.task("tim", text("count")), ends);
+    // The same words in the name of an agent, about a task of its own.
+    side.bus.register(id("bob"), Profile::default()).await.unwrap();
+    let mut copy = Envelope::clone(&letter.message);
+    let task = TaskId::try_from(uuid::Uuid::now_v7()).unwrap();
+    copy.message_id = MessageId::try_from(uuid::Uuid::now_v7()).unwrap();
+    copy.correlation_id = CorrelationId::try_from(uuid::Uuid::now_v7()).unwrap();
+    copy.from.agent_id = id("bob");
+    let Body::TaskRequest(body) = &mut copy.body else { panic!("{copy:?}") };
+    body.task_id = task;
+    let operator = Caller::Operator { name: "ann".into(), on_behalf_of: Some(id("bob")) };
+    let parcel = Parcel::from_message(copy, std::time::Instant::now());
+    let receipt = side.bus.system().send(operator, parcel).await;
+    assert!(receipt.outcome.is_accepted(), "{receipt:?}");
+    tim.complete(&asked(&mut hears).await, "done").await.unwrap();
+    side.stop().await;
+
+    let side = bare(folder.path(), sqlite(folder.path()));
+    let found = soon(side.tasks.whole(task)).await;
+    assert!(matches!(found, Err(Fault::TaskNotFound { .. })), "{found:?}");
+    let (_, mut bobs) = listener(&side.bus, "bob").await;
+    let answer = next(&mut bobs).await;
+    assert!(matches!(answer.message.body, Body::TaskResponse(_)), "{answer:?}");
+    side.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_in_line_begins_when_the_journal_has_the_end_of_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let refuses = Arc::new(AtomicBool::new(false));
+    let store = Sqlite::open(&Options::new(folder.path())).unwrap();
+    let side = bare(folder.path(), Box::new(Refusing(store, Arc::clone(&refuses))));
+    let (tim, mut hears) = listener(&side.bus, "tim").await;
+    let mut waiting = Vec::new();
+    for what in ["one", "two", "three", "four"] {
+        waiting.push(side.task("tim", at_once(in_context("talk", what))).await);
+    }
+    refuses.store(true, SeqCst);
+    tim.complete(&asked(&mut hears).await, "1").await.unwrap();
+    tim.complete(&asked(&mut hears).await, "2").await.unwrap();
+    // A question ends no task: whoever is next waits until the store knows of it.
+    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    assert_eq!(side.get("tim", &waiting[0]).await.unwrap().status.state, TaskState::Working);
+    assert_eq!(side.get("tim", &waiting[2]).await.unwrap().status.state, TaskState::Submitted);
+    assert!(hears.try_recv().is_err());
+    side.stop().await;
+
+    // The store got none of it; what was answered is heard again, and nobody is asked twice.
+    let side = bare(folder.path(), sqlite(folder.path()));
+    let (_tim, mut hears) = listener(&side.bus, "tim").await;
+    let fourth = asked(&mut hears).await;
+    let Body::TaskRequest(body) = &fourth.message.body else { panic!("{fourth:?}") };
+    assert_eq!(body.task_id, waiting[3].id);
+    let ends = [TaskState::Completed, TaskState::Completed, TaskState::InputRequired];
+    for (task, end) in waiting.iter().zip(ends) {
+        side.until("tim", task, end).await;
+    }
     side.stop().await;
 }

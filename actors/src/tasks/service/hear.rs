@@ -23,6 +23,8 @@ pub(in crate::tasks) struct Hear {
     pub(in crate::tasks) correlation: CorrelationId,
     /// It is an answer, not a report.
     pub(in crate::tasks) answers: bool,
+    /// It is an answer that says of itself that the task is over: after a crash it is looked for.
+    pub(in crate::tasks) ends: bool,
     pub(in crate::tasks) heard: Heard,
     /// The number of the message.
     pub(in crate::tasks) seq: u64,
@@ -40,7 +42,7 @@ impl Handler<Hear> for Service {
     type Result = ();
 
     fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
-        let Hear { task: id, sender, correlation, answers, heard, seq, bytes, done, .. } = hear;
+        let Hear { task: id, sender, correlation, answers, ends, heard, seq, bytes, done, .. } = hear;
         // Whoever answers has the task in its hands, else the ledger would have refused it: its
         // agent may have handed it on, in whatever conversation. The same holds for the bus itself.
         let vouched_for = (answers && self.bus.keeps_ledger()) || sender.as_str() == notice::SYSTEM;
@@ -85,9 +87,11 @@ impl Handler<Hear> for Service {
             self.answer_directly(id, said, done, ctx);
             return;
         }
-        // When the bus took it, not when it came here: heard again after a crash it says the same.
-        let utc = hear.accepted.max(entry.stored.task.status.timestamp.to_utc());
-        let now = Now { utc, ..self.clock.now() };
+        let mut now = self.clock.now();
+        if entry.is_the_journals() {
+            // When the bus took it, not when it came here: heard again after a crash it says the same.
+            now.utc = hear.accepted.max(entry.stored.task.status.timestamp.to_utc());
+        }
         let (events, then) = take_in(entry, heard, hear.id, now);
         if events.is_empty() {
             let _ = done.send(());
@@ -96,8 +100,9 @@ impl Handler<Hear> for Service {
         entry.note(seq);
         let (over, rests) = (entry.is_over(), entry.state().is_interrupted());
         let wake = Wake { acks: vec![done], then, ..Wake::default() };
-        match (over && answers).then(|| self.tell_ahead(id)).flatten() {
-            Some(ahead) => self.end_ahead(id, events, wake, ahead, ctx),
+        match (over && ends).then(|| self.tell_ahead(id)) {
+            Some(Some(ahead)) => self.end_ahead(id, events, wake, ahead, ctx),
+            Some(None) => self.end_by_answer(id, events, wake, ctx),
             None => self.change(id, events, wake),
         }
         if over || rests {

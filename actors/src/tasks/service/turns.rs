@@ -29,15 +29,42 @@ impl Service {
         let Some(id) = next else { return };
         let now = self.clock.now();
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        match entry.advance(Step::Start, Said::default(), now) {
+        match entry.begin_turn(now) {
             Some(event) => {
-                entry.stored.dispatched = true;
-                entry.turn += 1;
                 self.change(id, vec![event], Wake { then: Then::Dispatch, ..Wake::default() });
             }
             // It ended while it waited; whoever ended it should have taken it out.
             None => self.free_place(id),
         }
+    }
+
+    /// Sends the end of a task to the disk, by an answer that the journal has: after a crash it is
+    /// heard again, and what follows from it follows again. So whoever is next is handed to its agent
+    /// at once, if the store knows that it waits; that it has begun is written in one piece with
+    /// the end.
+    pub(super) fn end_by_answer(
+        &mut self,
+        id: TaskId,
+        events: Vec<StreamEvent>,
+        wake: Wake,
+        ctx: &mut Context<Self>,
+    ) {
+        let (mut all, mut next) = self.changes(id, events, wake);
+        let lane = self.entries.get(&id).map(|entry| entry.lane.clone());
+        next.extend(lane.and_then(|lane| self.queues.leave(&lane, id)));
+        let waits = |id: &TaskId| self.entries.get(id).is_some_and(Entry::waits_in_the_store);
+        let (ready, mut others): (Vec<_>, Vec<_>) = next.into_iter().partition(waits);
+        for &id in &ready {
+            let now = self.clock.now();
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            let Some(event) = entry.begin_turn(now) else { continue };
+            let (writes, more) = self.changes(id, vec![event], Wake::default());
+            all.extend(writes);
+            others.extend(more);
+        }
+        self.write_all(all);
+        ready.into_iter().for_each(|id| self.dispatch(id, ctx));
+        others.into_iter().for_each(|id| self.start_next(Some(id)));
     }
 
     /// The caller has answered: the task is next, or runs at once.
@@ -49,9 +76,7 @@ impl Service {
         match place {
             Place::Runs => {
                 // Both at once: nobody sees it wait.
-                let started = entry.advance(Step::Start, Said::default(), now);
-                entry.stored.dispatched = true;
-                entry.turn += 1;
+                let started = entry.begin_turn(now);
                 (started.into_iter().collect(), Then::Dispatch)
             }
             Place::Waits(_) => {
@@ -63,20 +88,28 @@ impl Service {
         }
     }
 
-    /// Hands the task to its agent over the bus.
-    pub(super) fn dispatch(&mut self, id: TaskId, ctx: &mut Context<Self>) {
-        let now = self.clock.now();
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+    /// The task may be worked on for as long as it may; `false` when it is not worked on.
+    fn limit_time(&mut self, id: TaskId) -> bool {
+        let Some(entry) = self.entries.get_mut(&id) else { return false };
         if entry.state() != TaskState::Working || entry.answer.is_some() {
-            return; // it ended in the meantime
+            return false;
         }
-        let left =
-            self.settings.timeout.saturating_sub(Duration::from_millis(entry.stored.worked_ms));
-        let at = now.uptime + left;
+        let worked = Duration::from_millis(entry.stored.worked_ms);
+        let at = self.clock.now().uptime + self.settings.timeout.saturating_sub(worked);
         if let Some(before) = entry.deadline.replace(at) {
             self.deadlines.remove(&(before, id));
         }
         self.deadlines.insert((at, id));
+        true
+    }
+
+    /// Hands the task to its agent over the bus.
+    pub(super) fn dispatch(&mut self, id: TaskId, ctx: &mut Context<Self>) {
+        if !self.limit_time(id) {
+            return; // it ended in the meantime
+        }
+        let now = self.clock.now();
+        let Some(entry) = self.entries.get_mut(&id) else { return };
         let parcel = match entry.parcel.take() {
             Some(parcel) => Ok(parcel),
             None => compose::request(&entry.stored, &[], now).map(|composed| composed.parcel),
@@ -187,6 +220,7 @@ impl Handler<Restore> for Service {
             let mut entry = Entry::new(stored);
             // What was wished before the restart stands in the store alone.
             entry.is_pushed = true;
+            entry.is_stored = true;
             self.held.insert(id, entry.stored.principal.clone());
             match entry.state() {
                 TaskState::Working => {
@@ -231,6 +265,23 @@ impl Handler<Resume> for Service {
                         "interrupted: the server was stopped while the task was being worked on";
                     self.fail(id, why, true);
                 }
+            }
+        }
+    }
+}
+
+/// Tasks whose answers should have come, and did not: they are at work like any other.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct WorkOn(pub(in crate::tasks) Vec<TaskId>);
+
+impl Handler<WorkOn> for Service {
+    type Result = ();
+
+    fn handle(&mut self, WorkOn(tasks): WorkOn, _: &mut Self::Context) {
+        for id in tasks {
+            if self.limit_time(id) {
+                self.bear(id);
             }
         }
     }

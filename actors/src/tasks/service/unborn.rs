@@ -211,7 +211,7 @@ impl Service {
     /// Whether the caller may hear at once how the task ended, by an answer that the journal has.
     pub(super) fn tell_ahead(&self, id: TaskId) -> Option<Ahead> {
         let entry = self.entries.get(&id)?;
-        (entry.birth.is_some() && entry.in_journal).then(|| self.ahead.go()).flatten()
+        entry.is_the_journals().then(|| self.ahead.go()).flatten()
     }
 
     /// A task that a crash kept from the store, as it was when its agent was asked. The agent's

@@ -65,6 +65,9 @@ impl Service {
 
     pub(super) fn note_write(&mut self, write: Write, awaited: Awaited) {
         if self.outgoing.jobs.is_none() {
+            if let Awaited::Push(reply) = awaited {
+                let _ = reply.send(None);
+            }
             return;
         }
         let asks = matches!(awaited, Awaited::Create { .. } | Awaited::Push(_));

@@ -95,6 +95,7 @@ impl Service {
 
     fn created(&mut self, id: TaskId, want: Want, reply: Answering, ctx: &mut Context<Self>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
+        entry.is_stored = true;
         match want {
             Want::Now => {
                 entry.unseen = false;
@@ -133,6 +134,7 @@ impl Service {
     fn changed(&mut self, id: TaskId, ctx: &mut Context<Self>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(change) = entry.changes.pop_front() else { return };
+        entry.is_stored = true;
         entry.unseen &= change.events.is_empty();
         if !entry.unseen {
             let (number, before) = (entry.durable_event, Arc::clone(&entry.durable));

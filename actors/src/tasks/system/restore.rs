@@ -1,7 +1,10 @@
 //! Taking up what was open before a restart, and what a crash kept from the store.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_protocol::task::Label;
 use a2a_protocol::{AgentId, TaskId};
 use a2a_store::tasks::StoredTask;
 use actix::prelude::*;
@@ -9,7 +12,7 @@ use futures_util::future::join_all;
 
 use super::{StartTasksError, TaskSystem};
 use crate::tasks::rebuilt;
-use crate::tasks::service::{OpenObjective, Restore, Resume};
+use crate::tasks::service::{OpenObjective, Restore, Resume, WorkOn};
 
 /// How long the start waits for an answer that the journal has.
 const LONGEST_END: Duration = Duration::from_secs(5);
@@ -60,9 +63,10 @@ impl TaskSystem {
         }
         let _ = self.service.send(Resume(running)).await;
         // Their callers know that they have ended, so nobody is to see them at work.
-        let end = join_all(ended.into_iter().map(|task| self.wait(task)));
+        let end = join_all(ended.iter().map(|&task| self.wait(task)));
         if tokio::time::timeout(LONGEST_END, end).await.is_err() {
             tracing::error!("the answers to some tasks are in the journal and do not come");
+            let _ = self.service.send(WorkOn(ended)).await;
         }
         Ok(())
     }
@@ -70,19 +74,21 @@ impl TaskSystem {
     /// Tasks of which the journal has the end and the store nothing: a crash came between.
     async fn rebuilt(&self) -> Result<Vec<StoredTask>, StartTasksError> {
         let journal = self.bus.reader();
-        let mut rebuilt: Vec<StoredTask> = Vec::new();
+        let mut rebuilt: HashMap<(Arc<str>, AgentId, Label), StoredTask> = HashMap::new();
+        // From the oldest on: of two that the same message began only the later was told, else
+        // there would be no other.
         for task in self.bus.unheard_answers().await {
             if self.reader.get(task)?.is_some() {
                 continue;
             }
-            let found = rebuilt::from_journal(&*journal, task).map_err(|error| {
-                tracing::error!(%error, %task, "the request of an answer cannot be read");
-            });
-            let Ok(Some(stored)) = found else { continue };
-            if rebuilt::is_unknown(&stored, &*self.reader)? {
-                rebuilt.push(stored);
+            let Some(stored) = rebuilt::from_journal(&*journal, task)? else { continue };
+            let Some(message) = rebuilt::message_of(&stored) else { continue };
+            if self.reader.message(&stored.owner, &stored.agent, &message)?.is_none() {
+                let began = (Arc::clone(&stored.owner), stored.agent.clone(), message);
+                rebuilt.insert(began, stored);
             }
         }
+        let rebuilt: Vec<StoredTask> = rebuilt.into_values().collect();
         if !rebuilt.is_empty() {
             tracing::info!(
                 tasks = rebuilt.len(),
