@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 
 use a2a_policy::Undo;
@@ -300,12 +300,15 @@ impl Handler<Written> for Audit {
 pub(crate) struct NotWritten {
     pub(crate) thens: Vec<Then>,
     pub(crate) broken: bool,
+    /// The writer waits until this is gone.
+    pub(crate) unheard: Option<Sender<()>>,
 }
 
 impl Handler<NotWritten> for Audit {
     type Result = ();
 
-    fn handle(&mut self, NotWritten { thens, broken }: NotWritten, _: &mut Self::Context) {
+    fn handle(&mut self, not_written: NotWritten, _: &mut Self::Context) {
+        let NotWritten { thens, broken, unheard: _unheard } = not_written;
         self.set_health(if broken { Health::Broken } else { Health::Refusing });
         self.count_down(&thens);
         // The newest first, because what came later stands on what came before.

@@ -15,7 +15,7 @@ use actix::Addr;
 
 use crate::Runtime;
 use crate::letter::Content;
-use crate::session::{Session, Wake};
+use crate::session::{Session, TakenBack, Wake};
 
 /// The number of a desk; it can travel in messages, a desk cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ impl Desk {
     }
 
     /// Whether the agent's code may have a message before that is durable.
-    fn takes_ahead(&self) -> bool {
+    pub(crate) fn takes_ahead(&self) -> bool {
         self.runtime.borrow().as_ref().is_some_and(|runtime| runtime.only_computes())
     }
 
@@ -201,13 +201,17 @@ impl Desks {
         !to.is_empty() && to.iter().all(takes)
     }
 
-    /// Takes a message back that was laid there before it was durable and never will be. What the
-    /// agent's code still does with it comes to nothing.
+    /// Takes a message back that was laid there before it was durable and never will be.
     pub(crate) fn take_back(&self, to: &[DeskNo], seq: u64) {
         for desk in to.iter().filter_map(|number| self.get(*number)) {
             let mut inbox = desk.inbox.borrow_mut();
             if inbox.acknowledge(seq).or_else(|| inbox.withdraw(seq)).is_some() {
                 desk.slots.free();
+            }
+            drop(inbox);
+            if let Some(session) = desk.session() {
+                // However many there are: a place that is not given back is lost.
+                session.do_send(TakenBack(seq));
             }
         }
     }

@@ -29,7 +29,7 @@ use crate::shared::Shared;
 use crate::{Letter, Runtime};
 
 pub(crate) use pull::Pull;
-pub(crate) use run::{Begin, CancelRunning};
+pub(crate) use run::{Begin, CancelRunning, TakenBack};
 pub(crate) use settle::{Settle, Settlement};
 
 /// How long to wait before looking again whether the journal can be written.

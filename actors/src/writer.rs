@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 use a2a_store::{Commit, CommitError, Line};
@@ -34,10 +34,12 @@ pub(crate) struct Append {
 
 impl Append {
     /// An event, or a notice of the bus itself: nobody would send it again. Not one about a message
-    /// that never was.
+    /// that never was, unless it says more.
     fn is_ours(&self, gone: &HashSet<u64>) -> bool {
         match &self.line {
-            Line::Event(event) => event.of.is_none_or(|of| !gone.contains(&of)),
+            Line::Event(event) => {
+                event.of.is_none_or(|of| !gone.contains(&of)) || !event.facts.is_empty()
+            }
             Line::Message(_) => self.then.is_from_the_bus(),
         }
     }
@@ -177,7 +179,9 @@ impl Writer {
                 sort(append);
             }
         }
-        self.audit.do_send(NotWritten { thens: undone, broken });
+        // Dropped when it was heard: until then more may be admitted on the strength of the batch.
+        let (unheard, heard) = channel();
+        self.audit.do_send(NotWritten { thens: undone, broken, unheard: Some(unheard) });
         if broken {
             tracing::error!(
                 "nothing more is accepted; start the program anew, it recovers what was promised"
@@ -185,7 +189,7 @@ impl Writer {
             self.refuse_everything();
             return Batch::default();
         }
-        if !self.wait_to_try_again(&mut kept, &mut gone) {
+        if !self.wait_to_try_again(&mut kept, &mut gone, &heard) {
             tracing::error!(
                 lines = kept.lines.len(),
                 "the bus ends before the disk took everything"
@@ -197,8 +201,13 @@ impl Writer {
     }
 
     /// Waits until the disk may be tried again; `false` when the bus ends meanwhile.
-    fn wait_to_try_again(&self, kept: &mut Batch, gone: &mut HashSet<u64>) -> bool {
-        let deadline = Instant::now() + TRY_AGAIN;
+    fn wait_to_try_again(
+        &self,
+        kept: &mut Batch,
+        gone: &mut HashSet<u64>,
+        heard: &Receiver<()>,
+    ) -> bool {
+        let mut deadline = Instant::now() + TRY_AGAIN;
         loop {
             match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Job::Append(append)) if append.is_ours(gone) => {
@@ -206,9 +215,16 @@ impl Writer {
                 }
                 Ok(Job::Append(append)) => {
                     gone.insert(append.line.seq());
-                    self.audit.do_send(NotWritten { thens: vec![append.then], broken: false });
+                    self.audit.do_send(NotWritten {
+                        thens: vec![append.then],
+                        broken: false,
+                        unheard: None,
+                    });
                 }
                 Ok(Job::Flush(_)) => {} // dropped: whoever waits is let go
+                Err(RecvTimeoutError::Timeout) if heard.try_recv() == Err(TryRecvError::Empty) => {
+                    deadline = Instant::now() + LINGER;
+                }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
@@ -218,7 +234,8 @@ impl Writer {
     fn refuse_everything(&self) {
         while let Ok(job) = self.jobs.recv() {
             if let Job::Append(append) = job {
-                self.audit.do_send(NotWritten { thens: vec![append.then], broken: true });
+                let thens = vec![append.then];
+                self.audit.do_send(NotWritten { thens, broken: true, unheard: None });
             }
         }
     }

@@ -243,6 +243,21 @@ impl Handler<Begin> for Session {
     }
 }
 
+/// A message that is being handled, or was to be, never became durable: it never was.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct TakenBack(pub(crate) u64);
+
+impl Handler<TakenBack> for Session {
+    type Result = ();
+
+    fn handle(&mut self, TakenBack(seq): TakenBack, ctx: &mut Self::Context) {
+        self.stop_running(seq);
+        self.called_off.remove(&seq);
+        self.pump(ctx);
+    }
+}
+
 /// The agent's code came back, or blew up.
 #[derive(Message)]
 #[rtype(result = "()")]

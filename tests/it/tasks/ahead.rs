@@ -13,7 +13,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListTasks, SendMessage};
 use a2a_protocol::task::{Task, TaskState};
 use a2a_policy::{Caller, Profile, RetryPolicy};
-use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, MessageId, TaskId};
+use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, MessageId, Priority, TaskId};
 use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter};
 use futures_util::future::join_all;
 use futures_util::poll;
@@ -360,7 +360,9 @@ async fn the_next_in_line_begins_when_the_journal_has_the_end_of_the_one_before(
     tim.complete(&asked(&mut hears).await, "1").await.unwrap();
     tim.complete(&asked(&mut hears).await, "2").await.unwrap();
     // A question ends no task: whoever is next waits until the store knows of it.
-    tim.block(&asked(&mut hears).await, "which?").await.unwrap();
+    // It is urgent, so after the restart it is heard before the others.
+    let asks = TaskAnswer::blocked("which?").priority(Priority::High);
+    tim.send_task_response(&asked(&mut hears).await, asks).await.unwrap();
     assert_eq!(side.get("tim", &waiting[0]).await.unwrap().status.state, TaskState::Working);
     assert_eq!(side.get("tim", &waiting[2]).await.unwrap().status.state, TaskState::Submitted);
     assert!(hears.try_recv().is_err());

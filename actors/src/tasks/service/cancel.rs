@@ -30,14 +30,14 @@ impl Handler<Cancel> for Service {
             let _ = reply.send(Err(not_cancelable(id, None)));
             return;
         };
-        let begun = entry.stored.dispatched;
         let state = entry.state();
         let Some(event) = entry.advance(Step::Cancel, Said::default(), now) else {
             let _ = reply.send(Err(not_cancelable(id, Some(state))));
             return;
         };
         let reason = reason.unwrap_or_else(|| "called off by whoever asked for it".to_owned());
-        let then = if begun { Then::CallOff(reason) } else { Then::Nothing };
+        // Also where the store says that it only waits: a crash may have kept it from knowing more.
+        let then = Then::CallOff(reason);
         self.change(id, vec![event], Wake { told: vec![reply], then, ..Wake::default() });
         self.free_place(id);
     }

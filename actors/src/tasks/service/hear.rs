@@ -3,6 +3,7 @@
 use a2a_policy::Now;
 use a2a_policy::tasks::{ArtifactPiece, Heard, Said, Step};
 use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::task::TaskState;
 use a2a_protocol::{AgentId, CorrelationId, MessageId, TaskId};
 use a2a_store::tasks::Write;
 use actix::prelude::*;
@@ -92,11 +93,16 @@ impl Handler<Hear> for Service {
             // When the bus took it, not when it came here: heard again after a crash it says the same.
             now.utc = hear.accepted.max(entry.stored.task.status.timestamp.to_utc());
         }
-        let (events, then) = take_in(entry, heard, hear.id, now);
+        // Handed over before a crash, and the store does not know it: whoever asks has it.
+        let unknown_to_store = entry.turn == 0 && entry.state() == TaskState::Submitted;
+        let begins = unknown_to_store && matches!(heard, Heard::Asks { .. });
+        let begun = begins.then(|| entry.begin_turn(now)).flatten();
+        let (mut events, then) = take_in(entry, heard, hear.id, now);
         if events.is_empty() {
             let _ = done.send(());
             return;
         }
+        events.splice(..0, begun);
         entry.note(seq);
         let (over, rests) = (entry.is_over(), entry.state().is_interrupted());
         let wake = Wake { acks: vec![done], then, ..Wake::default() };

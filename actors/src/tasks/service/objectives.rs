@@ -219,11 +219,10 @@ impl Service {
         let now = self.clock.now();
         let task = self.objectives.held.get(id)?.task_of(step)?;
         let entry = self.entries.get_mut(&task)?;
-        let begun = entry.stored.dispatched;
         let event = entry.advance(Step::Cancel, Said::plainly(ENDED), now)?;
         let lane = entry.lane.clone();
         let freed = self.queues.leave(&lane, task);
-        let then = if begun { Then::CallOff(ENDED.to_owned()) } else { Then::Nothing };
+        let then = Then::CallOff(ENDED.to_owned());
         let write = self.prepare(task, vec![event], Wake { then, ..Wake::default() })?;
         Some(((write, Awaited::Change(task)), freed))
     }

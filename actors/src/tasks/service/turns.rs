@@ -259,12 +259,14 @@ impl Handler<Resume> for Service {
             let state = self.entries.get(&id).map(Entry::state);
             match (state, self.settings.after_restart) {
                 (Some(TaskState::Submitted), _) => self.start_next(Some(id)),
-                (_, AfterRestart::Resume) => self.dispatch(id, ctx),
-                (_, AfterRestart::Fail) => {
+                (Some(TaskState::Working), AfterRestart::Resume) => self.dispatch(id, ctx),
+                (Some(TaskState::Working), AfterRestart::Fail) => {
                     let why =
                         "interrupted: the server was stopped while the task was being worked on";
                     self.fail(id, why, true);
                 }
+                // It has ended meanwhile, or waits for its caller.
+                _ => {}
             }
         }
     }
