@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use a2a_actors::Parcel;
 use a2a_actors::tasks::{Sent, TaskSettings};
+use a2a_policy::{Caller, Profile, RetryPolicy};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListTasks, SendMessage};
 use a2a_protocol::task::{Task, TaskState};
-use a2a_policy::{Caller, Profile, RetryPolicy};
 use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, MessageId, Priority, TaskId};
 use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter};
 use futures_util::future::join_all;

@@ -43,7 +43,8 @@ impl Handler<Hear> for Service {
     type Result = ();
 
     fn handle(&mut self, hear: Hear, ctx: &mut Self::Context) {
-        let Hear { task: id, sender, correlation, answers, ends, heard, seq, bytes, done, .. } = hear;
+        let Hear { task: id, sender, correlation, answers, ends, heard, seq, bytes, done, .. } =
+            hear;
         // Whoever answers has the task in its hands, else the ledger would have refused it: its
         // agent may have handed it on, in whatever conversation. The same holds for the bus itself.
         let vouched_for = (answers && self.bus.keeps_ledger()) || sender.as_str() == notice::SYSTEM;
