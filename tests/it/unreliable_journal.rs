@@ -11,13 +11,16 @@ use a2a_store::{Commit, CommitError, Journal, Line, Options, Read, Recovered};
 
 use crate::listener::SOON;
 
+/// Which message's commit is to fail, and what it waits for before.
+type RefuseAfter = (MessageId, Receiver<()>);
+
 /// What the test does to the journal.
 #[derive(Clone, Default)]
 pub struct Fate {
     /// So many commits from now on fail as on a full disk.
     pub refuse: Arc<AtomicUsize>,
     /// The commit with this message waits for a sign, and then fails so.
-    pub refuse_after: Arc<Mutex<Option<(MessageId, Receiver<()>)>>>,
+    pub refuse_after: Arc<Mutex<Option<RefuseAfter>>>,
     /// The process is dead: nothing is written any more, nothing closed.
     dead: Arc<AtomicBool>,
 }
@@ -36,7 +39,7 @@ impl Commit for Unreliable {
             return Err(CommitError::DiskFull);
         }
         let mut refuse_after = self.fate.refuse_after.lock().unwrap();
-        let is_in_it = |(id, _): &mut (MessageId, Receiver<()>)| {
+        let is_in_it = |(id, _): &mut RefuseAfter| {
             batch.iter().any(|line| matches!(line, Line::Message(m) if m.message_id == Some(*id)))
         };
         if let Some((_, sign)) = refuse_after.take_if(is_in_it) {
