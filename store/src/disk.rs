@@ -4,7 +4,8 @@
 //! promise was kept. Reading back uses the file system directly.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Where log files live.
@@ -20,6 +21,18 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// What the file system says.
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>>;
+
+    /// Makes a file of this size, full of zeros and on the disk, to be written over.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn open_fixed(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn FixedFile>> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        // Written, not only reserved: a block that was never written costs its first sync more.
+        io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
+        file.sync_all()?;
+        Ok(Box::new(file))
+    }
 
     /// Makes the names in a folder durable.
     ///
@@ -69,6 +82,31 @@ pub trait LogFile: Send {
     /// # Errors
     /// What the file system says.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
+}
+
+/// One open file that keeps its size.
+pub trait FixedFile: Send {
+    /// Writes all bytes at `at`, over what is there.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
+
+    /// Makes the content durable (`fdatasync`).
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl FixedFile for File {
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
 }
 
 /// The file system.

@@ -1,7 +1,7 @@
 //! The memory of the bus: a journal that is durable before anyone is answered.
 //!
 //! ```text
-//! batch of Lines ─▶ encode ─▶ log (day file, one write, one fdatasync) ─▶ committed
+//! batch of Lines ─▶ encode ─▶ log (day file, and ahead of its sync a room of fixed size) ─▶ committed
 //!                                 │
 //!                                 ├▶ state   what is still owed to whom (for checkpoints)
 //!                                 └▶ tail ─▶ indexer (own thread) ─▶ index (sled, blocks of lines)
@@ -31,6 +31,7 @@ mod encode;
 
 mod format;
 
+mod ahead;
 mod days;
 mod disk;
 mod lines;
@@ -83,7 +84,7 @@ pub use backup::{
     Also, BackedUp, BackupError, BackupJob, Cause, Manifest, check_backup, restore_backup,
     take_backup,
 };
-pub use disk::{Disk, LogFile, RealDisk};
+pub use disk::{Disk, FixedFile, LogFile, RealDisk};
 pub use evidence::{verify_journal, verify_journal_in_turns, verify_log};
 pub use facets::time_of;
 pub use format::{FormatError, NewerFormat, check_formats};

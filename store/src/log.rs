@@ -1,7 +1,7 @@
 //! The writing end of the day files: how a batch gets to the end of the newest.
 //!
 //! Knows nothing of lines. A batch is on the disk as a whole when `append` returns
-//! `Ok`; after any error it counts for nothing.
+//! `Ok`, in the day file or ahead of it (`ahead`); after any error it counts for nothing.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use chrono::NaiveDate;
 
+use crate::ahead::{self, Front, Plan};
 use crate::batch::LogPos;
 use crate::days::{DayFile, day_files, plain_file};
 use crate::pack::unpack;
@@ -20,8 +21,12 @@ pub(crate) const FOLDER: &str = "a2a-log";
 /// The writing end of the log.
 pub(crate) struct Log {
     dir: PathBuf,
+    /// Where the ahead files are.
+    data: PathBuf,
     disk: Arc<dyn Disk>,
     current: Option<Current>,
+    plan: Plan,
+    front: Front,
     poisoned: bool,
 }
 
@@ -34,9 +39,12 @@ struct Current {
 
 impl Log {
     /// Goes on writing at the end of the newest day's file, which recovery has left whole.
-    pub fn open(dir: PathBuf, disk: Arc<dyn Disk>) -> io::Result<Self> {
+    pub fn open(dir: PathBuf, data: PathBuf, disk: Arc<dyn Disk>, plan: Plan) -> io::Result<Self> {
         let newest = day_files(&dir)?.pop();
-        let mut log = Self { dir, disk, current: None, poisoned: false };
+        // Recovery has put everything that is in them into the day files.
+        ahead::remove(&data, &*disk)?;
+        let (current, front) = (None, Front::None(0));
+        let mut log = Self { dir, data, disk, current, plan, front, poisoned: false };
         if let Some(DayFile { day, is_packed, .. }) = newest {
             if is_packed {
                 unpack(&log.dir, day, &*log.disk)?;
@@ -69,20 +77,63 @@ impl Log {
             }
             return Err(CommitError::from_io("writing the log", error));
         }
-        if let Err(error) = current.file.sync() {
+        if let Err(error) = self.sync(at, bytes) {
             // After a failed fsync nobody knows which pages reached the disk. Cutting them off
             // is best effort: the journal is closed to commits either way.
             self.poisoned = true;
-            if let Err(undo_error) = current.file.truncate(current.len) {
+            if let Some(current) = &mut self.current
+                && let Err(undo_error) = current.file.truncate(current.len)
+            {
                 tracing::error!(%undo_error, "the log could not be cut back after a failed sync");
             }
             return Err(CommitError::from_io("syncing the log", error));
         }
-        current.len += bytes.len() as u64;
+        if let Some(current) = &mut self.current {
+            current.len += bytes.len() as u64;
+        }
         Ok(at)
     }
 
+    /// Makes durable what was just written to the day file: ahead of it, or there.
+    fn sync(&mut self, at: LogPos, bytes: &[u8]) -> io::Result<()> {
+        let Some(current) = &mut self.current else { return Ok(()) };
+        let ahead = self.front.ready(self.plan, &self.data, &self.disk);
+        let Some(ahead) = ahead.filter(|ahead| ahead.takes(bytes.len())) else {
+            return current.file.sync();
+        };
+        let day = || self.disk.open(&plain_file(&self.dir, at.day));
+        let Err(error) = ahead.write(at, bytes, day) else { return Ok(()) };
+        tracing::warn!(%error, "nothing is written ahead any more; commits take longer");
+        let synced = current.file.sync();
+        if synced.is_err() {
+            ahead.spoil();
+        }
+        self.front = Front::Off;
+        synced
+    }
+
+    /// Ends it with everything in the day files and no ahead files beside them.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let front = std::mem::replace(&mut self.front, Front::Off);
+        if matches!(front, Front::None(_)) || self.poisoned {
+            return Ok(());
+        }
+        if let Some(current) = &mut self.current {
+            current.file.sync()?;
+        }
+        // Its thread may still be making them.
+        drop(front);
+        ahead::remove(&self.data, &*self.disk)
+    }
+
     fn turn_to(&mut self, day: NaiveDate) -> Result<(), CommitError> {
+        if let (Some(before), Front::Ready(_)) = (&mut self.current, &self.front)
+            && let Err(error) = before.file.sync()
+        {
+            // Once packed it is read from its own file alone.
+            self.poisoned = true;
+            return Err(CommitError::from_io("syncing the log of the day before", error));
+        }
         let file = self
             .disk
             .open(&plain_file(&self.dir, day))

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use a2a_protocol::{AgentId, MessageId, Trace};
 use chrono::{DateTime, NaiveDate, Utc};
 
+use crate::ahead;
 use crate::batch::LogPos;
 use crate::before::state_before_files;
 use crate::block::Builder;
@@ -95,6 +96,8 @@ pub struct Recovered {
 pub struct RecoveryReport {
     /// Lines read after the last checkpoint.
     pub lines_replayed: u64,
+    /// Bytes that were written ahead and not in the day file yet when the machine went down.
+    pub bytes_brought_back: u64,
     /// Bytes of an unfinished write that were cut off the end of the log.
     pub torn_bytes: u64,
     /// Where those bytes were kept.
@@ -116,6 +119,10 @@ impl fmt::Display for RecoveryReport {
         write!(f, "read {} lines of the log", self.lines_replayed)?;
         if self.lines_indexed > 0 {
             write!(f, ", gave {} of them to the index", self.lines_indexed)?;
+        }
+        if self.bytes_brought_back > 0 {
+            let bytes = self.bytes_brought_back;
+            write!(f, ", put {bytes} bytes into it that were written ahead")?;
         }
         if let Some(path) = &self.torn_file {
             let bytes = self.torn_bytes;
@@ -183,6 +190,9 @@ fn attempt(
         IndexError::Newer(found) => newer_index(index_path, found).into(),
         IndexError::Io(source) => source.into(),
     })?;
+    // Nobody else has the log in hands now.
+    let data = index_path.parent().unwrap_or(index_path);
+    report.bytes_brought_back += ahead::replay(dir, data)?;
     if let Some(meta) = index.last()
         && !ends_with(dir, meta.last, meta.end)
     {

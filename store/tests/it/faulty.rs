@@ -4,9 +4,10 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use a2a_store::{Disk, LogFile, RealDisk};
+use a2a_store::{Disk, FixedFile, LogFile, RealDisk};
 
-/// What fails next; each fault happens once, except a failing truncation, which lasts.
+/// What fails next; each fault happens once, except those of truncations and of files of fixed
+/// size, which last.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
     /// The next append writes this many bytes and then fails so.
@@ -15,6 +16,10 @@ pub struct Faults {
     pub truncate: bool,
     pub open: bool,
     pub sync_dir: bool,
+    /// Files of fixed size cannot be made, written, or synced.
+    pub open_fixed: bool,
+    pub fixed: bool,
+    pub fixed_sync: bool,
 }
 
 #[derive(Default, Clone)]
@@ -28,13 +33,17 @@ impl FaultyDisk {
     }
 }
 
-struct FaultyFile {
-    file: Box<dyn LogFile>,
+struct FaultyFile<F: ?Sized> {
+    file: Box<F>,
     faults: Arc<Mutex<Faults>>,
 }
 
+fn failed(flag: bool) -> io::Result<()> {
+    if flag { Err(io::Error::other("told to fail")) } else { Ok(()) }
+}
+
 fn fail_if(flag: &mut bool) -> io::Result<()> {
-    if std::mem::take(flag) { Err(io::Error::other("told to fail")) } else { Ok(()) }
+    failed(std::mem::take(flag))
 }
 
 impl Disk for FaultyDisk {
@@ -48,13 +57,31 @@ impl Disk for FaultyDisk {
         Ok(Box::new(FaultyFile { file, faults: Arc::clone(&self.faults) }))
     }
 
+    fn open_fixed(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn FixedFile>> {
+        failed(self.faults.lock().unwrap().open_fixed)?;
+        let file = RealDisk.open_fixed(path, bytes)?;
+        Ok(Box::new(FaultyFile { file, faults: Arc::clone(&self.faults) }))
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         fail_if(&mut self.faults.lock().unwrap().sync_dir)?;
         RealDisk.sync_dir(dir)
     }
 }
 
-impl LogFile for FaultyFile {
+impl FixedFile for FaultyFile<dyn FixedFile> {
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()> {
+        failed(self.faults.lock().unwrap().fixed)?;
+        self.file.write_at(bytes, at)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        failed(self.faults.lock().unwrap().fixed_sync)?;
+        self.file.sync()
+    }
+}
+
+impl LogFile for FaultyFile<dyn LogFile> {
     fn size(&self) -> io::Result<u64> {
         self.file.size()
     }
@@ -72,9 +99,7 @@ impl LogFile for FaultyFile {
     }
 
     fn truncate(&mut self, len: u64) -> io::Result<()> {
-        if self.faults.lock().unwrap().truncate {
-            return Err(io::Error::other("told to fail"));
-        }
+        failed(self.faults.lock().unwrap().truncate)?;
         self.file.truncate(len)
     }
 }

@@ -1,6 +1,8 @@
 //! What the journal promises to the outside, one module per promise.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
+/// What is written ahead of the day file survives a machine that goes down at any moment.
+mod ahead;
 /// Both journals answer alike: pages, lookups, events, order, closing.
 mod conformance;
 /// What the bus notes to know after a restart.
