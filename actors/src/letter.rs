@@ -59,7 +59,7 @@ impl Parcel {
         if !message.is_consistent() || bytes.len() > a2a_protocol::limits::MESSAGE_BYTES {
             return Self::from_json(&bytes, since);
         }
-        let (fingerprints, size) = (Fingerprints::of(&message), bytes.len());
+        let (fingerprints, size) = (Fingerprints::of_written(&message, &bytes), bytes.len());
         let (message, bytes) = (Ok(Arc::new(message)), bytes.into());
         Self { message, bytes, fingerprints, size, since, trace: None }
     }

@@ -50,6 +50,8 @@ pub(crate) struct Session {
     /// The journal refused, and a look whether it writes again is set.
     looks_again: bool,
     router: Addr<Router>,
+    /// Its own address, which costs more to make than to share.
+    address: Option<Arc<Addr<Self>>>,
     shared: Rc<Shared>,
 }
 
@@ -65,6 +67,7 @@ impl Session {
             timer: None,
             looks_again: false,
             router,
+            address: None,
             shared,
         }
     }
@@ -89,6 +92,10 @@ impl Session {
         }
         self.desk.set_waiting(self.has_room() || !self.pulls.is_empty());
         self.set_timer(ctx);
+    }
+
+    fn address(&mut self, ctx: &Context<Self>) -> Arc<Addr<Self>> {
+        Arc::clone(self.address.get_or_insert_with(|| Arc::new(ctx.address())))
     }
 
     /// Whether the agent's code takes another message now.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use a2a_protocol::{Envelope, MessageId};
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 /// What is remembered of an accepted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,24 +88,37 @@ impl Fingerprints {
     /// Sums a message up.
     #[must_use]
     pub fn of(message: &Envelope) -> Self {
+        // Writing a message to memory cannot fail; if it did, the header would still tell it apart.
+        Self::with_payload(message, &serde_json::to_vec(&message.body).unwrap_or_default())
+    }
+
+    /// The same for one who has written it already, with [`Envelope::to_json`].
+    #[must_use]
+    pub fn of_written(message: &Envelope, json: &[u8]) -> Self {
+        match Envelope::payload_of(json) {
+            Some(payload) => Self::with_payload(message, payload),
+            None => Self::of(message),
+        }
+    }
+
+    fn with_payload(message: &Envelope, payload: &[u8]) -> Self {
         let to = message.to.as_ref().map_or("", |to| to.agent_id.as_str());
-        let mut text = Vec::with_capacity(1_024);
         // No agent id or word holds a space, so no two headers can read the same.
         let from = message.from.agent_id.as_str();
         let header = [from, to, message.kind().as_str(), message.priority.as_str()];
-        text.extend_from_slice(header.join(" ").as_bytes());
-        text.extend_from_slice(message.correlation_id.as_uuid().as_bytes());
-        let body = text.len();
-        // Writing a message to memory cannot fail; if it did, the header would still tell it apart.
-        let _ = serde_json::to_writer(&mut text, &message.body);
-        let said = &text[body..];
-        // The id comes first wherever there is one, and always has the same length.
-        let ids = if said.starts_with(TASK_ID) { TASK_ID.len() + 36 } else { 0 };
-        let kind = message.kind() as u64;
-        Self {
-            message: xxh3_64(&text),
-            content: xxh3_64_with_seed(said.get(ids..).unwrap_or(said), kind),
+        let mut sum = Xxh3::new();
+        for (at, word) in header.iter().enumerate() {
+            if at > 0 {
+                sum.update(b" ");
+            }
+            sum.update(word.as_bytes());
         }
+        sum.update(message.correlation_id.as_uuid().as_bytes());
+        sum.update(payload);
+        // The id comes first wherever there is one, and always has the same length.
+        let ids = if payload.starts_with(TASK_ID) { TASK_ID.len() + 36 } else { 0 };
+        let (said, kind) = (payload.get(ids..).unwrap_or(payload), message.kind() as u64);
+        Self { message: sum.digest(), content: xxh3_64_with_seed(said, kind) }
     }
 }
 
@@ -115,6 +128,23 @@ const TASK_ID: &[u8] = b"{\"taskId\":\"";
 mod tests {
     use super::*;
     use a2a_protocol::Kind;
+
+    #[test]
+    fn it_is_the_same_for_one_who_has_written_it() {
+        for kind in Kind::ALL {
+            let mut message = kind.example_message();
+            let is_same = |message: &Envelope| {
+                Fingerprints::of_written(message, &message.to_json()) == Fingerprints::of(message)
+            };
+            assert!(is_same(&message), "{kind}");
+            message.from.role = Some("\"payload\":{".to_owned().try_into().unwrap());
+            assert_eq!(
+                Envelope::payload_of(&message.to_json()),
+                serde_json::to_vec(&message.body).ok().as_deref()
+            );
+            assert!(is_same(&message), "{kind}");
+        }
+    }
 
     #[test]
     fn only_the_timestamp_may_differ() {

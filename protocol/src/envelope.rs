@@ -128,6 +128,15 @@ impl Envelope {
         serde_json::to_vec(self).unwrap_or_else(|error| unreachable!("always writable: {error}"))
     }
 
+    /// The payload in what [`to_json`](Self::to_json) wrote, which ends with it.
+    #[must_use]
+    pub fn payload_of(json: &[u8]) -> Option<&[u8]> {
+        const KEY: &[u8] = b"\"payload\":";
+        // A quote inside a string is escaped, and nothing before the payload has such a key.
+        let at = memchr::memmem::find(json, KEY)? + KEY.len();
+        json.get(at..)?.strip_suffix(b"}")
+    }
+
     pub(crate) fn example(body: Body) -> Self {
         #[derive(Deserialize)]
         struct Header {

@@ -49,20 +49,14 @@ Say help to see what I know. For real work attach an agent to this bus and send 
 /// # Errors
 /// When the bus takes no agent of that name.
 pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
-    let system = bus.system().clone();
-    let answer = move |me: Agent, letter: Letter, task: TaskRequest| {
-        let system = system.clone();
-        async move { answer(&system, &me, &letter, &task).await }
+    let answer = move |me: Agent, letter: Letter, task: TaskRequest| async move {
+        answer(&me, &letter, &task).await
     };
     bus.attach_quick(NAME, WINDOW, Handlers::new().on_task_request(answer)).await
 }
 
-async fn answer(
-    system: &BusSystem,
-    me: &Agent,
-    letter: &Letter,
-    task: &TaskRequest,
-) -> Result<(), SendError> {
+async fn answer(me: &Agent, letter: &Letter, task: &TaskRequest) -> Result<(), SendError> {
+    let system = me.system();
     let asked = A2aRequest::of(letter);
     let (text, parts) = match &asked {
         Some(A2aRequest { message, .. }) => (message.text(), message.parts.as_slice()),

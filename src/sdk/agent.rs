@@ -20,48 +20,52 @@ use super::trace;
 /// [`send_task_request`](Self::send_task_request); [`compose`](Self::compose) and
 /// [`send`](Self::send) below them take any message and give the bare receipt.
 #[derive(Clone)]
-pub struct Agent {
+pub struct Agent(Arc<Handle>);
+
+/// What all clones of it share.
+struct Handle {
     id: AgentId,
     /// Its session, as soon as it has one.
-    desk: Arc<OnceLock<u64>>,
+    desk: OnceLock<u64>,
     system: BusSystem,
     watched: Arc<Watched>,
-    board: Arc<Board>,
+    board: Board,
 }
 
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Agent({})", self.id)
+        write!(f, "Agent({})", self.0.id)
     }
 }
 
 impl Agent {
     pub(super) fn new(id: AgentId, system: BusSystem, watched: Arc<Watched>) -> Self {
-        Self { id, desk: Arc::default(), system, watched, board: Arc::default() }
+        let (desk, board) = (OnceLock::new(), Board::default());
+        Self(Arc::new(Handle { id, desk, system, watched, board }))
     }
 
     pub(super) fn watched(&self) -> &Arc<Watched> {
-        &self.watched
+        &self.0.watched
     }
 
     /// The bars of the tasks it works on.
     pub(super) fn board(&self) -> &Board {
-        &self.board
+        &self.0.board
     }
 
-    pub(super) fn system(&self) -> &BusSystem {
-        &self.system
+    pub(crate) fn system(&self) -> &BusSystem {
+        &self.0.system
     }
 
     pub(super) fn attached(&self, desk: u64) {
         // Set once, by the one who attaches.
-        let _ = self.desk.set(desk);
+        let _ = self.0.desk.set(desk);
     }
 
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &AgentId {
-        &self.id
+        &self.0.id
     }
 
     /// A new message of this agent that begins a conversation.
@@ -69,13 +73,13 @@ impl Agent {
     /// Sender, ids and time are filled in; change priority or correlation before sending.
     #[must_use]
     pub fn compose(&self, to: Option<&AgentId>, body: impl Into<Body>) -> Envelope {
-        compose(&self.id, to, new_correlation(), body.into())
+        compose(&self.0.id, to, new_correlation(), body.into())
     }
 
     /// A message of this agent in the conversation of one it got, to its sender.
     #[must_use]
     pub fn reply(&self, to: &a2a_actors::Letter, body: impl Into<Body>) -> Envelope {
-        compose(&self.id, Some(&to.sender), to.message.correlation_id, body.into())
+        compose(&self.0.id, Some(&to.sender), to.message.correlation_id, body.into())
     }
 
     /// Sends a message and waits until it is on disk, or refused.
@@ -83,27 +87,27 @@ impl Agent {
     /// Inside a handler it belongs to the trace of the letter that is being handled.
     pub async fn send(&self, message: Envelope) -> Receipt {
         let parcel = Parcel::from_message(message, Instant::now()).with_trace(trace::current());
-        self.system.send(Caller::Agent(self.id.clone()), parcel).await
+        self.0.system.send(Caller::Agent(self.0.id.clone()), parcel).await
     }
 
     /// Sends a message that is JSON text.
     pub async fn send_json(&self, json: &[u8]) -> Receipt {
         let parcel = Parcel::from_json(json, Instant::now()).with_trace(trace::current());
-        self.system.send(Caller::Agent(self.id.clone()), parcel).await
+        self.0.system.send(Caller::Agent(self.0.id.clone()), parcel).await
     }
 
     /// Ends this session; messages wait until the agent attaches again.
     pub fn detach(self) {
-        if let Some(desk) = self.desk.get() {
-            self.system.detach(self.id, *desk);
+        if let Some(desk) = self.0.desk.get() {
+            self.0.system.detach(self.0.id.clone(), *desk);
         }
     }
 
     /// The same, at once: handlers at work are dropped where they are, and what they had in hand
     /// waits as if nobody had had it.
     pub fn give_back(self) {
-        if let Some(desk) = self.desk.get() {
-            self.system.give_back(self.id, *desk);
+        if let Some(desk) = self.0.desk.get() {
+            self.0.system.give_back(self.0.id.clone(), *desk);
         }
     }
 }

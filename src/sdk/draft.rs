@@ -3,7 +3,8 @@
 //! A draft takes plain strings and can be wrong; [`Agent::write`](super::Agent::write) makes it
 //! a message, which cannot. The rules are the protocol's own: a draft is written as JSON and
 //! read back like any message from outside, so what is wrong with it comes back all at once
-//! and in the same words.
+//! and in the same words. Answers to tasks, of which there are many, are put together from the
+//! protocol's types where nothing is wrong with them.
 
 mod news;
 mod review;
@@ -16,8 +17,8 @@ use std::time::Duration;
 
 use a2a_actors::Letter;
 use a2a_protocol::{
-    AgentId, Code, CorrelationId, Envelope, Kind, MessageId, Priority, Protocol, Report, TaskId,
-    Timestamp, Violation,
+    AgentId, Body, Code, CorrelationId, Envelope, Kind, MessageId, Priority, Protocol, Recipient,
+    Report, Sender, TaskId, Timestamp, Violation,
 };
 use serde::Serialize;
 
@@ -44,6 +45,11 @@ pub trait Parts: Serialize {
 
     /// Fills in what follows from who writes and what is answered.
     fn finish(&mut self, me: &AgentId, to: &Addressee) -> Result<(), BuildError>;
+
+    /// The payload without the way over JSON, where there is one and all of it is in order.
+    fn body(&self) -> Option<Body> {
+        None
+    }
 }
 
 /// What every draft says outside its payload.
@@ -62,7 +68,7 @@ impl Default for Cover {
 
 /// Gives a draft what all drafts have.
 macro_rules! draft {
-    ($name:ident is $kind:ident) => {
+    ($name:ident is $kind:ident $(, $body:ident)?) => {
         impl $name {
             /// How soon it should be handled; `normal` unless said otherwise.
             #[must_use]
@@ -94,6 +100,10 @@ macro_rules! draft {
             ) -> Result<(), $crate::sdk::draft::BuildError> {
                 self.fill_in(me, to)
             }
+
+            $(fn body(&self) -> Option<a2a_protocol::Body> {
+                self.$body()
+            })?
         }
     };
 }
@@ -269,9 +279,17 @@ pub(super) fn write<D: Draft>(
     mut draft: D,
 ) -> Result<Envelope, BuildError> {
     draft.finish(me, to)?;
+    let page = page(me, to, &draft);
+    match page.typed() {
+        Some(message) => Ok(message),
+        None => Ok(Envelope::parse(&page.json())?),
+    }
+}
+
+fn page<'a, D: Draft>(me: &'a AgentId, to: &'a Addressee, draft: &'a D) -> Page<'a, D> {
     let cover = draft.cover();
     let answered = to.answers.as_ref().map(|message| message.correlation_id);
-    let page = Page {
+    Page {
         protocol: Protocol::V1,
         message_id: super::agent::new_message_id(),
         timestamp: chrono::Utc::now().into(),
@@ -283,14 +301,78 @@ pub(super) fn write<D: Draft>(
             .conversation
             .or(answered)
             .unwrap_or_else(super::agent::new_correlation),
-        payload: &draft,
-    };
-    let json = serde_json::to_vec(&page)
-        .unwrap_or_else(|error| unreachable!("strings and JSON values are writable: {error}"));
-    Ok(Envelope::parse(&json)?)
+        payload: draft,
+    }
+}
+
+impl<D: Draft> Page<'_, D> {
+    fn json(&self) -> Vec<u8> {
+        serde_json::to_vec(self)
+            .unwrap_or_else(|error| unreachable!("strings and JSON values are writable: {error}"))
+    }
+
+    /// The message put together from its parts; `None` where only reading it can tell.
+    fn typed(&self) -> Option<Envelope> {
+        let to = self.to.as_ref().map(|to| to.agent_id.parse());
+        let message = Envelope {
+            protocol: self.protocol,
+            message_id: self.message_id,
+            timestamp: self.timestamp,
+            from: Sender {
+                agent_id: self.from.agent_id.parse().ok()?,
+                role: None,
+                session_key: None,
+            },
+            to: to.transpose().ok()?.map(|agent_id| Recipient { agent_id, role: None }),
+            priority: self.priority,
+            correlation_id: self.correlation_id,
+            body: self.payload.body()?,
+        };
+        message.is_consistent().then_some(message)
+    }
 }
 
 /// A list of strings from whatever the author has.
 fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> impl Iterator<Item = String> {
     items.into_iter().map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is put together is what would have been read.
+    #[test]
+    fn answers_are_the_same_on_both_ways() {
+        let me: AgentId = "tim".parse().unwrap();
+        let to = Addressee::from("roman");
+        let task = crate::sdk::agent::new_task_id();
+        let good = [
+            TaskAnswer::accepted(),
+            TaskAnswer::completed("All \"seven\" of them.\n").next_step("Tell the others"),
+            TaskAnswer::completed("x").field("n", serde_json::json!([1, {"a": null}])),
+            TaskAnswer::blocked("Which one?").priority(Priority::High),
+        ];
+        for draft in good.map(|draft| draft.for_task(task)) {
+            let page = page(&me, &to, &draft);
+            let typed = page.typed().unwrap_or_else(|| panic!("{draft:?}"));
+            assert_eq!(typed, Envelope::parse(&page.json()).unwrap());
+        }
+        let long = "x".repeat(40_000);
+        let deep = (0..40).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
+        let bad = [
+            TaskAnswer::declined(" "),
+            TaskAnswer::failed(long.clone()),
+            TaskAnswer::completed("a\0b"),
+            TaskAnswer::completed("x").field("deep", deep),
+            TaskAnswer::completed("x").field("branch", 7),
+            (0..9).fold(TaskAnswer::accepted(), |all, n| all.field(n.to_string(), &long[..32_000])),
+        ];
+        for draft in bad.map(|draft| draft.for_task(task)) {
+            assert!(page(&me, &to, &draft).typed().is_none(), "{draft:?}");
+            assert!(write(&me, &to, draft).is_err());
+        }
+        let nobody = Addressee::from("t i m");
+        assert!(page(&me, &nobody, &TaskAnswer::accepted().for_task(task)).typed().is_none());
+    }
 }

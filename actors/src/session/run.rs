@@ -85,12 +85,11 @@ impl Session {
 
     /// Runs the agent's code where a panic or a blocked thread harms nobody else.
     fn begin(&mut self, mut letter: Letter, ctx: &mut Context<Self>) {
-        let seq = letter.seq;
+        let (seq, session) = (letter.seq, self.address(ctx));
         let (Some(runtime), Some(running)) = (self.runtime.clone(), self.running.get_mut(&seq))
         else {
             return;
         };
-        let session = ctx.address();
         let attempt = running.attempt;
         letter.call = Some(Arc::clone(&running.call));
         let call = Arc::clone(&running.call);

@@ -14,7 +14,7 @@ use super::service::{Hear, Service};
 use crate::{Failed, Handled, HandlerFuture, Letter, Runtime};
 
 /// How many answers may be on their way to the disk at once.
-const WINDOW: usize = 1_024;
+const WINDOW: usize = 4_096;
 
 /// The tasks that the service holds and the names they travel under, for those who look from
 /// other threads.

@@ -13,7 +13,7 @@ use super::TaskStats;
 use super::service::{Committed, Service};
 
 /// How many changes share a transaction at most.
-const BATCH: usize = 512;
+const BATCH: usize = 1_024;
 /// How long to wait before a disk that refused is tried again.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 

@@ -111,6 +111,9 @@ impl Heard {
 struct Unreadable(String);
 
 fn answered(response: &TaskResponse) -> Result<Heard, Unreadable> {
+    if let Some(plain) = plainly_completed(response) {
+        return Ok(plain);
+    }
     let result = response.result.as_ref().map(|result| result.to_value()).unwrap_or_default();
     let summary = response.result.as_ref().and_then(|result| result.summary.as_deref());
     let reason = response.reason.as_deref();
@@ -132,6 +135,24 @@ fn answered(response: &TaskResponse) -> Result<Heard, Unreadable> {
             direct: result.get("direct") == Some(&Value::Bool(true)),
         },
     })
+}
+
+/// The answer that most tasks end with: a text, artifacts that carry what they must, and nothing
+/// that has to be explained. `None` for any other.
+fn plainly_completed(response: &TaskResponse) -> Option<Heard> {
+    #[derive(Deserialize)]
+    struct Plain {
+        message: String,
+        #[serde(default)]
+        artifacts: Vec<LooseArtifact>,
+        #[serde(default)]
+        direct: bool,
+    }
+    let result = response.result.as_ref().filter(|_| response.action == Action::Completed)?;
+    let Plain { message, artifacts, direct } = serde_json::from_str(result.as_json()).ok()?;
+    let artifacts = artifacts.into_iter().enumerate();
+    let artifacts = artifacts.map(|(at, loose)| loose.named(at)).collect::<Result<_, _>>().ok()?;
+    Some(Heard::Completed { said: Said::text(&message), artifacts, direct })
 }
 
 fn reported(update: &StatusUpdate) -> Result<Heard, Unreadable> {
@@ -196,38 +217,45 @@ fn artifacts_of(value: Option<&Value>) -> Result<Vec<Artifact>, Unreadable> {
 }
 
 fn artifact_of(value: &Value, at: usize) -> Result<Artifact, Unreadable> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Loose {
-        #[serde(default)]
-        artifact_id: Option<Label>,
-        #[serde(default)]
-        name: Option<String>,
-        #[serde(default)]
-        description: Option<String>,
-        parts: Vec<Part>,
-        #[serde(default)]
-        metadata: Option<Metadata>,
-        #[serde(default)]
-        extensions: Option<Vec<String>>,
+    LooseArtifact::deserialize(value).map_err(|error| Unreadable(error.to_string()))?.named(at)
+}
+
+/// An artifact as an agent writes it: an id is not needed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LooseArtifact {
+    #[serde(default)]
+    artifact_id: Option<Label>,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    parts: Vec<Part>,
+    #[serde(default)]
+    metadata: Option<Metadata>,
+    #[serde(default)]
+    extensions: Option<Vec<String>>,
+}
+
+impl LooseArtifact {
+    fn named(self, at: usize) -> Result<Artifact, Unreadable> {
+        if self.parts.is_empty() {
+            return Err(Unreadable("an artifact has at least one part".into()));
+        }
+        let named = || Label::try_from(format!("artifact-{}", at + 1).as_str());
+        let artifact_id = match self.artifact_id {
+            Some(id) => id,
+            None => named().map_err(|error| Unreadable(error.to_string()))?,
+        };
+        Ok(Artifact {
+            artifact_id,
+            name: self.name,
+            description: self.description,
+            parts: self.parts,
+            metadata: self.metadata,
+            extensions: self.extensions.unwrap_or_default(),
+        })
     }
-    let loose = Loose::deserialize(value).map_err(|error| Unreadable(error.to_string()))?;
-    if loose.parts.is_empty() {
-        return Err(Unreadable("an artifact has at least one part".into()));
-    }
-    let named = || Label::try_from(format!("artifact-{}", at + 1).as_str());
-    let artifact_id = match loose.artifact_id {
-        Some(id) => id,
-        None => named().map_err(|error| Unreadable(error.to_string()))?,
-    };
-    Ok(Artifact {
-        artifact_id,
-        name: loose.name,
-        description: loose.description,
-        parts: loose.parts,
-        metadata: loose.metadata,
-        extensions: loose.extensions.unwrap_or_default(),
-    })
 }
 
 fn piece_of(value: &Value) -> Result<ArtifactPiece, Unreadable> {

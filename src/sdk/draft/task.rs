@@ -1,7 +1,7 @@
 //! Drafts about tasks: asking for one, and answering.
 
-use a2a_protocol::body::{Action, Complexity, TaskType};
-use a2a_protocol::{AgentId, TaskId};
+use a2a_protocol::body::{Action, Complexity, TaskResponse, TaskType};
+use a2a_protocol::{AgentId, Body, Open, TaskId, Text};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -121,6 +121,9 @@ impl NewTask {
     }
 }
 
+/// A text of so many bytes fits a message, however it is written there.
+const SHORT: usize = a2a_protocol::limits::MESSAGE_BYTES / 8;
+
 /// The answer to a task, to be sent with
 /// [`Agent::send_task_response`](crate::Agent::send_task_response).
 ///
@@ -151,7 +154,7 @@ pub struct TaskAnswer {
     result: Map<String, Value>,
 }
 
-draft!(TaskAnswer is TaskResponse);
+draft!(TaskAnswer is TaskResponse, response);
 
 impl TaskAnswer {
     fn new(action: Action, reason: Option<String>) -> Self {
@@ -237,6 +240,22 @@ impl TaskAnswer {
     pub fn field(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.result.insert(key.into(), value.into());
         self
+    }
+
+    fn response(&self) -> Option<Body> {
+        let result = serde_json::to_string(&self.result).ok()?;
+        let reason = self.reason.as_deref();
+        // Whether something long is too long for a message only the message itself can tell.
+        if result.len() + reason.map_or(0, str::len) > SHORT {
+            return None;
+        }
+        let result = (!self.result.is_empty()).then(|| Open::from_json(result));
+        Some(Body::TaskResponse(TaskResponse {
+            task_id: self.task_id?,
+            action: self.action,
+            reason: reason.map(|text| Text::try_from(text.to_owned())).transpose().ok()?,
+            result: result.transpose().ok()?,
+        }))
     }
 
     fn fill_in(&mut self, _: &AgentId, to: &Addressee) -> Result<(), BuildError> {

@@ -99,22 +99,29 @@ impl<'a> Batch<'a> {
         events: &[NewEvent],
         push: &[PushConfig],
     ) -> Result<Written> {
-        if let Some(repeated) = self.heard(&stored, message.as_ref())? {
-            return Ok(Written::Repeated(repeated));
-        }
         let fits = check::follows((0, 0), &stored, events).and_then(|()| check::named(push));
         if let Err(misfit) = fits {
-            // That there is one already is said first.
+            // That it was heard, or that there is one already, is said first.
+            if let Some(repeated) = self.heard(&stored, message.as_ref())? {
+                return Ok(Written::Repeated(repeated));
+            }
             return Ok(match self.before(&stored)? {
                 Some(before) => Written::Conflict { version: Some(before.version) },
                 None => Written::Refused(misfit),
             });
         }
         stored.hide_place();
-        if !self.insert(&stored)? {
-            return self.conflict(&stored);
+        // Nearly every message is new; whether it was heard before is looked up when its row shows it.
+        let is_new = self.insert(&stored)?;
+        if !is_new || !self.hear(&stored, message.as_ref())? {
+            if is_new {
+                self.delete(stored.id())?;
+            }
+            return match self.heard(&stored, message.as_ref())? {
+                Some(repeated) => Ok(Written::Repeated(repeated)),
+                None => self.conflict(&stored),
+            };
         }
-        self.hear(&stored, message.as_ref())?;
         for config in push {
             self.keep_push(stored.id(), config)?;
         }
@@ -170,17 +177,19 @@ impl<'a> Batch<'a> {
         heard(self.sql, &stored.owner, stored.agent.as_str(), message)
     }
 
-    fn hear(&self, stored: &StoredTask, message: Option<&Label>) -> Result<()> {
-        let Some(message) = message else { return Ok(()) };
+    /// `false` when it was heard before.
+    fn hear(&self, stored: &StoredTask, message: Option<&Label>) -> Result<bool> {
+        let Some(message) = message else { return Ok(true) };
         let id = stored.id().to_string();
         let at = word::of_moment(stored.updated);
-        self.sql
+        let heard = self
+            .sql
             .prepare_cached(
                 "INSERT INTO sent_messages (owner, agent, message_id, task_id, at) \
                  VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
             )?
             .execute(params![&*stored.owner, stored.agent.as_str(), message.as_str(), id, at])?;
-        Ok(())
+        Ok(heard == 1)
     }
 
     fn before(&self, stored: &StoredTask) -> Result<Option<Before>> {
