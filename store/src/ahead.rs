@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use crate::batch::LogPos;
 use crate::{Disk, FixedFile, LogFile};
 
-pub(crate) use room::replay;
+pub(crate) use room::{lacking, replay};
 
 /// The rooms, in the folder `data`.
 const ROOMS: [&str; 2] = ["a2a-ahead-0.bin", "a2a-ahead-1.bin"];

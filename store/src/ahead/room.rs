@@ -78,6 +78,16 @@ fn frames(mut room: &[u8]) -> Vec<Frame<'_>> {
 /// Puts into the day files of `dir` what only the rooms in `data` have; returns how many bytes.
 /// When it returns, everything in the rooms is in the day files, durably.
 pub(crate) fn replay(dir: &Path, data: &Path) -> io::Result<u64> {
+    each(dir, data, true)
+}
+
+/// How many bytes only the rooms have. None while a server writes: the day file gets each batch
+/// first, if not durably.
+pub(crate) fn lacking(dir: &Path, data: &Path) -> io::Result<u64> {
+    each(dir, data, false)
+}
+
+fn each(dir: &Path, data: &Path, write: bool) -> io::Result<u64> {
     let mut rooms = Vec::new();
     for path in super::rooms(data) {
         match fs::read(path) {
@@ -88,15 +98,15 @@ pub(crate) fn replay(dir: &Path, data: &Path) -> io::Result<u64> {
     }
     let mut frames: Vec<Frame<'_>> = rooms.iter().flat_map(|room| frames(room)).collect();
     frames.sort_by_key(|frame| (frame.generation, frame.at));
-    let mut brought_back = 0;
+    let mut missing = 0;
     let mut day: Option<(NaiveDate, File)> = None;
     for frame in &frames {
         if day.as_ref().is_none_or(|(day, _)| *day != frame.at.day) {
-            if let Some((_, file)) = day.take() {
+            if let Some((_, file)) = day.take().filter(|_| write) {
                 file.sync_all()?;
             }
             let path = plain_file(dir, frame.at.day);
-            match OpenOptions::new().read(true).write(true).open(path) {
+            match OpenOptions::new().read(true).write(write).open(path) {
                 Ok(file) => day = Some((frame.at.day, file)),
                 // Packed, which a day is only when it is whole, or removed.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -104,19 +114,22 @@ pub(crate) fn replay(dir: &Path, data: &Path) -> io::Result<u64> {
             }
         }
         if let Some((_, file)) = &day
-            && put(dir, file, frame)?
+            && is_missing(dir, file, frame)?
         {
-            brought_back += frame.bytes.len() as u64;
+            missing += frame.bytes.len() as u64;
+            if write {
+                file.write_all_at(frame.bytes, frame.at.offset)?;
+            }
         }
     }
-    if let Some((_, file)) = day {
+    if let Some((_, file)) = day.filter(|_| write) {
         file.sync_all()?;
     }
-    Ok(brought_back)
+    Ok(missing)
 }
 
-/// Puts a batch where it belongs; `false` when it is there, or belongs to another log.
-fn put(dir: &Path, file: &File, frame: &Frame<'_>) -> io::Result<bool> {
+/// Whether a batch is not where it belongs; `false` also when it belongs to another log.
+fn is_missing(dir: &Path, file: &File, frame: &Frame<'_>) -> io::Result<bool> {
     let there = read_up_to(file, frame.at.offset, frame.bytes.len())?;
     if there == frame.bytes {
         return Ok(false);
@@ -133,7 +146,6 @@ fn put(dir: &Path, file: &File, frame: &Frame<'_>) -> io::Result<bool> {
         );
         return Ok(false);
     }
-    file.write_all_at(frame.bytes, frame.at.offset)?;
     Ok(true)
 }
 

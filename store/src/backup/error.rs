@@ -59,6 +59,14 @@ pub enum BackupError {
         "the log is not whole (`openclaw-a2a log verify` says more; if a crash left it so, start the server once)"
     )]
     Log(#[source] VerifyError),
+    /// The machine went down before the log had everything.
+    #[error(
+        "{bytes} bytes that were promised are not in the log yet, because the machine went down; start the server once, which puts them there, and take the backup then"
+    )]
+    NotInTheLog {
+        /// How many.
+        bytes: u64,
+    },
     /// The tasks.
     #[error(transparent)]
     Tasks(TaskOpenError),

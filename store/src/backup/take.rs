@@ -13,7 +13,7 @@ use super::partial::{Partial, parent};
 use super::{BackupError, check};
 use crate::before::is_continued_in_index;
 use crate::tasks::{self, CopiedMoment, Frozen, TaskOpenError};
-use crate::{Verified, VerifyError, check_formats, heads, log, verify_log};
+use crate::{Verified, VerifyError, ahead, check_formats, heads, log, verify_log};
 
 /// How often another moment is chosen when the log of one does not fit together: a server may
 /// have cut a failed write back while it was read, or removed days for their age.
@@ -58,6 +58,11 @@ pub fn take_backup(mut job: BackupJob<'_>) -> Result<Manifest, BackupError> {
     check_formats(state_dir)?;
     if !state_dir.join(log::FOLDER).is_dir() {
         return Err(BackupError::NoState { path: state_dir.to_owned() });
+    }
+    let (log, data) = (state_dir.join(log::FOLDER), state_dir.join("data"));
+    match ahead::lacking(&log, &data).map_err(BackupError::at(&data))? {
+        0 => {}
+        bytes => return Err(BackupError::NotInTheLog { bytes }),
     }
     if fs::symlink_metadata(target).is_ok() {
         return Err(BackupError::Exists { path: target.to_owned() });

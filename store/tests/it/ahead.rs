@@ -4,7 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use a2a_store::{Commit, CommitError, Journal, Options, RealDisk, Recovered, Retention};
+use a2a_store::{
+    BackupError, BackupJob, Commit, CommitError, Journal, Options, RealDisk, Recovered, Retention,
+    take_backup,
+};
 
 use crate::faulty::{Faults, FaultyDisk};
 use crate::setup::*;
@@ -115,6 +118,24 @@ fn what_the_day_file_lost_is_put_back() {
         0,
         "a process that was killed"
     );
+}
+
+#[test]
+fn a_backup_waits_until_everything_is_in_the_log() {
+    let mut rig = Rig::new();
+    rig.commit(9);
+    let place = tempfile::tempdir().unwrap();
+    let backup = |state_dir: &Path, name: &str| {
+        let target = &place.path().join(name);
+        let (also, older) = (&[], &mut |_| Ok(Vec::new()));
+        take_backup(BackupJob { state_dir, target, now: at(0), also, older })
+    };
+    backup(rig.dir.path(), "at_work").unwrap();
+    let down = rig.went_down(|bytes| bytes.truncate(bytes.len() - 300));
+    let error = backup(down.path(), "too_early").unwrap_err();
+    assert!(matches!(error, BackupError::NotInTheLog { bytes } if bytes >= 300), "{error}");
+    has_all(down.path(), rig.next - 1);
+    backup(down.path(), "after_a_start").unwrap();
 }
 
 #[test]
