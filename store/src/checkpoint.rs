@@ -1,6 +1,6 @@
 //! The folded state as one value, with the place in the log to read on from.
 
-use std::borrow::Cow;
+use std::io::{self, BufReader, BufWriter, Write};
 
 use chrono::{Datelike, NaiveDate};
 use serde::{Deserialize, Serialize};
@@ -23,47 +23,55 @@ pub(crate) struct Packed {
     pub seq: u64,
     /// The day of the line.
     pub day: NaiveDate,
-    json: Vec<u8>,
+    stored: Stored,
 }
 
 impl Packed {
-    /// The value to store. Compressing is left to whoever stores: the commit must not wait for it.
-    pub fn value(&self) -> std::io::Result<Vec<u8>> {
-        zstd::stream::encode_all(self.json.as_slice(), 1)
+    /// The value to store. Writing and compressing are left to whoever stores: the commit must not
+    /// wait for them.
+    pub fn value(&self) -> io::Result<Vec<u8>> {
+        let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
+        // The writer hands on every word by itself.
+        let mut writer = BufWriter::with_capacity(1 << 16, &mut packed);
+        serde_json::to_writer(&mut writer, &self.stored)?;
+        writer.flush()?;
+        drop(writer);
+        packed.finish()
     }
 }
 
-#[derive(Serialize, Deserialize)]
-struct Stored<'a> {
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
     seq: u64,
     hash: [u8; 32],
     day: i32,
     offset: u64,
-    state: Cow<'a, State>,
+    state: State,
 }
 
-/// Packs the state at `head`, whose line ends at `at`.
-pub(crate) fn pack(head: Head, at: LogPos, state: &State) -> std::io::Result<Packed> {
+/// Packs the state at `head`, whose line ends at `at`. Its texts are shared, not copied, so this
+/// takes a fraction of what writing them would.
+pub(crate) fn pack(head: Head, at: LogPos, state: &State) -> Packed {
     let stored = Stored {
         seq: head.seq,
         hash: *head.hash.as_bytes(),
         day: at.day.num_days_from_ce(),
         offset: at.offset,
-        state: Cow::Borrowed(state),
+        state: state.clone(),
     };
-    Ok(Packed { seq: head.seq, day: at.day, json: serde_json::to_vec(&stored)? })
+    Packed { seq: head.seq, day: at.day, stored }
 }
 
 /// Reads a checkpoint; one that cannot be read is none, and the log is read instead.
 pub(crate) fn unpack(value: &[u8]) -> Option<Checkpoint> {
     let reader = zstd::Decoder::new(value).ok()?;
-    let stored: Stored<'_> = serde_json::from_reader(std::io::BufReader::new(reader)).ok()?;
+    let stored: Stored = serde_json::from_reader(BufReader::new(reader)).ok()?;
     Some(Checkpoint {
         head: Head { seq: stored.seq, hash: Hash::from_bytes(stored.hash) },
         at: LogPos {
             day: NaiveDate::from_num_days_from_ce_opt(stored.day)?,
             offset: stored.offset,
         },
-        state: stored.state.into_owned(),
+        state: stored.state,
     })
 }

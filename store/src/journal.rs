@@ -279,10 +279,10 @@ impl Journal {
         self.lines_since_checkpoint >= self.checkpoint_lines.max(self.state.len() as u64)
     }
 
-    fn pack_checkpoint(&mut self) -> io::Result<Option<checkpoint::Packed>> {
-        let Some(at) = self.end else { return Ok(None) };
+    fn pack_checkpoint(&mut self) -> Option<checkpoint::Packed> {
+        let at = self.end?;
         self.lines_since_checkpoint = 0;
-        checkpoint::pack(self.head, at, &self.state).map(Some)
+        Some(checkpoint::pack(self.head, at, &self.state))
     }
 
     /// Ends both threads and lets go of sled.
@@ -316,16 +316,10 @@ impl Journal {
             self.state.apply(line);
         }
         self.lines_since_checkpoint += batch.len() as u64;
-        let mut checkpoint = None;
         // A closed day is packed, which needs it to be in sled and behind a checkpoint.
         let day_closed = before.is_some_and(|before| before.day < at.day);
-        if day_closed || self.checkpoint_is_due() {
-            // The batch is durable whatever happens here.
-            checkpoint = self.pack_checkpoint().unwrap_or_else(|error| {
-                tracing::error!(%error, "a checkpoint could not be made");
-                None
-            });
-        }
+        let is_due = day_closed || self.checkpoint_is_due();
+        let checkpoint = if is_due { self.pack_checkpoint() } else { None };
         let batch =
             Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
         self.shared.push(batch, &self.encoder.bytes, head, checkpoint);
@@ -356,7 +350,7 @@ impl Commit for Journal {
             tracing::error!(%error, "the log could not be synced at the end");
         }
         let fail = |source| CommitError::Io { doing: "finishing the index", source };
-        let checkpoint = self.pack_checkpoint().map_err(fail)?;
+        let checkpoint = self.pack_checkpoint();
         self.shared.tail().checkpoint = checkpoint;
         self.stop(Stop::Finish).unwrap_or(Ok(())).map_err(fail)
     }

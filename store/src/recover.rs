@@ -226,7 +226,7 @@ fn attempt(
         && scanned.lines > 0
     {
         // The next start shall not pay for this again.
-        index.set_checkpoint(checkpoint::pack(head, at, &state)?.value()?)?;
+        index.set_checkpoint(checkpoint::pack(head, at, &state).value()?)?;
         stored = Some((head.seq, at.day));
     }
     let end = scanned.head.map(|(_, end)| end);

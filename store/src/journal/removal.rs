@@ -163,7 +163,7 @@ impl Journal {
         if is_over() {
             return Err(fail(io::Error::other("the indexer has ended")));
         }
-        let checkpoint = self.pack_checkpoint().map_err(fail)?;
+        let checkpoint = self.pack_checkpoint();
         let mut tail = shared.tail();
         tail.checkpoint = checkpoint;
         shared.wake.notify_one();
