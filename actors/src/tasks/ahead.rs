@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// How many ended tasks may be told before the store has them; the next waits for the store.
-const MOST: usize = 2_048;
+const MOST: usize = 1_024;
 
 /// The count, for those who write and those who read.
 #[derive(Debug, Clone, Default)]

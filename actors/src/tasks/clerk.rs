@@ -10,6 +10,7 @@ use actix::Addr;
 use tokio::sync::oneshot;
 
 use super::TaskStats;
+use super::ahead::AheadCount;
 use super::service::{Hear, Service};
 use crate::{Failed, Handled, HandlerFuture, Letter, Runtime};
 
@@ -45,6 +46,7 @@ pub(super) struct Clerk {
     /// The name is a caller's and no agent's: nobody else would ever read what comes for it.
     pub(super) alone: bool,
     pub(super) stats: Arc<TaskStats>,
+    pub(super) ahead: AheadCount,
 }
 
 /// The task that an answer is about, if it is one that a task can have.
@@ -109,7 +111,7 @@ impl Runtime for Clerk {
 
     /// What it waits for then is the store, and its callers may have been told already.
     fn takes_its_time(&self) -> bool {
-        !self.stats.is_writing()
+        !self.stats.is_writing() || !self.ahead.is_none()
     }
 
     fn watches(&self) -> bool {

@@ -208,8 +208,8 @@ impl TaskSystem {
         };
         let attach = || async {
             let (service, held) = (self.service.clone(), Arc::clone(&self.held));
-            let stats = Arc::clone(&self.stats);
-            let clerk = Clerk { name: name.clone(), service, held, alone, stats };
+            let (stats, ahead) = (Arc::clone(&self.stats), self.ahead.clone());
+            let clerk = Clerk { name: name.clone(), service, held, alone, stats, ahead };
             self.bus.attach_aside(name.clone(), Arc::new(clerk), alone).await
         };
         once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| Fault::Unavailable {

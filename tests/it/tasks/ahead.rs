@@ -193,7 +193,7 @@ async fn there_is_an_end_to_what_is_told_and_everybody_is_still_answered() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), full()).await;
     // As many as may be told before the store has them.
-    let sends = (0..512).map(|n| side.task("tim", text(&format!("count to {n}"))));
+    let sends = (0..1_024).map(|n| side.task("tim", text(&format!("count to {n}"))));
     let told = join_all(sends).await;
     let (caller, agent) = (acme(), id("tim"));
     let tasks = side.tasks.clone();

@@ -12,7 +12,7 @@ use crate::tasks::writer::Job;
 
 /// How long what nobody waits for may wait for company, and how much of that is enough.
 const LINGER: Duration = Duration::from_millis(50);
-const COMPANY: usize = 1_024;
+const COMPANY: usize = 512;
 
 /// Settles nothing, and comes back behind what was written before it.
 pub(super) const NOTHING: Write = Write::Pushed { outbox: 0 };
