@@ -1,7 +1,7 @@
-//! Blocks: up to 512 lines that sled holds as one value, and the metadata beside each.
+//! Blocks: up to 512 lines that are packed as one, and the metadata beside each.
 //!
 //! sled costs about the same for every key, whatever its size, so lines are paid for
-//! by the block. The metadata says enough about a block's records to leave it closed
+//! by the block, or by its few pieces. The metadata says enough about a block's records to leave it closed
 //! when none of them is wanted.
 
 use std::collections::BTreeSet;
@@ -18,7 +18,9 @@ pub(crate) const LINES: usize = 512;
 /// A block is also full at this size, so that large messages do not make huge values.
 const BYTES: usize = 256 << 10;
 /// The first byte of metadata. Before it had one it began with a zero.
-pub(crate) const FORMAT: u8 = 2;
+pub(crate) const FORMAT: u8 = 3;
+/// The format before: blocks were not in pieces, and their messages listed in the metadata.
+const WHOLE: u8 = 2;
 
 /// Lines gathered for one block.
 #[derive(Debug, Default)]
@@ -124,7 +126,8 @@ pub(crate) struct Meta {
 /// Metadata as it was found in sled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    Now(Meta, Summary),
+    /// With how many messages are listed beside it.
+    Now(Meta, Summary, usize),
     /// Of the format without a summary, which can be made from the block.
     Old(Meta),
     /// Of a format that a later version of this program writes.
@@ -133,8 +136,9 @@ pub(crate) enum Stored {
 }
 
 impl Meta {
-    pub fn write(&self, summary: &Summary, seen: &[Seen]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(1024 + seen.len() * Seen::SIZE);
+    /// What is stored, when so many messages are listed beside it.
+    pub fn write(&self, summary: &Summary, listed: usize) -> Vec<u8> {
+        let mut out = Vec::with_capacity(4096);
         out.push(FORMAT);
         out.extend_from_slice(&self.before.to_be_bytes());
         out.extend_from_slice(&self.last.seq.to_be_bytes());
@@ -144,41 +148,39 @@ impl Meta {
         out.extend_from_slice(&self.end.day.num_days_from_ce().to_be_bytes());
         out.extend_from_slice(&self.end.offset.to_be_bytes());
         summary.push(&mut out);
-        for entry in seen {
-            entry.push(&mut out);
-        }
+        out.extend_from_slice(&(listed as u32).to_be_bytes());
         out
     }
 
-    /// Reads metadata and adds the accepted messages to `seen`, unless it is damaged.
+    /// Reads metadata, and adds the messages that are listed in it, as they once were, to `seen`.
     pub fn read(key: &[u8], value: &[u8], seen: &mut Vec<Seen>) -> Stored {
-        let (is_old, rest) = match value.split_first() {
-            Some((0, _)) => (true, value),
-            Some((&FORMAT, rest)) => (false, rest),
-            Some((newer, _)) if *newer > FORMAT => return Stored::Newer(*newer),
-            _ => return Stored::Damaged,
+        let read = match value.split_first() {
+            Some((0, _)) => Self::read_fields(key, value).and_then(|(meta, listed)| {
+                Seen::read_all(listed, seen)?;
+                Some(Stored::Old(meta))
+            }),
+            Some((format @ (&WHOLE | &FORMAT), rest)) => {
+                Self::read_summed_up(key, rest, |rest| match *format {
+                    WHOLE => Seen::read_all(rest, seen).map(|()| 0),
+                    _ => Some(u32::from_be_bytes(rest.try_into().ok()?) as usize),
+                })
+            }
+            Some((newer, _)) if *newer > FORMAT => Some(Stored::Newer(*newer)),
+            _ => None,
         };
-        let known = seen.len();
-        let read = Self::read_fields(key, rest).and_then(|(meta, rest)| {
-            let (summary, rest) = if is_old {
-                (None, rest)
-            } else {
-                Summary::read(rest).map(|(summary, rest)| (Some(summary), rest))?
-            };
-            let (entries, rest) = rest.as_chunks();
-            for entry in entries {
-                seen.push(Seen::read(entry)?);
-            }
-            rest.is_empty().then_some((meta, summary))
-        });
-        match read {
-            Some((meta, Some(summary))) => Stored::Now(meta, summary),
-            Some((meta, None)) => Stored::Old(meta),
-            None => {
-                seen.truncate(known);
-                Stored::Damaged
-            }
-        }
+        read.unwrap_or(Stored::Damaged)
+    }
+
+    /// Reads metadata with a summary; `listed` says of what follows how many messages are listed
+    /// beside it.
+    fn read_summed_up(
+        key: &[u8],
+        rest: &[u8],
+        listed: impl FnOnce(&[u8]) -> Option<usize>,
+    ) -> Option<Stored> {
+        let (meta, rest) = Self::read_fields(key, rest)?;
+        let (summary, rest) = Summary::read(rest)?;
+        Some(Stored::Now(meta, summary, listed(rest)?))
     }
 
     fn read_fields<'a>(key: &[u8], mut rest: &'a [u8]) -> Option<(Self, &'a [u8])> {
@@ -243,21 +245,33 @@ mod tests {
         let mut gather = Gather::default();
         gather.add(br#"{"seq":512,"time":"2026-02-21T18:30:00.007Z","outcome":"queued","by":"x"}"#);
         let summary = gather.finish();
-        let value = meta.write(&summary, &[seen]);
+        let value = meta.write(&summary, 70);
         let mut found = Vec::new();
-        assert_eq!(Meta::read(&key, &value, &mut found), Stored::Now(meta, summary));
-        assert_eq!(found, [seen]);
-        for cut in 1..Seen::SIZE {
+        let read = Meta::read(&key, &value, &mut found);
+        assert_eq!((read, &found[..]), (Stored::Now(meta, summary.clone(), 70), &[][..]));
+        for cut in 1..value.len() {
             let value = &value[..value.len() - cut];
             assert_eq!(Meta::read(&key, value, &mut Vec::new()), Stored::Damaged, "{cut}");
         }
         assert_eq!(Meta::read(&key, &[], &mut Vec::new()), Stored::Damaged);
         assert_eq!(Meta::read(&key, &[FORMAT + 1, 1], &mut Vec::new()), Stored::Newer(FORMAT + 1));
 
-        // The older format: no first byte, no summary.
-        let old = [&value[1..69], &value[value.len() - Seen::SIZE..]].concat();
-        let mut found = Vec::new();
-        assert_eq!(Meta::read(&key, &old, &mut found), Stored::Old(meta));
-        assert_eq!(found, [seen]);
+        // The older formats: the messages in it; and no first byte, no summary.
+        let mut listed = Vec::new();
+        seen.push(&mut listed);
+        let whole = [&[WHOLE], &value[1..value.len() - 4], &listed].concat();
+        let old = [&value[1..69], &listed].concat();
+        for (value, expected) in [(whole, Stored::Now(meta, summary, 0)), (old, Stored::Old(meta))]
+        {
+            let mut found = Vec::new();
+            assert_eq!(Meta::read(&key, &value, &mut found), expected);
+            assert_eq!(found, [seen]);
+            for cut in 1..Seen::SIZE {
+                let mut found = Vec::new();
+                let value = &value[..value.len() - cut];
+                assert_eq!(Meta::read(&key, value, &mut found), Stored::Damaged, "{cut}");
+                assert_eq!(found, []);
+            }
+        }
     }
 }

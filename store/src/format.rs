@@ -266,7 +266,7 @@ mod tests {
         assert!(check_formats(folder.path()).is_ok());
         note(folder.path(), &[Part::Log, Part::Index]).unwrap();
         let first = fs::read_to_string(&path).unwrap();
-        assert_eq!(first, "{\"program\":\"0.1.0\",\"parts\":{\"index\":2,\"log\":1}}\n");
+        assert_eq!(first, "{\"program\":\"0.1.0\",\"parts\":{\"index\":3,\"log\":1}}\n");
         // An older version that knows all of it changes nothing.
         let other = first.replace("0.1.0", "0.0.9");
         fs::write(&path, &other).unwrap();

@@ -1,10 +1,12 @@
 //! sled: blocks of lines, their metadata, which blocks hold whose events, and the checkpoint.
 //!
 //! Nothing here is the truth. A block counts once its metadata is written, which
-//! happens last; whatever else a crash leaves behind is overwritten when the log is
-//! read again.
+//! happens last, and until its metadata is removed, which happens last too; whatever else a
+//! crash leaves behind is removed or overwritten when the log is read again.
 
 mod load;
+mod opener;
+mod pieces;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, TryLockError};
@@ -16,18 +18,16 @@ use std::time::Duration;
 
 use chrono::NaiveDate;
 
-use crate::batch::entries_into;
 use crate::block::{Block, Builder, Meta};
 use crate::retention::Day;
 use crate::summary::Summary;
 use crate::{ReadError, Seen};
+pub(crate) use opener::Opener;
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
 const CACHE_BYTES: u64 = 16 << 20;
 /// Opened blocks kept for the next reader: a page and its neighbour share most of them.
 const OPENED: usize = 8;
-/// No block is larger when opened; a damaged length must not exhaust memory.
-const MAX_BLOCK: usize = 1 << 30;
 /// sled frees its lock a moment after it was dropped, and so may a server that is stopping.
 const LOCK_TRIES: u32 = 100;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
@@ -70,7 +70,11 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
 /// The open index.
 pub(crate) struct Index {
     db: sled::Db,
+    /// The lines of each block, in pieces. Blocks of older versions lie there whole, under the
+    /// number of their first line alone.
     blocks: sled::Tree,
+    /// The accepted messages of each block, in pieces. Older versions had them in the metadata.
+    seen: sled::Tree,
     metas: sled::Tree,
     events: sled::Tree,
     control: sled::Tree,
@@ -82,24 +86,13 @@ pub(crate) struct Index {
     has_hole: bool,
 }
 
-/// Opens one block after the other.
-pub(crate) struct Opener {
-    unpack: zstd::bulk::Decompressor<'static>,
-    pub block: Block,
-}
-
-impl Opener {
-    pub fn new() -> io::Result<Self> {
-        Ok(Self { unpack: zstd::bulk::Decompressor::new()?, block: Block::default() })
-    }
-}
-
 impl Index {
     /// Opens the index and lists the messages its blocks hold.
     pub fn open(path: &Path) -> Result<(Self, Vec<Seen>), IndexError> {
         let db = open_sled(path)?;
         let mut index = Self {
             blocks: db.open_tree("blocks")?,
+            seen: db.open_tree("seen")?,
             metas: db.open_tree("metas")?,
             events: db.open_tree("events")?,
             control: db.open_tree("control")?,
@@ -178,12 +171,10 @@ impl Index {
     }
 
     fn forget(&self, first: u64) -> Result<(), sled::Error> {
-        let key = first.to_be_bytes();
-        for pair in self.events.scan_prefix(key).keys() {
-            self.events.remove(pair?)?;
+        // The metadata last: what a crash interrupts is finished at the next start.
+        for tree in [&self.events, &self.blocks, &self.seen, &self.metas] {
+            pieces::remove(tree, first)?;
         }
-        self.metas.remove(key)?;
-        self.blocks.remove(key)?;
         Ok(())
     }
 
@@ -193,11 +184,9 @@ impl Index {
         if !self.has_hole {
             return Ok(());
         }
-        let start = self.last().map_or(0, |meta| meta.first + 1).to_be_bytes();
-        for tree in [&self.metas, &self.blocks, &self.events] {
-            for key in tree.range(start..).keys() {
-                tree.remove(key?)?;
-            }
+        let start = self.last().map_or(0, |meta| meta.first + 1);
+        for tree in [&self.metas, &self.blocks, &self.seen, &self.events] {
+            pieces::remove_from(tree, start)?;
         }
         Ok(())
     }
@@ -237,10 +226,24 @@ impl Index {
         value.extend_from_slice(&compressor.compress(&builder.bytes)?);
         let mut summary = builder.summary();
         (summary.size, summary.stored) = (builder.bytes.len() as u32, value.len() as u32);
+        for tree in [&self.blocks, &self.seen] {
+            // Blocks are written in order, so what lies there a crash has left; it may have more
+            // pieces than there will be now.
+            pieces::remove_from(tree, meta.first)?;
+        }
         self.events.apply_batch(pairs)?;
-        self.blocks.insert(key, value)?;
-        self.metas.insert(key, meta.write(&summary, &builder.seen))?;
+        pieces::write(&self.blocks, meta.first, &value)?;
+        self.write_meta(&meta, &summary, &builder.seen)?;
         self.known.write().unwrap_or_else(PoisonError::into_inner).push((meta, summary));
+        Ok(())
+    }
+
+    /// Stores the messages of a block and then its metadata, which makes it count.
+    fn write_meta(&self, meta: &Meta, summary: &Summary, seen: &[Seen]) -> io::Result<()> {
+        let mut listed = Vec::with_capacity(seen.len() * Seen::SIZE);
+        seen.iter().for_each(|seen| seen.push(&mut listed));
+        pieces::write(&self.seen, meta.first, &listed)?;
+        self.metas.insert(meta.first.to_be_bytes(), meta.write(summary, seen.len()))?;
         Ok(())
     }
 
@@ -300,26 +303,19 @@ impl Index {
 
     /// Opens a block into the memory of the one before; for those who read many.
     pub fn read_block(&self, first: u64, opener: &mut Opener) -> Result<(), ReadError> {
-        let Opener { unpack, block } = opener;
-        block.bytes.clear();
-        block.entries.clear();
-        let damaged = ReadError::Damaged { block: first };
-        let Some(value) = self.blocks.get(first.to_be_bytes())? else {
-            // One that was removed for its age since the reader learned of it has no lines.
-            return if first <= self.floor()? { Ok(()) } else { Err(damaged) };
-        };
-        let Some((len, packed)) = value.split_first_chunk() else { return Err(damaged) };
-        let len = u32::from_be_bytes(*len) as usize;
-        if len > MAX_BLOCK {
-            return Err(damaged);
+        opener.stored.clear();
+        pieces::read(&self.blocks, first, &mut opener.stored)?;
+        if opener.stored.is_empty()
+            && let Some(whole) = self.blocks.get(first.to_be_bytes())?
+        {
+            opener.stored.extend_from_slice(&whole);
         }
-        block.bytes.reserve(len);
-        let unpacked = unpack.decompress_to_buffer(packed, &mut block.bytes);
-        if unpacked.is_err() || block.bytes.len() != len {
-            return Err(damaged);
+        if opener.open().is_some() {
+            return Ok(());
         }
-        entries_into(&block.bytes, &mut block.entries);
-        Ok(())
+        // One that was removed for its age since the reader learned of it has no lines, though
+        // some of its pieces may still be there.
+        if first <= self.floor()? { Ok(()) } else { Err(ReadError::Damaged { block: first }) }
     }
 
     /// The blocks that may hold events of records in the block that begins at `first`.

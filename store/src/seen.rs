@@ -15,7 +15,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Bytes of one entry in a block's metadata.
+    /// Bytes of one entry in what is listed of a block.
     pub(crate) const SIZE: usize = 32;
 
     pub(crate) fn push(&self, out: &mut Vec<u8>) {
@@ -24,7 +24,19 @@ impl Seen {
         out.extend_from_slice(&self.seq.to_be_bytes());
     }
 
-    pub(crate) fn read(entry: &[u8; Self::SIZE]) -> Option<Self> {
+    /// Adds what `push` made of a list; `None`, and nothing is added, when it is no such list.
+    pub(crate) fn read_all(listed: &[u8], seen: &mut Vec<Self>) -> Option<()> {
+        let known = seen.len();
+        let (entries, rest) = listed.as_chunks();
+        seen.extend(entries.iter().map_while(Self::read));
+        let is_whole = rest.is_empty() && seen.len() == known + entries.len();
+        if !is_whole {
+            seen.truncate(known);
+        }
+        is_whole.then_some(())
+    }
+
+    fn read(entry: &[u8; Self::SIZE]) -> Option<Self> {
         let (id, rest) = entry.split_first_chunk::<16>()?;
         let (fingerprint, seq) = rest.split_first_chunk::<8>()?;
         Some(Self {

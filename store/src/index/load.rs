@@ -6,7 +6,7 @@
 use std::sync::PoisonError;
 use std::thread::ScopedJoinHandle;
 
-use super::{Index, IndexError, Opener};
+use super::{Index, IndexError, Opener, pieces};
 use crate::batch::Kind;
 use crate::block::{LINES, Meta, Stored};
 use crate::summary::{Gather, Summary};
@@ -27,23 +27,12 @@ struct Part {
 }
 
 impl Part {
-    /// Reads until the end or until something that cannot be read. There is room for `lines`
-    /// messages from the start: a list that grows by doubling touches thrice the memory, and the
-    /// kernel clearing it would be most of the time. What is too much is never touched.
-    fn read(range: sled::Iter, lines: u64) -> Result<Self, sled::Error> {
+    /// There is room for `lines` messages from the start: a list that grows by doubling touches
+    /// thrice the memory, and the kernel clearing it would be most of the time. What is too much
+    /// is never touched.
+    fn with_room(lines: u64) -> Self {
         let room = usize::try_from(lines).unwrap_or(usize::MAX).min(MOST_ROOM);
-        let mut part = Self { blocks: Vec::new(), seen: Vec::with_capacity(room) };
-        for pair in range {
-            // Let go at once, so that the next uses the same memory.
-            let (key, value) = pair?;
-            let stored = Meta::read(&key, &value, &mut part.seen);
-            let ends = matches!(stored, Stored::Newer(_) | Stored::Damaged);
-            part.blocks.push((stored, part.seen.len()));
-            if ends {
-                break;
-            }
-        }
-        Ok(part)
+        Self { blocks: Vec::new(), seen: Vec::with_capacity(room) }
     }
 
     /// This part and those after it as one.
@@ -62,14 +51,13 @@ impl Part {
 impl Index {
     /// Learns of all blocks, lists the messages they hold, and says whether there is a hole.
     pub(super) fn load(&self) -> Result<(Vec<Seen>, bool), IndexError> {
-        let Part { blocks, mut seen } = Part::joined(self.read_parts()?);
         let floor = self.floor()?;
+        let Part { blocks, mut seen } = Part::joined(self.read_parts(floor)?);
         let mut known: Vec<(Meta, Summary)> = Vec::with_capacity(blocks.len());
-        // What is listed of blocks that were removed, and of those that count.
-        let (mut removed, mut listed, mut has_hole) = (0, 0, false);
+        let (mut listed, mut has_hole) = (0, false);
         for (stored, end) in blocks {
             let (meta, summary) = match stored {
-                Stored::Now(meta, summary) => (meta, Some(summary)),
+                Stored::Now(meta, summary, _) => (meta, Some(summary)),
                 Stored::Old(meta) => (meta, None),
                 Stored::Newer(found) => return Err(IndexError::Newer(found)),
                 // What follows it is read from the log again.
@@ -81,7 +69,6 @@ impl Index {
             if meta.last.seq <= floor {
                 // A removal that was cut short.
                 self.forget(meta.first)?;
-                (removed, listed) = (end, end);
                 continue;
             }
             let follows = match known.last() {
@@ -100,13 +87,12 @@ impl Index {
             listed = end;
         }
         seen.truncate(listed);
-        seen.drain(..removed);
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
         Ok((seen, has_hole))
     }
 
     /// All metadata, in order; two threads share the work when there is much.
-    fn read_parts(&self) -> Result<Vec<Part>, IndexError> {
+    fn read_parts(&self, floor: u64) -> Result<Vec<Part>, IndexError> {
         let key = |item: Option<(sled::IVec, sled::IVec)>| {
             item.and_then(|(key, _)| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)))
         };
@@ -115,7 +101,7 @@ impl Index {
         // The last block begins there; it has no more lines than any other.
         let lines = last - first + LINES as u64;
         if last - first < MUCH {
-            return Ok(vec![Part::read(self.metas.iter(), lines)?]);
+            return Ok(vec![self.read_part(self.metas.iter(), lines, floor)?]);
         }
         let step = (last - first) / LOADERS + 1;
         std::thread::scope(|scope| {
@@ -125,13 +111,46 @@ impl Index {
                     let range = self.metas.range(start(n)..start(n + 1));
                     // The others are joined to the first.
                     let room = if n == 0 { lines } else { step };
-                    scope.spawn(move || Part::read(range, room))
+                    scope.spawn(move || self.read_part(range, room, floor))
                 })
                 .collect();
             let joined = parts.into_iter().map(ScopedJoinHandle::join);
             // On some damage sled panics instead of saying so.
             joined.map(|part| Ok(part.map_err(|_| IndexError::Damaged)??)).collect()
         })
+    }
+
+    /// Reads until the end or until something that cannot be read. Nothing is listed of blocks
+    /// up to `floor`, whose removal was cut short: their pieces may be gone.
+    fn read_part(&self, range: sled::Iter, lines: u64, floor: u64) -> Result<Part, sled::Error> {
+        let mut part = Part::with_room(lines);
+        let mut listed = Vec::new();
+        for pair in range {
+            // Let go at once, so that the next uses the same memory.
+            let (key, value) = pair?;
+            let known = part.seen.len();
+            let mut stored = Meta::read(&key, &value, &mut part.seen);
+            match &stored {
+                Stored::Now(meta, ..) | Stored::Old(meta) if meta.last.seq <= floor => {
+                    part.seen.truncate(known);
+                }
+                Stored::Now(meta, _, count) if *count > 0 => {
+                    listed.clear();
+                    pieces::read(&self.seen, meta.first, &mut listed)?;
+                    let is_whole = listed.len() == count * Seen::SIZE;
+                    if !is_whole || Seen::read_all(&listed, &mut part.seen).is_none() {
+                        stored = Stored::Damaged;
+                    }
+                }
+                _ => {}
+            }
+            let ends = matches!(stored, Stored::Newer(_) | Stored::Damaged);
+            part.blocks.push((stored, part.seen.len()));
+            if ends {
+                break;
+            }
+        }
+        Ok(part)
     }
 
     /// Brings a block's metadata to the format of today.
@@ -141,16 +160,15 @@ impl Index {
             ReadError::Io(error) => IndexError::Io(error),
             _ => IndexError::Damaged,
         })?;
-        let block = opener.block;
+        let Opener { block, stored, .. } = opener;
         let mut gather = Gather::default();
         for entry in block.entries.iter().filter(|entry| entry.kind == Kind::Record) {
             gather.add(entry.of(&block.bytes));
         }
         let mut summary = gather.finish();
         summary.size = block.bytes.len() as u32;
-        let value = self.blocks.get(meta.first.to_be_bytes())?;
-        summary.stored = value.map_or(0, |value| value.len() as u32);
-        self.metas.insert(meta.first.to_be_bytes(), meta.write(&summary, seen))?;
+        summary.stored = stored.len() as u32;
+        self.write_meta(meta, &summary, seen)?;
         Ok(summary)
     }
 }

@@ -4,7 +4,30 @@ use std::path::Path;
 
 use a2a_store::{Commit, Journal, Line, OpenError, Options, Query};
 
+use crate::gaps::open_sled;
 use crate::setup::*;
+
+/// Gives a closed index the layout of format 2: each block is one value, under the number of
+/// its first line alone, and the messages of a block are listed in its metadata.
+pub fn to_format_2(dir: &Path) {
+    let db = open_sled(dir);
+    let [blocks, seen, metas] = ["blocks", "seen", "metas"].map(|name| db.open_tree(name).unwrap());
+    let take = |tree: &sled::Tree, first: &[u8]| {
+        let pieces: Vec<_> = tree.scan_prefix(first).map(Result::unwrap).collect();
+        pieces.iter().for_each(|(key, _)| drop(tree.remove(key).unwrap()));
+        pieces.into_iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>()
+    };
+    for item in &metas {
+        let (first, value) = item.unwrap();
+        let (listed, (value, count)) = (take(&seen, &first), value.split_last_chunk().unwrap());
+        assert_eq!((value[0], listed.len()), (3, u32::from_be_bytes(*count) as usize * 32));
+        metas.insert(&first, [&[2], &value[1..], &listed].concat()).unwrap();
+        blocks.insert(&first, take(&blocks, &first)).unwrap();
+    }
+    drop(seen);
+    assert!(db.drop_tree("seen").unwrap());
+    db.flush().unwrap();
+}
 
 /// Changes the metadata of every block.
 fn rewrite(dir: &Path, change: impl Fn(&[u8]) -> Vec<u8>) {
@@ -36,6 +59,7 @@ fn of_ann(journal: &Journal) -> Vec<u64> {
 #[test]
 fn metadata_without_a_summary_is_brought_up_to_date() {
     let dir = closed_journal();
+    to_format_2(dir.path());
     rewrite(dir.path(), |value| {
         let words = u32::from_be_bytes(value[101..105].try_into().unwrap()) as usize;
         [&value[1..69], &value[105 + words * 8..]].concat()
@@ -52,6 +76,42 @@ fn metadata_without_a_summary_is_brought_up_to_date() {
 }
 
 #[test]
+fn an_index_of_whole_values_opens_answers_and_is_added_to() {
+    let dir = closed_journal();
+    to_format_2(dir.path());
+    let expected = |last: u64| (1..=last / 100).rev().map(|n| n * 100).collect::<Vec<_>>();
+    for last in [1_000, 1_600, 1_600] {
+        let (mut journal, recovered) = open(dir.path());
+        let report = &recovered.report;
+        assert_eq!((report.lines_indexed, &report.index_set_aside), (0, &None));
+        assert!(recovered.seen.iter().map(|seen| seen.seq).eq(1..=last));
+        assert_eq!(of_ann(&journal), expected(last));
+        assert_eq!(all(&journal.reader(), 100).len() as u64, last);
+        journal.reader().verify(&[]).unwrap();
+        if last == 1_000 {
+            let lines = (1_001..=1_600)
+                .map(|seq| message(seq, if seq % 100 == 0 { &["ann"] } else { &["tim"] }));
+            commit(&mut journal, &lines.collect::<Vec<_>>());
+        }
+        journal.close().unwrap();
+    }
+    let db = open_sled(dir.path());
+    let lengths = |tree: &str| {
+        let tree = db.open_tree(tree).unwrap();
+        tree.iter().keys().map(|key| key.unwrap().len()).collect::<Vec<_>>()
+    };
+    // What was there stays as it is.
+    assert!(lengths("blocks").starts_with(&[8, 8, 10]), "{:?}", lengths("blocks"));
+    assert!(lengths("seen").iter().all(|len| *len == 10));
+    drop(db);
+    let file = log_files(dir.path()).remove(0);
+    let whole = std::fs::read(&file).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    a2a_store::rebuild_log(dir.path()).unwrap();
+    assert!(std::fs::read(&file).unwrap() == whole);
+}
+
+#[test]
 fn metadata_of_a_newer_version_is_refused_and_left_alone() {
     let dir = closed_journal();
     rewrite(dir.path(), |value| [&[77], &value[1..]].concat());
@@ -60,7 +120,7 @@ fn metadata_of_a_newer_version_is_refused_and_left_alone() {
         assert!(matches!(error, OpenError::Newer { .. }), "{error}");
         assert!(error.to_string().contains("newer version"), "{error}");
     }
-    rewrite(dir.path(), |value| [&[2], &value[1..]].concat());
+    rewrite(dir.path(), |value| [&[3], &value[1..]].concat());
     assert_eq!(of_ann(&open(dir.path()).0).len(), 10);
 }
 

@@ -21,6 +21,8 @@ mod golden;
 mod model;
 /// Reading without a server: the log stays as it is, and a server can start at any time.
 mod offline;
+/// Long values lie in sled in pieces: all of them count, and all of them go.
+mod pieces;
 /// Every filter, against a plain look at each line.
 mod query;
 /// Much about one message, clocks that were set back, and places beyond the end.

@@ -33,7 +33,7 @@ fn a_newer_format_of_any_part_is_refused_before_anything_is_changed() {
     let noted = fs::read_to_string(&formats).unwrap();
     for (from, to, part) in [
         ("\"log\":1", "\"log\":2", "part `log` has format 2"),
-        ("\"index\":2", "\"index\":3", "part `index` has format 3"),
+        ("\"index\":3", "\"index\":4", "part `index` has format 4"),
         ("\"tasks\":3", "\"tasks\":4", "part `tasks` has format 4"),
         ("\"log\":1", "\"log\":1,\"more\":1", "part `more` has format 1"),
     ] {
