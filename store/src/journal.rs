@@ -319,7 +319,8 @@ impl Journal {
         }
         let batch =
             Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
-        self.shared.push(batch, &self.encoder.bytes, head, checkpoint);
+        let marks = self.encoder.marks.clone();
+        self.shared.push(batch, &self.encoder.bytes, marks, head, checkpoint);
         Ok(())
     }
 }

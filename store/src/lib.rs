@@ -39,6 +39,7 @@ mod pack;
 
 mod facets;
 mod filter;
+mod mark;
 mod query;
 mod summary;
 mod text;
