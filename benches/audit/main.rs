@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
+use a2a_protocol::{AgentId, Envelope, Event, MessageId, Outcome, RecipientOutcome};
 use a2a_store::{
     Commit, EventLine, Journal, Line, MessageLine, Options, Query, Read, Received, Retention,
     verify_log,
@@ -254,6 +254,7 @@ impl Maker {
             trace: None,
             bytes: body.len() as u64,
             took_us: 30 + self.next() % 200,
+            message: Envelope::parse(body.as_bytes()).ok().map(Arc::new),
             received: Received::Json(body.into_bytes().into()),
             fingerprint: Some(self.next()),
             recipients: Arc::new([recipient]),

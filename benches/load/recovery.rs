@@ -42,6 +42,7 @@ fn write(folder: &std::path::Path) {
             message_id: Some(message.message_id),
             by: Some(roman.clone()),
             received: Received::Json(Arc::from(message.to_json())),
+            message: Some(Arc::new(message.clone())),
             bytes: message.to_json().len() as u64,
             took_us: 85,
             fingerprint: Some(i as u64),

@@ -11,6 +11,7 @@ use chrono::{Datelike, NaiveDate};
 use crate::Seen;
 use crate::batch::{Entry, Kind, LogPos};
 use crate::hash::{Hash, Head, read_seal};
+use crate::mark::Mark;
 use crate::summary::{Gather, Summary};
 
 /// Lines in a full block.
@@ -74,6 +75,19 @@ impl Builder {
 
     /// Adds a line (with its newline) that ends at `end` in the log.
     pub fn push(&mut self, line: &[u8], seq: u64, kind: Kind, seen: Option<Seen>, end: LogPos) {
+        self.push_marked(line, seq, kind, seen, end, None);
+    }
+
+    /// The same; a record whose mark and terms are known is not read for them.
+    pub fn push_marked(
+        &mut self,
+        line: &[u8],
+        seq: u64,
+        kind: Kind,
+        seen: Option<Seen>,
+        end: LogPos,
+        mark: Option<(&Mark, &[u64])>,
+    ) {
         if self.is_empty() {
             self.first = seq;
         }
@@ -82,8 +96,10 @@ impl Builder {
         match kind {
             Kind::Record => {
                 self.records += 1;
-                if self.sums_up {
-                    self.gather.add(line);
+                match mark {
+                    _ if !self.sums_up => {}
+                    Some((mark, terms)) => self.gather.add_marked(mark, terms),
+                    None => self.gather.add(line),
                 }
             }
             Kind::EventOf(of) => drop(self.of.insert(of)),

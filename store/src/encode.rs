@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::batch::{Entry, Kind};
 use crate::hash::{Head, seal};
+use crate::mark::Marks;
 use crate::{EventLine, Fact, Line, MessageLine, Received, Seen};
 
 /// How much of bytes that are no JSON is kept.
@@ -30,6 +31,7 @@ pub(crate) struct Encoder {
     pub bytes: Vec<u8>,
     pub entries: Vec<Entry>,
     pub seen: Vec<Seen>,
+    pub marks: Marks,
 }
 
 impl Encoder {
@@ -38,6 +40,7 @@ impl Encoder {
         self.bytes.clear();
         self.entries.clear();
         self.seen.clear();
+        self.marks.clear();
         for line in lines {
             let seq = line.seq();
             if seq <= head.seq {
@@ -48,6 +51,7 @@ impl Encoder {
                 Line::Message(line) => {
                     push_message(&mut self.bytes, line);
                     self.seen.extend(seen(line));
+                    self.marks.add(line);
                     Kind::Record
                 }
                 Line::Event(line) => {
@@ -265,11 +269,21 @@ pub(crate) fn day_of(time: DateTime<Utc>) -> NaiveDate {
     with_four_digits(time).date_naive()
 }
 
+/// A leap second is written as the last millisecond before it, as it has no number of its own.
+fn written_subsec_ms(time: DateTime<Utc>) -> u32 {
+    time.timestamp_subsec_millis().min(999)
+}
+
+/// The time as a line says it, in milliseconds since 1970.
+pub(crate) fn written_ms(time: DateTime<Utc>) -> i64 {
+    let time = with_four_digits(time);
+    time.timestamp() * 1_000 + i64::from(written_subsec_ms(time))
+}
+
 /// By hand: chrono's formatter costs more than hashing the line.
 fn push_time(out: &mut Vec<u8>, time: DateTime<Utc>) {
     let time = with_four_digits(time);
-    // A leap second is written as the last millisecond before it, as it has no number of its own.
-    let ms = time.timestamp_subsec_millis().min(999);
+    let ms = written_subsec_ms(time);
     let mut text = *b"0000-00-00T00:00:00.000Z";
     for (at, width, number) in [
         (0, 4, time.year_ce().1),

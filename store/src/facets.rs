@@ -2,7 +2,8 @@
 //!
 //! A record keeps its message as it came, and a refused message may hold anything,
 //! so nothing here may rely on a shape. Most records do have the shape, and reading
-//! them must be quick: the indexer does it for each.
+//! them must be quick: the indexer does it for each whose message it was not given
+//! ([`crate::mark`]), and a search for each it looks at.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

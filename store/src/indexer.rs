@@ -106,15 +106,17 @@ impl Indexer {
                 stored += self.store_block()?;
             }
             let mut seen = batch.seen.iter().peekable();
+            let mut marks = slot.marks.iter().peekable();
             for entry in &batch.entries {
                 let seen = seen.next_if(|seen| seen.seq == entry.seq).copied();
+                let mark = marks.next_if(|(mark, _)| mark.seq == entry.seq);
                 if entry.seq <= round.after {
                     continue;
                 }
                 let offset = batch.at.offset + entry.end as u64;
                 let end = LogPos { day: batch.at.day, offset };
                 let line = bytes.get(entry.start..entry.end).unwrap_or_default();
-                self.builder.push(line, entry.seq, entry.kind, seen, end);
+                self.builder.push_marked(line, entry.seq, entry.kind, seen, end, mark);
                 if self.builder.is_full() {
                     stored += self.store_block()?;
                 }

@@ -322,7 +322,8 @@ impl Journal {
         let checkpoint = if is_due { self.pack_checkpoint() } else { None };
         let batch =
             Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
-        self.shared.push(batch, &self.encoder.bytes, head, checkpoint);
+        let marks = self.encoder.marks.clone();
+        self.shared.push(batch, &self.encoder.bytes, marks, head, checkpoint);
         Ok(())
     }
 }

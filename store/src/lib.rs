@@ -40,6 +40,7 @@ mod pack;
 
 mod facets;
 mod filter;
+mod mark;
 mod query;
 mod summary;
 mod text;

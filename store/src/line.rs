@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome, Trace, Violation};
+use a2a_protocol::{
+    AgentId, Envelope, Event, MessageId, Outcome, RecipientOutcome, Trace, Violation,
+};
 use chrono::{DateTime, NaiveDate, Utc};
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +40,9 @@ pub struct MessageLine {
     pub trace: Option<Arc<Trace>>,
     /// The message itself.
     pub received: Received,
+    /// What `received` says, as it was read; `None` where it could not be. It is not written: the
+    /// record is found by it without being read again.
+    pub message: Option<Arc<Envelope>>,
     /// How large it was as it came, also where less of it is kept.
     pub bytes: u64,
     /// Microseconds from when the bus had the bytes in hand to the router's decision.

@@ -4,6 +4,7 @@ use a2a_protocol::{Kind, Outcome};
 
 use crate::facets::{facets, time_and_outcome};
 use crate::filter::{About, Filter, term};
+use crate::mark::Mark;
 
 /// Times, kinds, outcomes and terms of the records in a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +53,15 @@ impl Gather {
         *self = Self { terms, ..Self::default() };
     }
 
-    /// Adds a record.
+    /// Adds a record whose message was at hand when it was written.
+    pub fn add_marked(&mut self, mark: &Mark, terms: &[u64]) {
+        self.times = (self.times.0.min(mark.ms), self.times.1.max(mark.ms));
+        self.outcomes |= mark.outcome;
+        self.kinds |= mark.kind;
+        self.terms.extend_from_slice(terms);
+    }
+
+    /// Adds a record by its line.
     pub fn add(&mut self, line: &[u8]) {
         if let Some((time, outcome)) = time_and_outcome(line) {
             let ms = time.timestamp_millis();
@@ -119,5 +128,190 @@ impl Summary {
             terms,
         };
         Some((summary, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use a2a_protocol::{AgentId, Envelope, RecipientOutcome};
+    use chrono::{DateTime, TimeDelta, Utc};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::encode::Encoder;
+    use crate::hash::Head;
+    use crate::mark::Marks;
+    use crate::{Line, MessageLine, Received};
+
+    /// The record of a message, with nobody in it who is also in the message.
+    fn record(message: &Envelope, bytes: &[u8]) -> MessageLine {
+        let agent = |name: &str| name.parse::<AgentId>().unwrap();
+        let recipient =
+            |name| RecipientOutcome { agent_id: agent(name), outcome: Outcome::Delivered };
+        MessageLine {
+            seq: 1,
+            time: DateTime::from_timestamp_millis(1_771_698_600_007).unwrap(),
+            outcome: Outcome::Queued,
+            message_id: Some(message.message_id),
+            by: Some(agent("somebody.else")),
+            via: Some("operator:\"roman\"".into()),
+            trace: None,
+            received: Received::Json(bytes.into()),
+            message: Some(Arc::new(message.clone())),
+            bytes: bytes.len() as u64,
+            took_us: 7,
+            fingerprint: Some(7),
+            recipients: Arc::new([recipient("ann"), recipient("Bob_2-x")]),
+            reason: Some("\"agentId\":\"nobody\"".to_owned()),
+            retry_after_ms: None,
+            errors: Vec::new(),
+            facts: Vec::new(),
+        }
+    }
+
+    /// What is gathered of a record by its line, and by its mark.
+    fn both(line: MessageLine) -> [Gather; 2] {
+        let mut encoder = Encoder::default();
+        encoder.encode(Head::START, &[Line::Message(line)]).unwrap();
+        let (mut by_line, mut by_mark) = (Gather::default(), Gather::default());
+        by_line.add(encoder.entries[0].of(&encoder.bytes));
+        for (mark, terms) in encoder.marks.iter() {
+            by_mark.add_marked(mark, terms);
+        }
+        [by_line, by_mark]
+    }
+
+    fn assert_same(line: MessageLine) -> Gather {
+        let [mut by_line, mut by_mark] = both(line);
+        for gather in [&mut by_line, &mut by_mark] {
+            gather.terms.sort_unstable();
+        }
+        assert_eq!(by_line.terms, by_mark.terms);
+        assert_eq!(by_line.finish(), by_mark.finish());
+        by_line
+    }
+
+    /// Writes every letter of the names and ids as an escape.
+    fn escaped(json: &[u8]) -> Vec<u8> {
+        fn write(value: &serde_json::Value, out: &mut String) {
+            use serde_json::Value::{Array, Object, String};
+            match value {
+                String(text) => {
+                    let units = text.encode_utf16().map(|unit| format!("\\u{unit:04x}"));
+                    out.push_str(&format!("\"{}\"", units.collect::<Vec<_>>().concat()));
+                }
+                Array(list) => {
+                    for (n, value) in list.iter().enumerate() {
+                        out.push_str(if n == 0 { "[" } else { ",\n" });
+                        write(value, out);
+                    }
+                    out.push_str(if list.is_empty() { "[]" } else { "]" });
+                }
+                Object(fields) => {
+                    for (n, (key, value)) in fields.iter().enumerate() {
+                        out.push_str(if n == 0 { "{" } else { ",\n" });
+                        write(&String(key.clone()), out);
+                        out.push(':');
+                        write(value, out);
+                    }
+                    out.push_str(if fields.is_empty() { "{}" } else { "}" });
+                }
+                other => out.push_str(&other.to_string()),
+            }
+        }
+        let mut out = String::new();
+        write(&serde_json::from_slice(json).unwrap(), &mut out);
+        out.into_bytes()
+    }
+
+    #[test]
+    fn a_message_at_hand_says_the_same_as_its_line() {
+        for kind in Kind::ALL {
+            let message = kind.example_message();
+            let plain = message.to_json();
+            for bytes in [escaped(&plain), plain] {
+                // As it is read from the outside.
+                let message = Envelope::parse(&bytes).unwrap();
+                let gather = assert_same(record(&message, &bytes));
+                // Both recipients, who sent it, from and perhaps to; two ids, perhaps a task.
+                let agents = 4 + usize::from(message.to.is_some());
+                let ids = 2 + usize::from(message.body.task_id().is_some());
+                assert_eq!(gather.terms.len(), agents + ids, "{kind:?}");
+                assert_eq!(
+                    (gather.kinds, gather.outcomes),
+                    (kind_bit(*kind), outcome_bit(Outcome::Queued))
+                );
+                let nobody = MessageLine {
+                    by: None,
+                    message_id: None,
+                    recipients: Arc::new([]),
+                    ..record(&message, &bytes)
+                };
+                assert_same(nobody);
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_those_that_are_written() {
+        let message = Kind::Broadcast.example_message();
+        let day: DateTime<Utc> = "2016-12-31T23:59:59Z".parse().unwrap();
+        let leap: DateTime<Utc> = "2016-12-31T23:59:60.5Z".parse().unwrap();
+        let far = [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC];
+        let fine = day + TimeDelta::nanoseconds(1_999_999);
+        for time in [day, leap, fine].into_iter().chain(far) {
+            assert_same(MessageLine { time, ..record(&message, &message.to_json()) });
+        }
+    }
+
+    #[test]
+    fn a_record_without_its_message_has_no_mark_and_those_around_it_keep_theirs() {
+        let mut marks = Marks::default();
+        let mut expected = Vec::new();
+        for (seq, kind) in (1..).zip(Kind::ALL) {
+            let message = kind.example_message();
+            let line = MessageLine { seq, ..record(&message, &message.to_json()) };
+            let line = MessageLine { message: line.message.filter(|_| seq % 3 != 2), ..line };
+            marks.add(&line);
+            if line.message.is_some() {
+                let [mut alone, _] = both(line);
+                alone.terms.sort_unstable();
+                expected.push((seq, alone.kinds, alone.terms));
+            }
+        }
+        let found = marks.iter().map(|(mark, terms)| {
+            let mut terms = terms.to_vec();
+            terms.sort_unstable();
+            (mark.seq, mark.kind, terms)
+        });
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn whoever_takes_part_both_ways_say_the_same(
+            names in prop::collection::vec("[A-Za-z0-9][A-Za-z0-9._-]{0,20}", 3..40),
+            kind in prop::sample::select(Kind::ALL.to_vec()),
+            ids in prop::array::uniform2(any::<u64>()),
+        ) {
+            let mut message = kind.example_message();
+            let id = |n: u64| format!("0192a4c8-7e1a-7b3c-9d4e-{:012X}", n >> 16);
+            let agent = |n: usize| names[n].parse::<AgentId>().unwrap();
+            message.from.agent_id = agent(0);
+            message.from.session_key = None;
+            if let Some(to) = &mut message.to {
+                to.agent_id = agent(1);
+            }
+            message.message_id = id(ids[0]).parse().unwrap();
+            message.correlation_id = id(ids[1]).parse().unwrap();
+            let recipients = (2..names.len())
+                .map(|n| RecipientOutcome { agent_id: agent(n), outcome: Outcome::Delivered })
+                .collect();
+            let bytes = message.to_json();
+            assert_same(MessageLine { recipients, ..record(&message, &bytes) });
+            assert_same(record(&message, &escaped(&bytes)));
+        }
     }
 }

@@ -19,6 +19,7 @@ use crate::checkpoint::Packed;
 use crate::days::plain_file;
 use crate::hash::Head;
 use crate::index::Index;
+use crate::mark::Marks;
 
 /// Bytes of batches held in memory before the oldest are forgotten.
 pub(crate) const HELD_BYTES: usize = 32 << 20;
@@ -77,10 +78,18 @@ impl Shared {
     }
 
     /// Adds a committed batch, and a checkpoint if one is due.
-    pub fn push(&self, batch: Batch, bytes: &[u8], head: Head, checkpoint: Option<Packed>) {
-        let bytes: Arc<[u8]> = bytes.into();
+    pub fn push(
+        &self,
+        batch: Batch,
+        bytes: &[u8],
+        marks: Marks,
+        head: Head,
+        checkpoint: Option<Packed>,
+    ) {
+        let (len, bytes) = (bytes.len(), Some(bytes.into()));
+        let slot = Slot { batch: Arc::new(batch), len, bytes, marks: Arc::new(marks) };
         let mut tail = self.tail();
-        tail.push(batch, bytes, head, self.held_limit);
+        tail.push(slot, head, self.held_limit);
         if checkpoint.is_some() {
             tail.checkpoint = checkpoint;
         }
@@ -121,16 +130,15 @@ impl Tail {
         self.lines >= crate::block::LINES || self.checkpoint.is_some() || self.stop.is_some()
     }
 
-    fn push(&mut self, batch: Batch, bytes: Arc<[u8]>, head: Head, held_limit: usize) {
+    fn push(&mut self, slot: Slot, head: Head, held_limit: usize) {
         self.head = head;
-        self.lines += batch.entries.len();
-        self.held += bytes.len();
-        let slot = Slot { batch: Arc::new(batch), len: bytes.len(), bytes: Some(bytes) };
+        self.lines += slot.batch.entries.len();
+        self.held += slot.len;
         self.slots.push_back(slot);
         while self.held > held_limit
             && let Some(slot) = self.slots.get_mut(self.forgotten)
         {
-            slot.bytes = None;
+            slot.forget();
             self.held -= slot.len;
             self.forgotten += 1;
         }
@@ -158,12 +166,21 @@ pub(crate) struct Slot {
     pub batch: Arc<Batch>,
     len: usize,
     bytes: Option<Arc<[u8]>>,
+    /// Of its records, while there are bytes: what is read from the log is read wholly.
+    pub marks: Arc<Marks>,
 }
 
 impl Slot {
     /// `len` bytes of lines; without `bytes` they are read from the log when they are wanted.
     pub fn new(batch: Arc<Batch>, len: usize, bytes: Option<Arc<[u8]>>) -> Self {
-        Self { batch, len, bytes }
+        Self { batch, len, bytes, marks: Arc::default() }
+    }
+
+    /// Keeps only where the lines lie. Marks are small beside the bytes, and go with them so that
+    /// those of an indexer that has fallen behind do not grow without bound.
+    fn forget(&mut self) {
+        self.bytes = None;
+        self.marks = Arc::default();
     }
 
     pub fn first(&self) -> u64 {
@@ -196,5 +213,61 @@ impl Slot {
         let file = File::open(plain_file(dir, self.batch.at.day))?;
         file.read_exact_at(&mut bytes, self.batch.at.offset + start as u64)?;
         Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use a2a_protocol::{Kind, Outcome};
+
+    use super::*;
+    use crate::batch::LogPos;
+    use crate::{MessageLine, Received};
+
+    fn slot(seq: u64) -> Slot {
+        let message = Kind::Broadcast.example_message();
+        let mut marks = Marks::default();
+        marks.add(&MessageLine {
+            seq,
+            time: chrono::DateTime::UNIX_EPOCH,
+            outcome: Outcome::Delivered,
+            message_id: None,
+            by: None,
+            via: None,
+            trace: None,
+            received: Received::Json(Arc::default()),
+            message: Some(Arc::new(message)),
+            bytes: 0,
+            took_us: 0,
+            fingerprint: None,
+            recipients: Arc::default(),
+            reason: None,
+            retry_after_ms: None,
+            errors: Vec::new(),
+            facts: Vec::new(),
+        });
+        let at = LogPos { day: NaiveDate::MIN, offset: 0 };
+        let batch = Arc::new(Batch { at, entries: Vec::new(), seen: Vec::new() });
+        Slot { marks: Arc::new(marks), ..Slot::new(batch, 8, Some(Arc::new([0; 8]))) }
+    }
+
+    #[test]
+    fn marks_are_forgotten_with_the_bytes() {
+        let mut tail = Tail {
+            head: Head::START,
+            slots: VecDeque::new(),
+            indexed: 0,
+            lines: 0,
+            held: 0,
+            forgotten: 0,
+            checkpoint: None,
+            stored: None,
+            stop: None,
+        };
+        for seq in 1..=3 {
+            tail.push(slot(seq), Head::START, 8);
+        }
+        let held = tail.slots.iter().map(|slot| (slot.bytes.is_some(), slot.marks.iter().count()));
+        assert_eq!(held.collect::<Vec<_>>(), [(false, 0), (false, 0), (true, 1)]);
     }
 }

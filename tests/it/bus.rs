@@ -417,6 +417,7 @@ async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next
         message_id: Some(message.message_id),
         by: Some(id("roman")),
         received: Received::Json(message.to_json().into()),
+        message: None,
         bytes: message.to_json().len() as u64,
         took_us: 1,
         fingerprint: Some(1),

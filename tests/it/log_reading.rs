@@ -38,6 +38,7 @@ fn record(seq: u64, time: DateTime<Utc>, sent: &Value, to: &[String]) -> Line {
         bytes: sent.to_string().len() as u64,
         took_us: 7,
         received: Received::Json(Arc::from(sent.to_string().into_bytes())),
+        message: None,
         fingerprint: Some(seq),
         recipients: to.iter().map(recipient).collect(),
         reason: None,

@@ -52,6 +52,7 @@ pub(super) fn message_line(
         via,
         trace: parcel.trace.clone(),
         received: if is_json { Received::Json(bytes) } else { Received::Raw(bytes) },
+        message: parcel.message.as_ref().ok().map(Arc::clone),
         bytes: parcel.size as u64,
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         fingerprint: parcel.message.is_ok().then_some(parcel.fingerprints.message),

@@ -10,6 +10,7 @@ use a2a_store::{
 use proptest::prelude::*;
 use serde_json::Value;
 
+use crate::gaps::in_sled;
 use crate::setup::*;
 
 const AGENTS: [&str; 4] = ["ann", "bob", "tim", "eve.2"];
@@ -300,5 +301,69 @@ fn one_answer_is_bounded() {
         assert_eq!(reader.after(1_499, 0).unwrap().len(), 1);
         let query = Query { limit: usize::MAX, ..Query::default() };
         assert_eq!(reader.query(&query).unwrap().records.len(), MAX_PAGE);
+    }
+}
+
+/// Records as the bus writes them: most with their message as it was read, some without, and
+/// events in between.
+fn with_messages(count: u64) -> Vec<Line> {
+    (1..=count)
+        .map(|seq| {
+            if seq % 5 == 0 {
+                return event(seq, Event::Acknowledged, seq - 1, "tim");
+            }
+            let mut message = Kind::ALL[seq as usize % Kind::ALL.len()].example_message();
+            message.message_id = id(seq);
+            message.correlation_id = correlation(seq);
+            message.from.agent_id = agent(&format!("agent-{seq}"));
+            message.from.session_key = None;
+            let bytes = message.to_json();
+            Line::Message(MessageLine {
+                received: Received::Json(bytes.into()),
+                message: (seq % 7 != 0).then(|| Arc::new(message)),
+                ..accepted(seq, &["ann"])
+            })
+        })
+        .collect()
+}
+
+/// The metadata of all blocks.
+fn metas(dir: &std::path::Path) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    in_sled(dir, "metas", |metas| {
+        let pairs = metas.iter().map(Result::unwrap);
+        found.extend(pairs.map(|(key, value)| (key.to_vec(), value.to_vec())));
+    });
+    found
+}
+
+#[test]
+fn an_index_made_from_messages_is_the_one_made_from_their_lines() {
+    let lines = with_messages(1_200);
+    // With the second nothing is held for the indexer, and it reads the lines.
+    for tail_bytes in [1 << 30, 0] {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options { tail_bytes, ..Options::new(dir.path()) };
+        let (mut journal, _) = Journal::open(&options).unwrap();
+        commit(&mut journal, &lines);
+        journal.close().unwrap();
+        drop(journal);
+        let made = metas(dir.path());
+        assert!(made.len() > 2, "the test needs several blocks");
+        let (journal, _) = open(dir.path());
+        for line in lines.iter().filter(|line| matches!(line, Line::Message(_))).step_by(97) {
+            let seq = line.seq();
+            for query in [
+                Query { correlation: Some(correlation(seq)), ..Query::default() },
+                Query { agent: Some(agent(&format!("agent-{seq}"))), ..Query::default() },
+            ] {
+                let found = journal.reader().query(&query).unwrap().records;
+                assert_eq!(found.iter().map(|record| record.seq).collect::<Vec<_>>(), [seq]);
+            }
+        }
+        drop(journal);
+        std::fs::remove_dir_all(dir.path().join("data/a2a-journal")).unwrap();
+        drop(open(dir.path()));
+        assert!(metas(dir.path()) == made);
     }
 }

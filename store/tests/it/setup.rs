@@ -38,6 +38,7 @@ pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
         message_id: Some(id(seq)),
         by: Some(agent("roman")),
         received: Received::Json(body(seq).into()),
+        message: None,
         bytes: body(seq).len() as u64,
         took_us: 40 + seq,
         fingerprint: Some(seq * 3),
