@@ -40,6 +40,10 @@ have no model; I know these words:
 To reach another agent, send your message below /agents/{id}/ instead; \
 /.well-known/agent-card.json describes what is here.";
 
+const NOBODY: &str = "\
+No agent is known here yet. One that looks into its inbox (GET /bus/agents/{id}/inbox), sends a message or attaches \
+to the bus is; `serve --demo` brings a small team.";
+
 const HOW_TO_GO_ON: &str = "\
 Say help to see what I know. For real work attach an agent to this bus and send your message below \
 /agents/{id}/; say agents to see who is here.";
@@ -112,6 +116,9 @@ fn unknown(text: &str, parts: &[Part]) -> String {
 
 fn who_is_here(agents: &[AgentView]) -> String {
     let count = agents.len();
+    if count == 0 {
+        return NOBODY.to_owned();
+    }
     let noun = if count == 1 { "agent is" } else { "agents are" };
     let mut text = format!("{count} {noun} known here:");
     // Those who can answer first; each group is in the order of the names.
@@ -149,4 +156,15 @@ async fn status(system: &BusSystem) -> String {
         stats.acknowledged(),
         stats.dead_letters(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_bus_says_that_nobody_is_there_yet() {
+        let said = who_is_here(&[]);
+        assert!(said.starts_with("No agent is known here yet") && !said.contains('0'), "{said}");
+    }
 }
