@@ -136,8 +136,9 @@ impl Index {
                 }
                 Stored::Now(meta, _, count) if *count > 0 => {
                     listed.clear();
-                    pieces::read(&self.seen, meta.first, &mut listed)?;
-                    let is_whole = listed.len() == count * Seen::SIZE;
+                    let bytes = count.saturating_mul(Seen::SIZE);
+                    pieces::read_up_to(&self.seen, meta.first, bytes, &mut listed)?;
+                    let is_whole = listed.len() == bytes;
                     if !is_whole || Seen::read_all(&listed, &mut part.seen).is_none() {
                         stored = Stored::Damaged;
                     }

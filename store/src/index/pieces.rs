@@ -32,8 +32,19 @@ pub(super) fn write(tree: &sled::Tree, first: u64, value: &[u8]) -> io::Result<(
 /// Adds to `out` what is stored of a value. Whether that is all of it is not known here: the
 /// value must tell.
 pub(super) fn read(tree: &sled::Tree, first: u64, out: &mut Vec<u8>) -> Result<(), sled::Error> {
+    read_up_to(tree, first, usize::MAX, out)
+}
+
+/// The same for one who knows how many bytes there should be, and asks for no more pieces.
+pub(super) fn read_up_to(
+    tree: &sled::Tree,
+    first: u64,
+    bytes: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), sled::Error> {
+    let most = bytes.div_ceil(PIECE);
     // Asked for one by one, not listed: every access brings sled closer to evicting something.
-    for n in 0..=u16::MAX {
+    for n in (0..=u16::MAX).take(most) {
         let Some(piece) = tree.get(key(first, n))? else { break };
         out.extend_from_slice(&piece);
     }
