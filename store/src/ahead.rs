@@ -56,7 +56,7 @@ pub(crate) enum Front {
     /// So many commits were made without.
     None(u64),
     /// They are being made.
-    Preparing(Receiver<io::Result<[Box<dyn FixedFile>; 2]>>, Helper),
+    Preparing(Made, Helper),
     /// Batches go there first.
     Ready(Ahead),
     /// They cannot be had; what there is of them says nothing that the day file does not.
@@ -105,6 +105,7 @@ pub(crate) struct Helper {
     thread: Option<JoinHandle<()>>,
 }
 
+/// The rooms, when they are made.
 type Made = Receiver<io::Result<[Box<dyn FixedFile>; 2]>>;
 
 impl Helper {

@@ -96,7 +96,9 @@ impl Log {
 
     /// Makes durable what was just written to the day file: ahead of it, or there.
     fn sync(&mut self, at: LogPos, bytes: &[u8]) -> io::Result<()> {
-        let Some(current) = &mut self.current else { return Ok(()) };
+        let Some(current) = &mut self.current else {
+            return Err(io::Error::other("there is no day file"));
+        };
         let ahead = self.front.ready(self.plan, &self.data, &self.disk);
         let Some(ahead) = ahead.filter(|ahead| ahead.takes(bytes.len())) else {
             return current.file.sync();

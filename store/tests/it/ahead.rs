@@ -197,6 +197,24 @@ fn another_log_is_left_alone() {
 }
 
 #[test]
+fn a_log_that_went_on_otherwise_is_left_alone() {
+    let mut rig = Rig::new();
+    // Everything before the first batch that was written ahead is the same in both.
+    let same = rig.next - 2;
+    rig.commit(10);
+    let mut other = fresh();
+    for seq in 1..=same + 3 {
+        let to = if seq <= same { "tim" } else { "ann" };
+        commit(&mut other.journal, &[message(seq, &[to])]);
+    }
+    other.journal.close().unwrap();
+    let theirs = fs::read(&log_files(other.dir.path())[0]).unwrap();
+    let down = rig.went_down(|bytes| theirs.clone_into(bytes));
+    assert_eq!(reopen(down.path()).report.bytes_brought_back, 0);
+    assert_eq!(fs::read(&log_files(down.path())[0]).unwrap(), theirs);
+}
+
+#[test]
 fn a_clean_stop_leaves_none_of_it() {
     let mut rig = Rig::new();
     rig.commit(3);
