@@ -24,6 +24,7 @@ use crate::desk::{DeskNo, Desks};
 use crate::letter::Content;
 use crate::router::{Forget, Router};
 use crate::session::{Begin, Session};
+use crate::tray::Tray;
 use crate::writer::{Job, Writer};
 
 /// What hangs on a line.
@@ -81,6 +82,7 @@ pub(crate) struct Audit {
     gauge: Rc<Gauge>,
     stats: Arc<Stats>,
     desks: Rc<Desks>,
+    tray: Rc<Tray>,
     /// Tells whoever follows the log that it has grown, up to which line.
     head: watch::Sender<u64>,
 }
@@ -92,6 +94,7 @@ impl Audit {
         batch_limit: usize,
         stats: Arc<Stats>,
         desks: Rc<Desks>,
+        tray: Rc<Tray>,
         head: watch::Sender<u64>,
     ) -> (Self, Rc<Gauge>) {
         let gauge = Rc::new(Gauge { waiting: Cell::new(0), health: Cell::new(Health::Writing) });
@@ -104,6 +107,7 @@ impl Audit {
             gauge: Rc::clone(&gauge),
             stats,
             desks,
+            tray,
             head,
         };
         (audit, gauge)
@@ -309,6 +313,8 @@ impl Handler<NotWritten> for Audit {
 
     fn handle(&mut self, not_written: NotWritten, _: &mut Self::Context) {
         let NotWritten { thens, broken, unheard: _unheard } = not_written;
+        // What was admitted on the strength of these lines must be found by the writer who waits.
+        self.tray.carry_over();
         self.set_health(if broken { Health::Broken } else { Health::Refusing });
         self.count_down(&thens);
         // The newest first, because what came later stands on what came before.

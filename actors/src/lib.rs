@@ -30,6 +30,7 @@ mod shared;
 mod stats;
 mod system;
 pub mod tasks;
+mod tray;
 mod writer;
 
 pub use histogram::{Classes, Histogram};

@@ -1,9 +1,8 @@
 //! What router, sessions and audit share on their one thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use a2a_protocol::Event;
@@ -13,7 +12,8 @@ use tokio::sync::Notify;
 use crate::audit::{Gauge, Then};
 use crate::clock::Clock;
 use crate::desk::Desks;
-use crate::writer::{Append, Job};
+use crate::tray::Tray;
+use crate::writer::Append;
 use crate::{BusSettings, Stats};
 
 /// How often to look whether a day has ended.
@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     pub(crate) idle: Notify,
     pub(crate) seq: Cell<u64>,
     pub(crate) desks: Rc<Desks>,
-    /// The queue of the journal's thread; gone when the bus ends.
-    pub(crate) jobs: RefCell<Option<Sender<Job>>>,
+    /// What is on its way to the journal's thread.
+    pub(crate) tray: Rc<Tray>,
     pub(crate) stats: Arc<Stats>,
     /// What was written, for reading; its calls block.
     pub(crate) reader: Arc<dyn Read>,
@@ -59,9 +59,7 @@ impl Shared {
 
     pub(crate) fn append(&self, append: Append) {
         let awaited = append.then.is_awaited();
-        let jobs = self.jobs.borrow();
-        let taken = jobs.as_ref().is_some_and(|jobs| jobs.send(Job::Append(append)).is_ok());
-        if !taken {
+        if !self.tray.lay(append) {
             // Only while the system goes down: whoever waits hears that by the dropped answer.
             tracing::error!("a line came too late to be written");
         } else if awaited {

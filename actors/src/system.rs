@@ -23,7 +23,7 @@ use crate::router::{
     Assess, Assessed, Deny, ListAgents, Measure, Reload, Route, Router, WriteCounted,
 };
 use crate::shared::{Shared, offer_every_day};
-use crate::writer::Job;
+use crate::tray::Tray;
 use crate::{BusLoad, BusSettings, LiveSettings, Parcel, Stats};
 
 /// The bus could not be started.
@@ -245,6 +245,7 @@ fn wire(
 ) -> Wiring {
     let desks = Rc::new(Desks::default());
     let (jobs, queue) = std::sync::mpsc::channel();
+    let tray = Rc::new(Tray::new(jobs));
     let reader = journal.reader();
     let (audit, gauge) = Audit::new(
         journal,
@@ -252,8 +253,10 @@ fn wire(
         settings.batch_limit,
         Arc::clone(&stats),
         Rc::clone(&desks),
+        Rc::clone(&tray),
         head,
     );
+    actix::spawn(Rc::clone(&tray).attend());
     let shared = Rc::new(Shared {
         clock: Clock::start(),
         settings,
@@ -264,7 +267,7 @@ fn wire(
         idle: Notify::new(),
         seq: recovered.next_seq.into(),
         desks,
-        jobs: Some(jobs).into(),
+        tray,
         stats,
         reader,
     });
@@ -311,8 +314,7 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
     let _ = router.send(WriteCounted).await;
     // 3. Everything that waits is written, the journal closed.
     let (done, flushed) = oneshot::channel();
-    let jobs = shared.jobs.borrow_mut().take();
-    if jobs.is_some_and(|jobs| jobs.send(Job::Flush(done)).is_ok()) {
+    if shared.tray.close(done) {
         let _ = flushed.await;
     }
     if let Ok(Some(writer)) = audit.send(Close).await {

@@ -46,9 +46,9 @@ impl Append {
 }
 
 /// What the thread is asked to do.
-#[allow(clippy::large_enum_variant)] // nearly all are lines; boxing them would cost each
 pub(crate) enum Job {
-    Append(Append),
+    /// Lines, in their order.
+    Append(Vec<Append>),
     /// Answer when everything before is written; dropped unanswered when nothing can be.
     Flush(oneshot::Sender<()>),
 }
@@ -78,13 +78,15 @@ impl Batch {
                 self.flushes.push(done);
                 self.awaited = true;
             }
-            Job::Append(Append { line, then }) => {
-                self.weight += weight_of(&line);
-                self.awaited |= then.is_awaited();
-                self.lines.push(line);
-                self.thens.push(then);
-            }
+            Job::Append(lines) => lines.into_iter().for_each(|append| self.take(append)),
         }
+    }
+
+    fn take(&mut self, Append { line, then }: Append) {
+        self.weight += weight_of(&line);
+        self.awaited |= then.is_awaited();
+        self.lines.push(line);
+        self.thens.push(then);
     }
 }
 
@@ -165,7 +167,7 @@ impl Writer {
         let (mut undone, mut gone) = (Vec::new(), HashSet::new());
         let mut sort = |append: Append| {
             if append.is_ours(&gone) && !broken {
-                kept.add(Job::Append(append));
+                kept.take(append);
             } else {
                 gone.insert(append.line.seq());
                 undone.push(append.then);
@@ -175,8 +177,8 @@ impl Writer {
         lines.for_each(|(line, then)| sort(Append { line, then }));
         // What was admitted on the strength of the batch goes the same way.
         while let Ok(job) = self.jobs.try_recv() {
-            if let Job::Append(append) = job {
-                sort(append);
+            if let Job::Append(lines) = job {
+                lines.into_iter().for_each(&mut sort);
             }
         }
         // Dropped when it was heard: until then more may be admitted on the strength of the batch.
@@ -210,17 +212,7 @@ impl Writer {
         let mut deadline = Instant::now() + TRY_AGAIN;
         loop {
             match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-                Ok(Job::Append(append)) if append.is_ours(gone) => {
-                    kept.add(Job::Append(append));
-                }
-                Ok(Job::Append(append)) => {
-                    gone.insert(append.line.seq());
-                    self.audit.do_send(NotWritten {
-                        thens: vec![append.then],
-                        broken: false,
-                        unheard: None,
-                    });
-                }
+                Ok(Job::Append(lines)) => self.sort_late(lines, kept, gone),
                 Ok(Job::Flush(_)) => {} // dropped: whoever waits is let go
                 Err(RecvTimeoutError::Timeout) if heard.try_recv() == Err(TryRecvError::Empty) => {
                     deadline = Instant::now() + LINGER;
@@ -231,10 +223,26 @@ impl Writer {
         }
     }
 
+    /// Of lines that came while the disk refuses, keeps what is ours and refuses the others.
+    fn sort_late(&self, lines: Vec<Append>, kept: &mut Batch, gone: &mut HashSet<u64>) {
+        let mut thens = Vec::new();
+        for append in lines {
+            if append.is_ours(gone) {
+                kept.take(append);
+            } else {
+                gone.insert(append.line.seq());
+                thens.push(append.then);
+            }
+        }
+        if !thens.is_empty() {
+            self.audit.do_send(NotWritten { thens, broken: false, unheard: None });
+        }
+    }
+
     fn refuse_everything(&self) {
         while let Ok(job) = self.jobs.recv() {
-            if let Job::Append(append) = job {
-                let thens = vec![append.then];
+            if let Job::Append(lines) = job {
+                let thens = lines.into_iter().map(|append| append.then).collect();
                 self.audit.do_send(NotWritten { thens, broken: true, unheard: None });
             }
         }
