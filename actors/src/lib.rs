@@ -40,6 +40,7 @@ pub use router::{
     RegisterError, TaskFilter, circuit_fact,
 };
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
+pub use session::Ticket;
 pub use settings::{BusSettings, LiveSettings};
 pub use stats::Stats;
 pub use system::{BusSystem, BusThread, CancelError, StartError, Stopped};

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use a2a_protocol::{AgentId, Envelope};
 use tokio::sync::oneshot;
 
-use crate::Letter;
+use crate::{Letter, Ticket};
 
 /// The work on one message.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Handled, Failed>> + Send>>;
@@ -43,6 +43,14 @@ pub trait Runtime: Send + Sync {
     /// Works on one message. The work is in the future; with a window other than 1 the call
     /// itself is made on the thread of the bus, in the order of the messages, and must not block.
     fn handle(&self, letter: Letter) -> HandlerFuture;
+
+    /// Takes a message over whose end is known elsewhere, and later: there is no work to run here,
+    /// and whoever knows the end says so with the ticket. One that is dropped leaves the message
+    /// unacknowledged. Gives the ticket back when the message is for [`Runtime::handle`]. Runs on
+    /// the thread of the bus and must not block.
+    fn take_over(&self, _: &Letter, ticket: Ticket) -> Option<Ticket> {
+        Some(ticket)
+    }
 
     /// How many messages it takes at once, asked whenever there may be another. It may change
     /// (none at all for a while, too): [`BusSystem::set_present`](crate::BusSystem::set_present)

@@ -29,6 +29,7 @@ use crate::shared::Shared;
 use crate::{Letter, Runtime};
 
 pub(crate) use pull::Pull;
+pub use run::Ticket;
 pub(crate) use run::{Begin, CancelRunning, TakenBack};
 pub(crate) use settle::{Settle, Settlement};
 

@@ -98,11 +98,19 @@ pub struct Inbox<T> {
     waiting: PriorityQueue<Delivery<T>>,
     pausing: BTreeMap<(Duration, DeliveryKey), Delivery<T>>,
     out: HashMap<DeliveryKey, Out<T>>,
+    /// No lease ends before this. It may be too early: what was handed out is many, and whoever
+    /// waits until then finds out with [`Inbox::overdue`].
+    first_lease: Option<Duration>,
 }
 
 impl<T> Default for Inbox<T> {
     fn default() -> Self {
-        Self { waiting: PriorityQueue::default(), pausing: BTreeMap::new(), out: HashMap::new() }
+        Self {
+            waiting: PriorityQueue::default(),
+            pausing: BTreeMap::new(),
+            out: HashMap::new(),
+            first_lease: None,
+        }
     }
 }
 
@@ -178,8 +186,14 @@ impl<T> Inbox<T> {
 
     fn hand_out(&mut self, mut delivery: Delivery<T>, until: Duration) -> &Delivery<T> {
         delivery.attempts += 1;
+        self.lease_until(until);
         let out = Out { delivery, until };
         &self.out.entry(out.delivery.seq).insert_entry(out).into_mut().delivery
+    }
+
+    fn lease_until(&mut self, until: Duration) {
+        let first = self.first_lease.filter(|_| !self.out.is_empty());
+        self.first_lease = Some(first.map_or(until, |first| first.min(until)));
     }
 
     /// What was handed out under `key` and not settled yet.
@@ -246,6 +260,7 @@ impl<T> Inbox<T> {
     pub fn extend(&mut self, key: DeliveryKey, until: Duration) {
         if let Some(out) = self.out.get_mut(&key) {
             out.until = until;
+            self.lease_until(until);
         }
     }
 
@@ -258,16 +273,17 @@ impl<T> Inbox<T> {
     }
 
     /// What was handed out and neither acknowledged nor failed in time.
-    #[must_use]
-    pub fn overdue(&self, now: Duration) -> Vec<DeliveryKey> {
+    pub fn overdue(&mut self, now: Duration) -> Vec<DeliveryKey> {
+        self.first_lease = self.out.values().map(|out| out.until).min();
         self.out.iter().filter(|(_, out)| out.until <= now).map(|(key, _)| *key).collect()
     }
 
-    /// When something will be due: the end of a pause or of a lease.
+    /// When to look again, since nothing is due before: the end of a pause or of a lease, or of one
+    /// that was settled meanwhile.
     #[must_use]
     pub fn next_due(&self) -> Option<Duration> {
         let pause = self.pausing.keys().next().map(|(at, _)| *at);
-        let lease = self.out.values().map(|out| out.until).min();
+        let lease = self.first_lease.filter(|_| !self.out.is_empty());
         pause.into_iter().chain(lease).min()
     }
 

@@ -92,6 +92,20 @@ impl Session {
         };
         let attempt = running.attempt;
         letter.call = Some(Arc::clone(&running.call));
+        let ticket = Ticket { session: Arc::clone(&session), seq, attempt };
+        match catch_unwind(AssertUnwindSafe(|| runtime.take_over(&letter, ticket))) {
+            Ok(Some(_)) => {}
+            Ok(None) => {
+                running.call.taken_up.store(true, Relaxed);
+                self.unbegun.remove(&seq);
+                return;
+            }
+            Err(panic) => {
+                let result = Err(panicked(&*panic));
+                self.unbegun.remove(&seq);
+                return session.do_send(Finished { seq, attempt, result });
+            }
+        }
         let call = Arc::clone(&running.call);
         // Several at once are handed over here, one after the other: on threads of their own
         // they would overtake each other.
@@ -181,7 +195,7 @@ impl Session {
 
     pub(super) fn end_overdue(&mut self) {
         let now = self.shared.clock.now().uptime;
-        let overdue = self.desk.inbox.borrow().overdue(now);
+        let overdue = self.desk.inbox.borrow_mut().overdue(now);
         let takes_its_time = self.runtime.as_ref().is_some_and(|runtime| runtime.takes_its_time());
         for seq in overdue {
             let reason = match self.running.get(&seq) {
@@ -201,6 +215,27 @@ impl Session {
             };
             self.failed(seq, reason, Then::Nothing);
         }
+    }
+}
+
+/// Says when a message that was taken over has been dealt with.
+pub struct Ticket {
+    session: Arc<Addr<Session>>,
+    seq: u64,
+    attempt: u32,
+}
+
+impl Ticket {
+    /// The message is acknowledged.
+    pub fn handled(self) {
+        let Self { session, seq, attempt } = self;
+        session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
+    }
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").field("seq", &self.seq).finish_non_exhaustive()
     }
 }
 

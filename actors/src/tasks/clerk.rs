@@ -7,12 +7,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 use a2a_policy::tasks::hear;
 use a2a_protocol::{AgentId, Body, Envelope, TaskId};
 use actix::Addr;
-use tokio::sync::oneshot;
 
 use super::TaskStats;
 use super::ahead::AheadCount;
 use super::service::{Hear, Service};
-use crate::{Failed, Handled, HandlerFuture, Letter, Runtime};
+use crate::{Failed, Handled, HandlerFuture, Letter, Runtime, Ticket};
 
 /// How many answers may be on their way to the disk at once.
 const WINDOW: usize = 4_096;
@@ -60,48 +59,41 @@ fn about(message: &Envelope) -> Option<TaskId> {
 
 impl Runtime for Clerk {
     /// The service hears the messages in their order. Each is acknowledged when what it means for
-    /// its task is durable.
+    /// its task is durable; what is dropped while it stops comes again after the restart.
+    fn take_over(&self, letter: &Letter, ticket: Ticket) -> Option<Ticket> {
+        let Some((task, heard)) = about(&letter.message).zip(hear(&letter.message)) else {
+            return Some(ticket);
+        };
+        let (answers, ends) = match &letter.message.body {
+            Body::TaskResponse(response) => (true, response.action.ends()),
+            _ => (false, false),
+        };
+        // Bounded by the window.
+        self.service.do_send(Hear {
+            task,
+            sender: letter.sender.clone(),
+            correlation: letter.message.correlation_id,
+            answers,
+            ends,
+            heard,
+            seq: letter.seq,
+            id: letter.message.message_id,
+            accepted: letter.accepted,
+            bytes: letter.bytes.len(),
+            done: ticket,
+        });
+        None
+    }
+
+    /// What means nothing to a task.
     fn handle(&self, letter: Letter) -> HandlerFuture {
-        let (done, durable) = oneshot::channel();
-        let heard = about(&letter.message).zip(hear(&letter.message));
-        let means_something = heard.is_some();
         let asks = matches!(letter.message.body, Body::TaskRequest(_) | Body::ReviewRequest(_));
         if self.alone && asks {
             // Given up after the last attempt, so that whoever asks hears of it.
             let reason = format!("`{}` is a caller, not an agent; nobody works there", self.name);
             return Box::pin(async { Err(Failed { reason, durable: None }) });
         }
-        if let Some((task, heard)) = heard {
-            let (sender, correlation) = (letter.sender, letter.message.correlation_id);
-            let bytes = letter.bytes.len();
-            let (answers, ends) = match &letter.message.body {
-                Body::TaskResponse(response) => (true, response.action.ends()),
-                _ => (false, false),
-            };
-            // Bounded by the window; a service that is gone drops `done`.
-            let seq = letter.seq;
-            let (id, accepted) = (letter.message.message_id, letter.accepted);
-            self.service.do_send(Hear {
-                task,
-                sender,
-                correlation,
-                answers,
-                ends,
-                heard,
-                seq,
-                id,
-                accepted,
-                bytes,
-                done,
-            });
-        }
-        Box::pin(async move {
-            if means_something && durable.await.is_err() {
-                // Stopping: not acknowledged, so it comes again after the restart.
-                std::future::pending::<()>().await;
-            }
-            Ok(Handled::default())
-        })
+        Box::pin(async { Ok(Handled::default()) })
     }
 
     /// All the work is the service's.

@@ -9,13 +9,12 @@ use a2a_policy::tasks::{ArtifactPiece, Lane, Said, Step};
 use a2a_protocol::operation::{ArtifactUpdate, StatusUpdate, StreamEvent};
 use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
 use a2a_store::tasks::StoredTask;
-use tokio::sync::oneshot;
 
 use super::ahead::Ahead;
 use super::gauge::Gauge;
 use super::service::{Answering, Birth, Part};
 use super::watch::Watchers;
-use crate::Parcel;
+use crate::{Parcel, Ticket};
 
 /// How many messages of a task's history are kept at least; the oldest go, a quarter of these at
 /// once: cutting off what stands first means writing everything anew.
@@ -41,7 +40,7 @@ pub(super) struct Change {
     pub(super) task: Arc<Task>,
     pub(super) events: Vec<(u64, Arc<StreamEvent>)>,
     /// Messages that are acknowledged when it is durable.
-    pub(super) acks: Vec<oneshot::Sender<()>>,
+    pub(super) acks: Vec<Ticket>,
     /// Callers who wait for just this.
     pub(super) told: Vec<Answering>,
     pub(super) then: Then,
@@ -76,7 +75,7 @@ pub(super) struct Entry {
     /// The bus has looked at its request and charged for it.
     pub(super) assessed: bool,
     /// What came again while it is on its way to the store: acknowledged when that has it.
-    pub(super) late: Vec<oneshot::Sender<()>>,
+    pub(super) late: Vec<Ticket>,
     /// The plain message that takes its place, on its way to the disk.
     pub(super) answer: Option<Box<Message>>,
     /// When it will have been worked on for too long, since the start of the service.

@@ -10,9 +10,9 @@ use a2a_policy::tasks::Said;
 use a2a_protocol::PROGRESS_EXTENSION;
 use a2a_protocol::task::{Message, Metadata, Part, Task};
 use serde_json::Value;
-use tokio::sync::oneshot;
 
 use super::entry::Entry;
+use crate::Ticket;
 
 /// How far a task is, as far as its agent says.
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct Gauge {
     /// What is shown now is.
     was_bare: bool,
     /// Messages of the bus whose snapshot is in the change that is being made.
-    acks: Vec<oneshot::Sender<()>>,
+    acks: Vec<Ticket>,
 }
 
 /// A snapshot that is not shown yet, and what came with it.
@@ -37,7 +37,7 @@ pub(super) struct Held {
     pub(super) seq: u64,
     pub(super) bytes: usize,
     /// Told when it is durable; nobody, when it was told already.
-    pub(super) done: Option<oneshot::Sender<()>>,
+    pub(super) done: Option<Ticket>,
 }
 
 impl Gauge {
@@ -63,7 +63,7 @@ impl Gauge {
     /// Whoever sent what is held need not wait for it.
     pub(super) fn settle(&mut self) {
         if let Some(done) = self.held.as_mut().and_then(|held| held.done.take()) {
-            let _ = done.send(());
+            done.handled();
         }
     }
 
@@ -73,7 +73,7 @@ impl Gauge {
     }
 
     /// Those who are told when the change that is being made is durable.
-    pub(super) fn take_acks(&mut self) -> Vec<oneshot::Sender<()>> {
+    pub(super) fn take_acks(&mut self) -> Vec<Ticket> {
         std::mem::take(&mut self.acks)
     }
 }

@@ -42,7 +42,7 @@ use super::settings::TaskSettings;
 use super::stats::{TaskLoad, TaskStats};
 use super::watch::Happened;
 use crate::clock::Clock;
-use crate::{BusSystem, Parcel};
+use crate::{BusSystem, Parcel, Ticket};
 
 pub(super) use begin::{Begin, GoOn, Want};
 pub(super) use cancel::{Cancel, not_cancelable};
@@ -84,7 +84,7 @@ enum Awaited {
     /// A change of this task: its oldest.
     Change(TaskId),
     /// The plain message that takes the place of this task.
-    Answer { task: TaskId, acks: Vec<oneshot::Sender<()>> },
+    Answer { task: TaskId, acks: Vec<Ticket> },
     /// An objective and what is below it.
     Objective(ObjectiveId),
     /// All of them at once.
@@ -101,7 +101,7 @@ struct Wake {
     /// The id of the caller's message.
     message: Option<Label>,
     /// Messages of the bus that are acknowledged then.
-    acks: Vec<oneshot::Sender<()>>,
+    acks: Vec<Ticket>,
     /// Callers who wait for just this.
     told: Vec<Answering>,
     then: Then,

@@ -29,17 +29,16 @@ impl FromRequest for Body {
     type Future = Pin<Box<dyn Future<Output = Result<Self, Self::Error>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let limits = request.app_data::<web::Data<HttpSettings>>().cloned();
+        let limits = request.app_data::<web::Data<HttpSettings>>();
+        let of = |settings: &HttpSettings| (settings.body_bytes, settings.body);
+        let (most, longest) = limits.map_or_else(|| of(&HttpSettings::default()), |data| of(data));
         let mut payload = payload.take();
         Box::pin(async move {
-            let limits =
-                limits.map_or_else(HttpSettings::default, |data| HttpSettings::clone(&data));
             let read = async {
                 let mut body = BytesMut::new();
                 while let Some(chunk) = payload.next().await {
                     let chunk = chunk?;
-                    if body.len() + chunk.len() > limits.body_bytes {
-                        let most = limits.body_bytes;
+                    if body.len() + chunk.len() > most {
                         let detail = format!("The body is larger than {most} bytes.");
                         return Err(refuse(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &detail));
                     }
@@ -47,7 +46,7 @@ impl FromRequest for Body {
                 }
                 Ok(Self(body.freeze()))
             };
-            tokio::time::timeout(limits.body, read).await.unwrap_or_else(|_| {
+            tokio::time::timeout(longest, read).await.unwrap_or_else(|_| {
                 let detail = "The body did not come in time.";
                 Err(refuse(StatusCode::REQUEST_TIMEOUT, "too_slow", detail))
             })

@@ -80,6 +80,8 @@ impl A2a {
         })
     }
 
+    /// Does it. Whatever is called seldom and holds much is in a box of its own, so that a message
+    /// is not sent in the room that a plan needs.
     pub(super) async fn perform(
         &self,
         context: &mut Context,
@@ -93,7 +95,7 @@ impl A2a {
         let reply = match operation {
             Operation::SendMessage(send) => self.send(context, *send).await?,
             Operation::StreamMessage(send) => {
-                return self.stream(context, *send).await.map(Outcome::Stream);
+                return Box::pin(self.stream(context, *send)).await.map(Outcome::Stream);
             }
             Operation::Subscribe(mut watch) => {
                 watch.after = watch.after.or(context.last_event);
@@ -120,8 +122,10 @@ impl A2a {
                 tasks.delete_push(caller, agent, key).await?;
                 Reply::Deleted
             }
-            Operation::ExtendedCard => return self.extended_card(context).await.map(Outcome::Card),
-            Operation::Opt(operation) => return self.opt(context, *operation).await,
+            Operation::ExtendedCard => {
+                return Box::pin(self.extended_card(context)).await.map(Outcome::Card);
+            }
+            Operation::Opt(operation) => return Box::pin(self.opt(context, *operation)).await,
         };
         Ok(Outcome::Reply(context.extensions.veiled(reply)))
     }
@@ -130,7 +134,7 @@ impl A2a {
         let (caller, agent) = (&context.caller, &context.agent);
         let send = self.soundly(context, send)?;
         if let Some(hints) = hints(context, &send)? {
-            return self.tasks.send_with_opt(caller, agent, send, hints).await;
+            return Box::pin(self.tasks.send_with_opt(caller, agent, send, hints)).await;
         }
         Ok(match self.tasks.send(caller, agent, send).await? {
             Sent::Task(task) => Reply::Task(task),

@@ -70,9 +70,11 @@ async fn call(
     let session = Session { a2a, streams, who, request, agent, last_event };
     match jsonrpc::parse(body, a2a.settings.batch) {
         Err(refusal) => Ok(text(jsonrpc::refusal(Id::NULL, &refusal), None)),
-        Ok(Incoming::One(item)) => Ok(session.one(item).await),
+        // In a box: what wraps this call moves it about, and it is thousands of bytes.
+        Ok(Incoming::One(item)) => Ok(Box::pin(session.one(item)).await),
         Ok(Incoming::Batch(items)) => {
-            let answers = join_all(items.into_iter().map(|item| session.batched(item))).await;
+            let answers = items.into_iter().map(|item| Box::pin(session.batched(item)));
+            let answers = join_all(answers).await;
             let answers: Vec<String> = answers.into_iter().flatten().collect();
             Ok(jsonrpc::batch(&answers).map_or_else(nothing, |body| text(body, None)))
         }

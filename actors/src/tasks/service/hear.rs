@@ -8,9 +8,9 @@ use a2a_protocol::{AgentId, CorrelationId, MessageId, TaskId};
 use a2a_store::tasks::Write;
 use actix::prelude::*;
 use chrono::{DateTime, Utc};
-use tokio::sync::oneshot;
 
 use super::{Awaited, Begun, Service, Wake};
+use crate::Ticket;
 use crate::notice;
 use crate::tasks::entry::{Entry, Then, agent_message};
 use crate::tasks::gauge::Held;
@@ -36,7 +36,7 @@ pub(in crate::tasks) struct Hear {
     /// How much it said.
     pub(in crate::tasks) bytes: usize,
     /// Told when what it means is durable.
-    pub(in crate::tasks) done: oneshot::Sender<()>,
+    pub(in crate::tasks) done: Ticket,
 }
 
 impl Handler<Hear> for Service {
@@ -58,7 +58,7 @@ impl Handler<Hear> for Service {
             // already and a crash kept that from being acknowledged: it changes nothing.
             match self.entries.get_mut(&id).filter(|entry| entry.is_on_its_way()) {
                 Some(entry) => entry.late.push(done),
-                None => drop(done.send(())),
+                None => done.handled(),
             }
             return;
         };
@@ -74,7 +74,7 @@ impl Handler<Hear> for Service {
         if entry.heard_bytes > self.settings.task_bytes {
             let limit = self.settings.task_bytes;
             let why = format!("the agent said more about this task than the {limit} bytes it may");
-            let _ = done.send(());
+            done.handled();
             self.fail(id, &why, true);
             return;
         }
@@ -100,7 +100,7 @@ impl Handler<Hear> for Service {
         let begun = begins.then(|| entry.begin_turn(now)).flatten();
         let (mut events, then) = take_in(entry, heard, hear.id, now);
         if events.is_empty() {
-            let _ = done.send(());
+            done.handled();
             return;
         }
         events.splice(..0, begun);
@@ -120,13 +120,7 @@ impl Handler<Hear> for Service {
 
 impl Service {
     /// The agent means its answer as a plain message, and nobody has seen the task yet.
-    fn answer_directly(
-        &mut self,
-        id: TaskId,
-        said: Said,
-        done: oneshot::Sender<()>,
-        ctx: &mut Context<Self>,
-    ) {
+    fn answer_directly(&mut self, id: TaskId, said: Said, done: Ticket, ctx: &mut Context<Self>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let Some(mut message) = agent_message(said, &entry.stored.task) else { return };
         message.task_id = None;

@@ -26,7 +26,7 @@ impl Service {
         // After a question the work goes on with the answer, not by itself.
         if stale || entry.state() != TaskState::Working {
             if let Some(done) = held.done {
-                let _ = done.send(());
+                done.handled();
             }
             return;
         }

@@ -9,9 +9,9 @@ use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::Task;
 use a2a_store::tasks::{Repeated, Written};
 use actix::prelude::*;
-use tokio::sync::oneshot;
 
 use super::{Answering, Awaited, Begun, Service, Want};
+use crate::Ticket;
 use crate::tasks::entry::{Entry, Then};
 use crate::tasks::stats::TaskEnd;
 use crate::tasks::watch::Follows;
@@ -164,7 +164,7 @@ impl Service {
         }
         let late = if entry.is_on_its_way() { Vec::new() } else { std::mem::take(&mut entry.late) };
         for ack in change.acks.into_iter().chain(late) {
-            let _ = ack.send(());
+            ack.handled();
         }
         let over = state.is_terminal() && entry.changes.is_empty();
         // Whoever is rung for looks into the store: not for nothing.
@@ -184,7 +184,7 @@ impl Service {
     }
 
     /// The plain message that takes the place of the task is durable.
-    fn answered(&mut self, id: TaskId, acks: Vec<oneshot::Sender<()>>) {
+    fn answered(&mut self, id: TaskId, acks: Vec<Ticket>) {
         let Some(mut entry) = self.forget(id) else { return };
         self.stats.end(TaskEnd::Answered);
         if let Some(message) = entry.answer.take() {
@@ -195,7 +195,7 @@ impl Service {
             }
         }
         for ack in acks.into_iter().chain(entry.late) {
-            let _ = ack.send(());
+            ack.handled();
         }
     }
 }

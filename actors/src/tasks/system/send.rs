@@ -100,7 +100,7 @@ impl TaskSystem {
         want: Want,
     ) -> Result<Begun, Fault> {
         if let Some(named) = send.message.task_id.clone() {
-            return self.go_on(caller, agent, send, &named, want).await;
+            return Box::pin(self.go_on(caller, agent, send, &named, want)).await;
         }
         self.take_answers_for(&caller.principal, caller.alone).await?;
         if self.is_a_callers(agent) {
