@@ -84,7 +84,7 @@ pub use receipt::{
     CircuitScope, Event, NOTICE_EXTENSION, Notice, OpenCircuit, Outcome, Receipt, RecipientOutcome,
 };
 pub use text::{BadText, NonBlank, Text, Title};
-pub use timestamp::{BadTimestamp, Timestamp};
+pub use timestamp::{BadTimestamp, Timestamp, in_milliseconds};
 pub use trace::{BadTrace, SpanId, Trace, TraceId};
 pub use violation::{Code, Report, Violation};
 pub use wording::nearest;

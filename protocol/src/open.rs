@@ -4,6 +4,8 @@
 //! others must come out as they went in, so the object's own bytes are kept: a
 //! number too precise for a double or the order of keys survives a round trip.
 
+mod glance;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
@@ -66,8 +68,10 @@ impl<T: Known> Open<T> {
         if !raw.get().starts_with('{') {
             return Err(de::Error::custom("expected an object"));
         }
-        let mut reader = serde_json::Deserializer::from_str(raw.get());
-        Anything { depth: LEVELS_ABOVE }.deserialize(&mut reader)?;
+        if !glance::surely_fits(raw.get()) {
+            let mut reader = serde_json::Deserializer::from_str(raw.get());
+            Anything { depth: LEVELS_ABOVE }.deserialize(&mut reader)?;
+        }
         let known = serde_json::from_str(raw.get())?;
         Ok(Self { raw, known })
     }

@@ -6,8 +6,8 @@
 
 use std::io::Write;
 
-use a2a_protocol::MessageId;
-use chrono::{DateTime, Datelike, NaiveDate, Timelike, Utc};
+use a2a_protocol::{MessageId, in_milliseconds};
+use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::batch::{Entry, Kind};
@@ -269,38 +269,14 @@ pub(crate) fn day_of(time: DateTime<Utc>) -> NaiveDate {
     with_four_digits(time).date_naive()
 }
 
-/// A leap second is written as the last millisecond before it, as it has no number of its own.
-fn written_subsec_ms(time: DateTime<Utc>) -> u32 {
-    time.timestamp_subsec_millis().min(999)
-}
-
 /// The time as a line says it, in milliseconds since 1970.
 pub(crate) fn written_ms(time: DateTime<Utc>) -> i64 {
     let time = with_four_digits(time);
-    time.timestamp() * 1_000 + i64::from(written_subsec_ms(time))
+    time.timestamp() * 1_000 + i64::from(time.timestamp_subsec_millis().min(999))
 }
 
-/// By hand: chrono's formatter costs more than hashing the line.
 fn push_time(out: &mut Vec<u8>, time: DateTime<Utc>) {
-    let time = with_four_digits(time);
-    let ms = written_subsec_ms(time);
-    let mut text = *b"0000-00-00T00:00:00.000Z";
-    for (at, width, number) in [
-        (0, 4, time.year_ce().1),
-        (5, 2, time.month()),
-        (8, 2, time.day()),
-        (11, 2, time.hour()),
-        (14, 2, time.minute()),
-        (17, 2, time.second()),
-        (20, 3, ms),
-    ] {
-        let mut number = number;
-        for digit in text[at..at + width].iter_mut().rev() {
-            *digit = b'0' + (number % 10) as u8;
-            number /= 10;
-        }
-    }
-    out.extend_from_slice(&text);
+    out.extend(in_milliseconds(with_four_digits(time)).into_iter().flatten());
 }
 
 #[cfg(test)]

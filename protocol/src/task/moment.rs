@@ -7,6 +7,7 @@ use chrono::{DateTime, SecondsFormat, SubsecRound, Utc};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::timestamp::in_milliseconds;
 use crate::{BadTimestamp, Timestamp};
 
 /// A moment to the millisecond.
@@ -37,7 +38,10 @@ impl std::str::FromStr for Moment {
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true))
+        match in_milliseconds(self.0).filter(|_| self.0.timestamp_subsec_millis() < 1_000) {
+            Some(text) => f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?),
+            None => f.write_str(&self.0.to_rfc3339_opts(SecondsFormat::Millis, true)),
+        }
     }
 }
 
