@@ -88,3 +88,78 @@ impl Tray {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
+    use a2a_protocol::Event;
+    use a2a_store::{EventLine, Line};
+
+    use super::*;
+    use crate::audit::Then;
+
+    fn line(seq: u64) -> Append {
+        let line = Line::Event(EventLine::new(seq, chrono::DateTime::UNIX_EPOCH, Event::Joined));
+        Append { line, then: Then::Nothing }
+    }
+
+    fn tray() -> (Rc<Tray>, Receiver<Job>) {
+        let (jobs, queue) = channel();
+        (Rc::new(Tray::new(jobs)), queue)
+    }
+
+    /// The numbers of the lines in each job; a flush has none.
+    fn carried(queue: &Receiver<Job>) -> Vec<Vec<u64>> {
+        let numbers = |job| match job {
+            Job::Append(lines) => lines.iter().map(|append| append.line.seq()).collect(),
+            Job::Flush(_) => Vec::new(),
+        };
+        queue.try_iter().map(numbers).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_laid_in_one_go_is_carried_over_together_and_at_once() {
+        let (tray, queue) = tray();
+        let everybody = tokio::task::LocalSet::new();
+        everybody.spawn_local(Rc::clone(&tray).attend());
+        let bus = async {
+            // The second line is there because of the first, as an answer is there because of a
+            // request.
+            let (first, second) = (Rc::clone(&tray), Rc::clone(&tray));
+            tokio::task::spawn_local(async move {
+                first.lay(line(1));
+                tokio::task::spawn_local(async move { second.lay(line(2)) });
+            });
+            while carried(&queue).first().inspect(|lines| assert_eq!(**lines, [1, 2])).is_none() {
+                tokio::task::yield_now().await;
+            }
+            tray.lay(line(3));
+            while carried(&queue).first().inspect(|lines| assert_eq!(**lines, [3])).is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        everybody.run_until(bus).await;
+    }
+
+    #[test]
+    fn many_lines_wait_for_nobody() {
+        let (tray, queue) = tray();
+        for seq in 1..=ENOUGH as u64 + 1 {
+            assert!(tray.lay(line(seq)));
+        }
+        let carried = carried(&queue);
+        assert_eq!(carried.iter().map(Vec::len).collect::<Vec<_>>(), [ENOUGH]);
+    }
+
+    #[test]
+    fn the_last_lines_come_before_the_end_and_none_after_it() {
+        let (tray, queue) = tray();
+        tray.lay(line(1));
+        let (done, _heard) = oneshot::channel();
+        assert!(tray.close(done));
+        assert!(!tray.lay(line(2)));
+        tray.carry_over();
+        assert_eq!(carried(&queue), [vec![1], vec![]]);
+    }
+}

@@ -133,6 +133,12 @@ impl<T> Inbox<T> {
         self.out.len()
     }
 
+    /// Whether nothing is left to hand out, now or later.
+    #[must_use]
+    pub fn is_all_out(&self) -> bool {
+        self.waiting.is_empty() && self.pausing.is_empty()
+    }
+
     /// Everything in it, without touching anything: what is out, what pauses, then what waits, in
     /// the order of their priorities.
     #[must_use]
@@ -425,6 +431,25 @@ mod tests {
         assert_eq!(next(&mut inbox, 61 * SECOND), Some(2));
         assert_eq!(inbox.acknowledge(2).map(|d| d.seq), Some(2));
         assert_eq!(inbox.acknowledge(2), None);
+    }
+
+    #[test]
+    fn the_next_look_may_come_too_early_but_never_too_late() {
+        let mut inbox = inbox_of(&["roman", "tim", "tony"]);
+        next(&mut inbox, Duration::ZERO);
+        next(&mut inbox, 40 * SECOND);
+        assert_eq!(inbox.next_due(), Some(60 * SECOND));
+        inbox.acknowledge(1);
+        assert!(inbox.next_due() <= Some(100 * SECOND));
+        assert!(inbox.overdue(60 * SECOND).is_empty());
+        assert_eq!(inbox.next_due(), Some(100 * SECOND), "whoever looks knows better");
+        inbox.extend(2, 300 * SECOND);
+        inbox.overdue(100 * SECOND);
+        assert_eq!(inbox.next_due(), Some(300 * SECOND));
+        inbox.acknowledge(2);
+        assert_eq!(inbox.next_due(), None);
+        next(&mut inbox, 400 * SECOND);
+        assert_eq!(inbox.next_due(), Some(460 * SECOND), "what has ended does not count");
     }
 
     #[test]

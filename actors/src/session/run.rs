@@ -29,7 +29,8 @@ pub(super) struct Running {
 impl Session {
     /// Hands the agent's code the message that comes next; `false` when there is none, or no room.
     pub(super) fn run_next(&mut self, ctx: &mut Context<Self>) -> bool {
-        if !self.has_room() {
+        // Asked after every message: nothing but what is out costs no look at the clock.
+        if !self.has_room() || self.desk.inbox.borrow().is_all_out() {
             return false;
         }
         let now = self.shared.clock.now().uptime;
