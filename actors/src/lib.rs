@@ -1,8 +1,8 @@
 //! The bus: actors that ask `policy`, write through `store` and hand messages over.
 //!
 //! ```text
-//!  edge ──Route──▶ Router ──line──▶ writer thread (fsync) ──Written──▶ Audit
-//!                    ▲                  ┌──────────────────────────────┘
+//!  edge ──Route──▶ Router ──line──▶ tray ──▶ writer thread (fsync) ──Written──▶ Audit
+//!                    ▲                  ┌───────────────────────────────────────┘
 //!                    │ GaveUp           ├── receipt to the edge
 //!                    └────── Session ◀──┘ the message lies on its desk
 //!                              │ as many messages at once as it takes
