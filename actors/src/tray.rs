@@ -57,7 +57,7 @@ impl Tray {
             return;
         }
         let jobs = self.jobs.borrow();
-        if !jobs.as_ref().is_some_and(|jobs| jobs.send(Job::Append(lines)).is_ok()) {
+        if jobs.as_ref().is_none_or(|jobs| jobs.send(Job::Append(lines)).is_err()) {
             // Only while the system goes down: whoever waits hears that by the dropped answer.
             tracing::error!("lines came too late to be written");
         }
