@@ -48,30 +48,34 @@ pub struct NotOpen(#[from] serde_json::Error);
 const LEVELS_ABOVE: usize = 2;
 
 impl<T: Known> Open<T> {
-    /// An open object from any JSON object with the fields of `T` and others.
+    /// An open object from anything that is written as a JSON object with the fields of `T` and
+    /// others.
     ///
     /// # Errors
-    /// When the value is not an object, a field of `T` is wrong, or a limit is broken.
-    pub fn from_value(value: &Value) -> Result<Self, NotOpen> {
+    /// When it is no object, a field of `T` is wrong, or a limit is broken.
+    pub fn from_value(value: &impl Serialize) -> Result<Self, NotOpen> {
         Ok(Self::from_raw(serde_json::value::to_raw_value(value)?)?)
     }
 
-    /// The same from JSON text, whose bytes are kept.
+    /// An open object of fields that are known and others beside them, which is not read again.
     ///
     /// # Errors
-    /// When the text is not an object, a field of `T` is wrong, or a limit is broken.
-    pub fn from_json(text: String) -> Result<Self, NotOpen> {
-        Ok(Self::from_raw(RawValue::from_string(text)?)?)
+    /// When `others` are no object, say one of the fields once more, or break a limit.
+    pub fn new(known: T, others: &impl Serialize) -> Result<Self, NotOpen> {
+        #[derive(Serialize)]
+        struct Both<'a, T, O> {
+            #[serde(flatten)]
+            known: &'a T,
+            #[serde(flatten)]
+            others: &'a O,
+        }
+        let raw = serde_json::value::to_raw_value(&Both { known: &known, others })?;
+        check(&raw)?;
+        Ok(Self { raw, known })
     }
 
     fn from_raw(raw: Box<RawValue>) -> serde_json::Result<Self> {
-        if !raw.get().starts_with('{') {
-            return Err(de::Error::custom("expected an object"));
-        }
-        if !glance::surely_fits(raw.get()) {
-            let mut reader = serde_json::Deserializer::from_str(raw.get());
-            Anything { depth: LEVELS_ABOVE }.deserialize(&mut reader)?;
-        }
+        check(&raw)?;
         let known = serde_json::from_str(raw.get())?;
         Ok(Self { raw, known })
     }
@@ -94,6 +98,18 @@ impl<T: Known> Open<T> {
     pub fn as_json(&self) -> &str {
         self.raw.get()
     }
+}
+
+/// Whether it is an object within the limits.
+fn check(raw: &RawValue) -> serde_json::Result<()> {
+    if !raw.get().starts_with('{') {
+        return Err(de::Error::custom("expected an object"));
+    }
+    if !glance::surely_fits(raw.get()) {
+        let mut reader = serde_json::Deserializer::from_str(raw.get());
+        Anything { depth: LEVELS_ABOVE }.deserialize(&mut reader)?;
+    }
+    Ok(())
 }
 
 impl<T> Deref for Open<T> {
@@ -319,6 +335,20 @@ mod tests {
             assert!(serde_json::from_str::<Open<Extensions>>(bad).is_err(), "{bad}");
         }
         assert!(serde_json::from_str::<Open<TaskContext>>(r#"{"branch":7}"#).is_err());
+    }
+
+    #[test]
+    fn known_fields_and_others_are_written_together_and_only_once() {
+        let known = || TaskContext { branch: crate::Text::try_from("b").ok(), ..TaskContext::default() };
+        let made = Open::new(known(), &serde_json::json!({"ticket": 17})).unwrap();
+        assert_eq!(made.as_json(), r#"{"branch":"b","ticket":17}"#);
+        assert_eq!(made, serde_json::from_str(made.as_json()).unwrap());
+        assert_eq!(made.branch.as_deref(), Some("b"));
+        for bad in [serde_json::json!({"branch": "c"}), serde_json::json!([1])] {
+            assert!(Open::new(known(), &bad).is_err(), "{bad}");
+        }
+        let nul = serde_json::json!({"a": "\0"});
+        assert!(Open::new(known(), &nul).is_err());
     }
 
     #[test]

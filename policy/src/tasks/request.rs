@@ -85,11 +85,10 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Asked, BadRequest
     let same_id =
         |other: &&Arc<Message>| other.role == Role::User && other.message_id == message.message_id;
     let before = earlier.iter().filter(same_id).count();
-    let text = clean(&message.text());
+    let text = clean(message.text());
     let text = if text.trim().is_empty() { NO_TEXT } else { &text };
-    let one_line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let title: String = one_line.chars().take(limits::TITLE_CHARS).collect();
-    let description: String = text.chars().take(DESCRIPTION_CHARS).collect();
+    let title = one_line(text);
+    let description = beginning(text, DESCRIPTION_CHARS).to_owned();
     let said_before = request.said_before.iter();
     let all_before: Vec<&Message> = said_before.chain(earlier.iter().map(Arc::as_ref)).collect();
     let whole = whole(message, &all_before, request);
@@ -147,8 +146,8 @@ fn whole(
     }
     let (context_id, a2a_version) = (&request.task.context_id, request.version);
     let whole = Whole { a2a: message, context_id, a2a_version, a2a_whole: true };
-    let text = serde_json::to_string(&whole).ok()?;
-    (text.len() <= CARRIED_BYTES).then(|| Open::from_json(text).ok()).flatten()
+    let context = Open::new(TaskContext::default(), &whole).ok()?;
+    (context.as_json().len() <= CARRIED_BYTES).then_some(context)
 }
 
 /// The A2A message with everything that fits, the conversation, and what was said before.
@@ -225,8 +224,35 @@ fn fits(value: &Value, depth: usize) -> bool {
     }
 }
 
+/// The beginning of a text in one line, as long as a title may be.
+fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len().min(4 * limits::TITLE_CHARS));
+    for word in text.split_whitespace() {
+        if line.len() >= 4 * limits::TITLE_CHARS {
+            break; // no character has more bytes
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    line.truncate(beginning(&line, limits::TITLE_CHARS).len());
+    line
+}
+
+/// The first characters of a text.
+fn beginning(text: &str, chars: usize) -> &str {
+    if text.len() <= chars {
+        return text;
+    }
+    text.char_indices().nth(chars).map_or(text, |(end, _)| &text[..end])
+}
+
 /// Without U+0000, which no text of the bus may hold.
-fn clean(text: &str) -> String {
+fn clean(text: String) -> String {
+    if !text.contains('\0') {
+        return text;
+    }
     text.replace('\0', "\u{fffd}")
 }
 

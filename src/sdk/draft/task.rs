@@ -1,6 +1,6 @@
 //! Drafts about tasks: asking for one, and answering.
 
-use a2a_protocol::body::{Action, Complexity, TaskResponse, TaskType};
+use a2a_protocol::body::{Action, Complexity, TaskResponse, TaskResult, TaskType};
 use a2a_protocol::{AgentId, Body, Open, TaskId, Text};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -243,18 +243,19 @@ impl TaskAnswer {
     }
 
     fn response(&self) -> Option<Body> {
-        let result = serde_json::to_string(&self.result).ok()?;
-        let reason = self.reason.as_deref();
+        let result: Option<Result<Open<TaskResult>, _>> =
+            (!self.result.is_empty()).then(|| Open::from_value(&self.result));
+        let (result, reason) = (result.transpose().ok()?, self.reason.as_deref());
+        let length = result.as_ref().map_or(0, |result| result.as_json().len());
         // Whether something long is too long for a message only the message itself can tell.
-        if result.len() + reason.map_or(0, str::len) > SHORT {
+        if length + reason.map_or(0, str::len) > SHORT {
             return None;
         }
-        let result = (!self.result.is_empty()).then(|| Open::from_json(result));
         Some(Body::TaskResponse(TaskResponse {
             task_id: self.task_id?,
             action: self.action,
             reason: reason.map(|text| Text::try_from(text.to_owned())).transpose().ok()?,
-            result: result.transpose().ok()?,
+            result,
         }))
     }
 
