@@ -124,8 +124,12 @@ impl Envelope {
     /// The message as JSON text.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
+        // Most messages fit without another look for room.
+        let mut json = Vec::with_capacity(1_024);
         // Every field is a string, a number, a list or an object with string keys.
-        serde_json::to_vec(self).unwrap_or_else(|error| unreachable!("always writable: {error}"))
+        serde_json::to_writer(&mut json, self)
+            .unwrap_or_else(|error| unreachable!("always writable: {error}"));
+        json
     }
 
     /// The payload in what [`to_json`](Self::to_json) wrote, which ends with it.

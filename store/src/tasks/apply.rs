@@ -389,8 +389,11 @@ fn done_if(done: bool) -> Written {
 }
 
 fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()).into())
+    // Most values fit without another look for room.
+    let mut json = Vec::with_capacity(512);
+    let written = serde_json::to_writer(&mut json, value).map_err(Into::into);
+    let text = written.and_then(|()| String::from_utf8(json).map_err(Into::into));
+    text.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error).into())
 }
 
 fn json_or_null(value: Option<&impl Serialize>) -> Result<Option<String>> {
