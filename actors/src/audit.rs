@@ -22,6 +22,7 @@ use tokio::sync::{oneshot, watch};
 use crate::Stats;
 use crate::desk::{DeskNo, Desks};
 use crate::letter::Content;
+use crate::reply::Reply;
 use crate::router::{Forget, Router};
 use crate::session::{Begin, Session};
 use crate::tray::Tray;
@@ -34,7 +35,7 @@ pub(crate) enum Then {
         receipt: Receipt,
         /// What the message is, if it could be read.
         kind: Option<Kind>,
-        reply: Option<oneshot::Sender<Receipt>>,
+        reply: Option<Reply>,
         to: Vec<DeskNo>,
         content: Option<Arc<Content>>,
         /// It lies on the desks already.
@@ -43,12 +44,7 @@ pub(crate) enum Then {
         undo: Option<Undo>,
     },
     /// The first receipt of the same message is given again.
-    FirstReceipt {
-        receipt: Receipt,
-        kind: Option<Kind>,
-        first: u64,
-        reply: Option<oneshot::Sender<Receipt>>,
-    },
+    FirstReceipt { receipt: Receipt, kind: Option<Kind>, first: u64, reply: Option<Reply> },
     /// Somebody waits until the event is durable.
     Answer(oneshot::Sender<()>),
     /// An attempt may begin.
@@ -134,8 +130,7 @@ impl Audit {
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
                 count.add(1);
                 if let Some(reply) = reply {
-                    // A sender that went away does not need its receipt; the message stands.
-                    let _ = reply.send(receipt);
+                    reply.give(receipt);
                 }
                 if let Some(content) = content {
                     self.stats.delivered.add(to.len());
@@ -173,14 +168,14 @@ impl Audit {
                 unavailable(&mut receipt);
                 self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
-                    let _ = reply.send(receipt);
+                    reply.give(receipt);
                 }
             }
             Then::FirstReceipt { mut receipt, kind, reply, .. } => {
                 unavailable(&mut receipt);
                 self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
-                    let _ = reply.send(receipt);
+                    reply.give(receipt);
                 }
             }
             // Dropping the sender tells the one who waits that it is not durable.
@@ -206,11 +201,11 @@ pub(crate) fn answer_again(
     reader: Arc<dyn Read>,
     receipt: Receipt,
     first: u64,
-    reply: Option<oneshot::Sender<Receipt>>,
+    reply: Option<Reply>,
 ) {
     let Some(reply) = reply else { return };
     tokio::task::spawn_blocking(move || {
-        let _ = reply.send(with_first_recipients(receipt, first, reader.as_ref()));
+        reply.give(with_first_recipients(receipt, first, reader.as_ref()));
     });
 }
 

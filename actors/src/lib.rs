@@ -22,6 +22,7 @@ mod histogram;
 mod letter;
 mod lodging;
 mod notice;
+mod reply;
 mod router;
 mod runtime;
 mod session;

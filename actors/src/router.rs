@@ -32,12 +32,12 @@ use a2a_policy::{
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
 use a2a_store::{EventLine, Line, Recovered};
 use actix::prelude::*;
-use tokio::sync::oneshot;
 
 use crate::audit::{self, Health, Then};
 use crate::clock::Clock;
 use crate::desk::{Desk, DeskNo, Desks};
 use crate::letter::{Content, Parcel};
+use crate::reply::Reply;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::writer::Append;
@@ -254,7 +254,7 @@ impl Router {
         &mut self,
         caller: &Caller,
         parcel: Parcel,
-        reply: Option<oneshot::Sender<Receipt>>,
+        reply: Option<Reply>,
         ctx: &mut Context<Self>,
     ) {
         let now = self.shared.clock.now();
@@ -273,7 +273,7 @@ impl Router {
             receipt.retry_after_ms = Some(1_000);
             self.shared.stats.answered(parcel.kind(), receipt.outcome);
             if let Some(reply) = reply {
-                let _ = reply.send(receipt);
+                reply.give(receipt);
             }
             return;
         }
@@ -337,7 +337,7 @@ impl Router {
         caller: &Caller,
         accepted: Accepted,
         parcel: Parcel,
-        reply: Option<oneshot::Sender<Receipt>>,
+        reply: Option<Reply>,
         now: Now,
         ctx: &mut Context<Self>,
     ) {
@@ -382,7 +382,7 @@ impl Router {
         caller: &Caller,
         refusal: Refusal,
         parcel: &Parcel,
-        reply: Option<oneshot::Sender<Receipt>>,
+        reply: Option<Reply>,
         now: Now,
         ctx: &mut Context<Self>,
     ) {
@@ -418,7 +418,7 @@ impl Router {
             self.shared.stats.answered(parcel.kind(), receipt.outcome);
             self.count_refusals(ctx);
             if let Some(reply) = reply {
-                let _ = reply.send(receipt);
+                reply.give(receipt);
             }
         }
         // After the record of the message that was one too many.
@@ -470,7 +470,7 @@ impl Actor for Router {
 pub(crate) struct Route {
     pub(crate) caller: Caller,
     pub(crate) parcel: Parcel,
-    pub(crate) reply: oneshot::Sender<Receipt>,
+    pub(crate) reply: Reply,
 }
 
 impl Handler<Route> for Router {

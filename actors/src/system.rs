@@ -19,6 +19,7 @@ use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
 use crate::lodging::{self, Landlord, Lodging};
+use crate::reply::Reply;
 use crate::router::{
     Assess, Assessed, Deny, ListAgents, Measure, Reload, Route, Router, WriteCounted,
 };
@@ -139,10 +140,25 @@ impl BusSystem {
     /// Hands a message in and waits for its receipt.
     pub async fn send(&self, caller: Caller, parcel: Parcel) -> Receipt {
         let (reply, receipt) = oneshot::channel();
-        if self.router.try_send(Route { caller, parcel, reply }).is_err() {
+        let route = Route { caller, parcel, reply: Reply::Caller(reply) };
+        if self.router.try_send(route).is_err() {
             return gone();
         }
         receipt.await.unwrap_or_else(|_| gone())
+    }
+
+    /// Hands a message in; `then` gets its receipt, on whatever thread that comes.
+    pub(crate) fn send_then(
+        &self,
+        caller: Caller,
+        parcel: Parcel,
+        then: impl FnOnce(Receipt) + Send + 'static,
+    ) {
+        let route = Route { caller, parcel, reply: Reply::Then(Box::new(then)) };
+        if let Err(SendError::Closed(route) | SendError::Full(route)) = self.router.try_send(route)
+        {
+            route.reply.give(gone());
+        }
     }
 
     /// Whether a message that is sent later would be taken; it is charged now. Gives the parcel

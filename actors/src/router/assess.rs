@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{InboxError, Router};
 use crate::letter::Parcel;
+use crate::reply::Reply;
 use crate::session::SetRuntime;
 use crate::{Runtime, audit::Health};
 
@@ -44,14 +45,14 @@ impl Handler<Assess> for Router {
             // It answers so by itself.
             Some(_) => {
                 let (answer, receipt) = oneshot::channel();
-                self.route(&caller, parcel, Some(answer), ctx);
+                self.route(&caller, parcel, Some(Reply::Caller(answer)), ctx);
                 Assessed::Refused(receipt)
             }
             None => match assess(&incoming, self, now) {
                 Ok(()) => Assessed::Fits(Box::new(parcel)),
                 Err(refusal) => {
                     let (answer, receipt) = oneshot::channel();
-                    self.refuse(&caller, refusal, &parcel, Some(answer), now, ctx);
+                    self.refuse(&caller, refusal, &parcel, Some(Reply::Caller(answer)), now, ctx);
                     Assessed::Refused(receipt)
                 }
             },

@@ -117,19 +117,18 @@ impl Service {
         let turn = entry.turn;
         match parcel {
             Ok(parcel) => {
-                let (bus, caller) =
-                    (self.bus.clone(), compose::speaker(&entry.stored, entry.assessed));
-                let sent = async move { bus.send(caller, parcel).await };
-                let then = sent.into_actor(self).map(move |receipt, service, ctx| {
-                    service.dispatched(id, turn, &receipt, ctx);
+                let caller = compose::speaker(&entry.stored, entry.assessed);
+                let me = ctx.address();
+                self.bus.send_then(caller, parcel, move |receipt| {
+                    me.do_send(Dispatched { task: id, turn, receipt });
                 });
-                ctx.spawn(then);
             }
             Err(error) => drop(self.fail(id, &error.to_string(), false)),
         }
     }
 
-    fn dispatched(&mut self, id: TaskId, turn: u32, receipt: &Receipt, ctx: &mut Context<Self>) {
+    fn dispatched(&mut self, dispatched: &Dispatched, ctx: &mut Context<Self>) {
+        let &Dispatched { task: id, turn, ref receipt } = dispatched;
         let outcome = receipt.outcome;
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let first = !std::mem::replace(&mut entry.assessed, true);
@@ -195,6 +194,23 @@ impl Service {
             queued.show(&mut task, place as u64);
         }
         Some(task)
+    }
+}
+
+/// What became of the request that hands a task to its agent.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Dispatched {
+    task: TaskId,
+    turn: u32,
+    receipt: Receipt,
+}
+
+impl Handler<Dispatched> for Service {
+    type Result = ();
+
+    fn handle(&mut self, dispatched: Dispatched, ctx: &mut Self::Context) {
+        self.dispatched(&dispatched, ctx);
     }
 }
 
