@@ -32,8 +32,8 @@ pub use draft::{
     Addressee, Announcement, BuildError, Draft, FollowUp, Knowledge, NewReview, NewTask,
     ReviewAnswer, StatusReport, TaskAnswer, When,
 };
-use handler::Place;
 pub use handler::{Answer, Handler};
+use handler::{AtOnce, Place};
 pub use handlers::Handlers;
 pub use oversight::Operator;
 pub use progress::ProgressBars;
@@ -187,14 +187,16 @@ impl Bus {
 
     /// The same for code of our own that answers in a few microseconds, never blocks and touches
     /// nothing but the bus: it runs where the bus does, nobody is woken for it, and its answer goes
-    /// to the disk together with what it answers.
+    /// to the disk together with what it answers. What `at_once` answers needs no handler, unless
+    /// the bus does not take the answer.
     pub(crate) async fn attach_quick<Args: Send + 'static>(
         &self,
         name: &str,
         window: NonZeroUsize,
+        at_once: AtOnce,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
-        self.bring_in(name, Place::OfTheBus, window, handler).await
+        self.bring_in(name, Place::OfTheBus(at_once), window, handler).await
     }
 
     async fn bring_in<Args: Send + 'static>(

@@ -20,5 +20,5 @@ pub use age::is_given_up;
 pub use heard::{ARTIFACT_EXTENSION, ArtifactPiece, Heard, Said, hear};
 pub use progress::{PROGRESS_INTERVAL, Pace};
 pub use queue::{ContextQueues, Lane, Place, WaitingFull};
-pub use request::{Asked, BadRequest, Request, dispatch_id, task_request};
+pub use request::{Asked, BadRequest, Request, describes_whole, dispatch_id, task_request};
 pub use step::{STEPS, Step};

@@ -339,7 +339,8 @@ mod tests {
 
     #[test]
     fn known_fields_and_others_are_written_together_and_only_once() {
-        let known = || TaskContext { branch: crate::Text::try_from("b").ok(), ..TaskContext::default() };
+        let known =
+            || TaskContext { branch: crate::Text::try_from("b").ok(), ..TaskContext::default() };
         let made = Open::new(known(), &serde_json::json!({"ticket": 17})).unwrap();
         assert_eq!(made.as_json(), r#"{"branch":"b","ticket":17}"#);
         assert_eq!(made, serde_json::from_str(made.as_json()).unwrap());

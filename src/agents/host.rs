@@ -7,11 +7,14 @@ mod parts;
 mod sum;
 mod wish;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use a2a_actors::{AgentView, BusSystem, Letter, Presence};
+use a2a_policy::tasks::describes_whole;
 use a2a_protocol::body::TaskRequest;
 use a2a_protocol::task::{Message, Part};
+use a2a_protocol::{Body, Envelope};
 use chrono::{SecondsFormat, Utc};
 
 use super::{WINDOW, send};
@@ -56,41 +59,85 @@ pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
     let answer = move |me: Agent, letter: Letter, task: TaskRequest| async move {
         answer(&me, &letter, &task).await
     };
-    bus.attach_quick(NAME, WINDOW, Handlers::new().on_task_request(answer)).await
+    let handlers = Handlers::new().on_task_request(answer);
+    bus.attach_quick(NAME, WINDOW, answer_at_once, handlers).await
+}
+
+/// The answer, where nobody has to be asked for it: so it is with most.
+fn answer_at_once(me: &Agent, letter: &Letter) -> Option<Envelope> {
+    let Body::TaskRequest(task) = &letter.message.body else { return None };
+    let asked = Asked::of(letter, task);
+    let said = asked.known()?;
+    me.write(letter, asked.answer(said)).ok()
 }
 
 async fn answer(me: &Agent, letter: &Letter, task: &TaskRequest) -> Result<(), SendError> {
-    let system = me.system();
-    let asked = A2aRequest::of(letter);
-    let (text, parts) = match &asked {
-        Some(A2aRequest { message, .. }) => (message.text(), message.parts.as_slice()),
-        // Another agent asks, in the words of the bus.
-        None => (task.description.to_string(), &[] as &[Part]),
+    let (system, asked) = (me.system(), Asked::of(letter, task));
+    let said = match asked.known() {
+        Some(said) => said,
+        None if asked.wish() == Wish::Agents => who_is_here(&system.agents().await),
+        None => status(system).await,
     };
-    let said = match Wish::of(&text) {
-        Wish::Nothing => received(asked.as_ref().map(|asked| &asked.message)),
-        Wish::Greeting => format!("Hello! {HELP}"),
-        Wish::Help => HELP.to_owned(),
-        Wish::Agents => who_is_here(&system.agents().await),
-        Wish::Status => status(system).await,
-        Wish::Time => {
-            format!("It is {} (UTC).", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true))
+    send(me, letter, me.write(letter, asked.answer(said))?).await.map(drop)
+}
+
+/// What somebody asks.
+struct Asked<'a> {
+    letter: &'a Letter,
+    text: Cow<'a, str>,
+}
+
+impl<'a> Asked<'a> {
+    fn of(letter: &'a Letter, task: &'a TaskRequest) -> Self {
+        let description = task.description.as_str();
+        // Most texts are the description as well, word for word.
+        let text = if describes_whole(description) {
+            None
+        } else {
+            A2aRequest::of(letter).map(|asked| asked.text())
+        };
+        Self { letter, text: text.map_or(description.into(), Cow::Owned) }
+    }
+
+    fn wish(&self) -> Wish<'_> {
+        Wish::of(&self.text)
+    }
+
+    /// What is said to it, unless somebody has to be asked first.
+    fn known(&self) -> Option<String> {
+        let message = || A2aRequest::of(self.letter).map(|asked| asked.message);
+        Some(match self.wish() {
+            Wish::Agents | Wish::Status => return None,
+            Wish::Nothing => received(message().as_ref()),
+            Wish::Greeting => format!("Hello! {HELP}"),
+            Wish::Help => HELP.to_owned(),
+            Wish::Time => {
+                format!("It is {} (UTC).", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true))
+            }
+            Wish::EchoOfNothing => {
+                "There was nothing to echo; write something after the word.".into()
+            }
+            Wish::Echo(words) => words.to_owned(),
+            Wish::Sum(sum) => sum.worked_out(),
+            Wish::Unknown => {
+                unknown(&self.text, &message().map(|message| message.parts).unwrap_or_default())
+            }
+        })
+    }
+
+    fn answer(&self, mut said: String) -> TaskAnswer {
+        if let Some((end, _)) = said.char_indices().nth(LONGEST) {
+            said.truncate(end);
         }
-        Wish::EchoOfNothing => "There was nothing to echo; write something after the word.".into(),
-        Wish::Echo(words) => words.to_owned(),
-        Wish::Sum(sum) => sum.worked_out(),
-        Wish::Unknown => unknown(&text, parts),
-    };
-    let said: String = said.chars().take(LONGEST).collect();
-    let summary = format!("Answered: {}", one_line(&said, 100));
-    let answer = TaskAnswer::completed(summary);
-    // A question gets a plain answer; whoever wants something done gets a task with what came of it.
-    let answer = if text.trim_end().ends_with('?') {
-        answer.saying(said).directly()
-    } else {
-        answer.text_artifact("answer", &said).saying(said)
-    };
-    send(me, letter, me.write(letter, answer)?).await.map(drop)
+        let summary = format!("Answered: {}", one_line(&said, 100));
+        let answer = TaskAnswer::completed(summary);
+        // A question gets a plain answer; whoever wants something done gets a task with what came of it.
+        if self.text.trim_end().ends_with('?') {
+            answer.saying(said).directly()
+        } else {
+            answer.text_artifact("answer", &said).saying(said)
+        }
+    }
 }
 
 /// What is said of a message without text.

@@ -5,9 +5,9 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use a2a_actors::{Handled, HandlerFuture, Letter, Runtime};
+use a2a_actors::{Handled, HandlerFuture, Letter, Parcel, Runtime};
 use a2a_protocol::body::{Action, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
@@ -65,13 +65,16 @@ where
     }
 }
 
+/// Works the answer to a letter out on the spot, or leaves the letter to the handler.
+pub(crate) type AtOnce = fn(&Agent, &Letter) -> Option<Envelope>;
+
 /// Where a handler runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     /// On the threads for agents' code: it may compute and block.
     Own,
-    /// On the thread of the bus.
-    OfTheBus,
+    /// On the thread of the bus, where most letters need no handler.
+    OfTheBus(AtOnce),
 }
 
 /// A handler in the shape a session runs.
@@ -115,16 +118,23 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
         }))
     }
 
+    fn answer_at_once(&self, letter: &Letter) -> Option<Parcel> {
+        let Place::OfTheBus(at_once) = self.place else { return None };
+        let answer = at_once(&self.me, letter)?;
+        let trace = Some(Arc::new(letter.trace()));
+        Some(Parcel::from_message(answer, Instant::now()).with_trace(trace))
+    }
+
     fn window(&self) -> usize {
         self.window.get()
     }
 
     fn only_waits(&self) -> bool {
-        self.place == Place::OfTheBus
+        matches!(self.place, Place::OfTheBus(_))
     }
 
     fn only_computes(&self) -> bool {
-        self.place == Place::OfTheBus
+        matches!(self.place, Place::OfTheBus(_))
     }
 
     fn watches(&self) -> bool {

@@ -7,6 +7,8 @@ mod a2a_agents;
 mod a2a_crash;
 /// A2A through HTTP: both versions over both bindings, against the real program.
 mod a2a_http;
+/// Answers that are worked out on the spot.
+mod at_once;
 /// What the bus must withstand, row by row.
 mod attacks;
 /// `openclaw-a2a backup` and `restore`, and formats of other versions.

@@ -5,7 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use a2a_protocol::Event;
+use a2a_policy::Caller;
+use a2a_protocol::{Event, Outcome};
 use actix::prelude::*;
 use futures_util::FutureExt;
 use tokio::task::AbortHandle;
@@ -14,7 +15,9 @@ use tracing::Instrument;
 use super::{Session, letter};
 use crate::audit::Then;
 use crate::letter::{Call, Content};
-use crate::{Failed, Handled, HandlerFuture, Letter, Runtime};
+use crate::reply::Reply;
+use crate::router::Route;
+use crate::{Failed, Handled, HandlerFuture, Letter, Parcel, Runtime};
 
 /// One message that is being handled.
 pub(super) struct Running {
@@ -24,6 +27,18 @@ pub(super) struct Running {
     call: Arc<Call>,
     /// `None` until the attempt is on record and may begin.
     abort: Option<AbortHandle>,
+    /// The bus did not take the answer that was worked out on the spot.
+    insists: bool,
+}
+
+/// What became of a message on the thread of the bus.
+enum Taken {
+    /// It is answered.
+    Answered(Parcel),
+    /// Whoever took it says when it has been dealt with.
+    Over,
+    /// There is work to run.
+    Not,
 }
 
 impl Session {
@@ -44,7 +59,8 @@ impl Session {
         drop(inbox);
         let (seq, attempt, id) = (letter.seq, letter.attempt, letter.message.message_id);
         self.shared.running.set(self.shared.running.get() + 1);
-        self.running.insert(seq, Running { attempt, call: Arc::default(), abort: None });
+        self.running
+            .insert(seq, Running { attempt, call: Arc::default(), abort: None, insists: false });
         if on_record_first {
             self.unbegun.insert(seq);
             let then = Then::Begin { session: ctx.address(), seq };
@@ -94,11 +110,29 @@ impl Session {
         let attempt = running.attempt;
         letter.call = Some(Arc::clone(&running.call));
         let ticket = Ticket { session: Arc::clone(&session), seq, attempt };
-        match catch_unwind(AssertUnwindSafe(|| runtime.take_over(&letter, ticket))) {
-            Ok(Some(_)) => {}
-            Ok(None) => {
+        // What the agent's code says in its log is known by the trace it belongs to.
+        let span = tracing::debug_span!(
+            "handle",
+            trace = %letter.trace().id(),
+            agent = %self.desk.agent,
+            message_id = %letter.message.message_id,
+            attempt,
+        );
+        let taken = AssertUnwindSafe(|| {
+            let _span = span.enter();
+            match (!running.insists).then(|| runtime.answer_at_once(&letter)).flatten() {
+                Some(answer) => Taken::Answered(answer),
+                None => runtime.take_over(&letter, ticket).map_or(Taken::Over, |_| Taken::Not),
+            }
+        });
+        match catch_unwind(taken) {
+            Ok(Taken::Not) => {}
+            Ok(taken) => {
                 running.call.taken_up.store(true, Relaxed);
                 self.unbegun.remove(&seq);
+                if let Taken::Answered(answer) = taken {
+                    self.send_answer(answer, seq, attempt, session);
+                }
                 return;
             }
             Err(panic) => {
@@ -120,14 +154,6 @@ impl Session {
             begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
         }
         let only_waits = runtime.only_waits();
-        // What the agent's code says in its log is known by the trace it belongs to.
-        let span = tracing::debug_span!(
-            "handle",
-            trace = %letter.trace().id(),
-            agent = %self.desk.agent,
-            message_id = %letter.message.message_id,
-            attempt,
-        );
         let work = async move {
             call.taken_up.store(true, Relaxed);
             match begun {
@@ -148,6 +174,21 @@ impl Session {
         };
         running.abort = Some(task.abort_handle());
         self.unbegun.remove(&seq);
+    }
+
+    /// Sends an answer that was worked out on the spot.
+    fn send_answer(&self, answer: Parcel, seq: u64, attempt: u32, session: Arc<Addr<Self>>) {
+        let caller = Caller::Agent(self.desk.agent.clone());
+        let reply = Reply::Then(Box::new(move |receipt| {
+            let outcome = receipt.outcome;
+            if outcome.is_accepted() || outcome == Outcome::Duplicate {
+                session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
+            } else {
+                session.do_send(Insist { seq, attempt });
+            }
+        }));
+        // However many there are: a message whose answer went nowhere would wait for its deadline.
+        self.router.do_send(Route { caller, parcel: answer, reply });
     }
 
     /// The agent's code has this message no more, whatever it still does.
@@ -275,6 +316,27 @@ impl Handler<Begin> for Session {
                 self.pump(ctx);
             }
         }
+    }
+}
+
+/// The bus did not take an answer that was worked out on the spot: the agent's code is to see to it.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Insist {
+    seq: u64,
+    attempt: u32,
+}
+
+impl Handler<Insist> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Insist { seq, attempt }: Insist, ctx: &mut Self::Context) {
+        let Some(running) = self.running.get_mut(&seq) else { return };
+        if running.attempt != attempt {
+            return; // it was given up on before it answered
+        }
+        running.insists = true;
+        ctx.notify(Begin(seq));
     }
 }
 

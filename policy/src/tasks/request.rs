@@ -23,6 +23,13 @@ const DESCRIPTION_CHARS: usize = 16_384;
 /// The description of a message without any text.
 const NO_TEXT: &str = "(no text; see context.a2a)";
 
+/// Whether the description of a request that [`task_request`] made certainly is the whole text of its
+/// message.
+#[must_use]
+pub fn describes_whole(description: &str) -> bool {
+    description.len() < DESCRIPTION_CHARS && description != NO_TEXT
+}
+
 /// What is asked, of whom, in whose name.
 #[derive(Debug)]
 pub struct Request<'a> {
