@@ -208,7 +208,7 @@ impl Index {
     ) -> Result<(), io::Error> {
         let Some(meta) = builder.meta(self.last_seq()) else { return Ok(()) };
         let key = meta.first.to_be_bytes();
-        let mut pairs = sled::Batch::default();
+        let mut pairs = Vec::new();
         let mut previous = None;
         for &of in &builder.of {
             let block = self.block_of(of).map(|block| block.first);
@@ -216,7 +216,7 @@ impl Index {
             if block != previous
                 && let Some(block) = block
             {
-                pairs.insert([block.to_be_bytes(), key].concat(), &[]);
+                pairs.push([block.to_be_bytes(), key].concat());
             }
             previous = block;
         }
@@ -231,7 +231,10 @@ impl Index {
             // pieces than there will be now.
             pieces::remove_from(tree, meta.first)?;
         }
-        self.events.apply_batch(pairs)?;
+        // One by one: sled ends a batch by sending its log to its threads. They count with the metadata.
+        for pair in pairs {
+            self.events.insert(pair, &[])?;
+        }
         pieces::write(&self.blocks, meta.first, &value)?;
         self.write_meta(&meta, &summary, &builder.seen)?;
         self.known.write().unwrap_or_else(PoisonError::into_inner).push((meta, summary));
