@@ -63,7 +63,7 @@ fn main() {
         "artifacts": [{"artifactId": "a", "parts": [{"text": said.repeat(10)}]}],
     }))
     .unwrap();
-    let answer = Reply::Task(Box::new(task));
+    let answer = Reply::Task(task.into());
     for &version in Version::ALL {
         let encoded = reply(version.dialect(), Method::SendMessage, &answer);
         let ours = cost(|| {

@@ -37,16 +37,13 @@ impl Message {
 impl Task {
     /// Whether its agent said something in the words of the extension.
     fn speaks(&self, uri: &str) -> bool {
-        let said = self.history.iter().map(Arc::as_ref);
-        self.status.message.iter().chain(said).any(|message| message.speaks(uri))
+        self.status.message.iter().chain(&self.history).any(|message| message.speaks(uri))
     }
 
     /// Leaves out what its agent says in the words of an extension.
     pub fn hide_extension(&mut self, uri: &str) {
-        if let Some(message) = &mut self.status.message {
-            message.hide_extension(uri);
-        }
-        for message in self.history.iter_mut().filter(|message| message.speaks(uri)) {
+        let all = self.status.message.iter_mut().chain(&mut self.history);
+        for message in all.filter(|message| message.speaks(uri)) {
             Arc::make_mut(message).hide_extension(uri);
         }
     }
@@ -56,7 +53,11 @@ impl Reply {
     /// Leaves out what agents say in the words of an extension.
     pub fn hide_extension(&mut self, uri: &str) {
         match self {
-            Self::Task(task) | Self::Planned { task, .. } => task.hide_extension(uri),
+            Self::Task(task) | Self::Planned { task, .. } => {
+                if task.speaks(uri) {
+                    Arc::make_mut(task).hide_extension(uri);
+                }
+            }
             Self::Message(message) | Self::Answered(message) => message.hide_extension(uri),
             Self::Tasks(page) => page.tasks.iter_mut().for_each(|task| task.hide_extension(uri)),
             Self::Push(_) | Self::Pushes { .. } | Self::Deleted => {}
@@ -93,7 +94,7 @@ impl StreamEvent {
             Self::StatusUpdate(update) => {
                 remove(&mut update.metadata, uri);
                 if let Some(message) = &mut update.status.message {
-                    message.hide_extension(uri);
+                    Arc::make_mut(message).hide_extension(uri);
                 }
             }
             Self::ArtifactUpdate(update) => remove(&mut update.metadata, uri),
@@ -134,8 +135,7 @@ mod tests {
         for (metadata, role, left) in cases {
             let mut hidden = task(metadata.clone(), role);
             hidden.hide_extension(URI);
-            let said = hidden.history.iter().map(Arc::as_ref);
-            for message in hidden.status.message.iter().chain(said) {
+            for message in hidden.status.message.iter().chain(&hidden.history) {
                 assert_eq!(message.metadata.clone().map(serde_json::Value::Object), left);
             }
             let event = StreamEvent::Task(Box::new(task(metadata.clone(), role)));

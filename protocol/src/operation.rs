@@ -2,6 +2,8 @@
 
 mod opt;
 
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -187,7 +189,7 @@ pub struct ListPushes {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
     /// A task.
-    Task(Box<Task>),
+    Task(Arc<Task>),
     /// A message, without a task.
     Message(Box<Message>),
     /// A page of tasks.
@@ -206,7 +208,7 @@ pub enum Reply {
     /// What came of a message where OPT is active: a task, and the objective if one was made.
     Planned {
         /// The task, or the first of many.
-        task: Box<Task>,
+        task: Arc<Task>,
         /// What it is done for.
         objective: Option<Box<Objective>>,
     },
@@ -289,7 +291,7 @@ pub struct ArtifactUpdate {
     /// Its conversation.
     pub context_id: ContextId,
     /// The artifact, or its next piece.
-    pub artifact: Artifact,
+    pub artifact: Arc<Artifact>,
     /// Its parts continue the artifact of this name.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,

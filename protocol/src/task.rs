@@ -137,7 +137,7 @@ pub struct TaskStatus {
     pub state: TaskState,
     /// What the agent says about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub message: Option<Message>,
+    pub message: Option<Arc<Message>>,
     /// Since when.
     pub timestamp: Moment,
 }

@@ -156,7 +156,7 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
 
 pub(crate) fn task(sent: Sent) -> Task {
     match sent {
-        Sent::Task(task) => *task,
+        Sent::Task(task) => std::sync::Arc::unwrap_or_clone(task),
         Sent::Message(message) => panic!("a plain message: {message:?}"),
     }
 }

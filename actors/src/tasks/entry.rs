@@ -163,12 +163,12 @@ impl Entry {
         self.count_work(state, now);
         let metadata = self.say_progress(&mut said, now);
         let task = Arc::make_mut(&mut self.stored.task);
-        let message = agent_message(said, task);
+        let message = agent_message(said, task).map(Arc::new);
         let status = TaskStatus { state, message, timestamp: now.utc.into() };
         let before = std::mem::replace(&mut task.status, status.clone());
         let before = self.keep_said(before.message);
         let task = Arc::make_mut(&mut self.stored.task);
-        task.history.extend(before.map(Arc::new));
+        task.history.extend(before);
         cut(&mut task.history);
         self.stored.queued = None;
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
@@ -196,7 +196,7 @@ impl Entry {
     /// Whoever asked says more.
     pub(super) fn listen(&mut self, message: Message) {
         let task = Arc::make_mut(&mut self.stored.task);
-        task.history.extend(task.status.message.take().map(Arc::new));
+        task.history.extend(task.status.message.take());
         task.history.push(Arc::new(message));
         cut(&mut task.history);
     }
@@ -212,14 +212,15 @@ impl Entry {
     /// Takes in an artifact or a piece of one; the event.
     pub(super) fn take_piece(&mut self, piece: ArtifactPiece) -> StreamEvent {
         let ArtifactPiece { artifact, append, last_chunk } = piece;
+        let artifact = Arc::new(artifact);
         let task = Arc::make_mut(&mut self.stored.task);
         let known = task.artifacts.iter_mut().find(|a| a.artifact_id == artifact.artifact_id);
         match known {
             Some(known) if append => {
                 Arc::make_mut(known).parts.extend(artifact.parts.iter().cloned());
             }
-            Some(known) => *known = Arc::new(artifact.clone()),
-            None => task.artifacts.push(Arc::new(artifact.clone())),
+            Some(known) => *known = Arc::clone(&artifact),
+            None => task.artifacts.push(Arc::clone(&artifact)),
         }
         StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
             task_id: task.id,

@@ -3,6 +3,7 @@
 //! Each word of it is a snapshot. One that comes too soon after the last is held; a newer one takes
 //! its place, and whatever happens to the task first takes it along.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_policy::Now;
@@ -115,7 +116,7 @@ impl Entry {
     /// Where the message of the status before goes: into the history, unless it was nothing but
     /// progress and nothing but progress follows. A bar that moves would fill the history, and the
     /// first that was said would fall out of it.
-    pub(super) fn keep_said(&mut self, before: Option<Message>) -> Option<Message> {
+    pub(super) fn keep_said(&mut self, before: Option<Arc<Message>>) -> Option<Arc<Message>> {
         let is_bare = std::mem::take(&mut self.gauge.is_bare);
         let was_bare = std::mem::replace(&mut self.gauge.was_bare, is_bare);
         before.filter(|_| !(is_bare && was_bare))

@@ -62,7 +62,7 @@ pub(super) use written::{Committed, disk_refuses};
 /// What a caller gets for its message.
 #[derive(Debug)]
 pub(super) enum Begun {
-    Task(Box<Task>),
+    Task(Arc<Task>),
     Message(Box<Message>),
     /// What happens from now on; the task itself comes first.
     Stream(mpsc::Receiver<Happened>),
@@ -199,8 +199,7 @@ impl Service {
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.told = Some(ahead);
             for (_, waiter) in entry.waiters.drain(..) {
-                let task = Box::new(Task::clone(&entry.stored.task));
-                let _ = waiter.send(Ok(Begun::Task(task)));
+                let _ = waiter.send(Ok(Begun::Task(Arc::clone(&entry.stored.task))));
             }
         }
         self.write_soon(write, Awaited::Change(id), ctx);

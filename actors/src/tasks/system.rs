@@ -54,7 +54,7 @@ pub struct TaskCaller {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sent {
     /// A task.
-    Task(Box<Task>),
+    Task(Arc<Task>),
     /// A plain answer.
     Message(Box<Message>),
 }

@@ -3,6 +3,7 @@
 //! Only what the server says is taken away. What a caller or an agent wrote into a message stays.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::key;
 use crate::operation::{Reply, StreamEvent};
@@ -36,7 +37,10 @@ impl Reply {
     pub fn without_opt(self) -> Self {
         match self {
             Self::Task(mut task) | Self::Planned { mut task, .. } => {
-                task.forget_opt();
+                // Others may have the same task in their hands: copied only where it must be.
+                if task.metadata.is_some() {
+                    Arc::make_mut(&mut task).forget_opt();
+                }
                 Self::Task(task)
             }
             Self::Tasks(mut page) => {
@@ -171,9 +175,9 @@ mod tests {
     fn replies_become_plain() {
         let with = || Box::new(parsed::<Task>(task(json!({"opt/v1/planId": "p", "k": 1}))));
         let plain = || Box::new(parsed::<Task>(task(json!({"k": 1}))));
-        assert_eq!(Reply::Task(with()).without_opt(), Reply::Task(plain()));
-        let planned = Reply::Planned { task: with(), objective: None };
-        assert_eq!(planned.without_opt(), Reply::Task(plain()));
+        assert_eq!(Reply::Task(with().into()).without_opt(), Reply::Task(plain().into()));
+        let planned = Reply::Planned { task: with().into(), objective: None };
+        assert_eq!(planned.without_opt(), Reply::Task(plain().into()));
         let page = |task: Box<Task>| {
             Reply::Tasks(parsed(
                 json!({"tasks": [*task], "nextPageToken": "", "pageSize": 1, "totalSize": 1}),

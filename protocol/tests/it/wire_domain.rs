@@ -99,8 +99,13 @@ fn moments() -> impl Strategy<Value = Moment> {
 }
 
 fn statuses() -> impl Strategy<Value = TaskStatus> {
-    (prop::sample::select(TaskState::ALL), option::of(messages()), moments())
-        .prop_map(|(state, message, timestamp)| TaskStatus { state, message, timestamp })
+    (prop::sample::select(TaskState::ALL), option::of(messages()), moments()).prop_map(
+        |(state, message, timestamp)| TaskStatus {
+            state,
+            message: message.map(Into::into),
+            timestamp,
+        },
+    )
 }
 
 fn artifacts() -> impl Strategy<Value = Artifact> {
@@ -143,7 +148,7 @@ pub fn events() -> impl Strategy<Value = StreamEvent> {
         StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
             task_id,
             context_id,
-            artifact,
+            artifact: artifact.into(),
             append,
             last_chunk,
             metadata: None,
@@ -198,7 +203,7 @@ pub fn task() -> Task {
         context_id: ContextId::try_from("ctx-1").unwrap(),
         status: TaskStatus {
             state: TaskState::Canceled,
-            message: Some(message()),
+            message: Some(message().into()),
             timestamp: "2026-02-21T18:30:00.5Z".parse().unwrap(),
         },
         artifacts: vec![Arc::new(Artifact {
@@ -233,7 +238,7 @@ pub fn push() -> PushConfig {
 /// One reply of each kind, with the methods it answers.
 pub fn replies() -> Vec<(&'static str, a2a_protocol::wire::Method, Reply)> {
     use a2a_protocol::wire::Method;
-    let task = || Reply::Task(Box::new(task()));
+    let task = || Reply::Task(Arc::new(task()));
     let page = TaskPage {
         tasks: vec![self::task()],
         next_page_token: "next".into(),

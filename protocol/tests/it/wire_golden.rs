@@ -189,7 +189,7 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
     let artifact = ArtifactUpdate {
         task_id: task.id,
         context_id: task.context_id.clone(),
-        artifact: (*task.artifacts[0]).clone(),
+        artifact: task.artifacts[0].clone(),
         append: true,
         last_chunk: true,
         metadata: None,
@@ -210,7 +210,7 @@ fn progressing(status: &StatusUpdate) -> StatusUpdate {
     ]});
     let metadata = Map::from_iter([(PROGRESS_EXTENSION.to_owned(), progress)]);
     let mut status = StatusUpdate { metadata: Some(metadata.clone()), ..status.clone() };
-    let message = status.status.message.as_mut().unwrap();
+    let message = std::sync::Arc::make_mut(status.status.message.as_mut().unwrap());
     message.metadata = Some(metadata);
     status
 }

@@ -121,7 +121,7 @@ fn replies() -> Vec<(&'static str, Method, Reply)> {
             next_page_token: next.to_owned(),
         })
     };
-    let planned = |objective| Reply::Planned { task: Box::new(task()), objective };
+    let planned = |objective| Reply::Planned { task: task().into(), objective };
     vec![
         ("create_objective", Method::CreateObjective, Reply::Objective(bare())),
         ("get_objective", Method::GetObjective, Reply::Objective(objective())),

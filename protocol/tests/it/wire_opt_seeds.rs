@@ -3,6 +3,8 @@
 //!
 //! "README" is the extension's specification, "design" its design document.
 
+use std::sync::Arc;
+
 use a2a_protocol::card::Extension;
 use a2a_protocol::operation::{Operation, Reply};
 use a2a_protocol::opt::{Objective, OptHints};
@@ -132,11 +134,11 @@ fn plan(id: &str, name: &str, status: &str, tasks: &[(&str, &str, &str)]) -> Val
         "tasks": tasks.collect::<Value>(), "createdAt": MOMENT, "updatedAt": MOMENT})
 }
 
-fn planned_task() -> Box<Task> {
+fn planned_task() -> Arc<Task> {
     let task = json!({"id": TASK, "contextId": "obj-abc",
         "status": {"state": "TASK_STATE_WORKING", "timestamp": MOMENT},
         "metadata": {"opt/v1/objectiveId": "obj-abc", "opt/v1/planId": "plan-001", "opt/v1/taskIndex": 0}});
-    Box::new(serde_json::from_value(task).unwrap())
+    Arc::new(serde_json::from_value(task).unwrap())
 }
 
 fn sums_up() -> Box<Message> {

@@ -49,7 +49,7 @@ proptest! {
 
     #[test]
     fn the_oracle_reads_our_tasks(task in tasks()) {
-        let ours = serde_json::to_value(reply(Dialect::V1_0, Method::GetTask, &Reply::Task(Box::new(task)))).unwrap();
+        let ours = serde_json::to_value(reply(Dialect::V1_0, Method::GetTask, &Reply::Task(task.into()))).unwrap();
         let read: a2a::Task = serde_json::from_value(ours.clone()).unwrap();
         let theirs = serde_json::to_value(&read).unwrap();
         prop_assert!(same(&pruned(ours.clone()), &pruned(theirs.clone())), "{ours}\n{theirs}");
@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn the_oracle_reads_our_sends_and_events(task in tasks(), event_ in events()) {
-        let sent = reply(Dialect::V1_0, Method::SendMessage, &Reply::Task(Box::new(task.clone()))).to_json();
+        let sent = reply(Dialect::V1_0, Method::SendMessage, &Reply::Task(task.clone().into())).to_json();
         let read: a2a::SendMessageResponse = serde_json::from_str(&sent).unwrap();
         let a2a::SendMessageResponse::Task(read) = read else { panic!("{sent}") };
         prop_assert_eq!(read.id, task.id.to_string());

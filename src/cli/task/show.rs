@@ -1,7 +1,7 @@
 //! `openclaw-a2a task show`: everything that is known of one task, whichever sort it is of.
 
 use a2a_protocol::AgentId;
-use a2a_protocol::task::{Content, Message};
+use a2a_protocol::task::Content;
 use anstyle::Style;
 use serde_json::json;
 
@@ -51,7 +51,7 @@ fn write_a2a(shown: &A2aTask, out: &mut Out) -> anyhow::Result<()> {
             ("context", Some(task.context_id.to_string())),
             ("on the bus in", Some(shown.correlation_id.clone())),
             ("changed", Some(moment(task.status.timestamp.to_utc()))),
-            ("status", task.status.message.as_ref().map(Message::text)),
+            ("status", task.status.message.as_ref().map(|said| said.text())),
         ],
     )?;
     for message in &task.history {

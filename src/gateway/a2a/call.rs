@@ -1,5 +1,7 @@
 //! One call, whatever it came over: is it offered, is it sound, and then the task service.
 
+use std::sync::Arc;
+
 use a2a_actors::tasks::{Sent, TaskCaller, TaskStream};
 use a2a_policy::Roster;
 use a2a_protocol::AgentId;
@@ -101,10 +103,10 @@ impl A2a {
                 watch.after = watch.after.or(context.last_event);
                 return tasks.subscribe(caller, agent, watch).await.map(Outcome::Stream);
             }
-            Operation::GetTask(get) => Reply::Task(Box::new(tasks.get(caller, agent, get).await?)),
+            Operation::GetTask(get) => Reply::Task(Arc::new(tasks.get(caller, agent, get).await?)),
             Operation::ListTasks(list) => Reply::Tasks(tasks.list(caller, agent, list).await?),
             Operation::CancelTask(cancel) => {
-                Reply::Task(Box::new(tasks.cancel(caller, agent, cancel).await?))
+                Reply::Task(Arc::new(tasks.cancel(caller, agent, cancel).await?))
             }
             Operation::SetPush(config) => {
                 let config = self.checked(context, config)?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a_protocol::operation::{ArtifactUpdate, PushConfig, StatusUpdate, StreamEvent};
-use a2a_protocol::task::{Artifact, ContextId, Metadata, Moment, Task};
+use a2a_protocol::task::{ContextId, Metadata, Moment, Task};
 use a2a_protocol::{AgentId, CorrelationId, TaskId, Trace};
 
 /// Since when a task waits, in its metadata.
@@ -83,7 +83,7 @@ impl StoredTask {
             StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
                 task_id: task.id,
                 context_id: task.context_id.clone(),
-                artifact: Artifact::clone(artifact),
+                artifact: Arc::clone(artifact),
                 append: false,
                 last_chunk: true,
                 metadata: None,

@@ -1,5 +1,7 @@
 //! Callers who come later to wait for a task, or to watch it.
 
+use std::sync::Arc;
+
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::task::Task;
@@ -27,7 +29,7 @@ impl Handler<Wait> for Service {
         };
         let state = entry.durable.status.state;
         if state.is_terminal() || state.is_interrupted() {
-            let _ = reply.send(Ok(Begun::Task(Box::new(Task::clone(&entry.durable)))));
+            let _ = reply.send(Ok(Begun::Task(Arc::clone(&entry.durable))));
         } else {
             entry.waiters.push((entry.stored.version, reply));
         }

@@ -101,7 +101,7 @@ impl Service {
                 entry.unseen = false;
                 let gone = Fault::TaskNotFound { task: id.to_string() };
                 let task = self.shown(id).ok_or(gone);
-                let _ = reply.send(task.map(|task| Begun::Task(Box::new(task))));
+                let _ = reply.send(task.map(|task| Begun::Task(Arc::new(task))));
             }
             Want::End => entry.waiters.push((entry.stored.version, reply)),
             Want::Stream => {
@@ -153,7 +153,7 @@ impl Service {
             entry.watchers.tell(*number, event, follows);
             entry.durable_event = *number;
         }
-        let shown = || Ok(Begun::Task(Box::new(Task::clone(&entry.durable))));
+        let shown = || Ok(Begun::Task(Arc::clone(&entry.durable)));
         if pause {
             for (_, waiter) in entry.waiters.extract_if(.., |(from, _)| *from <= change.version) {
                 let _ = waiter.send(shown());

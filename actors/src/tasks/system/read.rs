@@ -96,7 +96,7 @@ impl TaskSystem {
         let reason = reason.map(|reason| reason.chars().take(LONGEST_REASON).collect());
         self.tell(Cancel { task: id, reason, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping()))? {
-            Begun::Task(task) => Ok(*task),
+            Begun::Task(task) => Ok(Arc::unwrap_or_clone(task)),
             _ => Err(Fault::Internal),
         }
     }

@@ -47,12 +47,14 @@ impl TaskSystem {
     ) -> Result<Sent, Fault> {
         let begun = match begun {
             Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
-            Begun::Repeated(task) => Begun::Task(Box::new(self.read(task).await?)),
+            Begun::Repeated(task) => Begun::Task(Arc::new(self.read(task).await?)),
             other => other,
         };
         match begun {
             Begun::Task(mut task) => {
-                task.cut_history(history_length);
+                if history_length.is_some_and(|most| most < task.history.len()) {
+                    Arc::make_mut(&mut task).cut_history(history_length);
+                }
                 Ok(Sent::Task(task))
             }
             Begun::Message(message) => Ok(Sent::Message(message)),
@@ -247,7 +249,7 @@ impl TaskSystem {
         self.tell(Wait { task, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping())) {
             // It has ended and is the store's alone.
-            Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Box::new(self.read(task).await?))),
+            Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Arc::new(self.read(task).await?))),
             other => other,
         }
     }

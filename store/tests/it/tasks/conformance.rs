@@ -50,7 +50,7 @@ fn every_field_comes_back() {
         full.working_since = Some(at(19));
         full.queued = None;
         let task = Arc::make_mut(&mut full.task);
-        task.status.message = Some(says(Role::Agent, "which one?"));
+        task.status.message = Some(says(Role::Agent, "which one?").into());
         task.artifacts = vec![artifact("a"), artifact("b")];
         task.history.push(says(Role::Agent, "hm").into());
         task.metadata = json!({"k": [1, null, {"ü": "\u{1F600} ' \" \\ \0"}]}).as_object().cloned();

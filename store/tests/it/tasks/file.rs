@@ -71,7 +71,7 @@ fn people_can_read_it() {
     let mut bench = on_disk();
     let first = waiting(1, 5);
     let mut second = then(&first, TaskState::InputRequired, 1_500);
-    Arc::make_mut(&mut second.task).status.message = Some(says(Role::Agent, "which?"));
+    Arc::make_mut(&mut second.task).status.message = Some(says(Role::Agent, "which?").into());
     done(&mut bench.tasks, vec![create(&first), update(&second)]);
     let sql = raw(bench.dir.path());
     let row = text(

@@ -30,7 +30,7 @@ fn what_happened_is_told_from_how_it_ended() {
         assert_eq!(numbers, [1, 2, 3]);
         for (at, (_, event)) in told[..2].iter().enumerate() {
             let StreamEvent::ArtifactUpdate(update) = &**event else { panic!("{event:?}") };
-            assert_eq!(update.artifact, *stored.task.artifacts[at]);
+            assert_eq!(update.artifact, stored.task.artifacts[at]);
             assert!(update.last_chunk && !update.append);
         }
         let StreamEvent::StatusUpdate(end) = &*told[2].1 else { panic!("{:?}", told[2]) };
