@@ -311,6 +311,28 @@ mod tests {
         assert!(!asked(&again, None).whole, "more was said before");
     }
 
+    #[test]
+    fn a_short_text_is_the_description_word_for_word_and_a_title_is_one_line() {
+        let described = |text: &str| {
+            let envelope = request(&task(json!([{"text": text}])));
+            let Body::TaskRequest(body) = envelope.body else { panic!() };
+            (body.title.to_string(), body.description.to_string())
+        };
+        let (title, description) = described("  Count\n\tthe  kinds ");
+        assert_eq!(
+            (title.as_str(), description.as_str()),
+            ("Count the kinds", "  Count\n\tthe  kinds ")
+        );
+        assert!(describes_whole(&description));
+        assert!(!describes_whole(&described(" \n").1), "there is no text");
+        for (letter, count) in [("x", DESCRIPTION_CHARS), ("ü", DESCRIPTION_CHARS + 1)] {
+            let (title, description) = described(&letter.repeat(count));
+            assert_eq!(title, letter.repeat(limits::TITLE_CHARS));
+            assert_eq!(description.chars().count(), DESCRIPTION_CHARS);
+            assert!(!describes_whole(&description), "it may have been cut");
+        }
+    }
+
     fn context_of(envelope: &Envelope) -> Value {
         let Body::TaskRequest(body) = &envelope.body else { panic!() };
         body.context.as_ref().unwrap().to_value()

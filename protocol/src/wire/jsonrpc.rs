@@ -196,7 +196,7 @@ fn failure(id: Id<'_>, error: &error::JsonRpc) -> String {
 }
 
 fn opened(id: Id<'_>, field: &str) -> String {
-    let mut text = String::with_capacity(2_048);
+    let mut text = String::with_capacity(512);
     for piece in [r#"{"jsonrpc":"2.0","id":"#, id.0, r#",""#, field, r#"":"#] {
         text.push_str(piece);
     }
