@@ -241,7 +241,8 @@ fn one_line(text: &str) -> String {
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        // A word longer than a title ends it.
+        line.push_str(beginning(word, limits::TITLE_CHARS));
     }
     line.truncate(beginning(&line, limits::TITLE_CHARS).len());
     line
