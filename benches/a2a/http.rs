@@ -67,12 +67,15 @@ impl Connection {
         &self.buffer[head..]
     }
 
-    /// Reads on until what came since the last call holds `text`.
-    pub async fn until(&mut self, text: &[u8]) {
+    /// Reads on until what came since the last call holds `text`; how many bytes that was.
+    pub async fn until(&mut self, text: &[u8]) -> usize {
         self.buffer.clear();
-        while memmem::find(&self.buffer, text).is_none() {
+        let mut looked = 0;
+        while memmem::find(&self.buffer[looked..], text).is_none() {
+            looked = self.buffer.len().saturating_sub(text.len());
             self.more().await;
         }
+        self.buffer.len()
     }
 
     async fn more(&mut self) {

@@ -12,7 +12,6 @@
 mod generator;
 mod http;
 mod objectives;
-mod official;
 mod servers;
 mod streams;
 
@@ -31,6 +30,17 @@ const BEFORE: &str = "A2A_BENCH_BEFORE";
 /// How many call at once, unless the environment says another number.
 const CONNECTIONS: usize = 64;
 
+/// The servers of others: the script that starts one, how it is to be built or to behave, how many
+/// requests it gets in a round, and the bar. Each is built and started as its users do that; the
+/// others in Rust have no bar and show what more it could do.
+const PEERS: &[(&str, &str, &[&str], usize, Option<f64>)] = &[
+    ("a2a-server-lf 0.5 (Rust), in memory", "rust.sh", &[], 12_000, Some(1.0)),
+    ("a2a-server-lf, our build and allocator", "rust.sh", &["tuned"], 12_000, None),
+    ("a2a-server-lf, tuned, task in one event", "rust.sh", &["tuned", "whole"], 12_000, None),
+    ("a2a-js 1.3 + express", "javascript.sh", &[], 2_000, Some(5.0)),
+    ("a2a-python 1.3 + uvicorn", "python.sh", &[], 600, Some(20.0)),
+];
+
 /// A server, how many requests it gets in a round, and how many times as fast ours is to be.
 struct Contender {
     server: Server,
@@ -42,11 +52,6 @@ struct Contender {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    // The bench starts itself once more for the peer that is written in Rust.
-    if let Some(at) = args.iter().position(|arg| arg == "official") {
-        official::serve(&args[at + 1], args.iter().any(|arg| arg == "whole"));
-        return;
-    }
     // `cargo test` runs benches with no arguments of its own: only measure when asked to.
     if !args.iter().any(|arg| arg == "--bench") {
         return;
@@ -99,10 +104,9 @@ async fn contenders(folder: &Path, with_peers: bool) -> Vec<Contender> {
         all.push((Ok(Server::of_ours("ours, another build", program, &folder)), 12_000, None));
     }
     if with_peers {
-        all.push((Server::official(false).await, 12_000, Some(1.0)));
-        all.push((Server::official(true).await, 12_000, None));
-        all.push((Server::script("a2a-js 1.3 + express", "javascript.sh").await, 2_000, Some(5.0)));
-        all.push((Server::script("a2a-python 1.3 + uvicorn", "python.sh").await, 600, Some(20.0)));
+        for (name, script, options, requests, bar) in PEERS {
+            all.push((Server::script(name, script, options).await, *requests, *bar));
+        }
     }
     let mut found = Vec::new();
     for (server, requests, bar) in all {
@@ -121,7 +125,7 @@ fn report(contenders: &[Contender], load: [&str; 2]) {
     let [before, after] = load;
     println!("load average: {before} before, {after} after");
     let head = ("a completed task for a message", "tasks/s", "p50 ms", "p99 ms", "ours/it");
-    println!("{:<36} {:>9} {:>8} {:>8} {:>8}", head.0, head.1, head.2, head.3, head.4);
+    println!("{:<40} {:>9} {:>8} {:>8} {:>8}", head.0, head.1, head.2, head.3, head.4);
     let ours = median(&contenders[0].rates);
     let mut rows = Vec::new();
     for Contender { server, bar, rates, times, .. } in contenders {
@@ -133,7 +137,7 @@ fn report(contenders: &[Contender], load: [&str; 2]) {
             format!("bar {bar}: {met}")
         });
         println!(
-            "{:<36} {rate:>9.0} {p50:>8.2} {p99:>8.2} {ratio:>8.2}  {}",
+            "{:<40} {rate:>9.0} {p50:>8.2} {p99:>8.2} {ratio:>8.2}  {}",
             server.name(),
             verdict.unwrap_or_default()
         );

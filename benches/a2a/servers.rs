@@ -21,8 +21,8 @@ max_streams_per_caller = 10000
 max_turns = 4294967295
 ";
 
-/// How long a server may take to answer for the first time, what it installs included.
-const LONGEST_START: Duration = Duration::from_secs(300);
+/// How long a server may take to answer for the first time, what it installs or builds included.
+const LONGEST_START: Duration = Duration::from_secs(900);
 
 pub struct Server {
     name: &'static str,
@@ -80,25 +80,16 @@ impl Server {
         Self { name, address, path: "/a2a", child }
     }
 
-    /// The official server for Rust: this very program, with another argument.
-    pub async fn official(whole: bool) -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let port = free_port();
-        let mut command = Command::new(program);
-        command.args(["official", &port]);
-        if whole {
-            command.arg("whole");
-            return Self::start("a2a-server-lf, task in one event", command, &port).await;
-        }
-        Self::start("a2a-server-lf 0.5 (Rust), in memory", command, &port).await
-    }
-
     /// A peer that a script beside this file starts, and installs on first use.
-    pub async fn script(name: &'static str, script: &str) -> Result<Self, String> {
+    pub async fn script(
+        name: &'static str,
+        script: &str,
+        options: &[&str],
+    ) -> Result<Self, String> {
         let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/a2a/peers");
         let port = free_port();
         let mut command = Command::new(peers.join(script));
-        command.arg(&port).arg(installed()).stderr(Stdio::piped());
+        command.arg(&port).arg(installed()).args(options).stderr(Stdio::piped());
         Self::start(name, command, &port).await
     }
 

@@ -1,4 +1,7 @@
-//! The official server for Rust, in memory, with an agent that says back what it is told.
+//! The echo agent of `benches/a2a` on the official A2A server for Rust, in memory: `peer PORT`.
+//!
+//! It does what the others do: a task, one artifact with the text it was told, completed. With
+//! `peer PORT whole` it hands over the finished task at once instead.
 
 use std::sync::Arc;
 
@@ -10,17 +13,19 @@ use a2a_server::{AgentExecutor, DefaultRequestHandler, ExecutorContext, InMemory
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 
-/// Serves on this port until the process is killed.
-pub fn serve(port: &str, whole: bool) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.unwrap_or_else(|error| panic!("{error}"));
-    runtime.block_on(async {
-        let handler = DefaultRequestHandler::new(Echo { whole }, InMemoryTaskStore::new());
-        let router = a2a_server::jsonrpc::jsonrpc_router(Arc::new(handler));
-        let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await;
-        let listener = listener.unwrap_or_else(|error| panic!("{error}"));
-        axum::serve(listener, router).await.unwrap_or_else(|error| panic!("{error}"));
-    });
+#[cfg(feature = "tuned")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[tokio::main]
+async fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let whole = args.iter().any(|arg| arg == "whole");
+    let handler = DefaultRequestHandler::new(Echo { whole }, InMemoryTaskStore::new());
+    let router = a2a_server::jsonrpc::jsonrpc_router(Arc::new(handler));
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{}", args[1])).await;
+    let listener = listener.unwrap_or_else(|error| panic!("{error}"));
+    axum::serve(listener, router).await.unwrap_or_else(|error| panic!("{error}"));
 }
 
 struct Echo {
