@@ -41,7 +41,6 @@ mod demo;
 mod disk_faults;
 /// `openclaw-a2a doctor`: what is as it should be, what is not, and what to do.
 mod doctor;
-/// Every shell example in the README and docs/ runs as printed.
 /// What the README and docs/ show is tried, and their links lead somewhere.
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
