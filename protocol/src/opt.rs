@@ -47,7 +47,7 @@ pub mod key {
     pub const OBJECTIVE: &str = "opt/v1/objective";
     /// Of an event: how a plan stands.
     pub const PLAN: &str = "opt/v1/plan";
-    /// Of a message: how much of what was said before its agent hears.
+    /// Of a message and of a plan: how much of what came before its agent hears.
     pub const HISTORY_SCOPE: &str = "opt/v1/historyScope";
     /// Of an objective: a number that every change of it or below it raises.
     pub const REVISION: &str = "opt/v1/revision";
@@ -238,7 +238,8 @@ pub struct Plan {
     /// The plans that must be done before it begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<PlanId>,
-    /// More about it; [`key::ASSIGNEE`] and [`key::ON_TASK_FAILURE`] are heeded.
+    /// More about it; [`key::ASSIGNEE`], [`key::ON_TASK_FAILURE`] and [`key::HISTORY_SCOPE`] are
+    /// heeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
     /// When it was made.

@@ -10,6 +10,8 @@ mod command;
 mod crash;
 /// Random plans, several agents.
 mod graphs;
+/// What a step hears of the steps before it.
+mod history;
 /// Messages of which the server makes plans: options A, B and C.
 mod messages;
 /// Whose objectives they are.
@@ -51,11 +53,21 @@ struct OptCaller(Client);
 
 impl Opt {
     fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::on(tempfile::tempdir().unwrap(), Worker::tim)
+    }
+
+    fn on(folder: TempDir, tim: fn(&Server) -> Worker) -> Self {
         let server = Server::with_config(folder.path(), FAR);
-        let tim = Worker::tim(&server);
+        let tim = tim(&server);
         let caller = OptCaller::new(&server.client(), "1.0");
         Self { folder, server, tim, caller }
+    }
+
+    /// The same after a crash.
+    fn restarted(self) -> Self {
+        let Self { folder, server, .. } = self;
+        server.kill();
+        Self::on(folder, Worker::tim_again)
     }
 
     fn speaking(&self, version: &str) -> OptCaller {

@@ -1,6 +1,6 @@
 //! What the metadata of a plan or a task says about how it is done.
 
-use a2a_protocol::opt::{OnTaskFailure, key};
+use a2a_protocol::opt::{HistoryScope, OnTaskFailure, key};
 use a2a_protocol::task::Metadata;
 use a2a_protocol::{AgentId, Code, Violation};
 use serde_json::Value;
@@ -12,6 +12,8 @@ pub struct Settings {
     pub assignee: Option<AgentId>,
     /// What follows when a task fails; heeded on plans.
     pub on_task_failure: OnTaskFailure,
+    /// Of which steps that are done a step hears; heeded on plans.
+    pub history_scope: HistoryScope,
 }
 
 impl Settings {
@@ -33,36 +35,68 @@ impl Settings {
 }
 
 fn read(metadata: Option<&Metadata>, place: &str) -> (Settings, Vec<Violation>) {
-    let mut settings = Settings { assignee: None, on_task_failure: OnTaskFailure::Fail };
-    let mut violations = Vec::new();
-    let mut complain = |key: &str, code, message: String, allowed: Vec<String>| {
-        // A slash inside a key is written `~1` in a JSON Pointer.
-        let path = format!("{place}/{}", key.replace('/', "~1"));
-        violations.push(Violation { allowed, ..Violation::new(path, code, message) });
+    let mut reader = Reader { metadata, place, violations: Vec::new() };
+    let settings = Settings {
+        assignee: reader.assignee(),
+        on_task_failure: reader
+            .word(key::ON_TASK_FAILURE, OnTaskFailure::ALL, OnTaskFailure::from_word)
+            .unwrap_or(OnTaskFailure::Fail),
+        history_scope: reader
+            .word(key::HISTORY_SCOPE, HistoryScope::ALL, HistoryScope::from_word)
+            .unwrap_or(HistoryScope::Task),
     };
-    let value = |key: &str| metadata.and_then(|metadata| metadata.get(key));
-    if let Some(value) = value(key::ASSIGNEE) {
+    (settings, reader.violations)
+}
+
+struct Reader<'a> {
+    metadata: Option<&'a Metadata>,
+    place: &'a str,
+    violations: Vec<Violation>,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&self, key: &str) -> Option<&'a Value> {
+        self.metadata.and_then(|metadata| metadata.get(key))
+    }
+
+    fn complain(&mut self, key: &str, code: Code, message: String, allowed: Vec<String>) {
+        // A slash inside a key is written `~1` in a JSON Pointer.
+        let path = format!("{}/{}", self.place, key.replace('/', "~1"));
+        self.violations.push(Violation { allowed, ..Violation::new(path, code, message) });
+    }
+
+    fn assignee(&mut self) -> Option<AgentId> {
+        let value = self.value(key::ASSIGNEE)?;
         match value.as_str().map(AgentId::try_from) {
-            Some(Ok(agent)) => settings.assignee = Some(agent),
-            Some(Err(bad)) => complain(key::ASSIGNEE, Code::BadAgentId, bad.to_string(), vec![]),
+            Some(Ok(agent)) => return Some(agent),
+            Some(Err(bad)) => {
+                self.complain(key::ASSIGNEE, Code::BadAgentId, bad.to_string(), vec![]);
+            }
             None => {
                 let message = format!("expected the id of an agent, a string, not {}", kind(value));
-                complain(key::ASSIGNEE, Code::WrongType, message, vec![]);
+                self.complain(key::ASSIGNEE, Code::WrongType, message, vec![]);
             }
         }
+        None
     }
-    if let Some(value) = value(key::ON_TASK_FAILURE) {
-        match value.as_str().and_then(OnTaskFailure::from_word) {
-            Some(word) => settings.on_task_failure = word,
-            None => {
-                let allowed = OnTaskFailure::ALL.iter().map(ToString::to_string).collect();
-                let code = if value.is_string() { Code::NotAllowed } else { Code::WrongType };
-                let message = "expected `fail` or `skip`".to_owned();
-                complain(key::ON_TASK_FAILURE, code, message, allowed);
-            }
+
+    /// One of a few words.
+    fn word<T: std::fmt::Display>(
+        &mut self,
+        key: &str,
+        all: &[T],
+        from_word: fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        let value = self.value(key)?;
+        let word = value.as_str().and_then(from_word);
+        if word.is_none() {
+            let allowed: Vec<String> = all.iter().map(ToString::to_string).collect();
+            let code = if value.is_string() { Code::NotAllowed } else { Code::WrongType };
+            let message = format!("expected one of `{}`", allowed.join("`, `"));
+            self.complain(key, code, message, allowed);
         }
+        word
     }
-    (settings, violations)
 }
 
 const fn kind(value: &Value) -> &'static str {
@@ -84,22 +118,33 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named_where_it_stands() {
         let metadata = |value: Value| value.as_object().cloned();
-        let good =
-            metadata(json!({"opt/v1/assignee": "ada", "opt/v1/onTaskFailure": "skip", "x": 1}));
+        let good = metadata(json!({
+            "opt/v1/assignee": "ada", "opt/v1/onTaskFailure": "skip",
+            "opt/v1/historyScope": "plan", "x": 1,
+        }));
         let read = Settings::read(good.as_ref(), "/metadata").unwrap();
         assert_eq!(read.assignee.as_ref().map(AgentId::as_str), Some("ada"));
         assert_eq!(read.on_task_failure, OnTaskFailure::Skip);
-        assert_eq!(Settings::of(None).on_task_failure, OnTaskFailure::Fail);
+        assert_eq!(read.history_scope, HistoryScope::Plan);
+        let plain = Settings::of(None);
+        assert_eq!(plain.on_task_failure, OnTaskFailure::Fail);
+        assert_eq!(plain.history_scope, HistoryScope::Task);
 
-        let bad = metadata(json!({"opt/v1/assignee": "a b", "opt/v1/onTaskFailure": "stop"}));
+        let bad = metadata(json!({
+            "opt/v1/assignee": "a b", "opt/v1/onTaskFailure": "stop", "opt/v1/historyScope": "all",
+        }));
         let found = Settings::read(bad.as_ref(), "/metadata").unwrap_err();
         assert_eq!(found[0].path, "/metadata/opt~1v1~1assignee");
         assert_eq!(found[0].code, Code::BadAgentId);
         assert_eq!((found[1].code, found[1].allowed.len()), (Code::NotAllowed, 2));
+        assert_eq!((found[2].code, found[2].allowed.len()), (Code::NotAllowed, 3));
         assert_eq!(Settings::of(bad.as_ref()), Settings::of(None));
 
-        let wrong = metadata(json!({"opt/v1/assignee": 1, "opt/v1/onTaskFailure": null}));
+        let wrong = metadata(json!({
+            "opt/v1/assignee": 1, "opt/v1/onTaskFailure": null, "opt/v1/historyScope": [],
+        }));
         let found = Settings::read(wrong.as_ref(), "/tasks/0/metadata").unwrap_err();
+        assert_eq!(found.len(), 3);
         assert!(found.iter().all(|violation| violation.code == Code::WrongType));
     }
 }

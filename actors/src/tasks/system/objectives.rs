@@ -11,8 +11,8 @@ use a2a_protocol::operation::{
     SendMessage, StreamEvent, SubscribeObjective,
 };
 use a2a_protocol::opt::{
-    Objective, ObjectiveId, ObjectiveStatus, OptHints, PLANS_PER_OBJECTIVE, Plan, PlanStatus,
-    PlanTask, PlanTaskStatus, key,
+    HistoryScope, Objective, ObjectiveId, ObjectiveStatus, OptHints, PLANS_PER_OBJECTIVE, Plan,
+    PlanStatus, PlanTask, PlanTaskStatus, key,
 };
 use a2a_protocol::task::{Metadata, Moment, PlanId, Task};
 use a2a_store::tasks::{
@@ -344,7 +344,7 @@ impl TaskSystem {
             return Err(Fault::Forbidden { reason });
         }
         let now = Moment::from(self.clock.now().utc);
-        let plans = drafted(&tree.stored.objective.id, plans, now);
+        let plans = drafted(&tree.stored.objective.id, plans, hints.history_scope, now);
         let (reply, answer) = oneshot::channel();
         self.tell(BeginObjective {
             objective: Box::new(tree),
@@ -377,7 +377,17 @@ fn minimal(text: &str, name: Option<&str>) -> Draft {
 }
 
 /// The plans of a draft, with ids.
-fn drafted(objective: &ObjectiveId, drafts: Vec<PlanDraft>, now: Moment) -> Vec<Plan> {
+fn drafted(
+    objective: &ObjectiveId,
+    drafts: Vec<PlanDraft>,
+    scope: Option<HistoryScope>,
+    now: Moment,
+) -> Vec<Plan> {
+    // What is wished for the message is wished for the steps that are made of it.
+    let metadata = scope.map(|scope| {
+        let wished = (key::HISTORY_SCOPE.to_owned(), scope.as_str().into());
+        Metadata::from_iter([wished])
+    });
     let ids: Vec<PlanId> = drafts.iter().map(|_| made::plan_id()).collect();
     let each = drafts.into_iter().zip(ids.clone());
     each.map(|(draft, id)| {
@@ -410,7 +420,7 @@ fn drafted(objective: &ObjectiveId, drafts: Vec<PlanDraft>, now: Moment) -> Vec<
                 .iter()
                 .filter_map(|place| ids.get(*place).cloned())
                 .collect(),
-            metadata: None,
+            metadata: metadata.clone(),
             created_at: now,
             updated_at: now,
         }

@@ -12,7 +12,7 @@ use crate::operation::{
     Operation, OptOperation, SubscribeObjective, TaskReference, UpdateObjective, UpdatePlan,
 };
 use crate::opt::{
-    LONGEST_WAIT_MS, ObjectiveStatus, OnTaskFailure, PLANS_PER_OBJECTIVE, PlanStatus,
+    HistoryScope, LONGEST_WAIT_MS, ObjectiveStatus, OnTaskFailure, PLANS_PER_OBJECTIVE, PlanStatus,
     TASKS_PER_PLAN, key,
 };
 use crate::task::{BadLabel, Metadata, PlanId, PlanTaskId};
@@ -20,7 +20,6 @@ use crate::violation::Code;
 use crate::wire::read::{Count, Flag, Object, Opt, Step, Str, Word};
 use crate::wire::{Method, Version};
 use crate::{BadText, Text, Title};
-use serde_json::Value;
 
 const ROOT: Place<'static> = Place::Root;
 
@@ -351,18 +350,28 @@ fn metadata(check: &mut Check, at: &Place<'_>, written: Option<Metadata>) -> Opt
 /// The same of a plan, some of which is heeded.
 fn plan_metadata(check: &mut Check, written: Option<Metadata>) -> Option<Metadata> {
     assignee(check, &ROOT, written.as_ref());
-    let policy = written.as_ref().and_then(|fields| fields.get(key::ON_TASK_FAILURE));
-    let known = match policy {
-        None | Some(Value::Null) => true,
-        Some(value) => value.as_str().and_then(OnTaskFailure::from_word).is_some(),
-    };
-    if !known {
-        let place = Place::Key(&Place::Key(&ROOT, "metadata"), key::ON_TASK_FAILURE);
-        let word = policy.and_then(Value::as_str);
-        let word = word.map_or(Word::Number(0), |text| Word::Text(text.into()));
-        check.not_one_of(&place, &word, OnTaskFailure::ALL.iter().map(|policy| policy.as_str()));
-    }
+    let policies = OnTaskFailure::ALL.iter().map(|policy| policy.as_str());
+    word(check, written.as_ref(), key::ON_TASK_FAILURE, policies);
+    let scopes = HistoryScope::ALL.iter().map(|scope| scope.as_str());
+    word(check, written.as_ref(), key::HISTORY_SCOPE, scopes);
     metadata(check, &ROOT, written)
+}
+
+/// One of a few words in the metadata.
+fn word(
+    check: &mut Check,
+    written: Option<&Metadata>,
+    key: &'static str,
+    allowed: impl Iterator<Item = &'static str> + Clone,
+) {
+    let value = written.and_then(|fields| fields.get(key)).filter(|value| !value.is_null());
+    let Some(value) = value else { return };
+    let text = value.as_str();
+    if !allowed.clone().any(|word| Some(word) == text) {
+        let place = Place::Key(&Place::Key(&ROOT, "metadata"), key);
+        let said = text.map_or(Word::Number(0), |text| Word::Text(text.into()));
+        check.not_one_of(&place, &said, allowed);
+    }
 }
 
 /// The agent that metadata name.

@@ -1,16 +1,18 @@
 //! A step's turn has come: an A2A task is made for it. And a message for which the server has made
 //! a plan: its first task is what the caller gets.
 
-use a2a_policy::opt::Effect;
+use a2a_policy::opt::{Effect, Settings};
 use a2a_policy::tasks::{Place, Said, Step};
 use a2a_protocol::Trace;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
-use a2a_protocol::opt::{ObjectiveId, PlanTask, PlanTaskStatus, key};
+use a2a_protocol::opt::{HistoryScope, ObjectiveId, PlanTask, PlanTaskStatus, key};
 use a2a_protocol::task::{Message, Metadata, Part as MessagePart, PlanId, PlanTaskId, Role};
-use a2a_store::tasks::{ObjectiveTree, PlanTree, Queued, StoredObjective, Write, message_key};
+use a2a_store::tasks::{
+    ObjectiveTree, PlanTree, Queued, StoredObjective, StoredPlan, Write, message_key,
+};
 use actix::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -20,6 +22,9 @@ use crate::tasks::TaskCaller;
 use crate::tasks::entry::{Change, Entry, Then};
 use crate::tasks::made;
 use crate::tasks::service::{Answering, Want};
+
+/// Of how many steps that it does not need a step hears at most: the latest.
+const OTHER_RESULTS: usize = 50;
 
 /// Whoever asked for what a plan does first, and waits for it.
 pub(super) struct First {
@@ -105,26 +110,20 @@ impl Service {
 
 /// What the agent of a step is asked, and what stands in the metadata of its task.
 fn asked(held: &Held, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Metadata)> {
-    let PlanTree { tasks, .. } = held.plan(plan)?;
+    let PlanTree { stored, tasks } = held.plan(plan)?;
     let found: &PlanTask = tasks.iter().find(|task| task.id == *step)?;
     let text = match &found.description {
         Some(description) => format!("{}\n\n{description}", found.name),
         None => found.name.clone(),
     };
     let mut parts = vec![MessagePart::text(text)];
-    let before: Vec<&PlanTask> =
-        tasks.iter().filter(|task| found.dependencies.contains(&task.id)).collect();
-    let results: Vec<_> = before
-        .iter()
-        .filter_map(|task| {
-            let result = held.results.get(&task.id).filter(|text| !text.is_empty())?;
-            Some(json!({ "name": task.name, "taskId": task.a2a_task_id, "result": result }))
-        })
-        .collect();
+    let needed = |task: &PlanTask| found.dependencies.contains(&task.id);
+    let results = results(held, stored, needed);
     if !results.is_empty() {
         parts.push(MessagePart::data(json!({ "results": results })));
     }
-    let ids = before.iter().filter_map(|task| task.a2a_task_id.map(|id| id.to_string()));
+    let before = tasks.iter().filter(|task| needed(task));
+    let ids = before.filter_map(|task| task.a2a_task_id.map(|id| id.to_string()));
     let message = Message {
         message_id: Uuid::now_v7().into(),
         context_id: Some(found.objective_id.clone()),
@@ -143,6 +142,33 @@ fn asked(held: &Held, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Meta
         metadata.insert(key::DEPENDENCIES.to_owned(), json!(found.dependencies));
     }
     Some((message, metadata))
+}
+
+/// What came of the steps that are done, as far as a step of `plan` hears of it: always of those it
+/// needs, and of as many others as the plan's scope of history wishes, the latest of them.
+fn results(held: &Held, plan: &StoredPlan, needed: impl Fn(&PlanTask) -> bool) -> Vec<Value> {
+    let scope = Settings::of(plan.plan.metadata.as_ref()).history_scope;
+    let in_scope =
+        |other: &PlanTree| scope == HistoryScope::Objective || other.stored.plan.id == plan.plan.id;
+    let tasks = held.plans.iter().filter(|other| in_scope(other)).flat_map(|plan| &plan.tasks);
+    let done = tasks.filter(|task| scope != HistoryScope::Task || needed(task));
+    let mut told: Vec<(&PlanTask, &String)> = done
+        .filter_map(|task| {
+            Some((task, held.results.get(&task.id).filter(|text| !text.is_empty())?))
+        })
+        .collect();
+    let mut too_many =
+        told.iter().filter(|(task, _)| !needed(task)).count().saturating_sub(OTHER_RESULTS);
+    told.retain(|(task, _)| {
+        let stays = needed(task) || too_many == 0;
+        too_many -= usize::from(!stays);
+        stays
+    });
+    let told = told.into_iter();
+    told.map(
+        |(task, result)| json!({ "name": task.name, "taskId": task.a2a_task_id, "result": result }),
+    )
+    .collect()
 }
 
 /// A message for whose work the server has made plans.
