@@ -164,11 +164,24 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         // The reader of our output has left, as `head` does: nothing went wrong.
         Err(error) if stdout::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("error: {error:#}");
+            anstream::eprintln!("error: {}", whole(&error));
             let is_no = error.downcast_ref::<refusal::Refusal>().is_some_and(|r| r.is_no());
             ExitCode::from(if is_no { 1 } else { 2 })
         }
     }
+}
+
+/// An error with what led to it. Some errors name their cause themselves; nothing is said twice.
+fn whole(error: &anyhow::Error) -> String {
+    let mut said = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if said.is_empty() {
+            said = cause;
+        } else if !said.contains(&cause) {
+            said = format!("{said}: {cause}");
+        }
+    }
+    said
 }
 
 /// `openclaw a2a log` hands over as `openclaw-a2a a2a log`: a leading `a2a` means nothing.
@@ -180,6 +193,13 @@ fn without_prefix(args: impl IntoIterator<Item = OsString>) -> impl Iterator<Ite
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn an_error_says_what_led_to_it_once() {
+        let cause = || anyhow::anyhow!("the disk is full");
+        assert_eq!(whole(&cause().context("no log")), "no log: the disk is full");
+        assert_eq!(whole(&cause().context("no log: the disk is full")), "no log: the disk is full");
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -67,6 +67,8 @@ pub(crate) enum Health {
 pub(crate) struct Gauge {
     pub(crate) waiting: Cell<usize>,
     pub(crate) health: Cell<Health>,
+    /// The last message that was laid onto its desks; those after it are on their way.
+    pub(crate) delivered: Cell<u64>,
 }
 
 pub(crate) struct Audit {
@@ -93,7 +95,11 @@ impl Audit {
         tray: Rc<Tray>,
         head: watch::Sender<u64>,
     ) -> (Self, Rc<Gauge>) {
-        let gauge = Rc::new(Gauge { waiting: Cell::new(0), health: Cell::new(Health::Writing) });
+        let gauge = Rc::new(Gauge {
+            waiting: Cell::new(0),
+            health: Cell::new(Health::Writing),
+            delivered: Cell::new(journal.reader().head().seq),
+        });
         let audit = Self {
             writer: None,
             reader: journal.reader(),
@@ -137,6 +143,7 @@ impl Audit {
                     if !ahead {
                         self.desks.deliver(&to, &content);
                     }
+                    self.gauge.delivered.set(content.seq);
                 }
             }
             Then::FirstReceipt { receipt, kind, first, reply } => {
@@ -158,7 +165,7 @@ impl Audit {
             Then::Receipt { mut receipt, kind, reply, to, ahead, undo, .. } => {
                 match receipt.seq.filter(|_| ahead) {
                     Some(seq) => self.desks.take_back(&to, seq),
-                    None => self.desks.release(&to),
+                    None => self.desks.release(&to, receipt.seq),
                 }
                 if let (true, Some(id), Some(router)) =
                     (receipt.outcome.is_accepted(), receipt.message_id, &self.router)

@@ -5,6 +5,7 @@
 //! busy sessions costs a thousand pushes and not one mailbox message.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -114,6 +115,8 @@ enum Place {
 #[derive(Default)]
 pub(crate) struct Desks {
     all: RefCell<Vec<Place>>,
+    /// Messages that nobody wants any more and that are still on their way here.
+    unwanted: RefCell<HashSet<u64>>,
 }
 
 impl Desks {
@@ -179,8 +182,16 @@ impl Desks {
         }
     }
 
+    /// A message that is on its way to the disk is not laid onto any desk when it is there.
+    pub(crate) fn turn_away(&self, seq: u64) {
+        self.unwanted.borrow_mut().insert(seq);
+    }
+
     /// Lays one durable message onto each desk.
     pub(crate) fn deliver(&self, to: &[DeskNo], content: &Arc<Content>) {
+        if !self.unwanted.borrow().is_empty() && self.unwanted.borrow_mut().remove(&content.seq) {
+            return self.release(to, None);
+        }
         let all = self.all.borrow();
         for number in to {
             match all.get(number.0 as usize) {
@@ -216,8 +227,12 @@ impl Desks {
         }
     }
 
-    /// Gives places back that were taken for a message that did not become durable.
-    pub(crate) fn release(&self, to: &[DeskNo]) {
+    /// Gives places back that were taken for a message that is laid onto no desk, such as `seq`, which
+    /// did not become durable.
+    pub(crate) fn release(&self, to: &[DeskNo], seq: Option<u64>) {
+        if let Some(seq) = seq {
+            self.unwanted.borrow_mut().remove(&seq);
+        }
         let all = self.all.borrow();
         for number in to {
             if let Some(Place::Open(desk)) = all.get(number.0 as usize) {

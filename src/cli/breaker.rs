@@ -21,7 +21,8 @@ use super::{Answer, Format, Global, format};
 Examples:
   openclaw-a2a breaker list
   openclaw-a2a breaker show correlation:0192a4c8-7e1a-7b3c-9d4e-000000000002
-  openclaw-a2a breaker trip 0192a4c8-7e1a-7b3c-9d4e-000000000002 --reason 'let us talk first'
+  openclaw-a2a breaker trip 0192a4c8-7e1a-7b3c-9d4e-000000000002 \\
+    --reason 'let us talk first'
   openclaw-a2a breaker reset 0192a4c8-7e1a-7b3c-9d4e-000000000002
 
 A KEY is what `breaker list` shows: correlation:ID (the id of a conversation alone will do) or

@@ -9,7 +9,8 @@ use super::{Answer, Cli};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a completions bash > ~/.local/share/bash-completion/completions/openclaw-a2a
+  openclaw-a2a completions bash \\
+    > ~/.local/share/bash-completion/completions/openclaw-a2a
   openclaw-a2a completions zsh > ~/.zfunc/_openclaw-a2a
   openclaw-a2a completions fish > ~/.config/fish/completions/openclaw-a2a.fish")]
 pub(super) struct Args {

@@ -24,7 +24,8 @@ Examples:
   openclaw-a2a inbox operator                 what agents answered to people
   openclaw-a2a inbox tim --take 1 --wait 30s  take one, waiting for it if need be
   openclaw-a2a inbox tim --ack 0192a4c8-7e1a-7b3c-9d4e-000000000001
-  openclaw-a2a inbox tim --nack 0192a4c8-7e1a-7b3c-9d4e-000000000001 --reason 'not now'
+  openclaw-a2a inbox tim --nack 0192a4c8-7e1a-7b3c-9d4e-000000000001 \\
+    --reason 'not now'
 
 Whoever takes a message has it for 60 seconds; it is handed out again unless it is acknowledged (--ack) or
 given back (--nack) by then. Taking what an agent's own code should get keeps it from that code.

@@ -67,7 +67,7 @@ or was canceled), 2 it could not be shown.")]
 Example:
   openclaw-a2a objective cancel obj-0192a4c8-7e1a-7b3c-9d4e-000000000003
 
-Exit codes: 0 it is canceled, 1 there is none, 2 it could not be done.")]
+Exit codes: 0 it is canceled, 1 there is none or it has ended, 2 it could not be done.")]
     Cancel {
         /// The objective's id
         objective: String,
@@ -79,7 +79,7 @@ Example:
 
 `openclaw-a2a objective show` names the plans that wait.
 
-Exit codes: 0 it is approved of, 1 there is no such plan, 2 it could not be done.")]
+Exit codes: 0 it is approved of, 1 there is no such plan or it has ended, 2 it could not be done.")]
     Approve {
         /// The plan's id
         plan: String,

@@ -17,6 +17,8 @@ pub(super) struct Refusal {
     /// The word for programs, such as `unknown_task` or `TASK_NOT_FOUND`; empty without one.
     pub(super) code: String,
     said: String,
+    /// What was named is not in a state for it.
+    is_too_late: bool,
 }
 
 impl Refusal {
@@ -39,13 +41,18 @@ impl Refusal {
             }
         }
         let code = code.unwrap_or_default().to_owned();
-        Self { status, code, said: harmless(&said.join(" ")) }
+        let is_too_late = fault["data"]["violations"].as_array().is_some_and(|all| {
+            all.iter().any(|one| one["path"] == "/status" && one["code"] == "not_allowed")
+        });
+        Self { status, code, said: harmless(&said.join(" ")), is_too_late }
     }
 
     /// Whether this is an answer, and the answer is no: what was named is not there, or not in a
     /// state for it. Anything else means that the question was not answered.
     pub(super) fn is_no(&self) -> bool {
-        matches!(self.status, 404 | 409 | 422) || self.code == "TASK_NOT_CANCELABLE"
+        matches!(self.status, 404 | 409 | 422)
+            || self.code == "TASK_NOT_CANCELABLE"
+            || self.is_too_late
     }
 
     /// What the person can do about it.
@@ -123,6 +130,13 @@ mod tests {
             (
                 400,
                 json!({"error": {"message": "It has ended.", "details": [{"reason": "TASK_NOT_CANCELABLE"}]}}),
+                "the server refuses: It has ended.",
+                true,
+            ),
+            (
+                200,
+                json!({"error": {"code": -32602, "message": "It has ended.", "data": {"violations":
+                    [{"path": "/status", "code": "not_allowed", "message": "It has ended."}]}}}),
                 "the server refuses: It has ended.",
                 true,
             ),

@@ -24,10 +24,15 @@ const ON_BEHALF_OF: &str = "a2a-on-behalf-of";
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a send task-request --to tim --title 'Count the kinds' --description 'How many are there?'
-  openclaw-a2a send task-response --from tim --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action completed --summary 'There are seven.'
-  openclaw-a2a send status-update --from tim --to roman --progress 'Half of it is done'
-  openclaw-a2a send broadcast --topic freeze --message 'No merges until the release is out'
+  openclaw-a2a send task-request --to tim --title 'Count the kinds' \\
+    --description 'How many are there?'
+  openclaw-a2a send task-response --from tim \\
+    --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action completed \\
+    --summary 'There are seven.'
+  openclaw-a2a send status-update --from tim --to roman \\
+    --progress 'Half of it is done'
+  openclaw-a2a send broadcast --topic freeze \\
+    --message 'No merges until the release is out'
   echo '{\"type\":\"broadcast\",\"payload\":{…}}' | openclaw-a2a send -
 
 Without --from a person sends, under the name `operator`; what agents answer waits in `openclaw-a2a inbox operator`.
@@ -75,7 +80,8 @@ enum What {
         name = "-",
         after_help = "\
 Example:
-  openclaw-a2a schema broadcast | jq '.examples[0]' | openclaw-a2a send - --from roman
+  openclaw-a2a schema broadcast | jq '.examples[0]' | openclaw-a2a send - \\
+    --from roman
 
 Filled in where it is missing: protocol, messageId, timestamp, correlationId, priority (normal), and from."
     )]

@@ -37,7 +37,8 @@ enum Verb {
     #[command(after_help = "\
 Examples:
   openclaw-a2a task show 0192a4c8-7e1a-7b3c-9d4e-000000000003
-  openclaw-a2a task show 0192a4c8-7e1a-7b3c-9d4e-000000000003 --format json | jq .bus.state
+  openclaw-a2a task show 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
+    --format json | jq .bus.state
 
 It is looked for among the tasks of A2A and in the ledger of the bus; one of A2A may be in both.
 
@@ -47,7 +48,8 @@ Exit codes: 0 it was shown, 1 there is none, 2 the server could not be asked.")]
     #[command(after_help = "\
 Examples:
   openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003
-  openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003 --reason 'no longer needed'
+  openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
+    --reason 'no longer needed'
 
 Exit codes: 0 it is called off, 1 there is none or it has ended, 2 it could not be done.")]
     Cancel {
@@ -61,7 +63,8 @@ Exit codes: 0 it is called off, 1 there is none or it has ended, 2 it could not 
     #[command(after_help = "\
 Examples:
   openclaw-a2a task watch 0192a4c8-7e1a-7b3c-9d4e-000000000003 --agent tim
-  openclaw-a2a task watch 0192a4c8-7e1a-7b3c-9d4e-000000000003 --agent tim --format json | jq .statusUpdate
+  openclaw-a2a task watch 0192a4c8-7e1a-7b3c-9d4e-000000000003 --agent tim \\
+    --format json | jq .statusUpdate
 
 For tasks of A2A. A running server is asked (see a2a.addr in the state folder). On a terminal each tracker of the
 task is a bar that moves; elsewhere each change is a line. With --format json each event is a line, as A2A 1.0

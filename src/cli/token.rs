@@ -28,7 +28,8 @@ const LONGEST_NOTE: usize = 200;
 #[command(after_help = "\
 Examples:
   openclaw-a2a token create --agent tim
-  openclaw-a2a token create --client acme --expires 30d --note 'the order desk'
+  openclaw-a2a token create --client acme --expires 30d \\
+    --note 'the order desk'
   openclaw-a2a token create --operator david
   openclaw-a2a token list
   openclaw-a2a token revoke 1f0c9a7be2d4
@@ -124,7 +125,9 @@ fn create(
     if format == Format::Text {
         let until =
             until.map_or("until it is revoked".to_owned(), |until| format!("until {until}"));
-        anstream::eprintln!("{id} for {principal}, good {until}. It is shown only this once:");
+        let place = file.path().display();
+        anstream::eprintln!("{id} for {principal}, good {until}; its hash is in {place}.");
+        anstream::eprintln!("It is shown only this once:");
         writeln!(anstream::stdout(), "{token}")?;
     } else {
         let made =

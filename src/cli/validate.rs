@@ -17,7 +17,8 @@ use super::{Answer, Format};
 #[command(after_help = "\
 Examples:
   openclaw-a2a validate messages.jsonl
-  openclaw-a2a schema task_request | jq -c '.examples[0]' | openclaw-a2a validate
+  openclaw-a2a schema task_request | jq -c '.examples[0]' \\
+    | openclaw-a2a validate
   openclaw-a2a validate --format json *.jsonl | jq 'select(.valid | not)'
 
 With --format json each verdict is one line:

@@ -54,6 +54,17 @@ fn wrong_names_are_answered_with_the_right_ones() {
     }
 }
 
+/// The lines of the examples, without the words beside them.
+fn commands(help: &str) -> impl Iterator<Item = &str> {
+    let examples = help.split_once("Example").map_or("", |(_, examples)| examples);
+    let lines = examples.lines().skip(1).take_while(|line| line.starts_with("  "));
+    lines.map(|line| {
+        let command = line.trim_start();
+        let end = command.find("  ").unwrap_or(command.len());
+        &line[..line.len() - command.len() + end]
+    })
+}
+
 #[test]
 fn every_verb_has_help_with_examples_and_is_completed() {
     let verbs = [
@@ -84,11 +95,22 @@ fn every_verb_has_help_with_examples_and_is_completed() {
         vec!["send", "knowledge-share"],
         vec!["send", "broadcast"],
         vec!["send", "-"],
+        vec!["objective", "show"],
+        vec!["objective", "cancel"],
+        vec!["objective", "approve"],
+        vec!["log", "thread"],
+        vec!["log", "show"],
+        vec!["log", "verify"],
+        vec!["config"],
+        vec!["backup"],
+        vec!["restore"],
     ];
     let completed = ["bash", "zsh", "fish"].map(|shell| output(&["completions", shell]));
     for verb in &verbs {
         let help = output(&[verb.as_slice(), &["--help"]].concat());
         assert!(help.contains("Example"), "{verb:?}: {help}");
+        let too_long: Vec<_> = commands(&help).filter(|line| line.chars().count() > 80).collect();
+        assert!(too_long.is_empty(), "broken when pasted from a terminal: {too_long:?}");
         for text in &completed {
             assert!(verb.iter().all(|word| text.contains(word)), "{verb:?}");
         }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::time::Duration;
 
 use a2a_actors::{BusSettings, Handled, HandlerFuture, Letter, Parcel, Runtime};
 use a2a_policy::Caller;
-use a2a_protocol::{AgentId, Body, Envelope, Kind, Outcome};
+use a2a_protocol::{AgentId, Body, Envelope, Kind, Outcome, TaskState};
 
+use crate::listener::SOON;
 use crate::unreliable_journal::UnreliableBus;
 
 fn message() -> Envelope {
@@ -142,4 +143,47 @@ async fn what_was_worked_out_while_the_disk_refused_never_was() {
     let records = of("outcome", "delivered", "seq");
     assert_eq!(records.len(), 2);
     assert_eq!(of("event", "acknowledged", "of"), records, "of no message that never was");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_called_off_on_its_way_to_the_disk_is_never_handed_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let limit_of_one = BusSettings { inbox_limit: 1, ..BusSettings::default() };
+    let bus = UnreliableBus::start(folder.path(), limit_of_one.clone());
+    bus.system.pull(tim(), 1, Duration::ZERO).await.unwrap(); // tim joins
+    let request = message();
+    let Body::TaskRequest(body) = &request.body else { panic!("{request:?}") };
+    let task = body.task_id;
+    let (waits, begun) = sync_channel(1);
+    let (sign, goes_on) = channel();
+    *bus.fate.hold_up.lock().unwrap() = Some((request.message_id, waits, goes_on));
+    let sent = send(&bus, &request);
+    let called_off = async {
+        tokio::task::block_in_place(|| begun.recv_timeout(SOON)).unwrap();
+        let durable = bus.system.cancel_task(task, None, "no longer needed".into());
+        // It is decided when a look at the ledger says so; then the disk may go on.
+        let decided = async {
+            while bus.system.task(task).await.is_none_or(|it| it.state != TaskState::Cancelled) {
+                tokio::task::yield_now().await;
+            }
+            sign.send(()).unwrap();
+        };
+        let (durable, ()) = tokio::join!(durable, decided);
+        durable.unwrap();
+    };
+    let (outcome, ()) = tokio::join!(sent, called_off);
+    assert_eq!(outcome, Outcome::Queued);
+    // The only place in the inbox is free, and nothing comes before what is sent now.
+    let next = message();
+    assert_eq!(send(&bus, &next).await, Outcome::Queued);
+    let heard = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
+    let heard: Vec<_> = heard.iter().map(|letter| letter.message.message_id).collect();
+    assert_eq!(heard, [next.message_id]);
+    bus.stop().await;
+    // Nor after a restart.
+    let bus = UnreliableBus::start(folder.path(), limit_of_one);
+    let heard = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
+    let heard: Vec<_> = heard.iter().map(|letter| letter.message.message_id).collect();
+    assert_eq!(heard, [next.message_id]);
+    bus.stop().await;
 }

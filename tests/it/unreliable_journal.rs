@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 
 use a2a_actors::{BusSettings, BusSystem, BusThread};
@@ -13,6 +13,8 @@ use crate::listener::SOON;
 
 /// Which message's commit is to fail, and what it waits for before.
 type RefuseAfter = (MessageId, Receiver<()>);
+/// The same, and that it has begun to wait.
+type HoldUp = (MessageId, SyncSender<()>, Receiver<()>);
 
 /// What the test does to the journal.
 #[derive(Clone, Default)]
@@ -21,6 +23,8 @@ pub struct Fate {
     pub refuse: Arc<AtomicUsize>,
     /// The commit with this message waits for a sign, and then fails so.
     pub refuse_after: Arc<Mutex<Option<RefuseAfter>>>,
+    /// The commit with this message waits for a sign, and then succeeds.
+    pub hold_up: Arc<Mutex<Option<HoldUp>>>,
     /// The process is dead: nothing is written any more, nothing closed.
     dead: Arc<AtomicBool>,
 }
@@ -28,6 +32,10 @@ pub struct Fate {
 struct Unreliable {
     journal: Journal,
     fate: Fate,
+}
+
+fn is_in(batch: &[Line], id: MessageId) -> bool {
+    batch.iter().any(|line| matches!(line, Line::Message(m) if m.message_id == Some(id)))
 }
 
 impl Commit for Unreliable {
@@ -39,12 +47,14 @@ impl Commit for Unreliable {
             return Err(CommitError::DiskFull);
         }
         let mut refuse_after = self.fate.refuse_after.lock().unwrap();
-        let is_in_it = |(id, _): &mut RefuseAfter| {
-            batch.iter().any(|line| matches!(line, Line::Message(m) if m.message_id == Some(*id)))
-        };
-        if let Some((_, sign)) = refuse_after.take_if(is_in_it) {
+        if let Some((_, sign)) = refuse_after.take_if(|(id, _)| is_in(batch, *id)) {
             sign.recv_timeout(SOON).expect("a sign in time");
             return Err(CommitError::DiskFull);
+        }
+        let mut hold_up = self.fate.hold_up.lock().unwrap();
+        if let Some((_, waits, sign)) = hold_up.take_if(|(id, ..)| is_in(batch, *id)) {
+            waits.send(()).unwrap();
+            sign.recv_timeout(SOON).expect("a sign in time");
         }
         self.journal.commit(batch)
     }

@@ -303,11 +303,13 @@ impl Handler<CancelTask> for Router {
         let task = change.task.clone();
         let facts = self.change_ledger(change, task.record, ctx).1;
         let withdrawn = self.withdraw(&task.assignee, task.record);
+        let turned_away = withdrawn.is_none() && self.turn_away(&task);
+        let nobody_saw_it = withdrawn.is_some() || turned_away;
         let (done, durable) = oneshot::channel();
         let line = Line::Event(EventLine {
             of: Some(task.record),
             // With the agent's name the delivery is over, too; what is being handled goes on.
-            agent_id: withdrawn.as_ref().map(|_| task.assignee.clone()),
+            agent_id: nobody_saw_it.then(|| task.assignee.clone()),
             message_id: withdrawn.as_ref().map(|delivery| delivery.item.message.message_id),
             reason: Some(reason.clone()),
             facts,
@@ -316,7 +318,7 @@ impl Handler<CancelTask> for Router {
         self.shared.append(Append { line, then: Then::Answer(done) });
         let who = by.as_ref().map_or("a person", AgentId::as_str);
         let text = format!("Task {id} was called off by {who}: {reason}");
-        if withdrawn.is_none() {
+        if !nobody_saw_it {
             self.cancel_running(&task);
             self.tell(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
         }
@@ -328,6 +330,20 @@ impl Handler<CancelTask> for Router {
 }
 
 impl Router {
+    /// Has the request for a task turned away where it is still on its way to the disk, which is
+    /// before anybody has it, unless an agent gets its messages ahead of that.
+    fn turn_away(&self, task: &Task) -> bool {
+        let Some(key) = self.roster.key(&task.assignee) else { return false };
+        let desks = &self.shared.desks;
+        let mut all = self.sessions[key.index()].all().filter_map(|number| desks.get(number));
+        let is_on_its_way = task.record > self.shared.gauge.delivered.get();
+        let is_turned_away = is_on_its_way && !all.any(|desk| desk.takes_ahead());
+        if is_turned_away {
+            desks.turn_away(task.record);
+        }
+        is_turned_away
+    }
+
     /// Tells the agent's code that what it works on is not wanted any more.
     fn cancel_running(&self, task: &Task) {
         let Some(key) = self.roster.key(&task.assignee) else { return };

@@ -11,6 +11,9 @@ use super::{Pace, pause, send};
 use crate::agents::host::one_line;
 use crate::{A2aRequest, Agent, SendError, TaskAnswer};
 
+/// How many characters of a text are its title when it is handed on.
+pub(super) const TITLE_CHARS: usize = 100;
+
 /// What an agent makes of a text that is no step of a goal.
 pub(super) struct Craft {
     /// What its results are called.
@@ -25,6 +28,10 @@ pub(super) struct Craft {
 pub(super) fn text_of(letter: &Letter, task: &TaskRequest) -> String {
     match A2aRequest::of(letter) {
         Some(asked) => asked.text(),
+        // A title that is only the beginning of the description says nothing more.
+        None if one_line(&task.description, TITLE_CHARS) == task.title.as_str() => {
+            task.description.to_string()
+        }
         None => format!("{}\n\n{}", task.title, task.description),
     }
 }

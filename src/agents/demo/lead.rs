@@ -34,7 +34,7 @@ async fn hand_on(me: &Agent, letter: &Letter, text: &str) -> Result<(), SendErro
     if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
         return Ok(());
     }
-    let title = match one_line(text, 100) {
+    let title = match one_line(text, errand::TITLE_CHARS) {
         title if title.is_empty() => "An empty message".to_owned(),
         title => title,
     };

@@ -76,8 +76,10 @@ fn moment(text: &str) -> Result<String, String> {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a send knowledge-share --from roman --topic 'sled flush' --discovery 'It survives a kill' --relevant-to tim
-  openclaw-a2a send knowledge-share --topic backups --discovery 'They run at two' --action 'Do not deploy then'
+  openclaw-a2a send knowledge-share --from roman --topic 'sled flush' \\
+    --discovery 'It survives a kill' --relevant-to tim
+  openclaw-a2a send knowledge-share --topic backups \\
+    --discovery 'They run at two' --action 'Do not deploy then'
 
 Without --relevant-to everyone in the sender's squad gets it.")]
 pub(super) struct KnowledgeShare {
@@ -119,8 +121,10 @@ impl Payload for KnowledgeShare {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a send broadcast --topic freeze --message 'No merges until the release is out'
-  openclaw-a2a send broadcast --from roman --scope squad --topic lunch --message 'At noon' --urgency attention_needed")]
+  openclaw-a2a send broadcast --topic freeze \\
+    --message 'No merges until the release is out'
+  openclaw-a2a send broadcast --from roman --scope squad --topic lunch \\
+    --message 'At noon' --urgency attention_needed")]
 pub(super) struct Broadcast {
     /// Who hears it
     #[arg(long, default_value = "org", value_parser = one_of(Scope::ALL, Scope::as_str))]

@@ -24,7 +24,8 @@ const LEDGER: usize = 1_000;
 Examples:
   openclaw-a2a task list
   openclaw-a2a task list --agent tim --state working
-  openclaw-a2a task list --of a2a --context 0192a4c8-7e1a-7b3c-9d4e-000000000005
+  openclaw-a2a task list --of a2a \\
+    --context 0192a4c8-7e1a-7b3c-9d4e-000000000005
   openclaw-a2a task list --format jsonl | jq 'select(.of == \"bus\") | .taskId'
 
 OF says which sort a task is: `a2a`, asked for by an A2A caller, or `bus`, asked for by an agent or a person on the

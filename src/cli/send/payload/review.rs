@@ -11,8 +11,10 @@ use crate::cli::words::one_of;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Example:
-  openclaw-a2a send review-request --from tim --to roman --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
-    --title 'The validator' --branch tim/validator --file src/validator.rs --file tests/validator.rs
+  openclaw-a2a send review-request --from tim --to roman \\
+    --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
+    --title 'The validator' --branch tim/validator --file src/validator.rs \\
+    --file tests/validator.rs
 
 Without --task the review is about work that nobody asked for over the bus.")]
 pub(in super::super) struct ReviewRequest {
@@ -70,10 +72,13 @@ impl Payload for ReviewRequest {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a send review-response --from roman --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
+  openclaw-a2a send review-response --from roman \\
+    --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
     --verdict approved --branch tim/validator
-  openclaw-a2a send review-response --from roman --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
-    --verdict changes_requested --branch tim/validator --must-fix 'src/validator.rs:12=This panics'
+  openclaw-a2a send review-response --from roman \\
+    --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
+    --verdict changes_requested --branch tim/validator \\
+    --must-fix 'src/validator.rs:12=This panics'
 
 Without --to it goes to whoever does the task.")]
 pub(in super::super) struct ReviewResponse {

@@ -11,9 +11,12 @@ use crate::cli::words::one_of;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a send task-request --to tim --title 'Count the kinds' --description 'How many are there?'
-  openclaw-a2a send task-request --from roman --to tim --title 'Write the validator' --type implementation \\
-    --complexity high --priority high --deadline 2h --criterion 'All vectors pass' --branch tim/validator")]
+  openclaw-a2a send task-request --to tim --title 'Count the kinds' \\
+    --description 'How many are there?'
+  openclaw-a2a send task-request --from roman --to tim \\
+    --title 'Write the validator' --type implementation \\
+    --complexity high --priority high --deadline 2h \\
+    --criterion 'All vectors pass' --branch tim/validator")]
 pub(in super::super) struct TaskRequest {
     /// One line that names the work
     #[arg(long, value_name = "TEXT")]
@@ -76,8 +79,11 @@ impl Payload for TaskRequest {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a send task-response --from tim --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action accepted
-  openclaw-a2a send task-response --from tim --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action failed --reason 'no access'
+  openclaw-a2a send task-response --from tim \\
+    --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action accepted
+  openclaw-a2a send task-response --from tim \\
+    --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action failed \\
+    --reason 'no access'
 
 Without --to it goes to whoever asked for the task.")]
 pub(in super::super) struct TaskResponse {
@@ -137,9 +143,12 @@ impl Payload for TaskResponse {
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  openclaw-a2a send status-update --from tim --to roman --progress 'Five of seven kinds validate'
-  openclaw-a2a send status-update --from tim --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
-    --status blocked --progress 'The validator is done' --blocked-by 'The limits are not decided'
+  openclaw-a2a send status-update --from tim --to roman \\
+    --progress 'Five of seven kinds validate'
+  openclaw-a2a send status-update --from tim \\
+    --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
+    --status blocked --progress 'The validator is done' \\
+    --blocked-by 'The limits are not decided'
 
 With --task and without --to it goes to whoever asked for the task. It never ends a task: task-response does.")]
 pub(in super::super) struct StatusUpdate {
