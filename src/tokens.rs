@@ -49,7 +49,7 @@ pub enum BadPrincipal {
         source: BadAgentId,
     },
     /// It belongs to the bus.
-    #[error("`{0}` is reserved; write operator = \"…\" for a person")]
+    #[error("`{0}` is a name of the bus or of people, and no agent's; a person is an operator")]
     Reserved(AgentId),
     /// It is what callers without a name travel under.
     #[error("`{UNNAMED_CLIENT}` is the name of callers that have none; choose another")]

@@ -30,15 +30,54 @@ const BEFORE: &str = "A2A_BENCH_BEFORE";
 /// How many call at once, unless the environment says another number.
 const CONNECTIONS: usize = 64;
 
-/// The servers of others: the script that starts one, how it is to be built or to behave, how many
-/// requests it gets in a round, and the bar. Each is built and started as its users do that; the
-/// others in Rust have no bar and show what more it could do.
-const PEERS: &[(&str, &str, &[&str], usize, Option<f64>)] = &[
-    ("a2a-server-lf 0.5 (Rust), in memory", "rust.sh", &[], 12_000, Some(1.0)),
-    ("a2a-server-lf, our build and allocator", "rust.sh", &["tuned"], 12_000, None),
-    ("a2a-server-lf, tuned, task in one event", "rust.sh", &["tuned", "whole"], 12_000, None),
-    ("a2a-js 1.3 + express", "javascript.sh", &[], 2_000, Some(5.0)),
-    ("a2a-python 1.3 + uvicorn", "python.sh", &[], 600, Some(20.0)),
+/// A server of others: the script that starts it, how that is to build it or it is to behave, how
+/// many requests it gets in a round, and how many times as fast ours is to be.
+struct Peer {
+    name: &'static str,
+    script: &'static str,
+    options: &'static [&'static str],
+    requests: usize,
+    bar: Option<f64>,
+}
+
+/// Each is built and started as its users do that. The tuned ones in Rust have no bar and show what
+/// more it could do.
+const PEERS: [Peer; 5] = [
+    Peer {
+        name: "a2a-server-lf 0.5 (Rust), in memory",
+        script: "rust.sh",
+        options: &[],
+        requests: 12_000,
+        bar: Some(1.0),
+    },
+    Peer {
+        name: "a2a-server-lf, our build and allocator",
+        script: "rust.sh",
+        options: &["tuned"],
+        requests: 12_000,
+        bar: None,
+    },
+    Peer {
+        name: "a2a-server-lf, tuned, task in one event",
+        script: "rust.sh",
+        options: &["tuned", "whole"],
+        requests: 12_000,
+        bar: None,
+    },
+    Peer {
+        name: "a2a-js 1.3 + express",
+        script: "javascript.sh",
+        options: &[],
+        requests: 2_000,
+        bar: Some(5.0),
+    },
+    Peer {
+        name: "a2a-python 1.3 + uvicorn",
+        script: "python.sh",
+        options: &[],
+        requests: 600,
+        bar: Some(20.0),
+    },
 ];
 
 /// A server, how many requests it gets in a round, and how many times as fast ours is to be.
@@ -104,8 +143,8 @@ async fn contenders(folder: &Path, with_peers: bool) -> Vec<Contender> {
         all.push((Ok(Server::of_ours("ours, another build", program, &folder)), 12_000, None));
     }
     if with_peers {
-        for (name, script, options, requests, bar) in PEERS {
-            all.push((Server::script(name, script, options).await, *requests, *bar));
+        for Peer { name, script, options, requests, bar } in PEERS {
+            all.push((Server::script(name, script, options).await, requests, bar));
         }
     }
     let mut found = Vec::new();

@@ -93,6 +93,7 @@ const RESERVED: &[&str] = &[
     "plans",
     "console",
     "mcp",
+    "openapi.json",
 ];
 /// Names under which people speak.
 const PEOPLE: &[&str] = &["human", "operator"];

@@ -51,6 +51,21 @@ impl TaskState {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
 
+    /// The state in a word, in sentences that callers of every version read.
+    #[must_use]
+    pub const fn in_a_word(self) -> &'static str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::Working => "working",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Canceled => "canceled",
+            Self::InputRequired => "input-required",
+            Self::Rejected => "rejected",
+            Self::AuthRequired => "auth-required",
+        }
+    }
+
     /// Whether it waits for whoever asked.
     #[must_use]
     pub const fn is_interrupted(self) -> bool {

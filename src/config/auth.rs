@@ -26,7 +26,7 @@ struct TokenEntry {
     #[schemars(example = &"david")]
     operator: Option<String>,
     /// The SHA-256 of the token, in hex
-    #[schemars(example = &"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+    #[schemars(example = &"1e92f0bbacbf3a5c240b01517fd64d434170f1b8f025061b338e235aea6e2615")]
     sha256: String,
 }
 

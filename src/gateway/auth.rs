@@ -120,7 +120,7 @@ fn identify(request: &HttpRequest) -> actix_web::Result<Who> {
         Some(Principal::Agent(agent)) => Caller::Agent(agent),
         Some(Principal::Client(client)) => {
             let detail =
-                format!("You are the A2A client `{client}`; /bus is for agents and operators.");
+                format!("You are the A2A client `{client}`; this is for agents and operators.");
             return Err(refuse(StatusCode::FORBIDDEN, "forbidden", &detail));
         }
         Some(Principal::Operator(name)) => {
@@ -191,6 +191,21 @@ impl A2aCaller {
     /// Ends when the token that let it in is no longer good: streams are then closed.
     pub async fn until_revoked(&self) {
         self.pass.clone().until_revoked().await;
+    }
+
+    /// What comes of a call, if its token is good for as long as that takes.
+    pub(super) async fn while_good<T>(
+        &self,
+        call: impl Future<Output = T>,
+    ) -> actix_web::Result<T> {
+        if self.principal.is_none() {
+            return Ok(call.await);
+        }
+        tokio::select! {
+            biased;
+            done = call => Ok(done),
+            () = self.until_revoked() => Err(revoked()),
+        }
     }
 }
 

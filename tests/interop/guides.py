@@ -50,6 +50,8 @@ async def main(url, secured, token, modules):
     await cases.run("client.mjs, a plain answer", prints(["Direct message response"], *node, secured, "tck-message-response", token))
     await cases.run("client.py with a token", prints(["TASK_STATE_COMPLETED"], *python, secured, "tck-complete-task", token))
     await cases.run("client.mjs", prints(["TASK_STATE_COMPLETED", "known here"], *node, url, "who is here"))
+    await cases.run("client.py, one of several agents", prints(["known here"], *python, f"{url}/agents/openclaw", "who is here"))
+    await cases.run("client.mjs, one of several agents", prints(["known here"], *node, f"{url}/agents/openclaw", "who is here"))
     await cases.run("client.mjs with a token", prints(["TASK_STATE_COMPLETED"], *node, secured, "tck-complete-task", token))
     await cases.run("progress.py", a_bar(url))
     cases.end()

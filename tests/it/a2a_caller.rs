@@ -148,6 +148,19 @@ impl Caller {
         self.open(Call { old, new, params, verb: "POST", path })
     }
 
+    /// The same with so many messages of the history at most.
+    pub(crate) fn stream_with_history(
+        &self,
+        fields: Value,
+        length: usize,
+    ) -> Result<Events, Refused> {
+        let mut params = self.sending(self.message(fields), true);
+        params["configuration"]["historyLength"] = length.into();
+        let path = "message:stream".to_owned();
+        let (old, new) = ("message/stream", "SendStreamingMessage");
+        self.open(Call { old, new, params, verb: "POST", path })
+    }
+
     pub(crate) fn get(&self, task: &str, query: &[(&str, Value)]) -> Result<Value, Refused> {
         let (old, new) = ("tasks/get", "GetTask");
         let path = format!("tasks/{task}{}", written(query));

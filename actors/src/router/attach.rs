@@ -166,7 +166,9 @@ impl Router {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InboxError {
     /// No such agent, or a name no agent may have.
-    #[error("there is no such agent, and the directory is not open for new ones")]
+    #[error(
+        "there is no such agent: the name is kept for the bus and for people, or the directory is not open for new ones"
+    )]
     NoSuchAgent,
     /// Not handed out, or settled already.
     #[error("the message is not in your hands: it was settled before, or never taken")]

@@ -43,6 +43,8 @@ pub(super) struct Change {
     pub(super) acks: Vec<Ticket>,
     /// Callers who wait for just this.
     pub(super) told: Vec<Answering>,
+    /// Those who watch what comes after it.
+    pub(super) watchers: Vec<Answering>,
     pub(super) then: Then,
 }
 

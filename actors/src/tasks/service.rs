@@ -104,6 +104,8 @@ struct Wake {
     acks: Vec<Ticket>,
     /// Callers who wait for just this.
     told: Vec<Answering>,
+    /// Callers who watch what comes after it.
+    watchers: Vec<Answering>,
     then: Then,
 }
 
@@ -226,7 +228,7 @@ impl Service {
             event: Arc::clone(event),
             at: now,
         };
-        let Wake { message, mut acks, told, then } = wake;
+        let Wake { message, mut acks, told, watchers, then } = wake;
         acks.extend(entry.gauge.take_acks());
         let stored = &entry.stored;
         // Nobody has watched it, and how it ended says everything.
@@ -243,7 +245,15 @@ impl Service {
             None => Write::Update { stored: stored.clone(), expected, events, message },
         };
         let (version, task) = (stored.version, Arc::clone(&stored.task));
-        entry.changes.push_back(Change { version, task, events: numbered, acks, told, then });
+        entry.changes.push_back(Change {
+            version,
+            task,
+            events: numbered,
+            acks,
+            told,
+            watchers,
+            then,
+        });
         Some(write)
     }
 

@@ -29,11 +29,29 @@ pub struct Happened {
 pub struct TaskStream {
     before: std::vec::IntoIter<Happened>,
     live: Option<mpsc::Receiver<Happened>>,
+    /// How much of its history a task shows.
+    history_length: Option<usize>,
 }
 
 impl TaskStream {
     pub(super) fn new(before: Vec<Happened>, live: Option<mpsc::Receiver<Happened>>) -> Self {
-        Self { before: before.into_iter(), live }
+        Self { before: before.into_iter(), live, history_length: None }
+    }
+
+    /// The same with so many messages of a task's history at most.
+    pub(super) fn with_history(self, history_length: Option<usize>) -> Self {
+        Self { history_length, ..self }
+    }
+
+    fn cut(&self, mut happened: Happened) -> Happened {
+        if let (Some(most), StreamEvent::Task(task)) = (self.history_length, &*happened.event)
+            && most < task.history.len()
+        {
+            let mut task = task.clone();
+            task.cut_history(Some(most));
+            happened.event = Arc::new(StreamEvent::Task(task));
+        }
+        happened
     }
 }
 
@@ -46,12 +64,10 @@ impl Stream for TaskStream {
                 // However much was missed: what is over takes no room while the stream goes on.
                 self.before = Vec::new().into_iter();
             }
-            return Poll::Ready(Some(happened));
+            return Poll::Ready(Some(self.cut(happened)));
         }
-        match &mut self.live {
-            Some(live) => live.poll_recv(cx),
-            None => Poll::Ready(None),
-        }
+        let Some(live) = &mut self.live else { return Poll::Ready(None) };
+        live.poll_recv(cx).map(|happened| happened.map(|happened| self.cut(happened)))
     }
 }
 
@@ -86,10 +102,10 @@ impl Watchers {
         self.0.len()
     }
 
-    /// One more who has seen the task.
-    pub(super) fn add(&mut self, buffer: usize) -> mpsc::Receiver<Happened> {
+    /// One more who has seen the task; a `patient` one goes on while that waits for its caller.
+    pub(super) fn add(&mut self, buffer: usize, patient: bool) -> mpsc::Receiver<Happened> {
         let (events, receiver) = mpsc::channel(buffer.max(1));
-        self.0.push(Watcher { events, greeted: true, patient: true });
+        self.0.push(Watcher { events, greeted: true, patient });
         receiver
     }
 

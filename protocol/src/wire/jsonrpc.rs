@@ -141,8 +141,13 @@ fn request(text: &str) -> Result<Item<'_>, Refusal> {
 }
 
 fn is_id(text: &str) -> bool {
-    // It is JSON already, so the first byte tells its type.
-    text == "null" || matches!(text.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
+    // It is JSON already, so the first byte tells its type. It is said again as it came, so it must
+    // be something that everybody can read: no half of a character, no number without end.
+    match text.as_bytes().first() {
+        Some(b'"') => !text.contains('\\') || serde_json::from_str::<String>(text).is_ok(),
+        Some(b'-' | b'0'..=b'9') => serde_json::from_str::<serde_json::Number>(text).is_ok(),
+        _ => text == "null",
+    }
 }
 
 fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {

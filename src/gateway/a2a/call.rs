@@ -12,6 +12,7 @@ use a2a_protocol::task::Message;
 use a2a_protocol::wire::{Method, Version};
 use a2a_protocol::{Code, Violation};
 use actix_web::HttpRequest;
+use actix_web::http::header::HeaderValue;
 use serde_json::Value;
 
 use super::A2a;
@@ -29,10 +30,22 @@ pub(super) struct Context {
     pub(super) agent: AgentId,
     pub(super) version: Version,
     pub(super) extensions: Extensions,
-    /// The number of the last event the caller has seen.
-    pub(super) last_event: Option<u64>,
+    /// What the caller says is the last event it has seen.
+    last_event: Option<HeaderValue>,
     /// The server as the caller meets it.
     pub(super) place: Place,
+}
+
+impl Context {
+    /// The number of the last event the caller has seen. Only streams ask.
+    fn last_event(&self) -> Result<Option<u64>, Fault> {
+        let text = self.last_event.as_ref().map(|value| value.to_str().unwrap_or("?").trim());
+        let number = text.filter(|text| !text.is_empty()).map(str::parse).transpose();
+        number.map_err(|_| {
+            let why = "`Last-Event-ID` must be the `id` of an earlier event: a number.";
+            Fault::InvalidParams(vec![Violation::new("", Code::NotAllowed, why)])
+        })
+    }
 }
 
 /// What a call leads to.
@@ -77,7 +90,7 @@ impl A2a {
             agent,
             version,
             extensions: Extensions::of(request, &self.settings.required_extensions),
-            last_event: None,
+            last_event: request.headers().get("last-event-id").cloned(),
             place: Place::of(self, request),
         })
     }
@@ -100,11 +113,16 @@ impl A2a {
                 return Box::pin(self.stream(context, *send)).await.map(Outcome::Stream);
             }
             Operation::Subscribe(mut watch) => {
-                watch.after = watch.after.or(context.last_event);
+                watch.after = watch.after.or(context.last_event()?);
                 return tasks.subscribe(caller, agent, watch).await.map(Outcome::Stream);
             }
             Operation::GetTask(get) => Reply::Task(Arc::new(tasks.get(caller, agent, get).await?)),
-            Operation::ListTasks(list) => Reply::Tasks(tasks.list(caller, agent, list).await?),
+            Operation::ListTasks(list) => {
+                if self.view(agent).await.is_none() {
+                    return Err(no_such_agent(agent.as_str()));
+                }
+                Reply::Tasks(tasks.list(caller, agent, list).await?)
+            }
             Operation::CancelTask(cancel) => {
                 Reply::Task(Arc::new(tasks.cancel(caller, agent, cancel).await?))
             }
@@ -145,7 +163,7 @@ impl A2a {
     }
 
     async fn stream(&self, context: &Context, send: SendMessage) -> Result<TaskStream, Fault> {
-        let (caller, agent, after) = (&context.caller, &context.agent, context.last_event);
+        let (caller, agent, after) = (&context.caller, &context.agent, context.last_event()?);
         let send = self.soundly(context, send)?;
         match hints(context, &send)? {
             Some(hints) => self.tasks.stream_with_opt(caller, agent, send, hints, after).await,

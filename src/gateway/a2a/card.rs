@@ -109,7 +109,7 @@ fn base_url(a2a: &A2a, request: &HttpRequest) -> String {
 }
 
 impl A2a {
-    async fn view(&self, agent: &AgentId) -> Option<AgentView> {
+    pub(super) async fn view(&self, agent: &AgentId) -> Option<AgentView> {
         if self.tasks.is_a_callers(agent) || Roster::is_for_people(agent) {
             return None;
         }

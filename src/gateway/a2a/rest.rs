@@ -9,12 +9,11 @@ use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, web};
 
 use super::body::Body;
-use super::call::{Context, Outcome};
+use super::call::Outcome;
 use super::extensions::Extensions;
 use super::place::place;
 use super::{A2a, sse};
 use crate::gateway::auth::A2aCaller;
-use crate::gateway::log::stream::last_event_id;
 use crate::gateway::problem::{no_such_place, problem};
 use crate::gateway::{StreamPlace, Streams};
 
@@ -68,7 +67,6 @@ impl Call<'_> {
         route: &Route,
         body: &[u8],
     ) -> actix_web::Result<HttpResponse> {
-        let last_event = last_event_id(self.request)?;
         if let Err(fault) = self.a2a.check_version(self.request, version) {
             return Ok(failed(version, &fault));
         }
@@ -81,7 +79,7 @@ impl Call<'_> {
         let Decoded { tenant, operation, dialect } = decoded;
         let context = self.a2a.context(self.caller, self.request, version, agent, tenant);
         let mut context = match context {
-            Ok(context) => Context { last_event, ..context },
+            Ok(context) => context,
             Err(fault) => return Ok(failed(version, &fault)),
         };
         // First of all: what finds no place has changed nothing.
@@ -89,7 +87,8 @@ impl Call<'_> {
             Ok(place) => place,
             Err(fault) => return Ok(failed(version, &fault)),
         };
-        let outcome = self.a2a.perform(&mut context, operation).await;
+        let outcome = self.a2a.perform(&mut context, operation);
+        let outcome = self.caller.while_good(outcome).await?;
         let mut response = HttpResponse::Ok();
         if let Some(header) = context.extensions.header(version) {
             response.insert_header(header);

@@ -16,7 +16,6 @@ use super::extensions::Extensions;
 use super::{A2a, sse};
 use crate::gateway::Streams;
 use crate::gateway::auth::A2aCaller;
-use crate::gateway::log::stream::last_event_id;
 use crate::gateway::problem::agent_id;
 
 // Some clients put a slash behind the URL of the card.
@@ -55,7 +54,6 @@ struct Session<'a> {
     who: &'a A2aCaller,
     request: &'a HttpRequest,
     agent: Option<AgentId>,
-    last_event: Option<u64>,
 }
 
 async fn call(
@@ -66,15 +64,14 @@ async fn call(
     body: &[u8],
     agent: Option<AgentId>,
 ) -> actix_web::Result<HttpResponse> {
-    let last_event = last_event_id(request)?;
-    let session = Session { a2a, streams, who, request, agent, last_event };
+    let session = Session { a2a, streams, who, request, agent };
     match jsonrpc::parse(body, a2a.settings.batch) {
         Err(refusal) => Ok(text(jsonrpc::refusal(Id::NULL, &refusal), None)),
         // In a box: what wraps this call moves it about, and it is thousands of bytes.
-        Ok(Incoming::One(item)) => Ok(Box::pin(session.one(item)).await),
+        Ok(Incoming::One(item)) => who.while_good(Box::pin(session.one(item))).await,
         Ok(Incoming::Batch(items)) => {
             let answers = items.into_iter().map(|item| Box::pin(session.batched(item)));
-            let answers = join_all(answers).await;
+            let answers = who.while_good(join_all(answers)).await?;
             let answers: Vec<String> = answers.into_iter().flatten().collect();
             Ok(jsonrpc::batch(&answers).map_or_else(nothing, |body| text(body, None)))
         }
@@ -200,7 +197,7 @@ impl Session<'_> {
         let Decoded { tenant, operation, dialect } = decoded;
         let mut context =
             match self.a2a.context(self.who, self.request, version, self.agent.clone(), tenant) {
-                Ok(context) => Context { last_event: self.last_event, ..context },
+                Ok(context) => context,
                 Err(fault) => return (None, dialect, Err(fault)),
             };
         let outcome = self.a2a.perform(&mut context, operation).await;

@@ -95,10 +95,15 @@ pub(super) fn read(text: &str) -> Result<Incoming<'_>, Fault> {
         #[serde(rename = "type", borrow)]
         kind: Option<Cow<'a, str>>,
     }
-    let typed: Typed<'_> = serde_json::from_str(text).map_err(|error| {
-        Fault::new("bad_frame", format!("A frame is one JSON object with a `type`: {error}."))
-            .allowing(&FROM_CLIENTS)
-    })?;
+    let bad = |why: &dyn std::fmt::Display| {
+        let message = format!("A frame is one JSON object with a `type`: {why}.");
+        Fault::new("bad_frame", message).allowing(&FROM_CLIENTS)
+    };
+    // Else what Rust expected of an array would be said.
+    if text.trim_start().starts_with('[') {
+        return Err(bad(&"this is an array"));
+    }
+    let typed: Typed<'_> = serde_json::from_str(text).map_err(|error| bad(&error))?;
     let Some(kind) = typed.kind else {
         let fault = Fault::new("bad_frame", "The frame has no `type`.");
         return Err(fault.allowing(&FROM_CLIENTS));

@@ -14,7 +14,8 @@ const factory = new ClientFactory({
   transports: [new JsonRpcTransportFactory({ fetchImpl })],
   cardResolver: new DefaultAgentCardResolver({ fetchImpl }),
 });
-const client = await factory.createFromUrl(url);
+// The card is looked for below this address, which therefore ends in a slash.
+const client = await factory.createFromUrl(url.endsWith("/") ? url : `${url}/`);
 const message = { messageId: randomUUID(), role: "ROLE_USER", parts: [{ text }] };
 const answer = await client.sendMessage(SendMessageRequest.fromJSON({ message }));
 const words = (said) => said.parts.map((part) => part.content.value).join("");

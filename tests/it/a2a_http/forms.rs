@@ -230,3 +230,37 @@ fn an_answer_without_a_task_is_given_and_given_again() {
         assert_eq!(caller.ask(message).unwrap(), said, "{form:?}");
     }
 }
+
+#[test]
+fn whoever_calls_speaks_as_a_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let role = if form == Form::Rpc03 { "agent" } else { "ROLE_AGENT" };
+        let refused = caller.begin(json!({ "role": role })).unwrap_err();
+        assert_eq!(refused.code, -32602, "{form:?}");
+        let said = refused.answer.body.to_string();
+        assert!(said.contains("/role") && said.to_lowercase().contains("user"), "{said}");
+        // Nor about a task that waits for its caller, which then goes on waiting.
+        let task = id(&caller.begin(json!({})).unwrap());
+        tim.ask(&tim.next(), "which?");
+        until(&caller, &task, "input-required");
+        let follow_up = caller.begin(json!({"role": role, "taskId": task}));
+        assert_eq!(code(follow_up), -32602, "{form:?}");
+        assert_eq!(state(&caller.get(&task, &[]).unwrap()), "input-required", "{form:?}");
+        caller.begin(json!({ "taskId": task })).unwrap();
+        tim.complete(&tim.next(), "done");
+        until(&caller, &task, "completed");
+    }
+}
+
+#[test]
+fn nobody_lists_the_tasks_of_an_agent_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _tim) = start(folder.path());
+    for form in FORMS {
+        assert_eq!(code(Caller::of(&server, form, "nobody").list(&[])), -32054, "{form:?}");
+        assert_eq!(Caller::of(&server, form, "tim").list(&[]).unwrap()["totalSize"], 0);
+    }
+}

@@ -93,14 +93,79 @@ fn a_stream_of_who_asks_ends_with_the_question_and_another_shows_the_answer() {
         let patient = caller.subscribe(&task).unwrap();
         tim.ask(&tim.next(), "which?");
         assert_eq!(words(&stream.rest()), ["input-required"], "{form:?}");
-        let answer = caller.stream(json!({"taskId": task, "text": "this"})).unwrap();
+        let mut answer = caller.stream(json!({"taskId": task, "text": "this"})).unwrap();
+        // The first event is the task with what was just said.
+        let first = answer.next().unwrap();
+        assert_eq!(first.word(), "task working", "{form:?}");
+        let history = first.data["history"].as_array().unwrap();
+        assert!(history.last().unwrap().to_string().contains("\"this\""), "{form:?} {history:?}");
         tim.complete(&tim.next(), "done");
-        let seen = words(&answer.rest());
-        assert_eq!(seen, ["task input-required", "working", "artifact", "completed"], "{form:?}");
+        assert_eq!(words(&answer.rest()), ["artifact", "completed"], "{form:?}");
         let watched = words(&patient.rest());
         let expected = ["task working", "input-required", "working", "artifact", "completed"];
         assert_eq!(watched, expected, "{form:?}");
     }
+}
+
+#[test]
+fn a_message_said_again_streams_until_the_task_needs_its_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let said = json!({"messageId": new_id()});
+        let mut first = caller.stream(said.clone()).unwrap();
+        first.next().unwrap();
+        let again = caller.stream(said.clone()).unwrap();
+        tim.ask(&tim.next(), "which?");
+        let seen = first.rest();
+        assert_eq!(words(&seen), ["input-required"], "{form:?}");
+        assert_eq!(words(&again.rest()), ["task working", "input-required"], "{form:?}");
+        // Now it waits for its caller, and there is nothing to wait for.
+        let late = caller.stream(said.clone()).unwrap();
+        assert_eq!(words(&late.rest()), ["task input-required"], "{form:?}");
+        let resumed = caller.with("last-event-id", &seen[0].number.to_string());
+        let resumed = resumed.stream(said).unwrap();
+        assert_eq!(words(&resumed.rest()), ["task input-required"], "{form:?}");
+    }
+}
+
+#[test]
+fn a_stream_shows_as_much_history_as_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let shown = |fields, length| {
+            let mut stream = caller.stream_with_history(fields, length).unwrap();
+            let task = stream.next().unwrap().data;
+            let history = task["history"].as_array().map_or(0, Vec::len);
+            (id(&task), history)
+        };
+        let (task, history) = shown(json!({}), 0);
+        assert_eq!(history, 0, "{form:?}");
+        tim.ask(&tim.next(), "which?");
+        until(&caller, &task, "input-required");
+        assert_eq!(shown(json!({ "taskId": task }), 1), (task.clone(), 1), "{form:?}");
+        tim.complete(&tim.next(), "done");
+        until(&caller, &task, "completed");
+    }
+}
+
+#[test]
+fn only_streams_care_what_was_seen_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let task = id(&caller.begin(json!({})).unwrap());
+        let confused = caller.with("last-event-id", "zzz");
+        assert_eq!(id(&confused.get(&task, &[]).unwrap()), task, "{form:?}");
+        assert_eq!(code(confused.subscribe(&task).map(|_| ())), -32602, "{form:?}");
+        assert_eq!(code(confused.stream(json!({})).map(|_| ())), -32602, "{form:?}");
+        tim.complete(&tim.next(), "done");
+    }
+    assert!(!tim.has_work(), "what was refused has begun nothing");
 }
 
 #[test]

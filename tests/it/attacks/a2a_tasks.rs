@@ -152,6 +152,10 @@ fn a_stream_is_closed_when_its_token_is_taken_back() {
         let mut watched = caller.subscribe(&task).unwrap();
         assert_eq!(watched.next().unwrap().word(), "task working");
         let request = tim.next();
+        // One waits for the end of another task as well.
+        let waiting = caller.clone();
+        let waiting = std::thread::spawn(move || waiting.ask(json!({})).unwrap_err().answer.status);
+        let other = tim.next();
         let id = made["id"].as_str().unwrap();
         let revoked = openclaw_a2a()
             .args(["token", "--state-dir"])
@@ -161,6 +165,8 @@ fn a_stream_is_closed_when_its_token_is_taken_back() {
             .unwrap();
         assert!(revoked.status.success());
         assert_eq!((begun.rest().len(), watched.rest().len()), (0, 0), "{form:?}");
+        assert_eq!(waiting.join().unwrap(), 401, "{form:?}");
+        tim.complete(&other, "nobody hears it");
         assert_eq!(caller.get(&task, &[]).unwrap_err().answer.status, 401, "{form:?}");
         tim.complete(&request, "nobody sees it");
     }

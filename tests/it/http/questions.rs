@@ -83,3 +83,21 @@ fn the_log_is_read_page_by_page_newest_first() {
     assert_eq!(server.get("/bus/log?limit=3").body["records"].as_array().unwrap().len(), 3);
     assert_eq!(server.get("/bus/log?limit=100000").status, 200);
 }
+
+#[test]
+fn health_is_told_without_a_body_to_who_asks_for_the_head() {
+    let folder = folder();
+    let server = started(folder.path());
+    let head = |path: &str| {
+        let config = ureq::Agent::config_builder().proxy(None).http_status_as_error(false);
+        let agent: ureq::Agent = config.build().into();
+        agent.head(format!("{}{path}", server.url())).call().unwrap()
+    };
+    for path in ["/healthz", "/readyz", "/metrics", "/openapi.json", "/.well-known/agent-card.json"]
+    {
+        let mut answer = head(path);
+        assert_eq!(answer.status(), server.get(path).status, "{path}");
+        assert_eq!(answer.body_mut().read_to_string().unwrap(), "", "{path}");
+    }
+    assert_eq!(head("/bus/log/stream").status(), 404);
+}

@@ -119,15 +119,12 @@ impl Handler<GoOn> for Service {
         }
         entry.unseen = false;
         entry.listen(message);
-        let mut told = Vec::new();
+        let (mut told, mut watchers) = (Vec::new(), Vec::new());
         match want {
             Want::Now => told.push(reply),
             // It hears of what comes of this, not of the state it answers to.
             Want::End => entry.waiters.push((entry.stored.version + 1, reply)),
-            Want::Stream => {
-                let events = entry.watchers.add_first(self.settings.watcher_buffer);
-                let _ = reply.send(Ok(Begun::Stream(events)));
-            }
+            Want::Stream => watchers.push(reply),
         }
         let (mut events, mut then) = (Vec::new(), Then::Nothing);
         if entry.state().is_interrupted() {
@@ -135,6 +132,10 @@ impl Handler<GoOn> for Service {
         } else if entry.state() == TaskState::Working {
             self.tell_agent(id, addition, ctx);
         }
-        self.change(id, events, Wake { message: message_id, told, then, ..Wake::default() });
+        self.change(
+            id,
+            events,
+            Wake { message: message_id, told, watchers, then, ..Wake::default() },
+        );
     }
 }

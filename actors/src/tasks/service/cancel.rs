@@ -44,12 +44,6 @@ impl Handler<Cancel> for Service {
 }
 
 pub(in crate::tasks) fn not_cancelable(task: TaskId, state: Option<TaskState>) -> Fault {
-    let state = match state {
-        Some(TaskState::Failed) => "failed",
-        Some(TaskState::Canceled) => "canceled",
-        Some(TaskState::Rejected) => "rejected",
-        Some(TaskState::Completed) => "completed",
-        _ => "over",
-    };
+    let state = state.filter(|state| state.is_terminal()).map_or("over", TaskState::in_a_word);
     Fault::TaskNotCancelable { task: task.to_string(), state }
 }

@@ -350,7 +350,7 @@ impl Handler<FollowObjective> for Service {
         let held = self.objectives.held.get_mut(&id);
         let watched = held.filter(|held| !held.is_over());
         let _ = reply.send(watched.map(|held| match held.watchers.len() < limit {
-            true => Ok(held.watchers.add(buffer)),
+            true => Ok(held.watchers.add(buffer, true)),
             false => {
                 let reason = format!("{limit} streams watch this objective already; close one");
                 Err(Fault::Unavailable { reason, retry_after_ms: 1_000 })

@@ -9,6 +9,7 @@ use actix::prelude::*;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Answering, Begun, Service};
+use crate::tasks::entry::Entry;
 use crate::tasks::watch::Happened;
 
 /// Waits until a task has ended or waits for its caller.
@@ -41,6 +42,8 @@ impl Handler<Wait> for Service {
 #[rtype(result = "()")]
 pub(in crate::tasks) struct Subscribe {
     pub(in crate::tasks) task: TaskId,
+    /// Also while the task waits for its caller; else it is as good as over then.
+    pub(in crate::tasks) patient: bool,
     pub(in crate::tasks) reply: oneshot::Sender<Result<Option<Subscribed>, Fault>>,
 }
 
@@ -55,11 +58,13 @@ pub(in crate::tasks) struct Subscribed {
 impl Handler<Subscribe> for Service {
     type Result = ();
 
-    fn handle(&mut self, Subscribe { task: id, reply }: Subscribe, _: &mut Self::Context) {
+    fn handle(&mut self, subscribe: Subscribe, _: &mut Self::Context) {
+        let Subscribe { task: id, patient, reply } = subscribe;
         let (limit, buffer) = (self.settings.watchers_per_task, self.settings.watcher_buffer);
         let task = self.shown(id);
+        let goes_on = |entry: &&mut Entry| patient || !entry.durable.status.state.is_interrupted();
         let entry = self.entries.get_mut(&id).filter(|entry| entry.answer.is_none());
-        let (Some(entry), Some(task)) = (entry, task) else {
+        let (Some(entry), Some(task)) = (entry.filter(goes_on), task) else {
             let _ = reply.send(Ok(None));
             return;
         };
@@ -73,12 +78,21 @@ impl Handler<Subscribe> for Service {
         let number = entry.durable_event;
         let before = task.clone();
         entry.watchers.greet(number, || before);
-        let events = entry.watchers.add(buffer);
+        let events = entry.watchers.add(buffer, patient);
         let _ = reply.send(Ok(Some(Subscribed { task, number, events })));
     }
 }
 
 impl Service {
+    /// Whoever has said more about the task watches what comes of it, from the task as it is now.
+    pub(super) fn watch_on(&mut self, id: TaskId, reply: Answering) {
+        let Some(task) = self.shown(id) else { return };
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let events = entry.watchers.add_first(self.settings.watcher_buffer);
+        let _ = reply.send(Ok(Begun::Stream(events)));
+        entry.watchers.greet(entry.durable_event, || task);
+    }
+
     /// Shows the task to whoever asked for it and has seen nothing yet.
     pub(super) fn greet(&mut self, id: TaskId) {
         let Some(task) = self.shown(id) else { return };

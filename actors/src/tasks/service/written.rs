@@ -169,6 +169,7 @@ impl Service {
         let over = state.is_terminal() && entry.changes.is_empty();
         // Whoever is rung for looks into the store: not for nothing.
         let due = count > 0 && entry.is_pushed;
+        change.watchers.into_iter().for_each(|watcher| self.watch_on(id, watcher));
         match change.then {
             Then::Nothing => {}
             Then::Dispatch => self.dispatch(id, ctx),

@@ -276,8 +276,9 @@ impl TaskSystem {
         hints: OptHints,
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
+        let length = send.history_length;
         let begun = self.plan(caller, agent, send, &hints, Want::Stream).await?;
-        self.streamed(begun, after).await
+        Ok(self.streamed(begun, after).await?.with_history(length))
     }
 
     /// Decides whether a message needs a plan, and begins what it needs.

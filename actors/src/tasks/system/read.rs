@@ -114,20 +114,21 @@ impl TaskSystem {
     ) -> Result<TaskStream, Fault> {
         let stored = self.owned(caller, agent, &watch.id).await?;
         if stored.task.status.state.is_terminal() && watch.after.is_none() {
-            let state = stored.task.status.state;
+            let state = stored.task.status.state.in_a_word();
             let reason = format!("task {} has ended ({state}); get it instead", watch.id);
             return Err(Fault::Unsupported { reason });
         }
-        self.watch(stored.task.id, watch.after).await
+        self.watch(stored.task.id, watch.after, true).await
     }
 
     pub(super) async fn watch(
         &self,
         task: TaskId,
         after: Option<u64>,
+        patient: bool,
     ) -> Result<TaskStream, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Subscribe { task, reply })?;
+        self.tell(Subscribe { task, patient, reply })?;
         let live = answer.await.unwrap_or_else(|_| Err(stopping()))?;
         let Some(after) = after else {
             let (task, number, events) = match live {
@@ -145,6 +146,10 @@ impl TaskSystem {
         let missed = self.look(move |reader| missed(reader, task, after)).await?;
         let over = live.is_none();
         let count = missed.len();
+        if over && count == 0 && !patient {
+            // Said again by one who has seen everything: it is shown how it stands.
+            return Box::pin(self.watch(task, None, patient)).await;
+        }
         if over && count == 0 {
             let reason = format!("task {task} has ended and nothing was missed; get it instead");
             return Err(Fault::Unsupported { reason });

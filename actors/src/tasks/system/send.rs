@@ -73,8 +73,9 @@ impl TaskSystem {
         send: SendMessage,
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
+        let length = send.history_length;
         let begun = self.begin(caller, agent, send, Want::Stream).await?;
-        self.streamed(begun, after).await
+        Ok(self.streamed(begun, after).await?.with_history(length))
     }
 
     pub(super) async fn streamed(
@@ -89,7 +90,7 @@ impl TaskSystem {
                 Ok(TaskStream::new(vec![Happened { number: 0, event, last: true }], None))
             }
             // Said again by one who lost the stream: it goes on where that was.
-            Begun::Repeated(task) => self.watch(task, after).await,
+            Begun::Repeated(task) => self.watch(task, after, false).await,
             Begun::Task(_) | Begun::Unsure(..) => Err(Fault::Internal),
         }
     }
@@ -199,7 +200,7 @@ impl TaskSystem {
             return Ok(heard);
         }
         if stored.task.status.state.is_terminal() {
-            let state = stored.task.status.state;
+            let state = stored.task.status.state.in_a_word();
             let reason =
                 format!("task {named} has ended ({state}); begin a new one without a taskId");
             return Err(Fault::Unsupported { reason });

@@ -129,12 +129,14 @@ fn role(
             return None;
         }
     };
+    // Only agents speak as one, and they do not speak here.
+    let role = role.filter(|role| *role == Role::User);
     if role.is_none() {
-        let words = Role::ALL.iter().map(|&role| match version {
-            Version::V1_0 => role.as_str(),
-            Version::V0_3 => v0_3::role_word(role),
-        });
-        check.not_one_of(at, &written.unwrap_or(Word::Number(0)), words);
+        let word = match version {
+            Version::V1_0 => Role::User.as_str(),
+            Version::V0_3 => v0_3::role_word(Role::User),
+        };
+        check.not_one_of(at, &written.unwrap_or(Word::Number(0)), [word].into_iter());
     }
     role
 }

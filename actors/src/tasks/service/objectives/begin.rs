@@ -97,6 +97,7 @@ impl Service {
                     events: Vec::new(),
                     acks: Vec::new(),
                     told: Vec::new(),
+                    watchers: Vec::new(),
                     then,
                 });
                 (Awaited::Change(task), None, Vec::new())
