@@ -112,6 +112,10 @@ pub(super) fn bad_json(error: JsonPayloadError, _: &HttpRequest) -> actix_web::E
     if let JsonPayloadError::Payload(error) = &error {
         return bad_body(error);
     }
+    if let JsonPayloadError::ContentType = &error {
+        let detail = "The body must be JSON, and say so: `Content-Type: application/json`.";
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_request", detail);
+    }
     let status = error.status_code();
     let code = if status == StatusCode::PAYLOAD_TOO_LARGE { "too_large" } else { "bad_request" };
     let response = problem(status, code, &error.to_string());

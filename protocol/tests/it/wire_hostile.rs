@@ -43,7 +43,7 @@ fn bodies_are_taken_apart_as_json_rpc_says() {
             "123456789012345678901234567890 m -",
         ),
         (r#"{"jsonrpc":"2.0","id":1.50,"method":"m"}"#, "1.50 m -"),
-        (r#"{"jsonrpc":"2.0","id":-1e400,"method":"m"}"#, "-1e400 m -"),
+        (r#"{"jsonrpc":"2.0","id":-1e400,"method":"m"}"#, "-32600"),
         (r#"{"jsonrpc":"2.0","id":"\u0061\"","method":"\u006d"}"#, r#""\u0061\"" m -"#),
         // Bad JSON.
         ("", "-32700"),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{code, start_with};
+use super::{code, start, start_with};
 use crate::a2a_caller::{Caller, FORMS, Form, Refused, id};
 use crate::a2a_worker::Worker;
 use crate::server::{Server, new_id};
@@ -126,4 +126,23 @@ fn nobody_is_asked_who_is_not_there() {
         assert_eq!(code(caller.ask(json!({}))), -32054, "{form:?}");
     }
     assert_eq!(server.get("/agents/a2a-client/.well-known/agent-card.json").status, 404);
+}
+
+#[test]
+fn a_message_has_a_thousand_parts_at_most() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    for form in FORMS {
+        let caller = Caller::of(&server, form, "tim");
+        let field = if form == Form::Rest03 { "content" } else { "parts" };
+        let part = match form {
+            Form::Rpc03 => json!({"kind": "text", "text": "x"}),
+            _ => json!({"text": "x"}),
+        };
+        let refused = caller.begin(json!({ field: vec![part; 1_001] })).unwrap_err();
+        assert_eq!(refused.code, -32602, "{form:?}");
+        let said = refused.answer.body.to_string();
+        assert!(said.contains(&format!("/{field}")) && said.contains("1000"), "{said}");
+    }
+    assert!(!tim.has_work());
 }

@@ -20,6 +20,7 @@ use a2a_store::tasks::{
 };
 use tokio::sync::oneshot;
 
+use super::send::must_be_a_users;
 use super::{Begun, Want, invalid, made, stopping};
 use super::{Sent, TaskCaller, TaskSystem};
 use crate::tasks::service::{
@@ -290,6 +291,7 @@ impl TaskSystem {
         hints: &OptHints,
         want: Want,
     ) -> Result<Begun, Fault> {
+        must_be_a_users(&send.message)?;
         if send.message.task_id.is_some() {
             return self.begin(caller, agent, send, want).await;
         }

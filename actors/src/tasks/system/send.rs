@@ -5,7 +5,7 @@ use std::sync::Arc;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{SendMessage, StreamEvent};
 use a2a_protocol::opt::{HistoryScope, key, without_opt};
-use a2a_protocol::task::{Label, Message};
+use a2a_protocol::task::{Label, Message, Role};
 use a2a_protocol::{AgentId, TaskId};
 use a2a_store::tasks::{Repeated, StoredTask};
 use tokio::sync::oneshot;
@@ -102,6 +102,7 @@ impl TaskSystem {
         send: SendMessage,
         want: Want,
     ) -> Result<Begun, Fault> {
+        must_be_a_users(&send.message)?;
         if let Some(named) = send.message.task_id.clone() {
             return Box::pin(self.go_on(caller, agent, send, &named, want)).await;
         }
@@ -252,6 +253,16 @@ impl TaskSystem {
             // It has ended and is the store's alone.
             Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Arc::new(self.read(task).await?))),
             other => other,
+        }
+    }
+}
+
+/// Whoever calls speaks for itself: what agents say, they say over the bus.
+pub(super) fn must_be_a_users(message: &Message) -> Result<(), Fault> {
+    match message.role {
+        Role::User => Ok(()),
+        Role::Agent => {
+            Err(invalid("/message/role", "only agents speak as one; say that you are a user"))
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::check::{Check, Place};
 use super::{Decoded, filled, push};
 use crate::fault::Fault;
+use crate::limits::ARRAY_ITEMS;
 use crate::operation::{Operation, SendMessage};
 use crate::task::{Content, ContextId, Message, Metadata, Part, Role};
 use crate::violation::Code;
@@ -97,6 +98,12 @@ fn message(
         };
         check.wrong(&place, Code::TooFew, message);
     }
+    if written.len() > ARRAY_ITEMS {
+        let message =
+            format!("There are {} parts; at most {ARRAY_ITEMS} are possible.", written.len());
+        check.wrong(&place, Code::TooMany, message);
+        return None;
+    }
     let mut parts = Vec::with_capacity(written.len());
     for (i, Object(read)) in written.into_iter().enumerate() {
         parts.extend(part(check, dialect, &Place::Index(&place, i), read));
@@ -129,14 +136,12 @@ fn role(
             return None;
         }
     };
-    // Only agents speak as one, and they do not speak here.
-    let role = role.filter(|role| *role == Role::User);
     if role.is_none() {
-        let word = match version {
-            Version::V1_0 => Role::User.as_str(),
-            Version::V0_3 => v0_3::role_word(Role::User),
-        };
-        check.not_one_of(at, &written.unwrap_or(Word::Number(0)), [word].into_iter());
+        let words = Role::ALL.iter().map(|&role| match version {
+            Version::V1_0 => role.as_str(),
+            Version::V0_3 => v0_3::role_word(role),
+        });
+        check.not_one_of(at, &written.unwrap_or(Word::Number(0)), words);
     }
     role
 }
