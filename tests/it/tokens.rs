@@ -185,7 +185,7 @@ fn the_command_shows_a_token_once_and_lists_whose_there_are() {
     for (bad, code, word) in [
         (["create", "--client", "tim"].as_slice(), 2, "an agent and a client"),
         (&["create", "--agent", "acme"], 2, "an agent and a client"),
-        (&["create", "--agent", "human"], 2, "reserved"),
+        (&["create", "--agent", "human"], 2, "no agent's"),
         (&["create", "--client", "a2a-client"], 2, "choose another"),
         (&["create", "--operator", "a b"], 2, "letters, digits"),
         (&["create", "--agent", "x", "--expires", "soon"], 2, "--expires"),
