@@ -165,7 +165,11 @@ impl Audit {
             Then::Receipt { mut receipt, kind, reply, to, ahead, undo, .. } => {
                 match receipt.seq.filter(|_| ahead) {
                     Some(seq) => self.desks.take_back(&to, seq),
-                    None => self.desks.release(&to, receipt.seq),
+                    None => self.desks.release(&to),
+                }
+                if let Some(seq) = receipt.seq {
+                    // Nothing is left to turn away.
+                    self.desks.is_turned_away(seq);
                 }
                 if let (true, Some(id), Some(router)) =
                     (receipt.outcome.is_accepted(), receipt.message_id, &self.router)

@@ -187,10 +187,15 @@ impl Desks {
         self.unwanted.borrow_mut().insert(seq);
     }
 
+    /// Whether it was to be turned away; that is forgotten with the answer.
+    pub(crate) fn is_turned_away(&self, seq: u64) -> bool {
+        self.unwanted.borrow_mut().remove(&seq)
+    }
+
     /// Lays one durable message onto each desk.
     pub(crate) fn deliver(&self, to: &[DeskNo], content: &Arc<Content>) {
-        if !self.unwanted.borrow().is_empty() && self.unwanted.borrow_mut().remove(&content.seq) {
-            return self.release(to, None);
+        if self.is_turned_away(content.seq) {
+            return self.release(to);
         }
         let all = self.all.borrow();
         for number in to {
@@ -227,12 +232,8 @@ impl Desks {
         }
     }
 
-    /// Gives places back that were taken for a message that is laid onto no desk, such as `seq`, which
-    /// did not become durable.
-    pub(crate) fn release(&self, to: &[DeskNo], seq: Option<u64>) {
-        if let Some(seq) = seq {
-            self.unwanted.borrow_mut().remove(&seq);
-        }
+    /// Gives places back that were taken for a message that is laid onto no desk.
+    pub(crate) fn release(&self, to: &[DeskNo]) {
         let all = self.all.borrow();
         for number in to {
             if let Some(Place::Open(desk)) = all.get(number.0 as usize) {

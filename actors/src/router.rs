@@ -386,7 +386,7 @@ impl Router {
         now: Now,
         ctx: &mut Context<Self>,
     ) {
-        self.shared.desks.release(&std::mem::take(&mut self.reserved), None);
+        self.shared.desks.release(&std::mem::take(&mut self.reserved));
         let opens = refusal.opens;
         let by = records::sender(caller, parcel);
         let written = self.refusals.is_written(by.as_ref(), refusal.outcome, now);

@@ -142,10 +142,7 @@ impl Caller {
 
     /// Sends a message with these fields and reads what happens.
     pub(crate) fn stream(&self, fields: Value) -> Result<Events, Refused> {
-        let params = self.sending(self.message(fields), true);
-        let path = "message:stream".to_owned();
-        let (old, new) = ("message/stream", "SendStreamingMessage");
-        self.open(Call { old, new, params, verb: "POST", path })
+        self.open_stream(self.sending(self.message(fields), true))
     }
 
     /// The same with so many messages of the history at most.
@@ -156,6 +153,10 @@ impl Caller {
     ) -> Result<Events, Refused> {
         let mut params = self.sending(self.message(fields), true);
         params["configuration"]["historyLength"] = length.into();
+        self.open_stream(params)
+    }
+
+    fn open_stream(&self, params: Value) -> Result<Events, Refused> {
         let path = "message:stream".to_owned();
         let (old, new) = ("message/stream", "SendStreamingMessage");
         self.open(Call { old, new, params, verb: "POST", path })

@@ -26,16 +26,7 @@ pub(super) struct Old<'a, T: ?Sized>(pub Shape, pub &'a T);
 
 /// The word for a state.
 pub(super) const fn state_word(state: TaskState) -> &'static str {
-    match state {
-        TaskState::Submitted => "submitted",
-        TaskState::Working => "working",
-        TaskState::Completed => "completed",
-        TaskState::Failed => "failed",
-        TaskState::Canceled => "canceled",
-        TaskState::InputRequired => "input-required",
-        TaskState::Rejected => "rejected",
-        TaskState::AuthRequired => "auth-required",
-    }
+    state.in_a_word()
 }
 
 /// The state of this word.

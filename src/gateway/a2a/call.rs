@@ -19,6 +19,7 @@ use super::A2a;
 use super::card::Place;
 use super::extensions::Extensions;
 use crate::gateway::auth::A2aCaller;
+use crate::gateway::log::stream::last_seen;
 use crate::gateway::trace;
 use crate::tokens::Principal;
 use crate::webhooks::{Authorization, HeaderRefused, NotificationToken};
@@ -39,12 +40,8 @@ pub(super) struct Context {
 impl Context {
     /// The number of the last event the caller has seen. Only streams ask.
     fn last_event(&self) -> Result<Option<u64>, Fault> {
-        let text = self.last_event.as_ref().map(|value| value.to_str().unwrap_or("?").trim());
-        let number = text.filter(|text| !text.is_empty()).map(str::parse).transpose();
-        number.map_err(|_| {
-            let why = "`Last-Event-ID` must be the `id` of an earlier event: a number.";
-            Fault::InvalidParams(vec![Violation::new("", Code::NotAllowed, why)])
-        })
+        last_seen(self.last_event.as_ref())
+            .map_err(|why| Fault::InvalidParams(vec![Violation::new("", Code::NotAllowed, why)]))
     }
 }
 

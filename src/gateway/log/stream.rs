@@ -11,6 +11,7 @@ use std::time::Duration;
 use a2a_actors::BusSystem;
 use a2a_store::{Read, ReadError};
 use actix_web::http::StatusCode;
+use actix_web::http::header::HeaderValue;
 use actix_web::{HttpRequest, HttpResponse, get, web};
 use chrono::Utc;
 use tokio::sync::{mpsc, watch};
@@ -92,16 +93,18 @@ pub(in crate::gateway) async fn stream(
         .streaming(body))
 }
 
-pub(in crate::gateway) fn last_event_id(request: &HttpRequest) -> actix_web::Result<Option<u64>> {
-    let Some(value) = request.headers().get("last-event-id") else { return Ok(None) };
-    let text = value.to_str().unwrap_or_default().trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    text.parse().map(Some).map_err(|_| {
-        let detail = "`Last-Event-ID` must be the `id` of an earlier event: a number.";
-        refuse(StatusCode::BAD_REQUEST, "bad_request", detail)
-    })
+fn last_event_id(request: &HttpRequest) -> actix_web::Result<Option<u64>> {
+    let seen = last_seen(request.headers().get("last-event-id"));
+    seen.map_err(|detail| refuse(StatusCode::BAD_REQUEST, "bad_request", detail))
+}
+
+/// The number that `Last-Event-ID` says, or what is wrong with it.
+pub(in crate::gateway) fn last_seen(
+    value: Option<&HeaderValue>,
+) -> Result<Option<u64>, &'static str> {
+    let text = value.map(|value| value.to_str().unwrap_or_default().trim());
+    let number = text.filter(|text| !text.is_empty()).map(str::parse).transpose();
+    number.map_err(|_| "`Last-Event-ID` must be the `id` of an earlier event: a number.")
 }
 
 /// Reads the journal from a place on; its calls block.

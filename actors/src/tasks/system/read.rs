@@ -146,11 +146,11 @@ impl TaskSystem {
         let missed = self.look(move |reader| missed(reader, task, after)).await?;
         let over = live.is_none();
         let count = missed.len();
-        if over && count == 0 && !patient {
-            // Said again by one who has seen everything: it is shown how it stands.
-            return Box::pin(self.watch(task, None, patient)).await;
-        }
         if over && count == 0 {
+            if !patient {
+                // Said again by one who has seen everything: it is shown how it stands.
+                return Box::pin(self.watch(task, None, patient)).await;
+            }
             let reason = format!("task {task} has ended and nothing was missed; get it instead");
             return Err(Fault::Unsupported { reason });
         }
