@@ -311,3 +311,18 @@ fn what_lies_around_is_listed() {
         "{text}"
     );
 }
+
+#[test]
+fn batches_that_are_not_in_the_log_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    used(folder.path());
+    let (_, found) = checks(folder.path(), &[]);
+    assert!(!found.keys().any(|(name, _)| name == "left-out"));
+    std::fs::write(folder.path().join("data/a2a-ahead-0.bin.kept-1"), "x").unwrap();
+    let (is_ok, found) = checks(folder.path(), &[]);
+    let said = said(&found, "left-out", "warning");
+    assert!(
+        is_ok && said.contains("a2a-ahead-0.bin.kept-1") && said.contains("docs/log.md"),
+        "{said}"
+    );
+}
