@@ -81,6 +81,8 @@ mod tasks;
 mod tls;
 /// `openclaw-a2a token`, and what a running server makes of it.
 mod tokens;
+/// What a power cut leaves at the end of the log, and damage that looks like it.
+mod torn_log;
 /// Traces: `traceparent` in, through inbox, WebSocket, webhook, handler and log, out.
 mod tracing;
 /// Push notifications: where they may go, receivers and name servers that misbehave.
