@@ -98,7 +98,7 @@ impl Journal {
     }
 
     fn holdings(&self) -> io::Result<Holdings> {
-        let index = self.shared.index().ok_or(io::ErrorKind::NotConnected)?;
+        let index = self.shared.index().map_err(io::Error::other)?;
         let mut days = index.days();
         let newest = index.last().map(|meta| meta.end.day);
         for file in day_files(&self.shared.dir)? {
@@ -173,6 +173,9 @@ impl Journal {
             tail = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
             if self.indexer.as_ref().is_none_or(|indexer| indexer.is_finished()) {
                 return Err(fail(io::Error::other("the indexer has ended")));
+            }
+            if let Some(fault) = shared.fault() {
+                return Err(fail(io::Error::other(&*fault)));
             }
         }
         Ok(())
