@@ -2,6 +2,8 @@
 
 /// Handlers: what they do wrong, in which order they get work, what becomes of it.
 mod handlers;
+/// Restarts: what is kept of a message that several agents are owed.
+mod restarts;
 /// Messages: who gets them, and what is refused.
 mod sending;
 /// Sessions: sharing work, coming and going, stopping.
