@@ -48,7 +48,6 @@ pub use ledger::{
     Task, Undo,
 };
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit, assess};
-pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
 pub use refusals::{Refusals, Suppressed};
 pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
