@@ -362,6 +362,8 @@ impl Router {
         if let Some(change) = accepted.change {
             let (how, facts) = self.change_ledger(change, seq, ctx);
             (undo, line.facts) = (how, facts);
+        } else if let Some(ledger) = &mut self.ledger {
+            ledger.note_news(&message, now);
         }
         let fingerprint = parcel.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });

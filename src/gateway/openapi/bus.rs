@@ -170,6 +170,11 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
         .query("state", schemas.subschema_for::<LedgerState>().into(), "In this state")
         .query("correlation", id.clone(), "Of this conversation")
+        .query(
+            "overdue",
+            json!({ "type": "boolean" }),
+            "Only those that are marked overdue, or that are not",
+        )
         .query("limit", limit.clone(), "How many, 1 to 1,000; others are taken for the nearest")
         .json(200, "The tasks", &object(&[("tasks", list(&task))])),
         Call::new(
