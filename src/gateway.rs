@@ -13,6 +13,7 @@ mod inbox;
 pub mod log;
 mod messages;
 mod metrics;
+mod names;
 mod observe;
 pub mod openapi;
 mod problem;
@@ -123,6 +124,8 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(agents::show)
         .service(agents::register)
         .service(agents::explain)
+        .service(names::list)
+        .service(names::show)
         .service(tasks::list)
         .service(a2a_tasks::list)
         .service(tasks::show)

@@ -23,7 +23,7 @@ use openclaw_a2a::config::{Config, DEFAULT_LISTEN, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Edge, HttpSettings, Lobby};
 use openclaw_a2a::protocol::AgentId;
-use openclaw_a2a::tokens::{KeyRing, TokenFile};
+use openclaw_a2a::tokens::{KeyRing, TokenFile, UNNAMED_CLIENT};
 use openclaw_a2a::webhooks::Webhooks;
 use openclaw_a2a::{Bus, BusSettings, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
@@ -107,6 +107,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     }
     let rates = (args.agent == Some(BuiltIn::Conformance)).then_some(settings.rates);
     know_the_host(&mut settings, &a2a.host);
+    settings.clients = keys.clients();
+    settings.unnamed.push(UNNAMED_CLIENT.parse()?);
     // Where somebody else answers for the host, nobody built in does.
     let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));
     a2a.secured = keys.has_tokens();
@@ -290,7 +292,7 @@ async fn serve(
         None
     };
     let pump = actix_web::rt::spawn(Pump::new(tasks.clone(), webhooks).run());
-    actix_web::rt::spawn(Arc::clone(&front.keys).watch());
+    actix_web::rt::spawn(Arc::clone(&front.keys).watch(bus.system().clone()));
     let server = start_http(front)?;
     let handle = server.handle();
     let server = actix_web::rt::spawn(server);

@@ -290,6 +290,10 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> 
                 "The token is not known. Ask whoever runs the bus for one.",
             ))
         }
+        Entry::NameTaken(taken) => {
+            let detail = format!("Your token is known and refused: {taken}.");
+            Err(refuse(StatusCode::FORBIDDEN, "name_taken", &detail))
+        }
         Entry::Expired(at) => {
             note(request, "a token that has expired");
             slow_down(request)?;

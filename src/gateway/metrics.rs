@@ -99,7 +99,7 @@ fn about_program(vitals: &Vitals, process: &Process) -> Vec<Family> {
     families
 }
 
-fn about_messages(stats: &Stats) -> [Family; 6] {
+fn about_messages(stats: &Stats) -> [Family; 7] {
     let messages = stats.messages().map(|(kind, outcome, count)| {
         let kind = kind.map_or("unreadable", |kind| kind.as_str());
         (vec![("kind", kind), ("outcome", outcome.as_str())], count)
@@ -122,11 +122,12 @@ fn about_messages(stats: &Stats) -> [Family; 6] {
             stats.failed_attempts(),
         ),
         Family::counter("dead_letters", "Copies given up", stats.dead_letters()),
+        Family::counter("overdue_tasks", "Tasks of the ledger marked overdue", stats.overdue()),
         Family::counter("circuit_trips", "Conversations stopped", stats.tripped()),
     ]
 }
 
-fn about_load(load: &BusLoad) -> [Family; 7] {
+fn about_load(load: &BusLoad) -> [Family; 8] {
     let number = |count: usize| count as f64;
     let state = |word| vec![("state", word)];
     [
@@ -148,6 +149,11 @@ fn about_load(load: &BusLoad) -> [Family; 7] {
             load.oldest.as_secs_f64(),
         ),
         Family::gauge("dead_letters_kept", "Dead letters now", number(load.dead_letters)),
+        Family::gauge(
+            "ledger_tasks_overdue",
+            "Open tasks of the ledger that are marked overdue",
+            number(load.overdue_tasks),
+        ),
         Family::gauges(
             "circuits",
             "Conversations that are stopped now, by state",

@@ -61,6 +61,8 @@ mod log_tampering;
 mod metrics;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// One namespace for agents, clients and operators: who gets a name, who is refused.
+mod names;
 /// The OpenAPI document: valid, whole, and what the server really answers.
 mod openapi;
 /// Objectives, plans and their tasks: who sees them, what may be done with them, how they run.
