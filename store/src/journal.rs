@@ -4,8 +4,9 @@ mod removal;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -183,6 +184,9 @@ pub struct Options {
     pub ahead_after: u64,
     /// Bytes of each of the two files that are for that.
     pub ahead_bytes: u64,
+    /// How long an index that failed is left alone before it is opened again. Each pause is twice
+    /// as long as the one before, up to a minute.
+    pub index_pause: Duration,
     /// What the log is written with.
     pub disk: Arc<dyn Disk>,
 }
@@ -201,6 +205,7 @@ impl Options {
             removal_line_bytes: 16 << 20,
             ahead_after: 100,
             ahead_bytes: 8 << 20,
+            index_pause: Duration::from_secs(1),
             disk: Arc::new(RealDisk),
         }
     }
@@ -268,11 +273,13 @@ impl Journal {
         let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
         shared.tail().stored = stored;
         let shared = Arc::new(shared);
-        let index = shared.index().ok_or(ReadError::Closed)?;
-        let keeper = Keeper::new(state_dir.clone(), Arc::clone(&index), disk, options.retention);
-        let keeper = Arc::new(keeper);
-        let indexer =
-            indexer::start(Arc::clone(&shared), index, Arc::clone(&keeper), options.indexes)?;
+        let keeper = Arc::new(Keeper::new(Arc::clone(&shared), disk, options.retention));
+        let indexer = indexer::start(
+            Arc::clone(&shared),
+            Arc::clone(&keeper),
+            options.indexes,
+            options.index_pause,
+        )?;
         let mut journal = Self {
             log,
             encoder: Encoder::default(),
@@ -316,7 +323,7 @@ impl Journal {
         self.shared.tail().stop = Some(how);
         self.shared.wake.notify_one();
         let ended = indexer.join();
-        self.shared.index.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.close_index();
         Some(ended.unwrap_or_else(|_| Err(io::Error::other("the indexer panicked"))))
     }
 

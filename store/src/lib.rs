@@ -51,6 +51,7 @@ mod block;
 mod checkpoint;
 mod index;
 mod indexer;
+mod reopen;
 mod tail;
 
 mod state;

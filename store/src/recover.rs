@@ -206,12 +206,17 @@ fn recover_log(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<Opened,
     }
     // Whether the files alone are enough must be known before anything is moved.
     state_before_files(dir, index_path, None)?;
-    // Set aside, not deleted: the index may be the last copy of lines whose files are gone.
+    report.index_set_aside = Some(set_aside(index_path)?);
+    attempt(dir, index_path, disk, &mut report)
+}
+
+/// Moves an index away that does not fit its log. It is not deleted: it may be the last copy of
+/// lines whose files are gone.
+pub(crate) fn set_aside(index_path: &Path) -> io::Result<PathBuf> {
     let aside = unused(|n| index_path.with_file_name(format!("a2a-journal.unfit-{}{n}", stamp())));
     tracing::error!(aside = %aside.display(), "the index does not fit the log; building a new one");
     fs::rename(index_path, &aside)?;
-    report.index_set_aside = Some(aside);
-    attempt(dir, index_path, disk, &mut report)
+    Ok(aside)
 }
 
 /// One try; an index that is damaged or belongs to another log is [`ReadError::Damaged`].
