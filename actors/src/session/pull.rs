@@ -1,6 +1,8 @@
 //! Messages for somebody outside, who asks for them and settles each later. It must not know
 //! how they travel.
 
+use std::sync::Arc;
+
 use a2a_protocol::Event;
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -8,6 +10,7 @@ use tokio::sync::oneshot;
 use super::{Session, letter};
 use crate::Letter;
 use crate::audit::{Health, Then};
+use crate::desk::Poll;
 
 /// Somebody who waits for messages.
 pub(super) struct WaitingPull {
@@ -77,14 +80,21 @@ impl Session {
 pub(crate) struct Pull {
     pub(crate) limit: usize,
     pub(crate) patient: bool,
+    /// The call that waits, for presence.
+    pub(crate) poll: Arc<Poll>,
     pub(crate) reply: oneshot::Sender<Vec<Letter>>,
 }
 
 impl Handler<Pull> for Session {
     type Result = ();
 
-    fn handle(&mut self, Pull { limit, patient, reply }: Pull, ctx: &mut Self::Context) {
-        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+    fn handle(&mut self, request: Pull, ctx: &mut Self::Context) {
+        let Pull { limit, patient, poll, reply } = request;
+        let now = self.shared.clock.now().uptime;
+        self.desk.last_seen.set(Some(now));
+        if patient {
+            self.desk.polled_by(poll, now);
+        }
         self.end_overdue();
         if patient {
             self.pulls.push_back(WaitingPull { limit, reply });
