@@ -44,7 +44,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::writer::Append;
 
-use records::{Kept, message_line, restored};
+use records::{Kept, RestoredContents, message_line};
 use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
@@ -147,9 +147,10 @@ impl Router {
             let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
             self.seen.insert(seen.message_id, remembered);
         }
+        let mut contents = RestoredContents::default();
         for p in recovered.pending {
             let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
-            let Some(delivery) = restored(p.seq, p.by, p.attempts, kept) else { continue };
+            let Some(delivery) = contents.delivery(p.seq, p.by, p.attempts, kept) else { continue };
             self.presume(&p.agent_id, ctx);
             if Roster::may_be_answered(&delivery.by) {
                 self.presume(&delivery.by, ctx);
@@ -175,7 +176,7 @@ impl Router {
         self.claim_names(&clients);
         for d in recovered.dead_letters {
             let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
-            if let Some(delivery) = restored(d.seq, d.by, d.attempts, kept) {
+            if let Some(delivery) = contents.delivery(d.seq, d.by, d.attempts, kept) {
                 self.dead.insert((d.seq, d.agent_id), Dead { delivery, reason: d.reason });
             }
         }

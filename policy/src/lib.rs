@@ -50,7 +50,6 @@ pub use ledger::{
 };
 pub use names::{Holder, NameTaken, Names};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit, assess};
-pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
 pub use refusals::{Refusals, Suppressed};
 pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};

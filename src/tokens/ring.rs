@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use a2a_actors::BusSystem;
 use a2a_policy::NameTaken;
@@ -16,6 +16,9 @@ use super::{Conflict, Credential, Principal, TokenFile, TokenFileError, TokenHas
 
 /// How often the file is looked at for the sake of those who are connected and ask nothing.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long the file must be unreadable before that is logged: a moment without descriptors is none
+/// of a person's business.
+const LASTING: Duration = Duration::from_secs(1);
 /// The longest that is waited for a token to expire before the clock is read again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
@@ -23,9 +26,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 #[derive(Debug)]
 pub struct KeyRing {
     file: TokenFile,
-    /// What the file looked like when it was last read.
-    stamp: Mutex<Stamp>,
+    looked: Mutex<Looked>,
     known: watch::Sender<Known>,
+}
+
+/// What is known of the file.
+#[derive(Debug)]
+struct Looked {
+    /// What it looked like when it was last read. Only what was read counts: a file that could not
+    /// be read is tried again at the next look.
+    stamp: Stamp,
+    /// Since when it has been unreadable, and whether that was logged.
+    unreadable: Option<(Instant, bool)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -86,7 +98,6 @@ impl Known {
 enum Stamp {
     Never,
     Absent,
-    Unreadable,
     There { inode: u64, bytes: u64, seconds: i64, nanoseconds: i64 },
 }
 
@@ -126,7 +137,8 @@ impl KeyRing {
         file: TokenFile,
     ) -> Result<Self, TokenFileError> {
         let known = watch::Sender::new(Known::default());
-        let ring = Self { file, stamp: Mutex::new(Stamp::Never), known };
+        let looked = Mutex::new(Looked { stamp: Stamp::Never, unreadable: None });
+        let ring = Self { file, looked, known };
         ring.reconfigure(tokens, listed)?;
         Ok(ring)
     }
@@ -137,10 +149,10 @@ impl KeyRing {
     /// # Errors
     /// When the file is damaged or contradicts the configuration; nothing has changed then.
     pub fn reconfigure(&self, tokens: Tokens, listed: Vec<AgentId>) -> Result<(), TokenFileError> {
-        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.look();
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.look()?;
         let known = self.read(Configured { tokens, listed })?;
-        *stamp = now;
+        *looked = Looked { stamp: now, unreadable: None };
         self.replace(known);
         Ok(())
     }
@@ -231,18 +243,25 @@ impl KeyRing {
 
     /// Reads the file if it changed; asking the system whether it did takes about a microsecond.
     fn refresh(&self) {
-        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.look();
-        if now == *stamp {
-            return;
-        }
-        *stamp = now;
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = match self.look() {
+            Ok(now) if now == looked.stamp && looked.unreadable.is_none() => return,
+            Ok(now) => now,
+            Err(error) => return looked.fails(&error),
+        };
         let configured = self.known.borrow().configured.clone();
-        let known = self.read(configured.clone()).unwrap_or_else(|error| {
-            // Which tokens were revoked cannot be known, so none of them is good.
-            tracing::error!(%error, "no token of the token file is accepted");
-            Known { asks: true, configured, ..Known::default() }
-        });
+        let known = match self.read(configured.clone()) {
+            Ok(known) => known,
+            // The system could not read it: out of descriptors, or of memory. The tokens that were
+            // good stay good until it can; what was revoked meanwhile is refused then.
+            Err(error @ TokenFileError::Read { .. }) => return looked.fails(&error),
+            Err(error) => {
+                // Which tokens were revoked cannot be known, so none of them is good.
+                tracing::error!(%error, "no token of the token file is accepted");
+                Known { asks: true, configured, ..Known::default() }
+            }
+        };
+        looked.succeeds(now);
         self.replace(known);
     }
 
@@ -252,6 +271,12 @@ impl KeyRing {
             let taken = std::mem::take(&mut old.taken);
             *old = Known { asks: old.asks || known.asks, taken, ..known };
         });
+    }
+
+    /// Whether the token file could be read when it was last looked at.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).unreadable.is_none()
     }
 
     fn read(&self, configured: Configured) -> Result<Known, TokenFileError> {
@@ -275,16 +300,16 @@ impl KeyRing {
         Ok(Known { asks, made, configured, conflicts, taken: HashMap::new() })
     }
 
-    fn look(&self) -> Stamp {
+    fn look(&self) -> Result<Stamp, TokenFileError> {
         match std::fs::metadata(self.file.path()) {
-            Ok(found) => Stamp::There {
+            Ok(found) => Ok(Stamp::There {
                 inode: found.ino(),
                 bytes: found.len(),
                 seconds: found.mtime(),
                 nanoseconds: found.mtime_nsec(),
-            },
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Stamp::Absent,
-            Err(_) => Stamp::Unreadable,
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Stamp::Absent),
+            Err(source) => Err(TokenFileError::Read { file: self.file.path().to_owned(), source }),
         }
     }
 
@@ -301,6 +326,26 @@ impl KeyRing {
                 (!found.is_expired(Utc::now())).then_some(found.expires)
             }
         }
+    }
+}
+
+impl Looked {
+    fn succeeds(&mut self, now: Stamp) {
+        if let Some((since, true)) = self.unreadable {
+            let seconds = since.elapsed().as_secs();
+            tracing::info!(seconds, "the token file can be read again");
+        }
+        *self = Self { stamp: now, unreadable: None };
+    }
+
+    fn fails(&mut self, error: &TokenFileError) {
+        let (since, logged) = self.unreadable.unwrap_or((Instant::now(), false));
+        let lasts = since.elapsed() >= LASTING;
+        if lasts && !logged {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            tracing::error!(%error, cause, "the token file cannot be read; the tokens known before stay good, changes wait until it can");
+        }
+        self.unreadable = Some((since, logged || lasts));
     }
 }
 
@@ -392,6 +437,29 @@ mod tests {
         assert!(matches!(ring.enter(Some("a"), Utc::now()), Entry::Unknown));
         assert!(matches!(ring.enter(None, Utc::now()), Entry::Missing));
         assert!(KeyRing::open(Tokens::default(), Vec::new(), file).is_err());
+    }
+
+    /// A folder in place of the file: it is there, and reading it fails.
+    #[test]
+    fn a_file_that_cannot_be_read_changes_nothing_until_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, file) = ring(folder.path());
+        add(&file, "a", None);
+        add(&file, "b", None);
+        let is_known = |secret| matches!(ring.enter(Some(secret), Utc::now()), Entry::Known(..));
+        assert!(is_known("a") && is_known("b") && ring.is_readable());
+        let aside = folder.path().join("aside");
+        std::fs::rename(file.path(), &aside).unwrap();
+        std::fs::create_dir(file.path()).unwrap();
+        assert!(is_known("a") && is_known("b"), "the tokens known before");
+        assert!(!is_known("c") && !ring.is_readable());
+        std::fs::remove_dir(file.path()).unwrap();
+        std::fs::rename(&aside, file.path()).unwrap();
+        // The same file as before, and another one.
+        assert!(is_known("a") && ring.is_readable());
+        clear(&file);
+        add(&file, "c", None);
+        assert!(is_known("c") && !is_known("a") && !is_known("b"));
     }
 
     fn configured(secret: &str) -> Tokens {

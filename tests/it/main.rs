@@ -108,6 +108,8 @@ mod a2a_side;
 mod a2a_worker;
 /// Support: the program as a person uses it, beside a server.
 mod command;
+/// Support: HTTP/2 written frame by frame.
+mod frames;
 /// Support: an agent that passes on whatever it gets.
 mod listener;
 /// Support: the real server as a child process, and a client for it.

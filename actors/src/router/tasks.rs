@@ -223,7 +223,7 @@ impl Handler<UnheardAnswers> for Router {
         for number in self.sessions.iter().flat_map(super::Sessions::all) {
             let Some(desk) = self.shared.desks.get(number) else { continue };
             let inbox = desk.inbox.borrow();
-            tasks.extend(inbox.look().into_iter().filter_map(|(_, delivery)| {
+            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, delivery)| {
                 let Body::TaskResponse(answer) = &delivery.item.message.body else { return None };
                 answer.action.ends().then_some(answer.task_id)
             }));

@@ -4,7 +4,7 @@ mod objectives;
 mod push;
 mod read;
 mod restore;
-mod send;
+pub(super) mod send;
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
