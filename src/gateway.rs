@@ -10,6 +10,7 @@ mod dead_letters;
 mod guard;
 mod health;
 mod inbox;
+mod known;
 pub mod log;
 mod messages;
 mod metrics;
@@ -123,6 +124,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(agents::list)
         .service(agents::show)
         .service(agents::register)
+        .service(agents::remove)
         .service(agents::explain)
         .service(names::list)
         .service(names::show)

@@ -18,6 +18,7 @@ mod names;
 mod records;
 mod refusals;
 mod reload;
+mod removal;
 mod sessions;
 mod tasks;
 
@@ -62,6 +63,8 @@ pub(crate) use measure::Measure;
 pub(crate) use names::{ClaimNames, FindName};
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
+pub(crate) use removal::RemoveAgent;
+pub use removal::RemoveError;
 pub use tasks::TaskFilter;
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
 

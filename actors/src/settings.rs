@@ -40,6 +40,8 @@ pub struct BusSettings {
     pub handler_deadline: Duration,
     /// How long a message taken over HTTP is kept for the one who took it.
     pub lease: Duration,
+    /// How long an agent that takes its messages over HTTP counts as online after its last call.
+    pub presence_grace: Duration,
     /// Messages that may wait for one session.
     pub inbox_limit: usize,
     /// Messages that may wait for a session that is there and still count as delivered.
@@ -105,6 +107,7 @@ impl Default for BusSettings {
             retry: RetryPolicy::default(),
             handler_deadline: Duration::from_secs(30 * 60),
             lease: Duration::from_secs(60),
+            presence_grace: Duration::from_secs(15),
             inbox_limit: 10_000,
             prompt_slots: 64,
             uncommitted_limit: 16_384,

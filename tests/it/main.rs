@@ -7,6 +7,8 @@ mod a2a_agents;
 mod a2a_crash;
 /// A2A through HTTP: both versions over both bindings, against the real program.
 mod a2a_http;
+/// Agents that leave: presence, and `openclaw-a2a agents remove`.
+mod agents_removed;
 /// Answers that are worked out on the spot.
 mod at_once;
 /// What the bus must withstand, row by row.

@@ -119,6 +119,11 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .body(&given)
         .json(200, "As it is now", &registered)
         .problems(&[408, 413, 415, 422]),
+        Call::new("DELETE", "/bus/agents/{agent}", "removeAgent", "directory", "Remove an agent")
+            .about("For people. It is on record who did it; the agent can come back as a new one. Refused while it is connected, is listed in the configuration, or messages wait for it.")
+            .query("drop", json!({ "type": "boolean", "default": false }), "Give up the messages that wait for it: their senders are notified")
+            .json(200, "It is removed", &object(&[("agentId", agent.clone()), ("event", word("left")), ("dropped", number())]))
+            .problems(&[409]),
         Call::new("GET", "/bus/access", "explainAccess", "directory", "May it, and by which rule")
             .must_query("from", agent.clone(), "Who would send")
             .must_query("to", agent, "To whom")
