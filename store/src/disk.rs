@@ -3,10 +3,12 @@
 //! Only writing goes through here: what fails while writing decides whether a
 //! promise was kept. Reading back uses the file system directly.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use crate::private;
 
 /// Where log files live.
 pub trait Disk: Send + Sync {
@@ -27,7 +29,7 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// What the file system says.
     fn open_fixed(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn FixedFile>> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let mut file = private::create(path)?;
         // Written, not only reserved: a block that was never written costs its first sync more.
         io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
         file.sync_all()?;
@@ -115,12 +117,11 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        private::create_dir_all(dir)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
-        // Readable by the owner alone would be better still, but people tail these files.
-        Ok(Box::new(OpenOptions::new().append(true).create(true).open(path)?))
+        Ok(Box::new(private::options().append(true).create(true).open(path)?))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

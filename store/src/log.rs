@@ -13,7 +13,7 @@ use crate::ahead::{self, Front, Plan};
 use crate::batch::LogPos;
 use crate::days::{DayFile, day_files, plain_file};
 use crate::pack::unpack;
-use crate::{CommitError, Disk, LogFile};
+use crate::{CommitError, Disk, LogFile, Parts};
 
 /// Name of the folder of day files in the state folder.
 pub(crate) const FOLDER: &str = "a2a-log";
@@ -28,7 +28,13 @@ pub(crate) struct Log {
     plan: Plan,
     front: Front,
     poisoned: bool,
+    parts: Parts,
 }
+
+/// What is written to learn whether the disk takes a commit: more than the largest message.
+const PROBE_BYTES: usize = 512 << 10;
+/// Beside the day files, as they may be on a file system of their own.
+const PROBE: &str = "probe.new";
 
 struct Current {
     day: NaiveDate,
@@ -39,12 +45,18 @@ struct Current {
 
 impl Log {
     /// Goes on writing at the end of the newest day's file, which recovery has left whole.
-    pub fn open(dir: PathBuf, data: PathBuf, disk: Arc<dyn Disk>, plan: Plan) -> io::Result<Self> {
+    pub fn open(
+        dir: PathBuf,
+        data: PathBuf,
+        disk: Arc<dyn Disk>,
+        plan: Plan,
+        parts: Parts,
+    ) -> io::Result<Self> {
         let newest = day_files(&dir)?.pop();
         // Recovery has put everything that is in them into the day files.
         ahead::remove(&data, &*disk)?;
         let (current, front) = (None, Front::None(0));
-        let mut log = Self { dir, data, disk, current, plan, front, poisoned: false };
+        let mut log = Self { dir, data, disk, current, plan, front, poisoned: false, parts };
         if let Some(DayFile { day, is_packed, .. }) = newest {
             if is_packed {
                 unpack(&log.dir, day, &*log.disk)?;
@@ -94,12 +106,36 @@ impl Log {
         Ok(at)
     }
 
+    /// Whether the disk takes a commit now: writes and syncs a file of its own, and syncs the day
+    /// file, which holds nothing that is not committed.
+    pub fn probe(&mut self) -> Result<(), CommitError> {
+        if self.poisoned {
+            return Err(CommitError::Poisoned);
+        }
+        let path = self.dir.join(PROBE);
+        let written = self.disk.open(&path).and_then(|mut file| {
+            file.truncate(0)?;
+            let written = file.append(&vec![b'x'; PROBE_BYTES]).and_then(|()| file.sync());
+            drop(file);
+            self.disk.remove(&path)?;
+            written
+        });
+        written.map_err(|error| CommitError::from_io("trying the disk", error))?;
+        if let Some(current) = &mut self.current
+            && let Err(error) = current.file.sync()
+        {
+            self.poisoned = true;
+            return Err(CommitError::from_io("syncing the log", error));
+        }
+        Ok(())
+    }
+
     /// Makes durable what was just written to the day file: ahead of it, or there.
     fn sync(&mut self, at: LogPos, bytes: &[u8]) -> io::Result<()> {
         let Some(current) = &mut self.current else {
             return Err(io::Error::other("there is no day file"));
         };
-        let ahead = self.front.ready(self.plan, &self.data, &self.disk);
+        let ahead = self.front.ready(self.plan, &self.data, &self.disk, &self.parts);
         let Some(ahead) = ahead.filter(|ahead| ahead.takes(bytes.len())) else {
             return current.file.sync();
         };
