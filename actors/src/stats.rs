@@ -71,6 +71,8 @@ stats! {
     tripped,
     /// Lines the bus owed its log and could not write before it stopped: acknowledgements, notices.
     unwritten,
+    /// Tasks of the ledger marked overdue.
+    overdue,
 }
 
 impl Stats {

@@ -139,6 +139,24 @@ pub enum OpenError {
         /// Number of the first line there is.
         before: u64,
     },
+    /// What the log holds cannot be made sure of.
+    #[error(
+        "the disk refuses to say what it holds of {path}, or to keep it; nothing was given up: mend the disk or make room on it (as much as that file has, and 64 MiB), then start again"
+    )]
+    Unsettled {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// As many files with batches that are not in the log are kept as may be.
+    #[error(
+        "the ahead files in {folder} hold batches that are not in the log, and eight of each are kept there already (a2a-ahead-*.kept-*); move these elsewhere, then start again"
+    )]
+    TooManyKept {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
@@ -201,7 +219,7 @@ impl Options {
             retention: Retention::default(),
             now: None,
             removal_line_bytes: 16 << 20,
-            ahead_after: 1_000,
+            ahead_after: 100,
             ahead_bytes: 8 << 20,
             index_pause: Duration::from_secs(1),
             disk: Arc::new(RealDisk),
@@ -265,8 +283,10 @@ impl Journal {
             recovered.seen.retain(|seen| seen.seq > mark.seq);
         }
         let plan = Plan { after: options.ahead_after, bytes: options.ahead_bytes };
+        let last = end.map(|end| (end, head.hash));
         let parts = Parts::default();
-        let log = Log::open(dir.clone(), data, Arc::clone(&options.disk), plan, parts.clone())?;
+        let disk = Arc::clone(&options.disk);
+        let log = Log::open(dir.clone(), data, disk, plan, last, parts.clone())?;
         let heads = Heads::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
         let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
@@ -333,7 +353,7 @@ impl Journal {
         // The last line's day: a batch is never split, and no file ends before a line in it.
         let Some(last) = batch.last() else { return Ok(()) };
         let head = self.encoder.encode(self.head, batch)?;
-        let at = self.log.append(day_of(last.time()), &self.encoder.bytes)?;
+        let at = self.log.append(day_of(last.time()), &self.encoder.bytes, head.hash)?;
         self.head = head;
         let offset = at.offset + self.encoder.bytes.len() as u64;
         let before = self.end.replace(LogPos { offset, ..at });

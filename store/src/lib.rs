@@ -40,6 +40,7 @@ mod disk;
 mod lines;
 mod log;
 mod pack;
+mod watermark;
 
 mod facets;
 mod filter;

@@ -125,7 +125,7 @@ fn catch_up(shared: &Shared, index: &Index, builder: &mut Builder) -> io::Result
         Ok(())
     };
     let start = index.last().map(|meta| (meta.last, meta.end));
-    let scanned = scan::<Halt>(&shared.dir, start, |good| {
+    let scanned = scan::<Halt>(&shared.dir, start, None, |good| {
         let Some((seq, kind)) = glance(good.bytes) else { return Ok(()) };
         if seq > held {
             return Err(Halt::Done);
