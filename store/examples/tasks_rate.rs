@@ -71,7 +71,7 @@ fn event(stored: &StoredTask) -> Vec<NewEvent> {
 
 /// The task is made.
 fn begin(stored: &StoredTask) -> Write {
-    let message = stored.task.history.first().map(SentMessage::of);
+    let message = stored.task.history.first().map(|message| SentMessage::of(message));
     Write::Create { stored: stored.clone(), message, events: event(stored), push: Vec::new() }
 }
 
