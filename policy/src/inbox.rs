@@ -221,8 +221,7 @@ impl<T> Inbox<T> {
         if let Some(out) = self.out.remove(&key) {
             return Some(out.delivery);
         }
-        self.end_pause(key)
-            .or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
+        self.end_pause(key).or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
     }
 
     /// Takes a message out that nobody is handling, tried before or not.
