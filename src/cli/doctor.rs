@@ -9,6 +9,7 @@ mod address;
 mod clock;
 mod configuration;
 mod data;
+mod denied;
 mod disk;
 mod files;
 mod finding;

@@ -33,7 +33,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 use crate::batch::LogPos;
-use crate::{Disk, FixedFile, LogFile};
+use crate::{Alive, Disk, FixedFile, LogFile, Parts};
 
 pub(crate) use kept::keep_aside;
 pub(crate) use replay::{lacking, replay};
@@ -97,11 +97,22 @@ pub(crate) enum Front {
 
 impl Front {
     /// The rooms, if they are there; makes them when it is time to.
-    pub fn ready(&mut self, plan: Plan, data: &Path, disk: &Arc<dyn Disk>) -> Option<&mut Ahead> {
+    pub fn ready(
+        &mut self,
+        plan: Plan,
+        data: &Path,
+        disk: &Arc<dyn Disk>,
+        parts: &Parts,
+    ) -> Option<&mut Ahead> {
         match self {
             Self::None(commits) if *commits < plan.after => *commits += 1,
             Self::None(_) => {
-                let made = Helper::start(rooms(data), plan.bytes, Arc::clone(disk));
+                let made = Helper::start(
+                    rooms(data),
+                    plan.bytes,
+                    Arc::clone(disk),
+                    parts.returning("write_ahead"),
+                );
                 *self = made.map_or(Self::Off, |(rooms, helper)| Self::Preparing(rooms, helper));
             }
             Self::Preparing(rooms, _) => {
@@ -142,11 +153,17 @@ pub(crate) struct Helper {
 type Made = Receiver<io::Result<[Box<dyn FixedFile>; 2]>>;
 
 impl Helper {
-    fn start(paths: [PathBuf; 2], bytes: u64, disk: Arc<dyn Disk>) -> io::Result<(Made, Self)> {
+    fn start(
+        paths: [PathBuf; 2],
+        bytes: u64,
+        disk: Arc<dyn Disk>,
+        alive: Alive,
+    ) -> io::Result<(Made, Self)> {
         let (give, made) = channel();
         let (days, asked) = channel::<Box<dyn LogFile>>();
         let (done, synced) = channel();
         let run = move || {
+            let _alive = alive;
             let rooms = paths.iter().map(|path| disk.open_fixed(path, bytes));
             let rooms = rooms.collect::<io::Result<Vec<_>>>().and_then(|rooms| {
                 // So that the names survive a power cut.

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use a2a_store::exposed;
 use openclaw_a2a::tokens::TokenFile;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
@@ -37,6 +38,7 @@ pub(super) fn check(state: &Path) -> Vec<Finding> {
     findings.extend(owners(state, metadata.uid()));
     findings.extend(private(TokenFile::below(state).path(), Holds::Hashes));
     findings.extend(private(&state.join("data/a2a-tasks.db"), Holds::Secrets));
+    findings.extend(readable(state));
     findings
 }
 
@@ -147,6 +149,23 @@ pub(super) fn left_out(state: &Path) -> Option<Finding> {
 fn is_kept(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     name.starts_with("a2a-ahead-") && name.contains(".kept-")
+}
+
+/// Messages are for their senders and recipients, and for who runs the server.
+fn readable(state: &Path) -> Option<Finding> {
+    // Those two are told of one by one.
+    let told = [TokenFile::below(state).path().to_owned(), state.join("data/a2a-tasks.db")];
+    let mut exposed = exposed(state).ok()?;
+    exposed.retain(|exposed| !told.contains(&exposed.path));
+    let first = exposed.first()?;
+    let detail = format!(
+        "other users may get at {} of the folders and files here, such as {} (mode {:03o})",
+        exposed.len(),
+        first.path.display(),
+        first.mode & 0o777
+    );
+    let next = "start the server anew: it takes their rights away and says so";
+    Some(Finding::warning("privacy", detail, next))
 }
 
 /// Files that a crash, an older version or a person left behind.
