@@ -18,6 +18,7 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
+use crate::letter::HeldBytes;
 use crate::lodging::{self, Landlord, Lodging};
 use crate::reply::Reply;
 use crate::router::{
@@ -283,6 +284,7 @@ fn wire(
         idle: Notify::new(),
         seq: recovered.next_seq.into(),
         desks,
+        held: HeldBytes::default(),
         tray,
         stats,
         reader,

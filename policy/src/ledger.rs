@@ -30,11 +30,14 @@ pub struct LedgerSettings {
     pub max_open: usize,
     /// Ended tasks that are remembered; beyond that the oldest are forgotten.
     pub max_ended: usize,
+    /// Bytes of text in all tasks, such as reasons and proposals; beyond that the oldest ended tasks
+    /// are forgotten, and where none is left no new tasks are taken.
+    pub max_text_bytes: usize,
 }
 
 impl Default for LedgerSettings {
     fn default() -> Self {
-        Self { enabled: true, max_open: 1_000_000, max_ended: 100_000 }
+        Self { enabled: true, max_open: 1_000_000, max_ended: 100_000, max_text_bytes: 256 << 20 }
     }
 }
 
@@ -73,6 +76,8 @@ pub struct Ledger {
     settings: LedgerSettings,
     /// Boxed: a task is large, and it is moved about more often than it is read.
     tasks: HashMap<TaskId, Box<Task>>,
+    /// Bytes of text in all of them.
+    text_bytes: usize,
     /// In the order in which they ended.
     ended: BTreeSet<(DateTime<Utc>, TaskId)>,
     deadlines: BTreeSet<(DateTime<Utc>, TaskId)>,
@@ -238,12 +243,14 @@ impl Ledger {
         if task.proposed.iter().any(|proposal| proposal.started.is_none()) {
             self.proposing.entry(task.correlation_id).or_default().push(id);
         }
+        self.text_bytes += task.text_bytes();
         self.tasks.insert(id, task);
         before
     }
 
     fn remove(&mut self, id: &TaskId) -> Option<Box<Task>> {
         let task = self.tasks.remove(id)?;
+        self.text_bytes -= task.text_bytes();
         if task.state.is_ended() {
             self.ended.remove(&(task.changed, *id));
         } else if let Some(at) = task.deadline {
@@ -260,7 +267,8 @@ impl Ledger {
 
     fn forget_the_oldest(&mut self) -> Vec<TaskId> {
         let mut forgotten = Vec::new();
-        while self.ended.len() > self.settings.max_ended
+        while (self.ended.len() > self.settings.max_ended
+            || self.text_bytes > self.settings.max_text_bytes)
             && let Some((_, id)) = self.ended.first().copied()
         {
             self.remove(&id);

@@ -53,4 +53,4 @@ pub use refusals::{Refusals, Suppressed};
 pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
 pub use seen::{Fingerprints, Seen, SeenBefore, SeenIds};
 
-pub use slots::{InboxFull, Slots};
+pub use slots::{InboxFull, InboxLimits, Slots};

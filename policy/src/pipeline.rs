@@ -54,6 +54,8 @@ pub struct Incoming<'a> {
     pub caller: &'a Caller,
     /// The message, or what is wrong with it.
     pub message: Result<&'a Envelope, &'a Report>,
+    /// How many bytes of it are kept.
+    pub bytes: usize,
     /// What [`crate::Fingerprints`] makes of it.
     pub fingerprints: crate::Fingerprints,
 }
@@ -77,11 +79,22 @@ pub trait Floor {
     /// # Errors
     /// The limit that was reached.
     fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited>;
+    /// Whether all inboxes together can hold so many bytes more. They are held once, however many
+    /// recipients there are.
+    ///
+    /// # Errors
+    /// When they cannot.
+    fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull>;
     /// Takes a place in the inbox of a session of `agent`; `Delivered` when the session is free.
     ///
     /// # Errors
     /// When there is no place.
-    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull>;
+    fn reserve(
+        &mut self,
+        agent: AgentKey,
+        message: &Envelope,
+        bytes: usize,
+    ) -> Result<Outcome, InboxFull>;
 }
 
 /// What is to be done with the message.
@@ -190,7 +203,7 @@ fn stages(
     }
     // The notices of the bus itself are subject to nothing but the room for them.
     if *incoming.caller == Caller::Bus {
-        return reserve(message, &to, floor).map(Verdict::Accepted);
+        return reserve(message, incoming.bytes, &to, floor).map(Verdict::Accepted);
     }
     // Access: who may write to whom, with what.
     to.keep_the_allowed(message, floor)?;
@@ -201,7 +214,7 @@ fn stages(
     };
     // What was assessed before has been charged and counted.
     if !only_assess && matches!(incoming.caller, Caller::Service { assessed: true, .. }) {
-        let accepted = reserve(message, &to, floor)?;
+        let accepted = reserve(message, incoming.bytes, &to, floor)?;
         return Ok(Verdict::Accepted(Accepted { change, ..accepted }));
     }
     // Rate limit: how much the sender may say. What is refused further on has been charged: a
@@ -230,7 +243,10 @@ fn stages(
         }
     }
     // Reserve: a place in each recipient's inbox.
-    let accepted = if only_assess { none_reserved(&to)? } else { reserve(message, &to, floor)? };
+    let accepted = match only_assess {
+        true => none_reserved(&to)?,
+        false => reserve(message, incoming.bytes, &to, floor)?,
+    };
     let closes = floor.breaker().accept(&passage, now);
     Ok(Verdict::Accepted(Accepted { change, closes, ..accepted }))
 }
@@ -329,11 +345,18 @@ fn none_reserved(to: &Resolved) -> Result<Accepted, Refusal> {
     Ok(Accepted { outcome: Outcome::Queued, recipients: Vec::new(), change: None, closes: None })
 }
 
-fn reserve(message: &Envelope, to: &Resolved, floor: &mut impl Floor) -> Result<Accepted, Refusal> {
+fn reserve(
+    message: &Envelope,
+    bytes: usize,
+    to: &Resolved,
+    floor: &mut impl Floor,
+) -> Result<Accepted, Refusal> {
+    let room = if to.known.is_empty() { Ok(()) } else { floor.has_room(message, bytes) };
     let (mut delivered, mut queued, mut full) = (0, 0, None);
     let mut recipients = Vec::with_capacity(to.known.len() + to.unknown.len());
     for key in &to.known {
-        let outcome = match floor.reserve(*key, message) {
+        let reserved = room.and_then(|()| floor.reserve(*key, message, bytes));
+        let outcome = match reserved {
             Ok(outcome) => outcome,
             Err(error) => {
                 full = Some(error);
@@ -353,8 +376,11 @@ fn reserve(message: &Envelope, to: &Resolved, floor: &mut impl Floor) -> Result<
     }));
     let outcome = match (delivered, queued, full) {
         (0, 0, Some(error)) => {
-            let who = full_one.as_ref().map_or("nobody", AgentId::as_str);
-            let reason = format!("`{who}` takes no more: {error}. Send it again later.");
+            let who = match (error, &full_one) {
+                (InboxFull::AllBytes { .. }, _) | (_, None) => "The bus".to_owned(),
+                (_, Some(agent)) => format!("`{agent}`"),
+            };
+            let reason = format!("{who} takes no more: {error}. Send it again later.");
             return Err(Refusal {
                 retry_after_ms: Some(1_000),
                 recipients,

@@ -51,6 +51,8 @@ struct Agent {
     last_seen: Option<DateTime<Utc>>,
     sessions: usize,
     pending: usize,
+    #[serde(default)]
+    pending_bytes: u64,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
@@ -112,6 +114,7 @@ fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answ
                 ("capabilities", Some(capabilities).filter(|text| !text.is_empty())),
                 ("sessions", Some(agent.sessions.to_string())),
                 ("pending", Some(agent.pending.to_string())),
+                ("pending bytes", (agent.pending > 0).then(|| agent.pending_bytes.to_string())),
             ],
         )?;
         if agent.pending > 0 {

@@ -24,6 +24,12 @@ pub(super) struct Limits {
     urgent_per_minute: Option<NonZeroU32>,
     /// Messages that may wait for one session
     inbox: Option<usize>,
+    /// Megabytes of messages that may wait for one session
+    inbox_mb: Option<NonZeroU32>,
+    /// Megabytes of messages that the bus may hold for all agents together; a message to several counts once
+    pending_mb: Option<NonZeroU32>,
+    /// Megabytes of dead letters that are kept; the oldest go first
+    dead_letters_mb: Option<NonZeroU32>,
     /// Agents that one message may reach
     max_recipients: Option<NonZeroUsize>,
 }
@@ -47,6 +53,18 @@ impl Limits {
         self.inbox.unwrap_or(defaults.inbox_limit)
     }
 
+    pub(super) fn inbox_bytes(&self, defaults: &BusSettings) -> usize {
+        bytes(self.inbox_mb, defaults.inbox_bytes)
+    }
+
+    pub(super) fn pending_bytes(&self, defaults: &BusSettings) -> usize {
+        bytes(self.pending_mb, defaults.pending_bytes)
+    }
+
+    pub(super) fn dead_letter_bytes(&self, defaults: &BusSettings) -> usize {
+        bytes(self.dead_letters_mb, defaults.max_dead_letter_bytes)
+    }
+
     pub(super) fn max_recipients(&self, defaults: &BusSettings) -> usize {
         self.max_recipients.map_or(defaults.max_recipients, NonZeroUsize::get)
     }
@@ -61,6 +79,9 @@ impl Limits {
             pair_burst: Some(rates.pair_burst),
             urgent_per_minute: Some(rates.urgent_per_minute),
             inbox: Some(self.inbox(&defaults)),
+            inbox_mb: megabytes(self.inbox_bytes(&defaults)),
+            pending_mb: megabytes(self.pending_bytes(&defaults)),
+            dead_letters_mb: megabytes(self.dead_letter_bytes(&defaults)),
             max_recipients: NonZeroUsize::new(self.max_recipients(&defaults)),
         }
     }
@@ -113,6 +134,14 @@ impl Delivery {
             handler_deadline_seconds: Some(self.handler_deadline(&defaults).as_secs()),
         }
     }
+}
+
+fn bytes(given: Option<NonZeroU32>, default: usize) -> usize {
+    given.map_or(default, |mb| usize::try_from(mb.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20))
+}
+
+fn megabytes(bytes: usize) -> Option<NonZeroU32> {
+    u32::try_from(bytes >> 20).ok().and_then(NonZeroU32::new)
 }
 
 fn seconds(given: Option<u64>, default: Duration) -> Duration {

@@ -109,6 +109,8 @@ pub(super) struct LedgerValues {
     max_open: Option<NonZeroUsize>,
     /// Ended tasks that are remembered
     max_finished: Option<NonZeroUsize>,
+    /// Megabytes of text in all tasks, such as reasons and proposals; the oldest ended tasks go first
+    max_text_mb: Option<NonZeroU32>,
 }
 
 impl LedgerValues {
@@ -121,6 +123,9 @@ impl LedgerValues {
             enabled: self.enabled.unwrap_or(defaults.enabled),
             max_open: number(self.max_open, defaults.max_open),
             max_ended: number(self.max_finished, defaults.max_ended),
+            max_text_bytes: self.max_text_mb.map_or(defaults.max_text_bytes, |mb| {
+                usize::try_from(mb.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20)
+            }),
         }
     }
 
@@ -131,6 +136,7 @@ impl LedgerValues {
             enabled: Some(settings.enabled),
             max_open: NonZeroUsize::new(settings.max_open),
             max_finished: NonZeroUsize::new(settings.max_ended),
+            max_text_mb: whole((settings.max_text_bytes >> 20) as u64),
         }
     }
 }
@@ -152,7 +158,7 @@ mod tests {
             "[breaker]\nenabled = false\nrounds = 4\nmax_hops = 33\nmax_turns = 201\n\
              repeats = 21\nprobes = 5\nwindow_minutes = 61\ncooldown_seconds = 31\n\
              longest_cooldown_minutes = 62\nmax_correlations = 1000\n\
-             [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\n\
+             [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\nmax_text_mb = 6\n\
              [limits]\nmax_recipients = 9",
         );
         let settings = settings.unwrap();
@@ -164,7 +170,12 @@ mod tests {
         assert_eq!(numbers, [4, 33, 201, 21, 5]);
         let times = [breaker.window, breaker.cooldown, breaker.longest_cooldown];
         assert_eq!(times, [3_660, 31, 3_720].map(Duration::from_secs));
-        let ledger = LedgerSettings { enabled: false, max_open: 8, max_ended: 7 };
+        let ledger = LedgerSettings {
+            enabled: false,
+            max_open: 8,
+            max_ended: 7,
+            max_text_bytes: 6 << 20,
+        };
         assert_eq!((settings.ledger, settings.max_recipients), (ledger, 9));
         let empty = parse("").unwrap();
         assert_eq!(empty.breaker, BreakerSettings::default());

@@ -45,6 +45,8 @@ pub struct AgentView {
     pub sessions: usize,
     /// Messages that wait or are being handled.
     pub pending: usize,
+    /// How many bytes they have.
+    pub pending_bytes: usize,
 }
 
 #[derive(Message)]
@@ -94,6 +96,7 @@ impl Router {
             last_seen: last.map(|last| last.trunc_subsecs(3).into()),
             sessions,
             pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
+            pending_bytes: desks.iter().map(|desk| desk.slots.bytes()).sum(),
         }
     }
 

@@ -47,15 +47,34 @@ impl Floor for Router {
         self.limits.charge(&message.from.agent_id, audience, message.priority, now)
     }
 
-    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull> {
+    fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull> {
+        // Notices have room beyond the limit here as they have in each inbox.
+        let times = if is_notice(message) { 2 } else { 1 };
+        let limit = self.pending_bytes;
+        if self.shared.held.get().saturating_add(bytes) > limit.saturating_mul(times) {
+            return Err(InboxFull::AllBytes { limit });
+        }
+        Ok(())
+    }
+
+    fn reserve(
+        &mut self,
+        agent: AgentKey,
+        message: &Envelope,
+        bytes: usize,
+    ) -> Result<Outcome, InboxFull> {
         let sessions = &mut self.sessions[agent.index()];
         let number = sessions.choose(&message.from.agent_id, message, &self.shared.desks);
         // Notices are exempt from limits; there are never more than messages given up.
-        let exempt = message.from.agent_id.as_str() == notice::SYSTEM;
-        let outcome = self.shared.desks.take_slot(number, exempt)?;
+        let exempt = is_notice(message);
+        let outcome = self.shared.desks.take_slot(number, exempt, bytes)?;
         self.reserved.push(number);
         Ok(outcome)
     }
+}
+
+fn is_notice(message: &Envelope) -> bool {
+    message.from.agent_id.as_str() == notice::SYSTEM
 }
 
 impl Router {

@@ -19,6 +19,14 @@ pub struct BusLoad {
     pub waiting: usize,
     /// Messages that are in their recipient's hands.
     pub in_hands: usize,
+    /// Bytes of the messages that wait, or are on their way to the disk.
+    pub waiting_bytes: usize,
+    /// Bytes of the messages that are in their recipient's hands.
+    pub in_hands_bytes: usize,
+    /// Bytes of dead letters.
+    pub dead_letter_bytes: usize,
+    /// Bytes of all messages that the bus holds, each counted once, however many recipients it has.
+    pub held_bytes: usize,
     /// Messages of the agent that has most, waiting or in hands.
     pub most: usize,
     /// How long the oldest of those that wait has been accepted.
@@ -46,6 +54,8 @@ impl Handler<Measure> for Router {
         let mut load = BusLoad {
             agents: self.sessions.len(),
             dead_letters: self.dead.len(),
+            dead_letter_bytes: self.dead.bytes(),
+            held_bytes: self.shared.held.get(),
             uncommitted: self.shared.gauge.waiting.get(),
             ..BusLoad::default()
         };
@@ -60,6 +70,8 @@ impl Handler<Measure> for Router {
                 load.sessions += usize::from(desk.slots.is_live());
                 load.in_hands += out;
                 load.waiting += waiting;
+                load.in_hands_bytes += inbox.out_bytes();
+                load.waiting_bytes += desk.slots.bytes().saturating_sub(inbox.out_bytes());
                 of_agent += out + waiting;
                 if let Some(first) = inbox.oldest() {
                     oldest = oldest.into_iter().chain([first.item.accepted]).min();

@@ -9,7 +9,7 @@ use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace};
 use a2a_store::{MessageLine, Received};
 use chrono::{DateTime, Utc};
 
-use crate::letter::{Content, Parcel};
+use crate::letter::{Content, ContentParts, HeldBytes, Parcel};
 
 /// A receipt that says which message it is for, and nothing else yet.
 pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
@@ -80,10 +80,16 @@ pub(super) struct Kept<'a> {
 
 /// Messages that survived a restart, by number of record. Each is parsed once, however many
 /// agents it is owed to: its deliveries and dead letters share one content.
-#[derive(Default)]
-pub(super) struct RestoredContents(HashMap<u64, Option<Arc<Content>>>);
+pub(super) struct RestoredContents {
+    held: HeldBytes,
+    contents: HashMap<u64, Option<Arc<Content>>>,
+}
 
 impl RestoredContents {
+    pub(super) fn new(held: HeldBytes) -> Self {
+        Self { held, contents: HashMap::new() }
+    }
+
     /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
     pub(super) fn delivery(
         &mut self,
@@ -92,22 +98,31 @@ impl RestoredContents {
         attempts: u32,
         kept: Kept<'_>,
     ) -> Option<Delivery<Arc<Content>>> {
-        let content = self.0.entry(seq).or_insert_with(|| restored(seq, by, kept));
+        let content = self.contents.entry(seq);
+        let content = content.or_insert_with(|| restored(seq, by, kept, &self.held));
         content.as_ref().map(|content| content.delivery(attempts))
     }
 }
 
-fn restored(seq: u64, by: AgentId, kept: Kept<'_>) -> Option<Arc<Content>> {
+fn restored(
+    seq: u64,
+    by: AgentId,
+    kept: Kept<'_>,
+    held: &HeldBytes,
+) -> Option<Arc<Content>> {
     match Envelope::parse(kept.message) {
-        Ok(message) => Some(Arc::new(Content {
-            seq,
-            by,
-            message: Arc::new(message),
-            bytes: Arc::clone(kept.message),
-            trace: kept.trace,
-            accepted: kept.time,
-            recovered: true,
-        })),
+        Ok(message) => {
+            let parts = ContentParts {
+                seq,
+                by,
+                message: Arc::new(message),
+                bytes: Arc::clone(kept.message),
+                trace: kept.trace,
+                accepted: kept.time,
+                recovered: true,
+            };
+            Some(Content::new(parts, held))
+        }
         Err(report) => {
             tracing::error!(seq, %report, "an accepted message can no longer be read");
             None

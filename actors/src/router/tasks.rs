@@ -187,7 +187,7 @@ impl Router {
         let desks = &self.shared.desks;
         self.sessions[key.index()].all().filter_map(|number| desks.get(number)).find_map(|desk| {
             let delivery = desk.inbox.borrow_mut().withdraw(seq)?;
-            desk.slots.free();
+            desk.slots.free(delivery.bytes);
             Some(delivery)
         })
     }
