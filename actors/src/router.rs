@@ -58,11 +58,28 @@ pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
 pub use measure::BusLoad;
-pub(crate) use measure::Measure;
+pub(crate) use measure::{Measure, Measured};
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
-pub use tasks::TaskFilter;
+pub use tasks::{TaskFilter, TaskPlace};
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
+
+/// Entries of a list that one message looks at: a list of any length holds the bus up no longer
+/// than a few messages do.
+const AT_ONCE: usize = 512;
+
+/// A part of a list.
+pub(crate) struct Part<T, Place> {
+    pub(crate) found: Vec<T>,
+    /// Where the next part begins; `None` at the end.
+    pub(crate) next: Option<Place>,
+}
+
+impl<T, Place> Default for Part<T, Place> {
+    fn default() -> Self {
+        Self { found: Vec::new(), next: None }
+    }
+}
 
 pub(crate) struct Router {
     shared: Rc<Shared>,

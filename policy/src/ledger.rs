@@ -11,6 +11,7 @@ mod task;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 
 use a2a_protocol::{AgentId, CorrelationId, TaskId, TaskState};
 use chrono::{DateTime, Utc};
@@ -78,6 +79,8 @@ pub struct Ledger {
     tasks: HashMap<TaskId, Box<Task>>,
     /// Bytes of text in all of them.
     text_bytes: usize,
+    /// All of them, by when they changed last.
+    latest: BTreeSet<(DateTime<Utc>, TaskId)>,
     /// In the order in which they ended.
     ended: BTreeSet<(DateTime<Utc>, TaskId)>,
     deadlines: BTreeSet<(DateTime<Utc>, TaskId)>,
@@ -100,9 +103,21 @@ impl Ledger {
         self.tasks.get(id).map(Box::as_ref)
     }
 
-    /// Every task it remembers, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.values().map(Box::as_ref)
+    /// The tasks it remembers, those that changed last first; only those behind a place if one is
+    /// given.
+    pub fn latest(
+        &self,
+        behind: Option<(DateTime<Utc>, TaskId)>,
+    ) -> impl Iterator<Item = &Task> {
+        let end = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let places = self.latest.range((Bound::Unbounded, end)).rev();
+        places.filter_map(|(_, id)| self.get(id))
+    }
+
+    /// The tasks of a conversation.
+    pub fn of_conversation(&self, conversation: CorrelationId) -> impl Iterator<Item = &Task> {
+        let tasks = self.tasks.values().map(Box::as_ref);
+        tasks.filter(move |task| task.correlation_id == conversation)
     }
 
     /// How many tasks are open.
@@ -244,6 +259,7 @@ impl Ledger {
             self.proposing.entry(task.correlation_id).or_default().push(id);
         }
         self.text_bytes += task.text_bytes();
+        self.latest.insert((task.changed, id));
         self.tasks.insert(id, task);
         before
     }
@@ -251,6 +267,7 @@ impl Ledger {
     fn remove(&mut self, id: &TaskId) -> Option<Box<Task>> {
         let task = self.tasks.remove(id)?;
         self.text_bytes -= task.text_bytes();
+        self.latest.remove(&(task.changed, *id));
         if task.state.is_ended() {
             self.ended.remove(&(task.changed, *id));
         } else if let Some(at) = task.deadline {

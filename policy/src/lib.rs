@@ -34,7 +34,7 @@ mod slots;
 pub mod tasks;
 
 pub use access::{
-    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Rule,
+    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Reach, Rule,
     Selector,
 };
 pub use breaker::{

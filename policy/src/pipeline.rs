@@ -60,6 +60,18 @@ pub struct Incoming<'a> {
     pub fingerprints: crate::Fingerprints,
 }
 
+impl Incoming<'_> {
+    /// Who is charged for a refusal: the agent as far as it is proven, or as it says where nobody is
+    /// asked. People are not.
+    fn sender(&self) -> Option<&AgentId> {
+        match self.caller {
+            Caller::Agent(agent) | Caller::Service { agent, .. } => Some(agent),
+            Caller::Local => self.message.ok().map(|message| &message.from.agent_id),
+            Caller::Operator { .. } | Caller::Bus => None,
+        }
+    }
+}
+
 /// What the stages look at and change.
 pub trait Floor {
     /// Who is there.
@@ -79,6 +91,13 @@ pub trait Floor {
     /// # Errors
     /// The limit that was reached.
     fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited>;
+    /// Charges the sender for a message that is refused before [`Floor::charge`].
+    ///
+    /// # Errors
+    /// The sender was refused too often.
+    fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited>;
+    /// Whether [`Floor::charge_refusal`] would refuse.
+    fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool;
     /// Whether all inboxes together can hold so many bytes more. They are held once, however many
     /// recipients there are.
     ///
@@ -162,7 +181,7 @@ const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
 /// Sends a message through every stage and says what is to be done with it.
 pub fn admit(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Verdict {
-    match stages(incoming, floor, now, false) {
+    match charged_stages(incoming, floor, now, false) {
         Ok(verdict) => verdict,
         Err(refusal) => Verdict::Refused(refusal),
     }
@@ -174,7 +193,26 @@ pub fn admit(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Verdi
 /// # Errors
 /// Why it is not taken.
 pub fn assess(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<(), Refusal> {
-    stages(incoming, floor, now, true).map(drop)
+    charged_stages(incoming, floor, now, true).map(drop)
+}
+
+/// The stages, with a charge for those who are refused before the stage that charges: finding out
+/// what is wrong with a message costs as much as delivering it.
+fn charged_stages(
+    incoming: &Incoming<'_>,
+    floor: &mut impl Floor,
+    now: Now,
+    only_assess: bool,
+) -> Result<Verdict, Refusal> {
+    let mut charged = false;
+    let result = stages(incoming, floor, now, only_assess, &mut charged);
+    if result.is_err()
+        && !charged
+        && let Some(sender) = incoming.sender()
+    {
+        floor.charge_refusal(sender, now).map_err(limited)?;
+    }
+    result
 }
 
 fn stages(
@@ -182,6 +220,7 @@ fn stages(
     floor: &mut impl Floor,
     now: Now,
     only_assess: bool,
+    charged: &mut bool,
 ) -> Result<Verdict, Refusal> {
     // Size, parse, validate: done by the edge; here its findings count.
     let message = incoming.message.map_err(invalid)?;
@@ -189,7 +228,7 @@ fn stages(
     // Identity: the sender is who it says, and may speak at all.
     check_identity(incoming.caller, message, floor.roster())?;
     // Resolve: names and scopes become agents.
-    let mut to = Resolved::of(message, floor)?;
+    let mut to = Resolved::of(message, floor, now)?;
     // Duplicate: an id is accepted once.
     match floor.seen(message, incoming.fingerprints.message) {
         Some(SeenBefore::Same { seq }) => return Ok(Verdict::Duplicate { seq }),
@@ -203,6 +242,7 @@ fn stages(
     }
     // The notices of the bus itself are subject to nothing but the room for them.
     if *incoming.caller == Caller::Bus {
+        *charged = true;
         return reserve(message, incoming.bytes, &to, floor).map(Verdict::Accepted);
     }
     // Access: who may write to whom, with what.
@@ -214,11 +254,13 @@ fn stages(
     };
     // What was assessed before has been charged and counted.
     if !only_assess && matches!(incoming.caller, Caller::Service { assessed: true, .. }) {
+        *charged = true;
         let accepted = reserve(message, incoming.bytes, &to, floor)?;
         return Ok(Verdict::Accepted(Accepted { change, ..accepted }));
     }
     // Rate limit: how much the sender may say. What is refused further on has been charged: a
     // flood into a stopped conversation or a full inbox is a flood.
+    *charged = true;
     floor.charge(message, &to.known, now).map_err(limited)?;
     // Breaker: what goes in circles is stopped.
     let only = match to.known.as_slice() {

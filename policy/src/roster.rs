@@ -4,7 +4,8 @@ mod groups;
 mod profile;
 mod seniority;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Body, Envelope};
@@ -102,6 +103,8 @@ const PEOPLE: &[&str] = &["human", "operator"];
 #[derive(Debug, Default)]
 pub struct Roster {
     agents: IndexMap<AgentId, Entry>,
+    /// The same in the order of their names, for lists in pages.
+    by_name: BTreeMap<AgentId, AgentKey>,
     groups: Groups,
     /// Who is reached by name only, in the order of joining.
     apart: BTreeSet<AgentKey>,
@@ -157,6 +160,7 @@ impl Roster {
             indexmap::map::Entry::Occupied(_) => None,
             indexmap::map::Entry::Vacant(place) => {
                 let key = AgentKey(place.index());
+                self.by_name.insert(place.key().clone(), key);
                 self.groups.enter(key, &profile);
                 place.insert(Entry::new(profile, listed, false));
                 Some(key)
@@ -286,6 +290,16 @@ impl Roster {
             Some(entry) => entry.listed || self.open,
             None => self.open && self.agents.len() < self.capacity,
         }
+    }
+
+    /// The agents whose names come after `name`, in that order; all of them without one.
+    pub fn after(
+        &self,
+        name: Option<&AgentId>,
+    ) -> impl Iterator<Item = (AgentKey, &AgentId, &Profile)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let named = self.by_name.range::<AgentId, _>((from, Bound::Unbounded));
+        named.filter_map(|(agent, key)| Some((*key, agent, self.profile(*key)?)))
     }
 
     /// Every agent with its place and profile, in the order in which they joined.

@@ -22,6 +22,11 @@ pub(super) struct Limits {
     pair_burst: Option<NonZeroU32>,
     /// Messages a minute with priority urgent from one agent
     urgent_per_minute: Option<NonZeroU32>,
+    /// Messages a minute from one agent that may be refused before they count as sent, such as those to
+    /// nobody; more are answered rate_limited
+    refusals_per_minute: Option<NonZeroU32>,
+    /// How many of those may come at once
+    refusal_burst: Option<NonZeroU32>,
     /// Messages that may wait for one session
     inbox: Option<usize>,
     /// Megabytes of messages that may wait for one session
@@ -45,6 +50,8 @@ impl Limits {
             per_pair_per_minute: self.per_pair_per_minute.unwrap_or(defaults.per_pair_per_minute),
             pair_burst: self.pair_burst.or(self.burst).unwrap_or(defaults.pair_burst),
             urgent_per_minute: self.urgent_per_minute.unwrap_or(defaults.urgent_per_minute),
+            refusals_per_minute: self.refusals_per_minute.unwrap_or(defaults.refusals_per_minute),
+            refusal_burst: self.refusal_burst.unwrap_or(defaults.refusal_burst),
             max_keys: defaults.max_keys,
         }
     }
@@ -78,6 +85,8 @@ impl Limits {
             per_pair_per_minute: Some(rates.per_pair_per_minute),
             pair_burst: Some(rates.pair_burst),
             urgent_per_minute: Some(rates.urgent_per_minute),
+            refusals_per_minute: Some(rates.refusals_per_minute),
+            refusal_burst: Some(rates.refusal_burst),
             inbox: Some(self.inbox(&defaults)),
             inbox_mb: megabytes(self.inbox_bytes(&defaults)),
             pending_mb: megabytes(self.pending_bytes(&defaults)),

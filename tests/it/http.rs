@@ -1,5 +1,7 @@
 //! `openclaw-a2a serve` over HTTP: what is common to its tests.
 
+/// Lists in pages, who sees whom, and what it costs to be refused.
+mod directory;
 /// Starting, stopping, and starting again.
 mod lifecycle;
 /// Questions that make no sense, health, the log.

@@ -1,6 +1,7 @@
 //! Messages that were given up: listed, sent again, dropped.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use a2a_policy::{Caller, Delivery};
@@ -10,7 +11,7 @@ use actix::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Router;
+use super::{AT_ONCE, Part, Router};
 use crate::audit::Then;
 use crate::clock::Clock;
 use crate::letter::{Content, Parcel};
@@ -76,14 +77,21 @@ impl DeadLetters {
 /// limit was lowered.
 const DROPPED_AT_ONCE: usize = 16;
 
+/// Dead letters in their order, a bounded number at a time.
 #[derive(Message)]
-#[rtype(result = "Vec<DeadLetterView>")]
-pub(crate) struct ListDeadLetters;
+#[rtype(result = "Part<DeadLetterView, (u64, AgentId)>")]
+pub(crate) struct ListDeadLetters {
+    pub(crate) after: Option<(u64, AgentId)>,
+}
 
 impl Handler<ListDeadLetters> for Router {
     type Result = MessageResult<ListDeadLetters>;
 
-    fn handle(&mut self, _: ListDeadLetters, _: &mut Self::Context) -> Self::Result {
+    fn handle(
+        &mut self,
+        ListDeadLetters { after }: ListDeadLetters,
+        _: &mut Self::Context,
+    ) -> Self::Result {
         let view = |((seq, agent), dead): (&(u64, AgentId), &Dead)| DeadLetterView {
             seq: *seq,
             message_id: dead.delivery.item.message.message_id,
@@ -92,7 +100,11 @@ impl Handler<ListDeadLetters> for Router {
             attempts: dead.delivery.attempts,
             reason: dead.reason.clone(),
         };
-        MessageResult(self.dead.all.iter().map(view).collect())
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.dead.all.range((from, Bound::Unbounded));
+        let found: Vec<_> = rest.by_ref().take(AT_ONCE).map(view).collect();
+        let last = found.last().map(|last| (last.seq, last.agent_id.clone()));
+        MessageResult(Part { next: last.filter(|_| rest.next().is_some()), found })
     }
 }
 

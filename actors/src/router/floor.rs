@@ -4,7 +4,7 @@ use a2a_policy::{
     AccessRules, AgentKey, Audience, Breaker, Floor, InboxFull, Ledger, Limited, Now, Roster,
     SeenBefore,
 };
-use a2a_protocol::{Body, Envelope, Outcome};
+use a2a_protocol::{AgentId, Body, Envelope, Outcome};
 
 use super::Router;
 use crate::notice;
@@ -45,6 +45,14 @@ impl Floor for Router {
             return Ok(());
         }
         self.limits.charge(&message.from.agent_id, audience, message.priority, now)
+    }
+
+    fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited> {
+        self.limits.charge_refusal(sender, now)
+    }
+
+    fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool {
+        self.limits.wait_after_refusals(sender, now).is_some()
     }
 
     fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull> {

@@ -422,11 +422,11 @@ fn what_it_remembers_is_bounded_and_survives_as_json() {
     let refused = talk.request("roman", "tim");
     assert_eq!(refused, Err(Outcome::QueueFull), "three may be open");
     let mut again = Ledger::new(LedgerSettings::default());
-    for task in talk.ledger.iter() {
+    for task in talk.ledger.latest(None) {
         again.restore(Task::from_kept(task.task_id, &task.to_kept()).unwrap());
     }
     assert_eq!(again.open(), 3);
-    for task in talk.ledger.iter() {
+    for task in talk.ledger.latest(None) {
         assert_eq!(again.get(&task.task_id), Some(task));
     }
 }
