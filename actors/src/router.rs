@@ -313,7 +313,8 @@ impl Router {
             Verdict::Accepted(accepted) => self.accept(caller, accepted, parcel, reply, now, ctx),
             Verdict::Duplicate { seq } => {
                 let by = records::sender(caller, &parcel);
-                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, now) {
+                let size = records::refusal_size(&parcel, 0, &[]);
+                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, size, now) {
                     let receipt = records::unnumbered_receipt(&parcel, now);
                     let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                     self.count_refusals(ctx);
@@ -410,7 +411,9 @@ impl Router {
         self.shared.desks.release(&std::mem::take(&mut self.reserved), parcel.bytes.len());
         let opens = refusal.opens;
         let by = records::sender(caller, parcel);
-        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, now);
+        let size =
+            records::refusal_size(parcel, refusal.recipients.len(), &refusal.errors);
+        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
         let mut receipt = if written {
             self.receipt(parcel, now)
         } else {

@@ -6,6 +6,8 @@ mod directory;
 mod lifecycle;
 /// Questions that make no sense, health, the log.
 mod questions;
+/// Records of refused messages.
+mod refusals;
 /// Inboxes: what is handed out, acknowledged, given back.
 mod receiving;
 /// Messages: receipts, refusals, limits.

@@ -94,7 +94,6 @@ fn an_agent_sees_only_whom_it_may_write_to_in_lists_by_name_and_in_hints() {
     assert_eq!((unknown.status, hidden.status), (404, 404));
     let detail = hidden.body["detail"].as_str().unwrap().replace("xavier", "xaver");
     hidden.body["detail"] = detail.into();
-    hidden.body["instance"] = unknown.body["instance"].clone();
     assert_eq!(hidden.body, unknown.body, "as if there were none");
     assert_eq!(server.bearing(&xavier).get("/bus/agents/xavier").status, 200);
     assert_eq!(server.bearing(&roman).get("/bus/agents/tim").status, 200);
