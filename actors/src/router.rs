@@ -14,6 +14,7 @@ mod dead_letters;
 mod floor;
 mod look;
 mod measure;
+mod names;
 mod records;
 mod refusals;
 mod reload;
@@ -25,9 +26,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use a2a_policy::{
-    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, InboxLimits, Incoming, Ledger, Now,
-    Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo, Verdict,
-    admit,
+    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, InboxLimits, Incoming,
+    Ledger, Now, Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
+    Verdict, admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
 use a2a_store::{EventLine, Line, Recovered};
@@ -59,14 +60,15 @@ pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
 pub use measure::BusLoad;
 pub(crate) use measure::{Measure, Measured};
+pub(crate) use names::{ClaimNames, FindName};
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
-pub use tasks::{TaskFilter, TaskPlace};
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
+pub use tasks::{TaskFilter, TaskPlace};
 
 /// Entries of a list that one message looks at: a list of any length holds the bus up no longer
 /// than a few messages do.
-const AT_ONCE: usize = 512;
+const PART: usize = 512;
 
 /// A part of a list.
 pub(crate) struct Part<T, Place> {
@@ -164,9 +166,12 @@ impl Router {
         for p in recovered.pending {
             let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
             let Some(delivery) = contents.delivery(p.seq, p.by, p.attempts, kept) else { continue };
-            self.know(p.agent_id.clone(), Profile::default(), false, ctx);
+            self.presume(&p.agent_id, ctx);
             if Roster::may_be_answered(&delivery.by) {
-                self.know(delivery.by.clone(), Profile::default(), false, ctx);
+                self.presume(&delivery.by, ctx);
+            }
+            if !names::is_answer(&delivery) {
+                self.roster.confirm(&p.agent_id);
             }
             if self.is_called_off(&delivery) {
                 self.settle_called_off(p.agent_id, &delivery);
@@ -181,6 +186,9 @@ impl Router {
                 self.deliver_again(&p.agent_id, delivery);
             }
         }
+        // After what waits: a client never gets the name of an agent whose messages are there.
+        let clients = self.shared.settings.clients.clone();
+        self.claim_names(&clients);
         for d in recovered.dead_letters {
             let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
             if let Some(delivery) = contents.delivery(d.seq, d.by, d.attempts, kept) {
@@ -217,13 +225,14 @@ impl Router {
         listed: bool,
         ctx: &mut Context<Self>,
     ) -> bool {
-        if self.roster.insert(agent.clone(), profile, listed).is_none() {
-            return false;
-        }
+        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
         if Roster::is_for_people(&agent) {
             self.roster.set_apart(&agent);
         }
-        self.open_sessions(agent, ctx);
+        // One that was removed and returns has its sessions still.
+        if key.index() == self.sessions.len() {
+            self.open_sessions(agent, ctx);
+        }
         true
     }
 
@@ -374,6 +383,8 @@ impl Router {
         if let Some(change) = accepted.change {
             let (how, facts) = self.change_ledger(change, seq, ctx);
             (undo, line.facts) = (how, facts);
+        } else if let Some(ledger) = &mut self.ledger {
+            ledger.note_news(&message, now);
         }
         let fingerprint = parcel.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });
@@ -411,8 +422,7 @@ impl Router {
         self.shared.desks.release(&std::mem::take(&mut self.reserved), parcel.bytes.len());
         let opens = refusal.opens;
         let by = records::sender(caller, parcel);
-        let size =
-            records::refusal_size(parcel, refusal.recipients.len(), &refusal.errors);
+        let size = records::refusal_size(parcel, refusal.recipients.len(), &refusal.errors);
         let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
         let mut receipt = if written {
             self.receipt(parcel, now)
@@ -459,6 +469,10 @@ impl Router {
     ) -> Result<(AgentKey, Rc<Desk>), InboxError> {
         if !Roster::may_be_answered(agent) {
             return Err(InboxError::NoSuchAgent);
+        }
+        if !Roster::is_for_people(agent) {
+            self.roster.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
+            self.roster.confirm(agent);
         }
         if !self.roster.contains(agent) {
             if !self.roster.admits(agent) && !Roster::is_for_people(agent) {

@@ -233,8 +233,7 @@ impl<T> Inbox<T> {
         if let Some(delivery) = self.take_out(key) {
             return Some(delivery);
         }
-        self.end_pause(key)
-            .or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
+        self.end_pause(key).or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
     }
 
     fn take_out(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
@@ -346,7 +345,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn delivery(seq: u64, by: &str) -> Delivery<()> {
-        Delivery { seq, by: by.parse().unwrap(), priority: Priority::Normal, attempts: 0, bytes: 10, item: () }
+        Delivery {
+            seq,
+            by: by.parse().unwrap(),
+            priority: Priority::Normal,
+            attempts: 0,
+            bytes: 10,
+            item: (),
+        }
     }
 
     fn inbox_of(senders: &[&str]) -> Inbox<()> {

@@ -23,6 +23,7 @@ mod breaker;
 mod clock;
 mod inbox;
 mod ledger;
+mod names;
 pub mod opt;
 mod pipeline;
 mod priority_queue;
@@ -34,8 +35,8 @@ mod slots;
 pub mod tasks;
 
 pub use access::{
-    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Reach, Rule,
-    Selector,
+    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Reach,
+    Rule, Selector,
 };
 pub use breaker::{
     BadCircuitKey, Breaker, BreakerSettings, Circuit, CircuitKey, CircuitState, Gate, Passage,
@@ -47,6 +48,7 @@ pub use ledger::{
     Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
     Task, Undo,
 };
+pub use names::{Holder, NameTaken, Names};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit, assess};
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
 pub use refusals::{Refusals, Suppressed};

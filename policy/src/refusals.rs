@@ -137,7 +137,8 @@ mod tests {
         let mut written = 0;
         for i in 0..10_000 {
             // A thousand a second, for ten seconds.
-            written += u32::from(refusals.is_written(Some(&roman), Outcome::RateLimited, 700, at(i)));
+            written +=
+                u32::from(refusals.is_written(Some(&roman), Outcome::RateLimited, 700, at(i)));
         }
         assert!((1_080..=1_110).contains(&written), "{written}");
         let tim: AgentId = "tim".parse().unwrap();

@@ -146,7 +146,9 @@ impl Delivery {
 }
 
 fn bytes(given: Option<NonZeroU32>, default: usize) -> usize {
-    given.map_or(default, |mb| usize::try_from(mb.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20))
+    given.map_or(default, |mb| {
+        usize::try_from(mb.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20)
+    })
 }
 
 fn megabytes(bytes: usize) -> Option<NonZeroU32> {

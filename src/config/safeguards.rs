@@ -111,6 +111,8 @@ pub(super) struct LedgerValues {
     max_finished: Option<NonZeroUsize>,
     /// Megabytes of text in all tasks, such as reasons and proposals; the oldest ended tasks go first
     max_text_mb: Option<NonZeroU32>,
+    /// An open task without news for so long is marked overdue, and both sides are told; 0 for never
+    overdue_minutes: Option<u32>,
 }
 
 impl LedgerValues {
@@ -126,6 +128,11 @@ impl LedgerValues {
             max_text_bytes: self.max_text_mb.map_or(defaults.max_text_bytes, |mb| {
                 usize::try_from(mb.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20)
             }),
+            overdue_after: match self.overdue_minutes {
+                None => defaults.overdue_after,
+                Some(0) => None,
+                Some(minutes) => Some(Duration::from_secs(60 * u64::from(minutes))),
+            },
         }
     }
 
@@ -137,6 +144,11 @@ impl LedgerValues {
             max_open: NonZeroUsize::new(settings.max_open),
             max_finished: NonZeroUsize::new(settings.max_ended),
             max_text_mb: whole((settings.max_text_bytes >> 20) as u64),
+            overdue_minutes: Some(
+                settings
+                    .overdue_after
+                    .map_or(0, |after| u32::try_from(after.as_secs() / 60).unwrap_or(u32::MAX)),
+            ),
         }
     }
 }
@@ -159,6 +171,7 @@ mod tests {
              repeats = 21\nprobes = 5\nwindow_minutes = 61\ncooldown_seconds = 31\n\
              longest_cooldown_minutes = 62\nmax_correlations = 1000\n\
              [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\nmax_text_mb = 6\n\
+             overdue_minutes = 9\n\
              [limits]\nmax_recipients = 9",
         );
         let settings = settings.unwrap();
@@ -170,12 +183,15 @@ mod tests {
         assert_eq!(numbers, [4, 33, 201, 21, 5]);
         let times = [breaker.window, breaker.cooldown, breaker.longest_cooldown];
         assert_eq!(times, [3_660, 31, 3_720].map(Duration::from_secs));
+        let overdue_after = Some(Duration::from_secs(540));
         let ledger = LedgerSettings {
             enabled: false,
             max_open: 8,
             max_ended: 7,
             max_text_bytes: 6 << 20,
+            overdue_after,
         };
+        assert_eq!(parse("[ledger]\noverdue_minutes = 0").unwrap().ledger.overdue_after, None);
         assert_eq!((settings.ledger, settings.max_recipients), (ledger, 9));
         let empty = parse("").unwrap();
         assert_eq!(empty.breaker, BreakerSettings::default());

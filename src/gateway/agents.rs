@@ -2,8 +2,8 @@
 
 use a2a_actors::{BusSystem, RegisterError};
 use a2a_policy::Profile;
-use a2a_protocol::{AgentId, Kind};
 use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Kind};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, put, web};
 use serde::Deserialize;

@@ -21,6 +21,7 @@ struct Filter {
     agent: Option<String>,
     state: Option<TaskState>,
     correlation: Option<String>,
+    overdue: Option<bool>,
     limit: Option<usize>,
     cursor: Option<String>,
 }
@@ -42,7 +43,7 @@ pub(super) async fn list(
     let correlation = correlation.map_err(|error: BadUuid| {
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string())
     })?;
-    let wanted = TaskFilter { agent, state: filter.state, correlation };
+    let wanted = TaskFilter { agent, state: filter.state, correlation, overdue: filter.overdue };
     let (tasks, next) = bus.tasks_page(wanted, cursor(filter.cursor.as_deref())?, limit).await;
     let next = next.map(|place| place.to_string()).unwrap_or_default();
     Ok(HttpResponse::Ok().json(json!({ "tasks": tasks, "nextCursor": next })))

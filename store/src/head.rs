@@ -105,7 +105,8 @@ mod tests {
             "messageId": "1", "from": { "agentId": "roman" }, "odd\n": [1], "extra": long,
             "payload": { "taskId": "2", "description": long, "title": "t" },
         });
-        let head: Value = serde_json::from_slice(&head_of(message.to_string().as_bytes()).unwrap()).unwrap();
+        let head: Value =
+            serde_json::from_slice(&head_of(message.to_string().as_bytes()).unwrap()).unwrap();
         assert_eq!(
             head,
             json!({
@@ -118,7 +119,9 @@ mod tests {
     #[test]
     fn a_head_is_bounded_and_always_json() {
         let many: serde_json::Map<_, _> = (0..5_000).map(|n| (format!("k{n}"), json!(n))).collect();
-        for message in [json!({}), json!({ "payload": many.clone() }), json!(many), json!({ "payload": 7 })] {
+        for message in
+            [json!({}), json!({ "payload": many.clone() }), json!(many), json!({ "payload": 7 })]
+        {
             let head = head_of(message.to_string().as_bytes()).unwrap();
             assert!(head.len() <= HEAD + 32, "{}", head.len());
             assert!(serde_json::from_slice::<Value>(&head).unwrap().is_object());

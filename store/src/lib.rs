@@ -38,6 +38,7 @@ mod disk;
 mod lines;
 mod log;
 mod pack;
+mod watermark;
 
 mod facets;
 mod filter;
@@ -51,6 +52,7 @@ mod block;
 mod checkpoint;
 mod index;
 mod indexer;
+mod reopen;
 mod tail;
 
 mod state;

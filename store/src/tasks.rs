@@ -11,6 +11,7 @@
 
 mod list;
 mod objective;
+mod sent;
 mod stored;
 mod token;
 mod word;
@@ -50,6 +51,7 @@ pub use objective::{
     ObjectiveChange, ObjectiveQuery, ObjectiveToken, ObjectiveTree, Objectives, PlanTree,
     StoredObjective, StoredPlan,
 };
+pub use sent::SentMessage;
 pub use sqlite::{Options, Sqlite};
 pub use stored::{Due, NewEvent, Queued, StoredTask};
 pub use write::{Repeated, Write, Written};
@@ -151,12 +153,12 @@ pub trait TaskReader: ObjectiveReader {
     /// When [`TaskReader::outbox_due`] has something next; `None` when nothing waits.
     fn next_due(&self) -> Result<Option<Moment>, TaskStoreError>;
 
-    /// What came of a caller's message, if it was heard before.
+    /// What came of a caller's message, if one of its id was heard before.
     fn message(
         &self,
         owner: &str,
         agent: &AgentId,
-        message: &Label,
+        message: &SentMessage,
     ) -> Result<Option<Repeated>, TaskStoreError>;
 
     /// The [keys](message_key) of all messages that were heard; `None` when they are more than

@@ -173,6 +173,7 @@ pub(crate) fn message(fields: Value) -> SendMessage {
         push: None,
         history_length: None,
         return_immediately: false,
+        waits_unless_planned: false,
         metadata: None,
     }
 }

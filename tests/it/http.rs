@@ -6,10 +6,10 @@ mod directory;
 mod lifecycle;
 /// Questions that make no sense, health, the log.
 mod questions;
-/// Records of refused messages.
-mod refusals;
 /// Inboxes: what is handed out, acknowledged, given back.
 mod receiving;
+/// Records of refused messages.
+mod refusals;
 /// Messages: receipts, refusals, limits.
 mod sending;
 

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::{AT_ONCE, Part, Router};
+use super::{PART, Part, Router};
 use crate::audit::Then;
 use crate::writer::Append;
 
@@ -71,7 +71,7 @@ impl Handler<ListAgents> for Router {
             if !self.roster.is_apart(agent.0) && sight.includes(agent) {
                 part.found.push(self.view(agent));
             }
-            if part.found.len() == ask.limit || looked_at + 1 == AT_ONCE {
+            if part.found.len() == ask.limit || looked_at + 1 == PART {
                 part.next = all.next().map(|_| agent.1.clone());
                 break;
             }
@@ -151,9 +151,8 @@ impl Router {
         profile: Profile,
         ctx: &mut Context<Self>,
     ) -> Result<(), CannotUpdate> {
-        let known = self.roster.len();
-        self.roster.update(agent.clone(), profile)?;
-        if self.roster.len() > known {
+        let key = self.roster.update(agent.clone(), profile)?;
+        if key.index() == self.sessions.len() {
             self.open_sessions(agent, ctx);
         }
         Ok(())

@@ -11,7 +11,7 @@ use actix::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{AT_ONCE, Part, Router};
+use super::{PART, Part, Router};
 use crate::audit::Then;
 use crate::clock::Clock;
 use crate::letter::{Content, Parcel};
@@ -102,7 +102,7 @@ impl Handler<ListDeadLetters> for Router {
         };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.dead.all.range((from, Bound::Unbounded));
-        let found: Vec<_> = rest.by_ref().take(AT_ONCE).map(view).collect();
+        let found: Vec<_> = rest.by_ref().take(PART).map(view).collect();
         let last = found.last().map(|last| (last.seq, last.agent_id.clone()));
         MessageResult(Part { next: last.filter(|_| rest.next().is_some()), found })
     }

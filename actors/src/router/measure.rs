@@ -6,7 +6,7 @@ use std::time::Duration;
 use a2a_policy::CircuitState;
 use actix::prelude::*;
 
-use super::{AT_ONCE, Router};
+use super::{PART, Router};
 
 /// How much lies on the bus at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub struct BusLoad {
     pub oldest: Duration,
     /// Messages that were given up and are kept.
     pub dead_letters: usize,
+    /// Open tasks of the ledger that are marked overdue.
+    pub overdue_tasks: usize,
     /// Circuits that refuse.
     pub open_circuits: usize,
     /// Circuits that let a few messages through, to see.
@@ -83,11 +85,12 @@ impl Handler<Measure> for Router {
             dead_letters: self.dead.len(),
             dead_letter_bytes: self.dead.bytes(),
             held_bytes: self.shared.held.get(),
+            overdue_tasks: self.ledger.as_ref().map_or(0, a2a_policy::Ledger::overdue_count),
             uncommitted: self.shared.gauge.waiting.get(),
             ..BusLoad::default()
         };
         let mut oldest = None;
-        for sessions in self.sessions.iter().skip(from).take(AT_ONCE) {
+        for sessions in self.sessions.iter().skip(from).take(PART) {
             let numbers = sessions.all().chain(sessions.aside);
             let mut of_agent = 0;
             for desk in numbers.filter_map(|number| self.shared.desks.get(number)) {
@@ -115,7 +118,7 @@ impl Handler<Measure> for Router {
                 CircuitState::HalfOpen => load.half_open_circuits += 1,
             }
         }
-        let next = from.saturating_add(AT_ONCE);
+        let next = from.saturating_add(PART);
         MessageResult(Measured { load, next: (next < self.sessions.len()).then_some(next) })
     }
 }

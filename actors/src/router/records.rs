@@ -152,12 +152,7 @@ impl RestoredContents {
     }
 }
 
-fn restored(
-    seq: u64,
-    by: AgentId,
-    kept: Kept<'_>,
-    held: &HeldBytes,
-) -> Option<Arc<Content>> {
+fn restored(seq: u64, by: AgentId, kept: Kept<'_>, held: &HeldBytes) -> Option<Arc<Content>> {
     match Envelope::parse(kept.message) {
         Ok(message) => {
             let parts = ContentParts {
