@@ -10,6 +10,7 @@ mod agents;
 mod assess;
 mod attach;
 mod circuits;
+mod closed;
 mod dead_letters;
 mod floor;
 mod look;
@@ -18,6 +19,7 @@ mod names;
 mod records;
 mod refusals;
 mod reload;
+mod removal;
 mod sessions;
 mod tasks;
 
@@ -31,7 +33,7 @@ use a2a_policy::{
     Verdict, admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
-use a2a_store::{EventLine, Line, Recovered};
+use a2a_store::{Alive, EventLine, Line, Recovered};
 use actix::prelude::*;
 
 use crate::audit::{self, Health, Then};
@@ -54,6 +56,7 @@ pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
+pub(crate) use closed::AskWhetherClosed;
 pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use look::Look;
@@ -63,6 +66,8 @@ pub(crate) use measure::{Measure, Measured};
 pub(crate) use names::{ClaimNames, FindName};
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
+pub(crate) use removal::RemoveAgent;
+pub use removal::RemoveError;
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
 pub use tasks::{TaskFilter, TaskPlace};
 
@@ -85,6 +90,7 @@ impl<T, Place> Default for Part<T, Place> {
 
 pub(crate) struct Router {
     shared: Rc<Shared>,
+    _alive: Alive,
     roster: Roster,
     seen: SeenIds,
     /// `None` when nobody keeps count of tasks.
@@ -126,6 +132,7 @@ impl Router {
             inbox_limits: settings.inbox_limits(),
             pending_bytes: settings.pending_bytes,
             dead_letter_bytes: settings.max_dead_letter_bytes,
+            _alive: shared.parts.endless("router"),
             shared,
             roster,
             seen: SeenIds::default(),

@@ -4,14 +4,15 @@
 use a2a_policy::{CircuitKey, Explanation, Holder, NameTaken, Profile, Task};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, TaskId};
+use tokio::sync::oneshot;
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::router::{
     CancelTask, ClaimNames, Explain, FindAgent, FindName, FindTask, ListAgents, ListCircuits,
-    ListDeadLetters, ListTasks, Part, Register, ResetCircuit, ResolveDeadLetter, TaskPlace,
-    TripCircuit, UnheardAnswers,
+    ListDeadLetters, ListTasks, Part, Register, RemoveAgent, ResetCircuit, ResolveDeadLetter,
+    TaskPlace, TripCircuit, UnheardAnswers,
 };
-use crate::{AgentView, CircuitView, DeadLetterView, RegisterError, TaskFilter};
+use crate::{AgentView, CircuitView, DeadLetterView, RegisterError, RemoveError, TaskFilter};
 
 /// Parts of which one page is made at most: what a page may cost is bounded, however little of what
 /// was looked at is wanted.
@@ -62,9 +63,13 @@ impl BusSystem {
         self.router.send(ListAgents { viewer, after, limit }).await.unwrap_or_default()
     }
 
-    /// One agent, also one that is part of the server or only a caller of it; `None` when the
-    /// `viewer` may not write to it at all.
-    pub async fn agent(&self, agent: AgentId, viewer: Option<AgentId>) -> Option<AgentView> {
+    /// One agent, also one that is part of the server or only a caller of it.
+    pub async fn agent(&self, agent: AgentId) -> Option<AgentView> {
+        self.agent_for(None, agent).await
+    }
+
+    /// The same for a `viewer`: `None` when it may not write to that agent at all.
+    pub async fn agent_for(&self, viewer: Option<AgentId>, agent: AgentId) -> Option<AgentView> {
         self.router.send(FindAgent { viewer, agent }).await.ok().flatten()
     }
 
@@ -78,6 +83,28 @@ impl BusSystem {
         match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(RegisterError::Unavailable),
+        }
+    }
+
+    /// Removes an agent from the directory; how many of its messages were dropped. `by` is who
+    /// does it, for the log.
+    ///
+    /// # Errors
+    /// When there is no such agent, it is at work or listed, or messages wait for it and `drop` is
+    /// not set.
+    pub async fn remove_agent(
+        &self,
+        agent: AgentId,
+        drop: bool,
+        by: String,
+    ) -> Result<usize, RemoveError> {
+        let (reply, removal) = oneshot::channel();
+        let sent = self.router.send(RemoveAgent { agent, drop, by, reply }).await;
+        sent.map_err(|_| RemoveError::Unavailable)?;
+        let (dropped, durable) = removal.await.map_err(|_| RemoveError::Unavailable)??;
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(dropped),
+            _ => Err(RemoveError::Unavailable),
         }
     }
 

@@ -113,7 +113,7 @@ impl A2a {
         if self.tasks.is_a_callers(agent) || Roster::is_for_people(agent) {
             return None;
         }
-        self.bus.agent(agent.clone(), None).await
+        self.bus.agent(agent.clone()).await
     }
 
     /// The card for callers who are known: what else the directory says.

@@ -45,7 +45,7 @@ async fn an_inbox_is_full_of_bytes_until_some_are_acknowledged() {
     other.await.unwrap();
 
     let system = bus.system();
-    let view = system.agent(id("tim"), None).await.unwrap();
+    let view = system.agent(id("tim")).await.unwrap();
     assert_eq!(view.pending, 3);
     assert!((9_000..10_000).contains(&view.pending_bytes), "{}", view.pending_bytes);
     let letters = system.pull(id("tim"), 1, Duration::ZERO).await.unwrap();
