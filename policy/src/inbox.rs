@@ -301,11 +301,12 @@ impl<T> Inbox<T> {
 
     /// Takes out up to `most` of what is not being handled.
     pub fn take_idle(&mut self, most: usize) -> Vec<Delivery<T>> {
-        let pausing = std::iter::from_fn(|| self.pausing.pop_first().map(|(_, delivery)| delivery));
-        let mut taken: Vec<_> = pausing.take(most).collect();
-        let left = most - taken.len();
-        taken.extend(std::iter::from_fn(|| self.waiting.pop()).take(left));
-        taken
+        let next = std::iter::from_fn(|| {
+            // What pauses goes first: until its pause has ended, others wait behind it.
+            let pausing = self.pausing.first_key_value().map(|((_, key), _)| *key);
+            pausing.and_then(|key| self.end_pause(key)).or_else(|| self.waiting.pop())
+        });
+        next.take(most).collect()
     }
 
     /// What was handed out and neither acknowledged nor failed in time.
@@ -502,6 +503,17 @@ mod tests {
         let mut inbox = inbox_of(&["roman"]);
         assert_eq!(inbox.acknowledge(1), None);
         assert_eq!(inbox.len(), 1);
+    }
+
+    #[test]
+    fn what_is_idle_is_taken_a_few_at_a_time_also_behind_a_pause() {
+        let mut inbox = inbox_of(&["roman", "roman", "tim", "roman"]);
+        next(&mut inbox, Duration::ZERO);
+        inbox.fail(1, Duration::ZERO, &RetryPolicy::default());
+        assert_eq!(next(&mut inbox, Duration::ZERO), Some(3));
+        let mut taken = |most| inbox.take_idle(most).iter().map(|d| d.seq).collect::<Vec<_>>();
+        assert_eq!([taken(2), taken(2), taken(2)], [vec![1, 2], vec![4], vec![]]);
+        assert_eq!((inbox.len(), inbox.next_due()), (1, Some(60 * SECOND)));
     }
 
     #[test]
