@@ -28,6 +28,11 @@ pub struct RateSettings {
     pub pair_burst: NonZeroU32,
     /// Messages a minute with priority `urgent` from one agent; the burst is the same.
     pub urgent_per_minute: NonZeroU32,
+    /// Messages a minute from one agent that may be refused before they are charged, such as those
+    /// to nobody; more are answered `rate_limited`.
+    pub refusals_per_minute: NonZeroU32,
+    /// How many of those may come at once.
+    pub refusal_burst: NonZeroU32,
     /// How many agents and pairs are remembered at most.
     pub max_keys: usize,
 }
@@ -41,6 +46,8 @@ impl Default for RateSettings {
             per_pair_per_minute: n(60),
             pair_burst: n(20),
             urgent_per_minute: n(12),
+            refusals_per_minute: n(600),
+            refusal_burst: n(1_000),
             max_keys: 1_000_000,
         }
     }
@@ -57,17 +64,20 @@ impl RateSettings {
             per_pair_per_minute: far,
             pair_burst: far,
             urgent_per_minute: far,
+            refusals_per_minute: far,
+            refusal_burst: far,
             ..Self::default()
         }
     }
 
-    /// Of one agent, of a pair, of what is urgent.
-    fn quotas(&self) -> [Quota; 3] {
+    /// Of one agent, of a pair, of what is urgent, of refusals.
+    fn quotas(&self) -> [Quota; 4] {
         let quota = |rate, burst| Quota::per_minute(rate).allow_burst(burst);
         [
             quota(self.per_agent_per_minute, self.agent_burst),
             quota(self.per_pair_per_minute, self.pair_burst),
             Quota::per_minute(self.urgent_per_minute),
+            quota(self.refusals_per_minute, self.refusal_burst),
         ]
     }
 }
@@ -97,27 +107,30 @@ pub struct RateLimits {
     agents: Limiter<AgentId>,
     pairs: Limiter<(AgentId, AgentId)>,
     urgent: Limiter<AgentId>,
+    refusals: Limiter<AgentId>,
 }
 
 impl RateLimits {
     /// Full buckets for everyone.
     #[must_use]
     pub fn new(settings: RateSettings) -> Self {
-        let [agents, pairs, urgent] = settings.quotas();
+        let [agents, pairs, urgent, refusals] = settings.quotas();
         Self {
             settings,
             agents: Limiter::new(agents),
             pairs: Limiter::new(pairs),
             urgent: Limiter::new(urgent),
+            refusals: Limiter::new(refusals),
         }
     }
 
     /// Other limits from now on. Nobody gets a fresh burst by it: what was used stays used.
     pub fn reconfigure(&mut self, settings: RateSettings, now: Now) {
-        let [agents, pairs, urgent] = settings.quotas();
+        let [agents, pairs, urgent, refusals] = settings.quotas();
         self.agents.reconfigure(agents, now);
         self.pairs.reconfigure(pairs, now);
         self.urgent.reconfigure(urgent, now);
+        self.refusals.reconfigure(refusals, now);
         self.settings = settings;
     }
 
@@ -174,6 +187,28 @@ impl RateLimits {
         Ok(())
     }
 
+    /// Charges `from` for a message that is refused before [`RateLimits::charge`], or says that it
+    /// was refused too often.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing is charged then.
+    pub fn charge_refusal(&mut self, from: &AgentId, now: Now) -> Result<(), Limited> {
+        self.refusals.forget_the_idle(self.settings.max_keys, now);
+        if let Some(retry_after) = self.wait_after_refusals(from, now) {
+            let most = self.settings.refusals_per_minute;
+            let limit = format!("{from} may send {most} messages a minute that are refused");
+            return Err(Limited { limit, retry_after });
+        }
+        self.refusals.take(from, NonZeroU32::MIN, now);
+        Ok(())
+    }
+
+    /// How long until `from` is told again why a message of it is refused; `None` when it is now.
+    #[must_use]
+    pub fn wait_after_refusals(&self, from: &AgentId, now: Now) -> Option<Duration> {
+        self.refusals.wait(from, NonZeroU32::MIN, now)
+    }
+
     fn cost(&self, recipients: usize) -> NonZeroU32 {
         let share = u32::try_from(recipients.div_ceil(100)).unwrap_or(u32::MAX);
         NonZeroU32::MIN.saturating_add(share).min(self.settings.agent_burst)
@@ -186,12 +221,13 @@ impl RateLimits {
         self.agents.forget_the_idle(max, now);
         self.pairs.forget_the_idle(max, now);
         self.urgent.forget_the_idle(max, now);
+        self.refusals.forget_the_idle(max, now);
     }
 
     /// How many buckets are remembered.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.agents.len() + self.pairs.len() + self.urgent.len()
+        self.agents.len() + self.pairs.len() + self.urgent.len() + self.refusals.len()
     }
 }
 
@@ -224,6 +260,21 @@ mod tests {
         }
         limits.charge(&roman, tim, Normal, at(1_000)).unwrap();
         assert!(limits.charge(&roman, tim, Normal, at(1_000)).is_err());
+    }
+
+    #[test]
+    fn refusals_are_limited_by_themselves() {
+        let mut limits = RateLimits::new(RateSettings::default());
+        let (roman, tim) = (id("roman"), id("tim"));
+        for _ in 0..1_000 {
+            limits.charge_refusal(&roman, at(0)).unwrap();
+        }
+        let limited = limits.charge_refusal(&roman, at(0)).unwrap_err();
+        assert_eq!(limited.retry_after, Duration::from_millis(100));
+        assert!(limits.wait_after_refusals(&roman, at(99)).is_some());
+        limits.charge_refusal(&roman, at(100)).unwrap();
+        limits.charge_refusal(&tim, at(0)).unwrap();
+        limits.charge(&roman, One(&tim), Normal, at(0)).unwrap();
     }
 
     #[test]

@@ -45,8 +45,10 @@ enum Verb {
 }
 
 #[derive(Deserialize)]
-struct Agents {
+#[serde(rename_all = "camelCase")]
+struct Page {
     agents: Vec<Box<RawValue>>,
+    next_cursor: String,
 }
 
 #[derive(Deserialize)]
@@ -64,6 +66,8 @@ struct Agent {
     last_seen: Option<DateTime<Utc>>,
     sessions: usize,
     pending: usize,
+    #[serde(default)]
+    pending_bytes: u64,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
@@ -78,7 +82,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
 }
 
 fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
-    let Agents { agents } = server.ask("/bus/agents", &[])?;
+    let agents = all(server)?;
     format::list(format, "agents", &agents, |out| {
         if agents.is_empty() {
             writeln!(out, "nobody is here yet; an agent joins when it connects or takes messages")?;
@@ -104,6 +108,19 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
+/// Every agent, page by page.
+fn all(server: &Server) -> anyhow::Result<Vec<Box<RawValue>>> {
+    let (mut agents, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page: Page = server.ask("/bus/agents", &[("cursor", cursor)])?;
+        agents.extend(page.agents);
+        cursor = page.next_cursor;
+        if cursor.is_empty() {
+            return Ok(agents);
+        }
+    }
+}
+
 fn presence(word: &str) -> Cell {
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
     Cell::from(word).styled(if word == "online" { green } else { Style::new().dimmed() })
@@ -116,6 +133,10 @@ fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answ
         let bold = Style::new().bold();
         writeln!(out, "{bold}{}{bold:#}", agent.agent_id)?;
         let capabilities = agent.capabilities.join(", ");
+        let pending = match agent.pending {
+            0 => "0".to_owned(),
+            some => format!("{some} ({} bytes)", agent.pending_bytes),
+        };
         fields(
             out,
             &[
@@ -127,7 +148,7 @@ fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answ
                 ("c-suite", agent.c_suite.then(|| "yes".to_owned())),
                 ("capabilities", Some(capabilities).filter(|text| !text.is_empty())),
                 ("sessions", Some(agent.sessions.to_string())),
-                ("pending", Some(agent.pending.to_string())),
+                ("pending", Some(pending)),
             ],
         )?;
         if agent.pending > 0 {

@@ -2,29 +2,48 @@
 
 use a2a_actors::{BusSystem, RegisterError, RemoveError};
 use a2a_policy::Profile;
-use a2a_protocol::Kind;
 use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Kind};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, delete, get, put, web};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::auth::Who;
-use super::problem::{agent_id, no_such_agent, refuse};
+use super::problem::{agent_id, cursor, no_such_agent, refuse};
+
+/// Agents on one page, if the caller does not say.
+const MOST: usize = 1_000;
+
+#[derive(Deserialize)]
+struct Page {
+    limit: Option<usize>,
+    /// The last name of the page before.
+    cursor: Option<String>,
+}
 
 #[get("/bus/agents")]
-pub(super) async fn list(_: Who, bus: web::Data<BusSystem>) -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "agents": bus.agents().await }))
+pub(super) async fn list(
+    who: Who,
+    page: web::Query<Page>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let limit = page.limit.unwrap_or(MOST).clamp(1, MOST);
+    let after = cursor(page.cursor.as_deref())?;
+    let (agents, next) = bus.agents_page(who.agent().cloned(), after, limit).await;
+    let next = next.as_ref().map(AgentId::as_str).unwrap_or_default();
+    Ok(HttpResponse::Ok().json(json!({ "agents": agents, "nextCursor": next })))
 }
 
 #[get("/bus/agents/{id}")]
 pub(super) async fn show(
-    _: Who,
+    who: Who,
     agent: web::Path<String>,
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&agent)?;
-    let view = bus.agent(agent.clone()).await.ok_or_else(|| no_such_agent(&agent))?;
+    let view = bus.agent_for(who.agent().cloned(), agent.clone()).await;
+    let view = view.ok_or_else(|| no_such_agent(&agent))?;
     Ok(HttpResponse::Ok().json(view))
 }
 

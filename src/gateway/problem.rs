@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::str::FromStr;
 
 use a2a_actors::InboxError;
 use a2a_protocol::{AgentId, Outcome, Receipt};
@@ -142,6 +143,15 @@ pub(super) fn bad_body(error: &PayloadError) -> actix_web::Error {
 /// A problem as the error of a handler, so that `?` ends it.
 pub(super) fn refuse(status: StatusCode, code: &str, detail: &str) -> actix_web::Error {
     InternalError::from_response(detail.to_owned(), problem(status, code, detail)).into()
+}
+
+/// Where a page begins; an empty cursor is none.
+pub(super) fn cursor<T: FromStr>(text: Option<&str>) -> actix_web::Result<Option<T>> {
+    let place = text.filter(|text| !text.is_empty()).map(str::parse).transpose();
+    place.map_err(|_| {
+        let detail = "`cursor` is no `nextCursor` of this list; leave it out to begin anew.";
+        refuse(StatusCode::BAD_REQUEST, "bad_request", detail)
+    })
 }
 
 /// The agent a path or a query names.

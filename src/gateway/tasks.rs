@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::a2a::A2a;
 use super::auth::Who;
-use super::problem::{Reason, agent_id, refuse, status_of};
+use super::problem::{Reason, agent_id, cursor, refuse, status_of};
 
 const MOST: usize = 1_000;
 
@@ -23,6 +23,7 @@ struct Filter {
     correlation: Option<String>,
     overdue: Option<bool>,
     limit: Option<usize>,
+    cursor: Option<String>,
 }
 
 #[get("/bus/tasks")]
@@ -43,7 +44,9 @@ pub(super) async fn list(
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string())
     })?;
     let wanted = TaskFilter { agent, state: filter.state, correlation, overdue: filter.overdue };
-    Ok(HttpResponse::Ok().json(json!({ "tasks": bus.tasks(wanted, limit).await })))
+    let (tasks, next) = bus.tasks_page(wanted, cursor(filter.cursor.as_deref())?, limit).await;
+    let next = next.map(|place| place.to_string()).unwrap_or_default();
+    Ok(HttpResponse::Ok().json(json!({ "tasks": tasks, "nextCursor": next })))
 }
 
 #[get("/bus/tasks/{id}")]

@@ -39,6 +39,7 @@ impl Handler<Assess> for Router {
         let incoming = Incoming {
             caller: &caller,
             message: parcel.message.as_deref(),
+            bytes: parcel.bytes.len(),
             fingerprints: parcel.fingerprints,
         };
         let assessed = match self.closed() {
@@ -113,7 +114,7 @@ impl Handler<AttachAside> for Router {
         if let Some(first) = self.shared.desks.get(first) {
             let waiting = first.inbox.borrow_mut().drain_idle();
             for delivery in waiting {
-                first.slots.free();
+                first.slots.free(delivery.bytes);
                 if desk.wants(&delivery.by, &delivery.item.message) {
                     // One word below wakes it for all of them; so many would not fit its mailbox.
                     desk.lay_again(delivery);

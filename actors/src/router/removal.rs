@@ -145,7 +145,7 @@ impl Router {
         for number in self.sessions[key.index()].all() {
             let Some(desk) = self.shared.desks.get(number) else { continue };
             let some = desk.inbox.borrow_mut().take_idle(AT_ONCE - taken.len());
-            some.iter().for_each(|_| desk.slots.free());
+            some.iter().for_each(|delivery| desk.slots.free(delivery.bytes));
             taken.extend(some);
         }
         taken

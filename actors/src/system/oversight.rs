@@ -9,20 +9,68 @@ use tokio::sync::oneshot;
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::router::{
     CancelTask, ClaimNames, Explain, FindAgent, FindName, FindTask, ListAgents, ListCircuits,
-    ListDeadLetters, ListTasks, Register, RemoveAgent, ResetCircuit, ResolveDeadLetter,
-    TripCircuit, UnheardAnswers,
+    ListDeadLetters, ListTasks, Part, Register, RemoveAgent, ResetCircuit, ResolveDeadLetter,
+    TaskPlace, TripCircuit, UnheardAnswers,
 };
 use crate::{AgentView, CircuitView, DeadLetterView, RegisterError, RemoveError, TaskFilter};
 
+/// Parts of which one page is made at most: what a page may cost is bounded, however little of what
+/// was looked at is wanted.
+const PARTS_OF_A_PAGE: usize = 64;
+
 impl BusSystem {
-    /// Everyone the bus knows.
+    /// Everyone the bus knows, by name.
     pub async fn agents(&self) -> Vec<AgentView> {
-        self.router.send(ListAgents).await.unwrap_or_default()
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let part = self.agents_part(None, after, usize::MAX).await;
+            all.extend(part.found);
+            after = part.next;
+            if after.is_none() {
+                return all;
+            }
+        }
+    }
+
+    /// Up to `limit` agents whose names come after `after`, by name, and where the next page begins.
+    /// With a `viewer` only those that it may write to, and itself. A page of which much is hidden may
+    /// have fewer, and a next one all the same.
+    pub async fn agents_page(
+        &self,
+        viewer: Option<AgentId>,
+        mut after: Option<AgentId>,
+        limit: usize,
+    ) -> (Vec<AgentView>, Option<AgentId>) {
+        let mut page = Vec::new();
+        for _ in 0..PARTS_OF_A_PAGE {
+            let rest = limit.saturating_sub(page.len());
+            let part = self.agents_part(viewer.clone(), after, rest).await;
+            page.extend(part.found);
+            after = part.next;
+            if after.is_none() || page.len() >= limit {
+                break;
+            }
+        }
+        (page, after)
+    }
+
+    async fn agents_part(
+        &self,
+        viewer: Option<AgentId>,
+        after: Option<AgentId>,
+        limit: usize,
+    ) -> Part<AgentView, AgentId> {
+        self.router.send(ListAgents { viewer, after, limit }).await.unwrap_or_default()
     }
 
     /// One agent, also one that is part of the server or only a caller of it.
     pub async fn agent(&self, agent: AgentId) -> Option<AgentView> {
-        self.router.send(FindAgent(agent)).await.ok().flatten()
+        self.agent_for(None, agent).await
+    }
+
+    /// The same for a `viewer`: `None` when it may not write to that agent at all.
+    pub async fn agent_for(&self, viewer: Option<AgentId>, agent: AgentId) -> Option<AgentView> {
+        self.router.send(FindAgent { viewer, agent }).await.ok().flatten()
     }
 
     /// Says what an agent is, from now on and after restarts; returns when that is durable.
@@ -93,9 +141,27 @@ impl BusSystem {
         self.router.send(UnheardAnswers).await.unwrap_or_default()
     }
 
-    /// The tasks that changed last among those that are wanted.
-    pub async fn tasks(&self, filter: TaskFilter, limit: usize) -> Vec<Task> {
-        self.router.send(ListTasks { filter, limit }).await.unwrap_or_default()
+    /// Up to `limit` of the tasks that are wanted, those that changed last first, and where the next
+    /// page begins. A page for which much was looked through may have fewer, and a next one all the
+    /// same.
+    pub async fn tasks_page(
+        &self,
+        filter: TaskFilter,
+        mut behind: Option<TaskPlace>,
+        limit: usize,
+    ) -> (Vec<Task>, Option<TaskPlace>) {
+        let mut page: Vec<Task> = Vec::new();
+        for _ in 0..PARTS_OF_A_PAGE {
+            let rest = limit.saturating_sub(page.len());
+            let part = ListTasks { filter: filter.clone(), behind, limit: rest };
+            let part = self.router.send(part).await.unwrap_or_default();
+            page.extend(part.found);
+            behind = part.next;
+            if behind.is_none() || page.len() >= limit {
+                break;
+            }
+        }
+        (page, behind)
     }
 
     /// Calls a task off in the name of whoever asked for it (`by`), or of a person (`None`).
@@ -136,7 +202,15 @@ impl BusSystem {
 
     /// Messages that were given up.
     pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
-        self.router.send(ListDeadLetters).await.unwrap_or_default()
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let part = self.router.send(ListDeadLetters { after }).await.unwrap_or_default();
+            all.extend(part.found);
+            after = part.next;
+            if after.is_none() {
+                return all;
+            }
+        }
     }
 
     /// Sends a dead letter again; `false` when there is none.

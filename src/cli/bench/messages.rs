@@ -246,13 +246,20 @@ impl<'a> Messages<'a> {
 
     /// The agents of this run for whom something waits, and how much.
     fn waiting(&self, server: &Server) -> anyhow::Result<Vec<(String, u64)>> {
-        let body = call::get(server, "/bus/agents")?;
-        let agents = body["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let ours = agents.iter().filter_map(|agent| {
-            let (name, pending) = (agent["agentId"].as_str()?, agent["pending"].as_u64()?);
-            (pending > 0 && name.starts_with(&self.prefix)).then(|| (name.to_owned(), pending))
-        });
-        Ok(ours.collect())
+        let (mut waiting, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let body = call::get(server, &format!("/bus/agents?cursor={cursor}"))?;
+            let agents = body["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
+            waiting.extend(agents.iter().filter_map(|agent| {
+                let (name, pending) = (agent["agentId"].as_str()?, agent["pending"].as_u64()?);
+                (pending > 0 && name.starts_with(&self.prefix)).then(|| (name.to_owned(), pending))
+            }));
+            // An agent's name, which needs no escaping.
+            cursor = body["nextCursor"].as_str().unwrap_or_default().to_owned();
+            if cursor.is_empty() {
+                return Ok(waiting);
+            }
+        }
     }
 }
 

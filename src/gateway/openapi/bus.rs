@@ -98,11 +98,11 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
     ]);
     let registered = json!({ "allOf": [profile, object(&[("agentId", agent.clone())])] });
     vec![
-        Call::new("GET", "/bus/agents", "listAgents", "directory", "Who is there").json(
-            200,
-            "The agents, by id",
-            &object(&[("agents", list(&view))]),
-        ),
+        Call::new("GET", "/bus/agents", "listAgents", "directory", "Who is there")
+            .about("By id. An agent sees itself and those that it may write to, people see all. A page may be short or empty and still have a `nextCursor`: go on until that is empty.")
+            .query("limit", json!({ "type": "integer", "minimum": 0, "default": 1000 }), "How many, 1 to 1,000; others are taken for the nearest")
+            .query("cursor", text(), "The `nextCursor` of the page before")
+            .json(200, "A page of agents", &object(&[("agents", list(&view)), ("nextCursor", text())])),
         Call::new("GET", "/bus/agents/{agent}", "showAgent", "directory", "One agent").json(
             200,
             "The agent",
@@ -175,13 +175,15 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
         .query("state", schemas.subschema_for::<LedgerState>().into(), "In this state")
         .query("correlation", id.clone(), "Of this conversation")
+        .about("A page may be short or empty and still have a `nextCursor`: go on until that is empty.")
         .query(
             "overdue",
             json!({ "type": "boolean" }),
             "Only those that are marked overdue, or that are not",
         )
         .query("limit", limit.clone(), "How many, 1 to 1,000; others are taken for the nearest")
-        .json(200, "The tasks", &object(&[("tasks", list(&task))])),
+        .query("cursor", text(), "The `nextCursor` of the page before")
+        .json(200, "A page of tasks", &object(&[("tasks", list(&task)), ("nextCursor", text())])),
         Call::new(
             "GET",
             "/bus/tasks/a2a",
