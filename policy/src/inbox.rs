@@ -221,8 +221,7 @@ impl<T> Inbox<T> {
         if let Some(out) = self.out.remove(&key) {
             return Some(out.delivery);
         }
-        self.end_pause(key)
-            .or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
+        self.end_pause(key).or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
     }
 
     /// Takes a message out that nobody is handling, tried before or not.
@@ -284,8 +283,9 @@ impl<T> Inbox<T> {
 
     /// Takes out up to `most` of what is not being handled.
     pub fn take_idle(&mut self, most: usize) -> Vec<Delivery<T>> {
-        let pausing = std::iter::from_fn(|| self.pausing.pop_first().map(|(_, delivery)| delivery));
-        let mut taken: Vec<_> = pausing.take(most).collect();
+        let pausing: Vec<_> = self.pauses.keys().copied().take(most).collect();
+        let mut taken: Vec<_> =
+            pausing.into_iter().filter_map(|key| self.end_pause(key)).collect();
         let left = most - taken.len();
         taken.extend(std::iter::from_fn(|| self.waiting.pop()).take(left));
         taken

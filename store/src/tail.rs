@@ -14,13 +14,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use chrono::NaiveDate;
 
+use crate::ReadError;
 use crate::batch::{Batch, Entry};
 use crate::checkpoint::Packed;
 use crate::days::plain_file;
 use crate::hash::Head;
 use crate::index::Index;
 use crate::mark::Marks;
-use crate::ReadError;
 
 /// Bytes of batches held in memory before the oldest are forgotten.
 pub(crate) const HELD_BYTES: usize = 32 << 20;

@@ -77,12 +77,7 @@ impl Session {
     }
 
     /// Gives the letters to the caller, or takes them back when it has gone.
-    fn hand_over(
-        &self,
-        letters: Vec<Letter>,
-        reply: oneshot::Sender<Handed>,
-        ctx: &Context<Self>,
-    ) {
+    fn hand_over(&self, letters: Vec<Letter>, reply: oneshot::Sender<Handed>, ctx: &Context<Self>) {
         let handed = Handed { letters, session: ctx.address() };
         if let Err(mut handed) = reply.send(handed) {
             let mut inbox = self.desk.inbox.borrow_mut();

@@ -84,7 +84,11 @@ async fn letters_that_a_dropped_poll_did_not_take_return_at_once_without_an_atte
     assert_eq!(letters.len(), 1);
     assert_eq!((Some(letters[0].seq), letters[0].attempt), (sent, 1));
     bus.system().acknowledge(id("tim"), letters[0].message.message_id).await.unwrap();
-    assert_eq!(events(&bus, letters[0].seq), ["delivered", "acknowledged"], "one attempt on record");
+    assert_eq!(
+        events(&bus, letters[0].seq),
+        ["delivered", "acknowledged"],
+        "one attempt on record"
+    );
     bus.stop().await;
 }
 

@@ -26,7 +26,8 @@ async fn after_a_restart_all_recipients_and_dead_letters_share_one_parsed_messag
     roman.broadcast(Announcement::new(Scope::Org, "t", "To all")).await.unwrap();
     // One of the copies becomes a dead letter.
     while bus.dead_letters().await.is_empty() {
-        let Ok(letters) = bus.system().pull(id(&crowd[0]), 1, Duration::from_millis(1)).await else {
+        let Ok(letters) = bus.system().pull(id(&crowd[0]), 1, Duration::from_millis(1)).await
+        else {
             panic!("the bus runs")
         };
         for letter in letters {
