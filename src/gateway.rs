@@ -30,7 +30,7 @@ mod waiting;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use a2a_actors::BusSystem;
+use a2a_actors::{BusSystem, Parts};
 use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
@@ -90,6 +90,12 @@ impl Edge {
             lobby: web::Data::from(lobby),
             vitals: web::Data::new(Vitals::new(connections)),
         })
+    }
+
+    /// The parts of the program that it cannot do without.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        self.bus.parts()
     }
 
     /// How it is.

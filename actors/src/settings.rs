@@ -7,6 +7,8 @@ use a2a_policy::{
 };
 use a2a_protocol::AgentId;
 
+use crate::STALLED;
+
 /// The settings of a bus; the defaults are meant to be kept.
 #[derive(Debug, Clone)]
 pub struct BusSettings {
@@ -52,6 +54,8 @@ pub struct BusSettings {
     pub batch_limit: usize,
     /// Threads for agents' code.
     pub handler_threads: usize,
+    /// A commit that takes longer makes the bus not ready.
+    pub stalled_after: Duration,
 }
 
 /// What of the settings can change while the bus runs.
@@ -113,6 +117,7 @@ impl Default for BusSettings {
             uncommitted_limit: 16_384,
             batch_limit: 1_024,
             handler_threads: std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
+            stalled_after: STALLED,
         }
     }
 }

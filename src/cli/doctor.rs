@@ -82,6 +82,9 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         report.extend(server::hints(server))?;
         report.extend(data::waiting(state.path()))?;
     }
+    if let Some(finding) = folder::left_out(state.path()) {
+        report.add(finding)?;
+    }
     report.add(folder::leftovers(state.path()))?;
     report.finish()
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_actors::EndedPart;
 use a2a_actors::tasks::{TaskSystem, TaskWork};
 use a2a_store::check_formats;
 use a2a_store::tasks::{Options, Sqlite};
@@ -57,7 +58,8 @@ Says on stdout where it listens and what to try next; what goes wrong is on stde
 more). With --demo a lead, a worker, a reviewer and a researcher play 20 rounds, one every half minute. They
 write into the state folder like all agents, so give them one of their own.
 
-Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0.
+Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0; 1 when
+the disk did not take all of it, and 2 when a part of the program failed and it had to end.
 Reads the configuration again on SIGHUP, and the certificate under TLS: what changed is in the log, and what
 needs a restart.")]
 pub(super) struct Args {
@@ -167,9 +169,9 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let front = Front { listener, edge, http, tls, keys, url };
     let inside = Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, reloading };
     let hello = || banner.say(global);
-    actix_web::rt::System::new().block_on(serve(front, inside, &state, hello))?;
-    say_goodbye(global.format);
-    Ok(Answer::Yes)
+    let unwritten = actix_web::rt::System::new().block_on(serve(front, inside, &state, hello))?;
+    say_goodbye(global.format, unwritten);
+    Ok(if unwritten == 0 { Answer::Yes } else { Answer::No })
 }
 
 /// What is said unless somebody asks for more. The HTTP library calls every broken request an
@@ -189,8 +191,14 @@ fn log_format(args: &Args, config: &Config) -> anyhow::Result<LogFormat> {
 }
 
 fn start_log(format: LogFormat) {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("OPENCLAW_LOG")
+    let mut filter = tracing_subscriber::EnvFilter::try_from_env("OPENCLAW_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
+    if !std::env::var("OPENCLAW_LOG").is_ok_and(|said| said.contains("sled"))
+        && let Ok(quiet) = "sled=off".parse()
+    {
+        // It says the same of every write while the disk is full. The journal says it once.
+        filter = filter.add_directive(quiet);
+    }
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         // Spans are there at `debug` and below; each says how long it took when it ends.
@@ -282,7 +290,8 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
 fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     let Front { listener, edge, http, tls, .. } = front;
     let connections = Arc::clone(edge.vitals().connections());
-    actix_web::rt::spawn(Arc::clone(&connections).watch());
+    let watch = Arc::clone(&connections).watch();
+    actix_web::rt::spawn(edge.parts().endlessly("connection_watcher", watch));
     let workers = http.workers.or(std::thread::available_parallelism().ok().map(Into::into));
     let workers = workers.unwrap_or(1);
     let server = HttpServer::new(move || {
@@ -307,12 +316,23 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     })
 }
 
+/// A part of the program is gone, and what it knew with it. What was promised is in the journal, so
+/// the process ends as it would by a crash, and the next start recovers it: an orderly end would ask
+/// the part that is gone.
+fn end_at_once(ended: &EndedPart) -> ! {
+    tracing::error!(part = ended.part, panicked = ended.panicked, "a part of the program ended");
+    anstream::eprintln!(
+        "error: {ended}, and without it nothing can be promised. The server ends; start it again: what was accepted is in the journal"
+    );
+    std::process::exit(2)
+}
+
 async fn serve(
     front: Front,
     inside: Inside,
     state: &StateDir,
     say_hello: impl FnOnce(),
-) -> anyhow::Result<()> {
+) -> anyhow::Result<u64> {
     let Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, mut reloading } = inside;
     let url = front.url.clone();
     let vitals = front.edge.vitals();
@@ -327,11 +347,14 @@ async fn serve(
     } else {
         None
     };
-    let pump = actix_web::rt::spawn(Pump::new(tasks.clone(), webhooks).run());
-    actix_web::rt::spawn(Arc::clone(&front.keys).watch(bus.system().clone()));
+    let parts = bus.system().parts().clone();
+    let pump = Pump::new(tasks.clone(), webhooks).run();
+    let pump = actix_web::rt::spawn(parts.endlessly("webhooks", pump));
+    let watch = Arc::clone(&front.keys).watch(bus.system().clone());
+    actix_web::rt::spawn(parts.endlessly("token_watcher", watch));
     let server = start_http(front)?;
     let handle = server.handle();
-    let server = actix_web::rt::spawn(server);
+    let server = actix_web::rt::spawn(parts.endlessly("http", server));
     // Before anybody can know that we are here: whoever does may tell us to stop.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -345,6 +368,7 @@ async fn serve(
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
             _ = hangup.recv() => reloading.reload().await,
+            ended = parts.first_end() => end_at_once(&ended),
         }
     }
     tracing::debug!("stopping: running work may finish for {} s", STOP_DEADLINE.as_secs());
@@ -367,7 +391,7 @@ async fn serve(
     if stopped.interrupted > 0 {
         tracing::warn!(handlers = stopped.interrupted, "interrupted; their messages come again");
     }
-    Ok(())
+    Ok(stopped.unwritten + tasks.stats().unwritten())
 }
 
 /// Tells other programs where we are; written aside and moved, so nobody reads half of it.

@@ -68,15 +68,15 @@ fn about(status: StatusCode, code: &str, detail: &str) -> Value {
     })
 }
 
-/// The same, with one thing more to say.
-pub(super) fn problem_with(
+/// The same, with more to say.
+pub(super) fn problem_with<'a>(
     status: StatusCode,
     code: &str,
     detail: &str,
-    (field, value): (&str, Value),
+    more: impl IntoIterator<Item = (&'a str, Value)>,
 ) -> HttpResponse {
     let mut body = about(status, code, detail);
-    body[field] = value;
+    more.into_iter().for_each(|(field, value)| body[field] = value);
     problem_body(HttpResponse::build(status), &body)
 }
 

@@ -312,6 +312,21 @@ fn what_lies_around_is_listed() {
     );
 }
 
+#[test]
+fn batches_that_are_not_in_the_log_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    used(folder.path());
+    let (_, found) = checks(folder.path(), &[]);
+    assert!(!found.keys().any(|(name, _)| name == "left-out"));
+    std::fs::write(folder.path().join("data/a2a-ahead-0.bin.kept-1"), "x").unwrap();
+    let (is_ok, found) = checks(folder.path(), &[]);
+    let said = said(&found, "left-out", "warning");
+    assert!(
+        is_ok && said.contains("a2a-ahead-0.bin.kept-1") && said.contains("docs/log.md"),
+        "{said}"
+    );
+}
+
 /// Another user learns that it may not look, and not that something is broken.
 #[test]
 fn what_may_not_be_read_is_not_called_broken() {

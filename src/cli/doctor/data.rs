@@ -62,6 +62,12 @@ pub(super) fn journal(place: &Place, found: &Found) -> Vec<Finding> {
 fn opened(report: &RecoveryReport) -> Finding {
     const NAME: &str = "journal";
     let RecoveryReport { unreadable_lines, broken_links, torn_bytes, lines_replayed, .. } = report;
+    if report.lost_bytes > 0 {
+        let bytes = report.lost_bytes;
+        let detail =
+            format!("the log ends {bytes} bytes before what was durable when it was last written");
+        return Finding::problem(NAME, detail, PUT_BACK);
+    }
     if *unreadable_lines > 0 || *broken_links > 0 {
         let detail = format!(
             "behind what the index holds, {unreadable_lines} lines cannot be read and {broken_links} do not follow the line before"
@@ -71,7 +77,7 @@ fn opened(report: &RecoveryReport) -> Finding {
     if *torn_bytes > 0 {
         return Finding::warning(
             NAME,
-            format!("the last write was cut short: {torn_bytes} bytes are no whole line"),
+            format!("the last write was cut short: {torn_bytes} bytes were never promised"),
             "nothing that was acknowledged is in them; the next start sets them aside",
         );
     }

@@ -140,12 +140,21 @@ impl Banner<'_> {
     }
 }
 
-/// Says that the server is gone.
-pub(super) fn say_goodbye(format: Format) {
-    match format {
-        Format::Text => say("Stopped; everything is written.\n"),
-        Format::Json | Format::Jsonl => say(&format!("{}\n", json!({"stopped": true}))),
-    }
+/// Says that the server is gone, and how many records the disk did not take before.
+pub(super) fn say_goodbye(format: Format, unwritten: u64) {
+    let text = match format {
+        Format::Json | Format::Jsonl if unwritten == 0 => {
+            format!("{}\n", json!({"stopped": true}))
+        }
+        Format::Json | Format::Jsonl => {
+            format!("{}\n", json!({"stopped": true, "unwritten": unwritten}))
+        }
+        Format::Text if unwritten == 0 => "Stopped; everything is written.\n".to_owned(),
+        Format::Text => format!(
+            "Stopped, but the disk did not take {unwritten} records. What was accepted is kept; a message whose acknowledgement is among them comes again.\n"
+        ),
+    };
+    say(&text);
 }
 
 fn say(text: &str) {

@@ -265,14 +265,20 @@ fn server() -> Vec<Call> {
     let schema = json!({ "application/schema+json": { "schema": { "type": "object" } } });
     let metrics =
         json!({ "application/openmetrics-text": { "schema": { "description": "Text." } } });
-    let parts = object(&[("server", text()), ("journal", text()), ("task_store", text())]);
+    let parts = object(&[
+        ("server", text()),
+        ("journal", text()),
+        ("bus", text()),
+        ("task_store", text()),
+        ("index", text()),
+    ]);
     vec![
         Call::new("GET", "/healthz", "isAlive", "server", "Whether the program answers")
             .public()
             .json(200, "It does", &object(&[("status", word("ok"))])),
         Call::new("GET", "/readyz", "isReady", "server", "Whether it accepts messages")
             .public()
-            .about("503 while it starts or stops, or a disk refuses; `parts` says which it is.")
+            .about("503 while a message sent now would not be accepted: the server starts or stops, the last write failed, one takes longer than 5 s, or a part of the program has ended. `reasons` says which part and why. `degraded` names what does not work though messages are accepted.")
             .json(200, "It does", &object(&[("status", word("ready")), ("parts", parts)])),
         Call::new("GET", "/metrics", "showMetrics", "server", "Numbers for Prometheus")
             .about("For people. Every number: docs/observability.md.")
