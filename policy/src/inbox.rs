@@ -284,8 +284,7 @@ impl<T> Inbox<T> {
     /// Takes out up to `most` of what is not being handled.
     pub fn take_idle(&mut self, most: usize) -> Vec<Delivery<T>> {
         let pausing: Vec<_> = self.pauses.keys().copied().take(most).collect();
-        let mut taken: Vec<_> =
-            pausing.into_iter().filter_map(|key| self.end_pause(key)).collect();
+        let mut taken: Vec<_> = pausing.into_iter().filter_map(|key| self.end_pause(key)).collect();
         let left = most - taken.len();
         taken.extend(std::iter::from_fn(|| self.waiting.pop()).take(left));
         taken
