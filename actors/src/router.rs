@@ -14,6 +14,7 @@ mod dead_letters;
 mod floor;
 mod look;
 mod measure;
+mod reach;
 mod records;
 mod refusals;
 mod reload;
@@ -47,7 +48,7 @@ use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
-pub(crate) use assess::{Assess, Assessed, AttachAside};
+pub(crate) use assess::{Assess, Assessed, AttachAside, Charge};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
@@ -58,10 +59,14 @@ pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
 pub use measure::BusLoad;
 pub(crate) use measure::Measure;
+pub(crate) use reach::AskReach;
+pub use reach::Reach;
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
 pub use tasks::TaskFilter;
-pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
+pub(crate) use tasks::{
+    CancelTask, CompareLedger, FindTask, Ledgered, ListTasks, RecordDeleted, UnheardAnswers,
+};
 
 struct Dead {
     delivery: Delivery<Arc<Content>>,

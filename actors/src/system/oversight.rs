@@ -7,15 +7,36 @@ use a2a_protocol::{AgentId, Kind, TaskId};
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::router::{
-    CancelTask, Explain, FindAgent, FindTask, ListAgents, ListCircuits, ListDeadLetters, ListTasks,
-    Register, ResetCircuit, ResolveDeadLetter, TripCircuit, UnheardAnswers,
+    AskReach, CancelTask, CompareLedger, Explain, FindAgent, FindTask, Ledgered, ListAgents,
+    ListCircuits, ListDeadLetters, ListTasks, RecordDeleted, Register, ResetCircuit,
+    ResolveDeadLetter, TripCircuit, UnheardAnswers,
 };
-use crate::{AgentView, CircuitView, DeadLetterView, RegisterError, TaskFilter};
+use crate::{AgentView, CircuitView, DeadLetterView, Reach, RegisterError, TaskFilter};
 
 impl BusSystem {
     /// Everyone the bus knows.
     pub async fn agents(&self) -> Vec<AgentView> {
         self.router.send(ListAgents).await.unwrap_or_default()
+    }
+
+    /// What a caller of A2A of this name may reach; `None` when the bus has stopped.
+    pub async fn reach(&self, from: AgentId, most: usize) -> Option<Reach> {
+        self.router.send(AskReach { from, most }).await.ok()
+    }
+
+    /// Records that a person deleted an A2A task, beside the records of its request where the
+    /// ledger still knows it; returns when that is durable.
+    ///
+    /// # Errors
+    /// The bus stops, or cannot write right now.
+    pub async fn record_deleted(&self, task: TaskId, reason: String) -> Result<(), CancelError> {
+        let record = RecordDeleted { task, reason };
+        let durable = self.router.send(record).await.map_err(|_| CancelError::Unavailable)?;
+        let durable = durable.ok_or(CancelError::Unavailable)?;
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(CancelError::Unavailable),
+        }
     }
 
     /// One agent, also one that is part of the server or only a caller of it.
@@ -55,6 +76,11 @@ impl BusSystem {
     /// The tasks that somebody has ended by an answer which nobody has acknowledged.
     pub(crate) async fn unheard_answers(&self) -> Vec<TaskId> {
         self.router.send(UnheardAnswers).await.unwrap_or_default()
+    }
+
+    /// What the ledger has open, and which of these tasks were cancelled there.
+    pub(crate) async fn compare_ledger(&self, known: Vec<TaskId>) -> Ledgered {
+        self.router.send(CompareLedger(known)).await.unwrap_or_default()
     }
 
     /// The tasks that changed last among those that are wanted.
