@@ -22,6 +22,10 @@ pub(super) struct Limits {
     pair_burst: Option<NonZeroU32>,
     /// Messages a minute with priority urgent from one agent
     urgent_per_minute: Option<NonZeroU32>,
+    /// Bytes a minute that one caller of A2A may send; messages of up to 4 KiB count as none
+    a2a_bytes_per_minute: Option<NonZeroU32>,
+    /// How many of those may come at once; where it is left out, a2a_bytes_per_minute if that is set
+    a2a_byte_burst: Option<NonZeroU32>,
     /// Messages that may wait for one session
     inbox: Option<usize>,
     /// Agents that one message may reach
@@ -39,6 +43,13 @@ impl Limits {
             per_pair_per_minute: self.per_pair_per_minute.unwrap_or(defaults.per_pair_per_minute),
             pair_burst: self.pair_burst.or(self.burst).unwrap_or(defaults.pair_burst),
             urgent_per_minute: self.urgent_per_minute.unwrap_or(defaults.urgent_per_minute),
+            a2a_bytes_per_minute: self
+                .a2a_bytes_per_minute
+                .unwrap_or(defaults.a2a_bytes_per_minute),
+            a2a_byte_burst: self
+                .a2a_byte_burst
+                .or(self.a2a_bytes_per_minute)
+                .unwrap_or(defaults.a2a_byte_burst),
             max_keys: defaults.max_keys,
         }
     }
@@ -60,6 +71,8 @@ impl Limits {
             per_pair_per_minute: Some(rates.per_pair_per_minute),
             pair_burst: Some(rates.pair_burst),
             urgent_per_minute: Some(rates.urgent_per_minute),
+            a2a_bytes_per_minute: Some(rates.a2a_bytes_per_minute),
+            a2a_byte_burst: Some(rates.a2a_byte_burst),
             inbox: Some(self.inbox(&defaults)),
             max_recipients: NonZeroUsize::new(self.max_recipients(&defaults)),
         }
