@@ -156,6 +156,19 @@ impl Server {
     pub(super) fn tell(&self, path: &str, body: &Value) -> anyhow::Result<Box<RawValue>> {
         read(self.post(path, &[], body.to_string().as_bytes())?)
     }
+
+    /// What the server answers to a call that deletes something; `None` if there is nothing.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it says no.
+    pub(super) fn delete(&self, path: &str) -> anyhow::Result<Option<Box<RawValue>>> {
+        let request = self.agent.delete(format!("{}{path}", self.url));
+        match read(self.answered(self.headed(request, &[]).call())?) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if is_nothing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// The status of an answer, and its text.
