@@ -39,7 +39,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gateway::a2a::A2aSettings;
 use crate::gateway::{HttpSettings, LogSettings, Redaction, SessionSettings};
-use crate::tokens::Tokens;
+use crate::tokens::{Conflict, Tokens};
 use crate::webhooks::WebhookSettings;
 
 pub use assembly::{Origin, Origins};
@@ -266,9 +266,12 @@ impl Config {
     /// A sentence about the entry that makes no sense.
     pub fn tokens(&self) -> Result<Tokens, String> {
         let tokens = self.auth.tokens()?;
-        match tokens.clash(&Tokens::default(), &self.listed()?) {
-            Some(name) => Err(format!(
-                "[[auth.tokens]] client = \"{name}\": `{name}` is an agent; give the client another name"
+        let conflicts = tokens.conflicts(&Tokens::default(), &self.listed()?);
+        match conflicts.iter().find(|conflict| conflict.refuses()) {
+            Some(Conflict { principal, taken, .. }) => Err(format!(
+                "[[auth.tokens]] {} = {:?}: {taken}",
+                principal.holder(),
+                principal.name()
             )),
             None => Ok(tokens),
         }

@@ -13,16 +13,18 @@ mod inbox;
 pub mod log;
 mod messages;
 mod metrics;
+mod names;
 mod observe;
 pub mod openapi;
 mod problem;
+mod quota;
 mod schemas;
 mod session;
 mod settings;
-mod streams;
 mod tasks;
 mod trace;
 mod vitals;
+mod waiting;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,9 +42,9 @@ pub use guard::{Guard, guard};
 pub use inbox::duration;
 pub use log::{LogSettings, Redaction};
 pub use observe::observe;
+pub use quota::{Exceeded, Quota, Quotas, Resource, Share};
 pub use session::{Lobby, SessionSettings};
 pub use settings::HttpSettings;
-pub use streams::{StreamPlace, Streams, TooManyStreams};
 pub use vitals::{Phase, Vitals};
 
 /// What the routes share.
@@ -53,7 +55,7 @@ pub struct Edge {
     keys: web::Data<KeyRing>,
     failures: web::Data<Failures>,
     log: web::Data<LogSettings>,
-    streams: web::Data<Streams>,
+    quotas: web::Data<Quotas>,
     guard: web::Data<Guard>,
     settings: web::Data<HttpSettings>,
     lobby: web::Data<Lobby>,
@@ -81,7 +83,7 @@ impl Edge {
             keys: web::Data::from(keys),
             failures: web::Data::new(Failures::default()),
             log: web::Data::new(log),
-            streams: web::Data::new(Streams::new(settings.streams, settings.streams_per_caller)),
+            quotas: web::Data::new(Quotas::new(&settings)),
             guard: web::Data::new(Guard::new(&settings, tls, address)?),
             settings: web::Data::new(settings),
             lobby: web::Data::from(lobby),
@@ -99,14 +101,14 @@ impl Edge {
 /// Adds the routes of the bus; with tokens, nobody gets in without one. The application around
 /// them is wrapped in `guard`, and that in `observe`.
 pub fn routes(config: &mut ServiceConfig, edge: Edge) {
-    let Edge { bus, a2a, keys, failures, log, streams, guard, settings, lobby, vitals } = edge;
+    let Edge { bus, a2a, keys, failures, log, quotas, guard, settings, lobby, vitals } = edge;
     config
         .app_data(web::Data::new(bus))
         .app_data(a2a)
         .app_data(keys)
         .app_data(failures)
         .app_data(log)
-        .app_data(streams)
+        .app_data(quotas)
         .app_data(guard)
         .app_data(settings)
         .app_data(lobby)
@@ -122,6 +124,8 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(agents::show)
         .service(agents::register)
         .service(agents::explain)
+        .service(names::list)
+        .service(names::show)
         .service(tasks::list)
         .service(a2a_tasks::list)
         .service(tasks::show)

@@ -55,7 +55,7 @@ impl Desk {
     /// The same without waking the session, for one who does so afterwards.
     pub(crate) fn lay_again(&self, delivery: Delivery<Arc<Content>>) {
         self.slots.take_back();
-        self.inbox.borrow_mut().arrive_again(delivery);
+        self.inbox.borrow_mut().arrive(delivery);
     }
 
     fn wake(&self, wanted: bool) {

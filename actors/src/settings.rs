@@ -14,6 +14,10 @@ pub struct BusSettings {
     pub agents: Vec<(AgentId, Profile)>,
     /// Agents that are part of the server: known whatever the directory says, reached by name only.
     pub built_in: Vec<(AgentId, Profile)>,
+    /// A2A clients that have a token when the bus starts: no agent can have such a name.
+    pub clients: Vec<AgentId>,
+    /// Names under which A2A callers without a name of their own send: always clients'.
+    pub unnamed: Vec<AgentId>,
     /// Whether senders nobody listed are admitted.
     pub open: bool,
     /// How many agents there may be; beyond that nobody new is admitted.
@@ -88,6 +92,8 @@ impl Default for BusSettings {
         Self {
             agents: Vec::new(),
             built_in: Vec::new(),
+            clients: Vec::new(),
+            unnamed: Vec::new(),
             open: true,
             max_agents: 200_000,
             max_dead_letters: 10_000,

@@ -61,6 +61,8 @@ stats! {
     dead_letters,
     /// Circuits opened.
     tripped,
+    /// Tasks of the ledger marked overdue.
+    overdue,
 }
 
 impl Stats {

@@ -13,6 +13,7 @@ mod disk;
 mod files;
 mod finding;
 mod folder;
+mod names;
 mod occupant;
 mod server;
 
@@ -64,6 +65,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         report.extend(server::check(server))?;
     }
 
+    report.extend(names::check(&place, &config, near.as_ref()))?;
     report.extend(data::journal(&place, &found))?;
     report.extend(data::tasks(state.path()))?;
     report.add(data::chain(&place, &found, args.quick))?;

@@ -88,6 +88,12 @@ impl Place {
         })
     }
 
+    /// The server that runs, asked by the holder of this token.
+    pub(super) fn server_for(&self, token: &str) -> anyhow::Result<Server> {
+        let url = std::fs::read_to_string(self.state.address_file())?;
+        Server::connect(url.trim(), Some(token), &self.trusted)
+    }
+
     /// Whether a process has the journal open.
     pub(super) fn is_locked(&self) -> anyhow::Result<bool> {
         let file = match File::open(self.state.path().join("data/a2a-journal/db")) {

@@ -1,6 +1,7 @@
 //! `openclaw-a2a serve`: the bus, and HTTP in front of it.
 
 mod banner;
+mod files;
 mod reload;
 
 use std::io::IsTerminal;
@@ -22,7 +23,7 @@ use openclaw_a2a::config::{Config, DEFAULT_LISTEN, StateDir};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Edge, HttpSettings, Lobby};
 use openclaw_a2a::protocol::AgentId;
-use openclaw_a2a::tokens::{KeyRing, TokenFile};
+use openclaw_a2a::tokens::{KeyRing, TokenFile, UNNAMED_CLIENT};
 use openclaw_a2a::webhooks::Webhooks;
 use openclaw_a2a::{Bus, BusSettings, Profile, RateSettings};
 use tokio::signal::unix::{SignalKind, signal};
@@ -30,6 +31,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::{Answer, Global};
 use banner::{Banner, say_goodbye};
+pub(super) use files::files_for;
 use reload::Reloading;
 
 /// How long handlers and requests may go on after a signal to stop.
@@ -89,12 +91,12 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let tokens = config.tokens().map_err(anyhow::Error::msg)?;
     let keys = KeyRing::open(tokens, listed, TokenFile::below(state.path()))?;
     let log = config.log().map_err(anyhow::Error::msg)?;
-    let http = config.http().map_err(anyhow::Error::msg)?;
+    let mut http = config.http().map_err(anyhow::Error::msg)?;
     let tls = config.tls().map_err(anyhow::Error::msg)?;
     let address = args.listen.as_deref().unwrap_or(config.listen());
     let listener = listen(address, &keys)?;
     let is_new = create_folder(state.path())?;
-    allow_connections(http.connections, http.streams);
+    http.connections = files::allow_connections(http.connections);
     let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
     let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
     if args.agent == Some(BuiltIn::Conformance) {
@@ -105,6 +107,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     }
     let rates = (args.agent == Some(BuiltIn::Conformance)).then_some(settings.rates);
     know_the_host(&mut settings, &a2a.host);
+    settings.clients = keys.clients();
+    settings.unnamed.push(UNNAMED_CLIENT.parse()?);
     // Where somebody else answers for the host, nobody built in does.
     let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));
     a2a.secured = keys.has_tokens();
@@ -239,26 +243,6 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
     format!("{}://{local}", if tls { "https" } else { "http" })
 }
 
-/// How many files a server may have open: a connection takes two, one with a stream three.
-pub(super) fn files_for(connections: usize, streams: usize) -> u64 {
-    let files = connections.saturating_mul(2).saturating_add(streams).saturating_add(1_000);
-    u64::try_from(files).unwrap_or(u64::MAX)
-}
-
-/// Many systems allow a program a thousand files unless it asks.
-fn allow_connections(most: usize, streams: usize) {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let wanted = files_for(most, streams);
-    let Some(current) = limit.current.filter(|current| *current < wanted) else { return };
-    let given = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(given), ..limit });
-    if raised.is_err() || given < wanted {
-        let files = if raised.is_err() { current } else { given };
-        tracing::debug!(files, "the system allows fewer open files than {most} connections take");
-    }
-}
-
 fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     let Front { listener, edge, http, tls, .. } = front;
     let connections = Arc::clone(edge.vitals().connections());
@@ -274,7 +258,8 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     })
     .on_connect(move |connection, data| connections.adopt(connection, data))
     .workers(workers)
-    .max_connections(http.connections.div_ceil(workers))
+    // Ours is the smaller limit: it closes what does nothing, this one keeps all others waiting.
+    .max_connections(files::accepted(http.connections).div_ceil(workers))
     .client_request_timeout(http.head + CLOCK)
     .tls_handshake_timeout(http.head)
     .keep_alive(http.idle + CLOCK)
@@ -307,7 +292,7 @@ async fn serve(
         None
     };
     let pump = actix_web::rt::spawn(Pump::new(tasks.clone(), webhooks).run());
-    actix_web::rt::spawn(Arc::clone(&front.keys).watch());
+    actix_web::rt::spawn(Arc::clone(&front.keys).watch(bus.system().clone()));
     let server = start_http(front)?;
     let handle = server.handle();
     let server = actix_web::rt::spawn(server);

@@ -29,7 +29,7 @@ pub(super) struct HttpValues {
     /// Threads that answer
     #[schemars(example = 4, extend("x-default" = "one a core"))]
     workers: Option<NonZeroUsize>,
-    /// Connections at once; further ones wait
+    /// Connections at once; beyond that those that have done nothing for longest are closed
     max_connections: Option<NonZeroUsize>,
     /// Requests that are answered at once; further ones are refused
     max_requests: Option<NonZeroUsize>,
@@ -37,13 +37,21 @@ pub(super) struct HttpValues {
     max_streams: Option<NonZeroUsize>,
     /// Streams of one caller at once
     max_streams_per_caller: Option<NonZeroUsize>,
+    /// Calls that wait for an event, at once: for a message, for the end of a task
+    max_waiting: Option<NonZeroUsize>,
+    /// Waiting calls of one caller at once
+    max_waiting_per_caller: Option<NonZeroUsize>,
+    /// Answers that their callers have not taken yet
+    max_unread_mib: Option<NonZeroUsize>,
+    /// The same of one caller
+    max_unread_mib_per_caller: Option<NonZeroUsize>,
     /// How long the head of a request may take
     head_seconds: Option<f64>,
     /// How long its body may take
     body_seconds: Option<f64>,
     /// How long a connection may do nothing
     idle_seconds: Option<f64>,
-    /// How long a reader may take nothing of what it asked for
+    /// How long a reader may take nothing of what it asked for; then its connection is closed
     stalled_seconds: Option<f64>,
     /// How large the head of a request may be, up to 96
     max_head_kib: Option<NonZeroUsize>,
@@ -76,6 +84,10 @@ impl HttpValues {
             max_requests: NonZeroUsize::new(settings.requests),
             max_streams: NonZeroUsize::new(settings.streams),
             max_streams_per_caller: NonZeroUsize::new(settings.streams_per_caller),
+            max_waiting: NonZeroUsize::new(settings.waiting),
+            max_waiting_per_caller: NonZeroUsize::new(settings.waiting_per_caller),
+            max_unread_mib: NonZeroUsize::new(settings.unread >> 20),
+            max_unread_mib_per_caller: NonZeroUsize::new(settings.unread_per_caller >> 20),
             head_seconds: seconds(settings.head),
             body_seconds: seconds(settings.body),
             idle_seconds: seconds(settings.idle),
@@ -93,6 +105,11 @@ impl HttpValues {
             None => Ok(default),
             Some(kib) if kib.get() <= most => Ok(kib.get() << 10),
             Some(kib) => Err(format!("[http] {name} = {kib} is more than {most}")),
+        };
+        let mebibytes = |given: Option<NonZeroUsize>, default, name: &str| match given {
+            None => Ok(default),
+            Some(mib) if mib.get() <= 1 << 20 => Ok(mib.get() << 20),
+            Some(mib) => Err(format!("[http] {name} = {mib} is more than {}", 1 << 20)),
         };
         let listen = self.listen();
         if listen.parse::<SocketAddr>().is_err() {
@@ -118,6 +135,14 @@ impl HttpValues {
             body_bytes: bytes(self.max_body_kib, 1 << 20, defaults.body_bytes, "max_body_kib")?,
             streams: count(self.max_streams, defaults.streams),
             streams_per_caller: count(self.max_streams_per_caller, defaults.streams_per_caller),
+            waiting: count(self.max_waiting, defaults.waiting),
+            waiting_per_caller: count(self.max_waiting_per_caller, defaults.waiting_per_caller),
+            unread: mebibytes(self.max_unread_mib, defaults.unread, "max_unread_mib")?,
+            unread_per_caller: mebibytes(
+                self.max_unread_mib_per_caller,
+                defaults.unread_per_caller,
+                "max_unread_mib_per_caller",
+            )?,
             hosts: self.hosts.clone(),
             origins: self.origins.clone(),
             url: self.url.clone(),

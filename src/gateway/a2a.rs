@@ -19,6 +19,7 @@ mod rest;
 mod revision;
 mod rpc;
 mod sse;
+mod wait;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,8 +11,10 @@ use a2a_protocol::AgentId;
 use actix_web::dev::Payload;
 use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{AUTHORIZATION, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::http::header::{
+    AUTHORIZATION, HeaderMap, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use chrono::{SecondsFormat, Utc};
 
 use super::problem::{agent_id, problem, refuse};
@@ -169,6 +171,12 @@ impl A2aCaller {
         self.principal.as_ref().map_or_else(|| "anonymous".to_owned(), Principal::to_string)
     }
 
+    /// What this caller's shares are counted under; `None` where callers are not told apart.
+    #[must_use]
+    pub fn counted_as(&self) -> Option<String> {
+        self.principal.as_ref().map(Principal::to_string)
+    }
+
     /// The name its messages have on the bus. People and the anonymous have none of their own
     /// there and share [`UNNAMED_CLIENT`].
     #[must_use]
@@ -224,23 +232,50 @@ impl FromRequest for A2aCaller {
     }
 }
 
-/// The one place where a token is read.
+/// That a request was let in, and whose token it showed; `None` where none is asked for.
+pub(super) struct Admitted(Option<Principal>);
+
+/// What the unread answers of a request are counted under: the caller that was let in, or the
+/// address of one that was not. `None` where callers are not told apart.
+pub(super) fn counted_as(request: &HttpRequest) -> Option<String> {
+    match request.extensions().get::<Admitted>() {
+        Some(Admitted(principal)) => principal.as_ref().map(Principal::to_string),
+        None => request.peer_addr().map(|address| format!("address:{}", address.ip())),
+    }
+}
+
+/// The token that a request shows.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut given = headers.get_all(AUTHORIZATION);
+    // Two of them would leave open who is meant.
+    let only = given.next().filter(|_| given.next().is_none());
+    let (scheme, token) = only?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Whether the token that a request shows is an operator's. Nothing is noted where it is not.
+pub(super) fn shows_operator(ring: &Arc<KeyRing>, headers: &HeaderMap) -> bool {
+    let entry = bearer(headers).map(|token| ring.enter(Some(token), Utc::now()));
+    matches!(entry, Some(Entry::Known(Principal::Operator(_), _)))
+}
+
+/// The one place where a token is checked.
 fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> {
     let Some(ring) = request.app_data::<web::Data<KeyRing>>() else {
         let detail = "This server does not know whom to let in.";
         return Err(refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail));
     };
-    let mut given = request.headers().get_all(AUTHORIZATION);
-    // Two of them would leave open who is meant.
-    let only = given.next().filter(|_| given.next().is_none());
-    let token = only.and_then(|value| value.to_str().ok()).and_then(|value| {
-        let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-    });
+    let token = bearer(request.headers());
     let ring: Arc<KeyRing> = Arc::clone(ring);
     match ring.enter(token, Utc::now()) {
-        Entry::Open(pass) => Ok((None, pass)),
-        Entry::Known(principal, pass) => Ok((Some(principal), pass)),
+        Entry::Open(pass) => {
+            request.extensions_mut().insert(Admitted(None));
+            Ok((None, pass))
+        }
+        Entry::Known(principal, pass) => {
+            request.extensions_mut().insert(Admitted(Some(principal.clone())));
+            Ok((Some(principal), pass))
+        }
         Entry::Missing => {
             note(request, "no token");
             let detail = "Send your token as `Authorization: Bearer …`.";
@@ -254,6 +289,10 @@ fn admit(request: &HttpRequest) -> actix_web::Result<(Option<Principal>, Pass)> 
                 Unauthorized::Unknown,
                 "The token is not known. Ask whoever runs the bus for one.",
             ))
+        }
+        Entry::NameTaken(taken) => {
+            let detail = format!("Your token is known and refused: {taken}.");
+            Err(refuse(StatusCode::FORBIDDEN, "name_taken", &detail))
         }
         Entry::Expired(at) => {
             note(request, "a token that has expired");

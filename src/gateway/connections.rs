@@ -1,33 +1,43 @@
-//! The connections that are open: prepared when they are made, ended when they do nothing.
+//! The connections that are open: prepared when they are made, closed when they do nothing, when
+//! an answer on them is not taken, or when there are too many.
 //!
 //! The server's own clocks watch the first head of a connection and the time between requests.
-//! They stop at the first byte of a later head, so whoever sends half of one could stay for
-//! ever; what does nothing for too long is therefore closed from here.
+//! They stop at the first byte of a later head, so a client that sends half of one could stay for
+//! ever. No clock of the library watches an answer that HTTP/2 flow control holds back. Both are
+//! found here.
 //!
-//! Nor does the server tell that a reader has left while there is nothing to write to it; whoever
-//! keeps something for one asks here ([`until_left`]).
+//! Nor does the server notice that a reader has left while there is nothing to write to it; what
+//! waits on behalf of one asks here ([`until_left`]).
+
+mod connection;
 
 use std::any::Any;
 use std::future::Future;
-use std::io::ErrorKind;
-use std::net::Shutdown;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use actix_tls::accept::rustls_0_23::TlsStream;
-use actix_web::HttpRequest;
 use actix_web::dev::Extensions;
 use actix_web::rt::net::TcpStream;
-use socket2::{SockRef, Socket};
-use tokio::io::Interest;
+use actix_web::{HttpMessage, HttpRequest};
+use socket2::SockRef;
 
 use super::HttpSettings;
+use super::guard::Incoming;
+pub(super) use connection::{Busy, Connection};
+
+/// Requests that one connection may have under way. HTTP/1 has one at a time; HTTP/2 clients count
+/// on 100 unless a server says otherwise, and the library lets us say nothing.
+pub(super) const REQUESTS_PER_CONNECTION: usize = 100;
+/// Requests beyond that which are answered with a refusal; then the connection is closed.
+const REFUSALS_PER_CONNECTION: usize = 1_000;
 
 /// Every connection there is.
 #[derive(Debug)]
 pub struct Connections {
     open: Mutex<Vec<Weak<Connection>>>,
+    most: usize,
     /// How long one may do nothing: as long as between two requests, and a head after that; the
     /// server's own clocks, which say goodbye, come first.
     longest: Duration,
@@ -35,35 +45,52 @@ pub struct Connections {
     begun: Instant,
     /// One for each connection, and one for us.
     count: Arc<()>,
+    closed: [AtomicU64; Closed::ALL.len()],
 }
 
-/// One connection.
-#[derive(Debug)]
-pub(super) struct Connection {
-    /// A second handle, by which it can be closed. Gone with the connection.
-    socket: Socket,
-    /// A third, watched for the connection's end once somebody asks; `None` where the system
-    /// has no more of them.
-    watched: OnceLock<Option<TcpStream>>,
-    /// Requests that are being answered, streams included.
-    busy: AtomicUsize,
-    /// When the last of them ended, in milliseconds since the server began.
-    since: AtomicU64,
-    begun: Instant,
-    _counted: Arc<()>,
+/// Why the server closed a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Closed {
+    /// It did nothing for too long.
+    Idle,
+    /// An answer was not taken.
+    Stalled,
+    /// It did nothing, and its place was needed.
+    Evicted,
+    /// There was no place for it.
+    Refused,
+    /// It asked for more at once than one connection may.
+    Flooding,
 }
 
-/// While this lives, the connection has something to do.
-#[derive(Debug)]
-pub(super) struct Busy(Arc<Connection>);
+impl Closed {
+    pub(super) const ALL: &'static [Self] =
+        &[Self::Idle, Self::Stalled, Self::Evicted, Self::Refused, Self::Flooding];
+
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Stalled => "stalled",
+            Self::Evicted => "evicted",
+            Self::Refused => "refused",
+            Self::Flooding => "flooding",
+        }
+    }
+}
 
 impl Connections {
     /// None yet.
     #[must_use]
     pub fn new(settings: &HttpSettings) -> Self {
-        let longest = settings.idle + settings.head + Duration::from_secs(1);
-        let (stalled, begun) = (settings.stalled, Instant::now());
-        Self { open: Mutex::default(), longest, stalled, begun, count: Arc::default() }
+        Self {
+            open: Mutex::default(),
+            most: settings.connections,
+            longest: settings.idle + settings.head + Duration::from_secs(1),
+            stalled: settings.stalled,
+            begun: Instant::now(),
+            count: Arc::default(),
+            closed: Default::default(),
+        }
     }
 
     /// How many there are.
@@ -72,95 +99,126 @@ impl Connections {
         Arc::strong_count(&self.count) - 1
     }
 
+    /// How many were closed for this reason.
+    pub(super) fn closed(&self, why: Closed) -> u64 {
+        self.closed[why as usize].load(Relaxed)
+    }
+
+    fn close(&self, connection: &Connection, why: Closed) {
+        self.closed[why as usize].fetch_add(1, Relaxed);
+        connection.close();
+    }
+
+    fn open(&self) -> MutexGuard<'_, Vec<Weak<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Prepares a connection that was just made.
     pub fn adopt(&self, connection: &dyn Any, data: &mut Extensions) {
         let plain = connection.downcast_ref::<TcpStream>();
         let under_tls = || connection.downcast_ref::<TlsStream<TcpStream>>();
         let Some(stream) = plain.or_else(|| under_tls().map(|tls| tls.get_ref().0)) else { return };
         prepare(stream, self.stalled);
-        // Without a second handle it can stay too long, and no more than that.
-        let Ok(socket) = SockRef::from(stream).try_clone() else { return };
-        let connection = Arc::new(Connection {
-            socket,
-            watched: OnceLock::new(),
-            busy: AtomicUsize::new(0),
-            since: AtomicU64::new(milliseconds(self.begun.elapsed())),
-            begun: self.begun,
-            _counted: Arc::clone(&self.count),
-        });
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.push(Arc::downgrade(&connection));
+        let Ok(socket) = SockRef::from(stream).try_clone() else {
+            // Out of descriptors. Without a second handle it could not be closed from here, and
+            // one that cannot be closed may not stay.
+            self.closed[Closed::Refused as usize].fetch_add(1, Relaxed);
+            let _ = SockRef::from(stream).shutdown(std::net::Shutdown::Both);
+            return;
+        };
+        let connection = Arc::new(Connection::new(socket, self.begun, Arc::clone(&self.count)));
+        let mut open = self.open();
+        if open.len() >= self.most {
+            self.make_room(&mut open);
+        }
+        if open.len() >= self.most {
+            self.close(&connection, Closed::Refused);
+        } else {
+            open.push(Arc::downgrade(&connection));
+        }
         drop(open);
         data.insert(connection);
     }
 
-    /// Closes what does nothing, until the server ends.
+    /// Closes the connections that have done nothing for longest. Several at once: the search looks
+    /// at all of them.
+    fn make_room(&self, open: &mut Vec<Weak<Connection>>) {
+        open.retain(|connection| connection.strong_count() > 0);
+        if open.len() < self.most {
+            return;
+        }
+        let mut idle: Vec<_> = open.iter().filter_map(Weak::upgrade).collect();
+        idle.retain(|connection| connection.busy() == 0);
+        let surplus = (self.most / 64).max(1).min(idle.len());
+        if surplus == 0 {
+            return;
+        }
+        if surplus < idle.len() {
+            idle.select_nth_unstable_by_key(surplus - 1, |connection| connection.since());
+        }
+        for connection in &idle[..surplus] {
+            self.close(connection, Closed::Evicted);
+        }
+        open.retain(|connection| {
+            connection.upgrade().is_some_and(|connection| !connection.is_closed())
+        });
+    }
+
+    /// Closes what does nothing and what is not taken, until the server ends.
     pub async fn watch(self: Arc<Self>) {
-        let often = (self.longest / 4).clamp(Duration::from_millis(50), Duration::from_secs(1));
+        let shorter = self.longest.min(self.stalled);
+        let often = (shorter / 4).clamp(Duration::from_millis(50), Duration::from_secs(1));
         let mut ticks = tokio::time::interval(often);
         loop {
             ticks.tick().await;
-            self.close_idle();
+            self.sweep();
         }
     }
 
-    fn close_idle(&self) {
+    fn sweep(&self) {
         let now = milliseconds(self.begun.elapsed());
-        let longest = milliseconds(self.longest);
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|connection| {
+        let (longest, stalled) = (milliseconds(self.longest), milliseconds(self.stalled));
+        self.open().retain(|connection| {
             let Some(connection) = connection.upgrade() else { return false };
-            let idle = now.saturating_sub(connection.since.load(Ordering::Relaxed));
-            if connection.busy.load(Ordering::Relaxed) > 0 || idle <= longest {
+            let why = if connection.untaken_since().is_some_and(|since| now > since + stalled) {
+                Closed::Stalled
+            } else if connection.busy() == 0 && now > connection.since() + longest {
+                Closed::Idle
+            } else {
                 return true;
-            }
-            // It fails when the other end was faster, and then there is nothing to do.
-            let _ = connection.socket.shutdown(Shutdown::Both);
+            };
+            self.close(&connection, why);
             false
         });
     }
-}
 
-impl Connection {
-    /// Keeps it open as long as the answer lives.
-    pub(super) fn begin(self: &Arc<Self>) -> Busy {
-        self.busy.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
-    }
-
-    /// Ends when the other end has closed it, or its half of it.
-    async fn until_closed(&self) {
-        let handle = || TcpStream::from_std(self.socket.try_clone().ok()?.into()).ok();
-        while let Some(watched) = self.watched.get_or_init(handle) {
-            let Ok(ready) = watched.ready(Interest::READABLE).await else { break };
-            if ready.is_read_closed() {
-                return;
-            }
-            // Something came, which is for the server to read: on to what comes next.
-            let not_ours = || Err::<(), _>(ErrorKind::WouldBlock.into());
-            let _ = watched.try_io(Interest::READABLE, not_ours);
+    /// Notes that a connection asked for more at once than it may, and closes it when it goes on.
+    pub(super) fn refused(&self, connection: &Connection) {
+        if connection.note_refusal() >= REFUSALS_PER_CONNECTION && !connection.is_closed() {
+            self.close(connection, Closed::Flooding);
         }
-        // The next word that cannot be written to it will show that it is gone.
-        std::future::pending().await
     }
 }
 
-/// Ends when whoever sent the request has closed the connection, or its half of it: a reader that
-/// has left. Where that cannot be known it never ends.
+/// Ends when the client of the request has closed the connection, or its half of it, or has reset
+/// the stream of HTTP/2. Where that cannot be known it never ends.
 pub(super) fn until_left(request: &HttpRequest) -> impl Future<Output = ()> + use<> {
     let connection = request.conn_data::<Arc<Connection>>().cloned();
+    let incoming = request.extensions().get::<Incoming>().cloned();
     async move {
-        match connection {
-            Some(connection) => connection.until_closed().await,
-            None => std::future::pending().await,
+        let closed = async {
+            match connection {
+                Some(connection) => connection.until_closed().await,
+                None => std::future::pending().await,
+            }
+        };
+        match incoming {
+            None => closed.await,
+            Some(incoming) => tokio::select! {
+                () = closed => {}
+                () = incoming.until_reset() => {}
+            },
         }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.since.store(milliseconds(self.0.begun.elapsed()), Ordering::Relaxed);
-        self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -1,28 +1,42 @@
-//! What every request passes before anybody reads it: whether there is room, whether its head is
-//! of a size anybody needs, whether it was meant for us, and which page sent it.
+//! What every request passes before a handler reads it: whether there is a permit for it, whether
+//! its head is of a sensible size, whether it was meant for us, and which page sent it. And what
+//! every answer passes: its headers, and whether its caller takes what it asks for.
 //!
-//! It knows nothing of tokens: whoever fails here is refused whoever it is.
+//! It asks for no token: a request that fails here is refused whoever sent it. Only where no permit
+//! is left does it look whether an operator asks.
 
 mod body;
 mod places;
+mod rooms;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix_web::body::{BoxBody, MessageBody};
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use actix_web::http::{Method, StatusCode};
+use actix_web::http::{Method, StatusCode, Version};
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, HttpResponse, web};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::HttpSettings;
-use super::connections::Connection;
+use super::auth::{counted_as, shows_operator};
+use super::connections::{Connection, REQUESTS_PER_CONNECTION};
 use super::problem::problem;
-use body::{Deadlined, Held, Tracked};
+use super::quota::{Exceeded, Quotas, Share};
+use super::vitals::Vitals;
+use crate::tokens::KeyRing;
+use body::{Deadlined, Tracked};
 use places::{Places, Source};
+use rooms::Rooms;
+
+pub(super) use body::Incoming;
+pub(super) use rooms::WorkPermit;
+
+/// Answers up to this size are charged to no caller, only to all together: there is one for each
+/// request, and charging a caller takes a lock.
+const SMALL: usize = 16 << 10;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -32,7 +46,7 @@ pub struct Guard {
     places: Places,
     head_bytes: usize,
     body: Duration,
-    room: Arc<Semaphore>,
+    rooms: Rooms,
 }
 
 /// Why a request goes no further.
@@ -40,8 +54,16 @@ pub struct Guard {
 enum Refused {
     #[error("Too many requests are being answered. Try again in a moment.")]
     NoRoom,
+    #[error(
+        "{REQUESTS_PER_CONNECTION} requests of this connection are being answered already. Wait for one of them, or open another connection."
+    )]
+    ConnectionBusy,
     #[error("The head of the request has more than {0} bytes.")]
     HeadTooLarge(usize),
+    #[error(
+        "The path writes {0:?} with percent signs, which no path needs. Write the character itself."
+    )]
+    NeedlesslyEncoded(char),
     #[error(
         "This server does not answer to that name. Call it by its address, or add the name to `hosts` in [http] of its configuration."
     )]
@@ -56,6 +78,8 @@ impl Refused {
     fn answer(&self) -> HttpResponse {
         let (status, code) = match self {
             Self::NoRoom => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+            Self::ConnectionBusy => (StatusCode::TOO_MANY_REQUESTS, "connection_busy"),
+            Self::NeedlesslyEncoded(_) => (StatusCode::BAD_REQUEST, "bad_request"),
             Self::HeadTooLarge(_) => {
                 (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
             }
@@ -76,18 +100,25 @@ impl Guard {
             places: Places::new(tls, address, &settings.hosts, &settings.origins)?,
             head_bytes: settings.head_bytes,
             body: settings.body,
-            room: Arc::new(Semaphore::new(settings.requests.min(Semaphore::MAX_PERMITS))),
+            rooms: Rooms::new(settings.requests),
         })
     }
 
-    /// Room to answer in, and the origin that may read the answer.
+    /// A permit to work, and the origin that may read the answer.
     fn check(
         &self,
         request: &ServiceRequest,
-    ) -> Result<(OwnedSemaphorePermit, Option<HeaderValue>), Refused> {
-        let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| Refused::NoRoom)?;
+    ) -> Result<(WorkPermit, Option<HeaderValue>), Refused> {
+        let is_operator = || {
+            let ring = request.app_data::<web::Data<KeyRing>>();
+            ring.is_some_and(|ring| shows_operator(ring, request.headers()))
+        };
+        let room = self.rooms.enter(request.path(), is_operator).ok_or(Refused::NoRoom)?;
         if head_bytes(request) > self.head_bytes {
             return Err(Refused::HeadTooLarge(self.head_bytes));
+        }
+        if let Some(needless) = needlessly_encoded(request.uri().path()) {
+            return Err(Refused::NeedlesslyEncoded(needless));
         }
         let headers = request.headers();
         let host = self.host(request).ok_or(Refused::NotOurs)?;
@@ -113,6 +144,16 @@ impl Guard {
     }
 }
 
+/// A character that means the same with and without percent signs (RFC 3986, 2.3) and is written
+/// with them. Whoever filters by path, a proxy before us above all, must see the path that we see.
+fn needlessly_encoded(path: &str) -> Option<char> {
+    path.split('%').skip(1).find_map(|rest| {
+        let code = u8::from_str_radix(rest.get(..2)?, 16).ok()?;
+        let letter = char::from(code);
+        (letter.is_ascii_alphanumeric() || "-._~".contains(letter)).then_some(letter)
+    })
+}
+
 fn head_bytes(request: &ServiceRequest) -> usize {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     let of_headers = |headers: &HeaderMap| {
@@ -135,43 +176,96 @@ fn is_public(request: &ServiceRequest) -> bool {
 /// # Errors
 /// Only what the application itself raises; a refusal is an answer.
 pub async fn guard<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> actix_web::Result<ServiceResponse<Tracked>> {
+    let mut response = pass(request, next).await?;
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    Ok(response)
+}
+
+async fn pass<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
 ) -> actix_web::Result<ServiceResponse<Tracked>> {
-    let connection = request.conn_data::<Arc<Connection>>().map(Connection::begin);
+    let begun = request.conn_data::<Arc<Connection>>().map(Connection::begin);
+    let is_one_too_many = begun.as_ref().is_some_and(|(_, busy)| *busy > REQUESTS_PER_CONNECTION);
+    if is_one_too_many {
+        note_flood(&request);
+    }
+    let connection = begun.map(|(connection, _)| connection);
     if *request.method() == Method::HEAD && (is_public(&request) || request.path() == "/metrics") {
         // Whatever a GET would say, without its body: that is left out on the way.
         request.head_mut().method = Method::GET;
     }
     let checked = match request.app_data::<web::Data<Guard>>() {
+        Some(_) if is_one_too_many => Err(Refused::ConnectionBusy),
         Some(guard) => guard.check(&request).map(|passed| (passed, guard.body)),
         // Without a guard nobody gets in.
         None => Err(Refused::NotOurs),
     };
-    let ((room, reader), longest) = match checked {
+    let ((permit, reader), longest) = match checked {
         Ok(passed) => passed,
         Err(refused) => {
-            let held = Held::new(connection, None);
             let response = request.into_response(refused.answer());
-            return Ok(response.map_body(|_, body| Tracked::new(body, held)));
+            return Ok(response.map_body(|_, body| Tracked::new(body, connection, None)));
         }
     };
-    let held = Held::new(connection, Some(room));
     if let Some(origin) = reader.as_ref().filter(|_| is_preflight(&request)) {
         let mut response = preflight();
         allow(response.headers_mut(), origin);
         let response = request.into_response(response);
-        return Ok(response.map_body(|_, body| Tracked::new(body, held)));
+        return Ok(response.map_body(|_, body| Tracked::new(body, connection, None)));
     }
     if !is_web_socket(&request) {
-        let payload = request.take_payload();
-        request.set_payload(Deadlined::within(longest, payload));
+        let (payload, incoming) = Deadlined::within(longest, request.take_payload());
+        request.set_payload(payload);
+        // HTTP/1 shows by the connection itself that the client has left.
+        if let Some(incoming) = incoming.filter(|_| request.version() == Version::HTTP_2) {
+            request.extensions_mut().insert(incoming);
+        }
     }
-    let mut response = next.call(request).await?;
+    request.extensions_mut().insert(permit.clone());
+    let answered = next.call(request).await;
+    // The work is done; what is not taken of it is another account.
+    permit.give_back();
+    let mut response = answered?.map_into_boxed_body();
     if let Some(origin) = &reader {
         allow(response.headers_mut(), origin);
     }
-    Ok(response.map_body(|_, body| Tracked::new(body.boxed(), held)))
+    Ok(match charge(&response) {
+        Ok(unread) => response.map_body(|_, body| Tracked::new(body, connection, unread)),
+        Err(exceeded) => response
+            .into_response(exceeded.answer())
+            .map_body(|_, body| Tracked::new(body, connection, None)),
+    })
+}
+
+/// Charges an answer to its caller until it is taken. One that goes on without an end has a quota
+/// of its own.
+fn charge(response: &ServiceResponse) -> Result<Option<Share>, Exceeded> {
+    let request = response.request();
+    let quotas = request.app_data::<web::Data<Quotas>>();
+    let (Some(quotas), BodySize::Sized(bytes @ 1..)) = (quotas, response.response().body().size())
+    else {
+        return Ok(None);
+    };
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let caller = if bytes > SMALL { counted_as(request) } else { None };
+    quotas.unread.take(caller, bytes).map(Some)
+}
+
+/// One connection asks for too much at once.
+fn note_flood(request: &ServiceRequest) {
+    let connection = request.conn_data::<Arc<Connection>>();
+    if let (Some(connection), Some(vitals)) = (connection, request.app_data::<web::Data<Vitals>>())
+    {
+        vitals.connections().refused(connection);
+    }
 }
 
 /// A WebSocket's payload is the conversation; how long that lasts is for its handler to say.

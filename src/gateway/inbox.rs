@@ -5,13 +5,15 @@ use std::time::Duration;
 use a2a_actors::{BusSystem, Letter, LetterView};
 use a2a_protocol::{AgentId, MessageId};
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, get, post, web};
+use actix_web::{HttpRequest, HttpResponse, get, post, web};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::auth::{Who, revoked};
 use super::problem::{Reason, agent_id, inbox_problem, no_such_agent, refuse};
+use super::quota::Quotas;
+use super::waiting::WaitingCall;
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const MOST: usize = 100;
@@ -60,6 +62,8 @@ pub(super) async fn take(
     agent: web::Path<String>,
     query: web::Query<Take>,
     bus: web::Data<BusSystem>,
+    quotas: web::Data<Quotas>,
+    request: HttpRequest,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&agent)?;
     who.must_be(&agent)?;
@@ -79,10 +83,19 @@ pub(super) async fn take(
         }
         return look(agent, limit, &bus).await;
     }
-    let letters = tokio::select! {
-        biased;
-        letters = bus.pull(agent, limit, wait) => letters.map_err(inbox_problem)?,
-        () = who.until_revoked() => return Err(revoked()),
+    // Where no token tells callers apart, those who read one inbox count as one.
+    let caller = who.owner().unwrap_or_else(|| format!("agent:{agent}"));
+    let pull = async {
+        tokio::select! {
+            biased;
+            letters = bus.pull(agent, limit, wait) => letters.map_err(inbox_problem),
+            () = who.until_revoked() => Err(revoked()),
+        }
+    };
+    let letters = if wait.is_zero() {
+        pull.await?
+    } else {
+        WaitingCall::begin(&request, &quotas, Some(caller))?.run(pull).await??
     };
     Ok(HttpResponse::Ok().json(Messages { messages: taken(&letters) }))
 }

@@ -14,12 +14,15 @@ use a2a_actors::{BusLoad, BusSystem, Stats};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, web};
 
+use super::Lobby;
 use super::a2a::A2a;
 use super::auth::Who;
+use super::connections::Closed;
 use super::health;
 use super::problem::refuse;
+use super::quota::Quotas;
 use super::vitals::{Class, Route, Unauthorized, Vitals};
-use super::{Lobby, Streams};
+use crate::tokens::KeyRing;
 use crate::webhooks::{CallEnd, Webhooks};
 use page::Family;
 use process::Process;
@@ -35,7 +38,8 @@ pub(super) async fn show(
     bus: web::Data<BusSystem>,
     a2a: web::Data<A2a>,
     vitals: web::Data<Vitals>,
-    streams: web::Data<Streams>,
+    quotas: web::Data<Quotas>,
+    keys: web::Data<KeyRing>,
     lobby: web::Data<Lobby>,
 ) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
@@ -58,11 +62,16 @@ pub(super) async fn show(
         [("bus", load.is_some()), ("tasks", tasks.is_some())]
             .map(|(part, answered)| (vec![("part", part)], f64::from(u8::from(answered)))),
     ));
+    families.push(Family::gauge(
+        "token_file_readable",
+        "Whether the token file could be read; if not, the tokens known before stay good",
+        f64::from(u8::from(keys.is_readable())),
+    ));
     families.extend(about_messages(bus.stats()));
     families.extend(load.iter().flat_map(about_load));
     families.extend(about_journal(&bus, load.as_ref()));
     families.extend(about_tasks(a2a.tasks().stats(), tasks.as_ref()));
-    families.extend(about_http(&vitals, streams.open(), lobby.open()));
+    families.extend(about_http(&vitals, &quotas, lobby.open()));
     families.push(about_webhooks(a2a.webhooks()));
     let page = page::write(families).map_err(|_| {
         let detail = "The numbers could not be written down.";
@@ -90,7 +99,7 @@ fn about_program(vitals: &Vitals, process: &Process) -> Vec<Family> {
     families
 }
 
-fn about_messages(stats: &Stats) -> [Family; 6] {
+fn about_messages(stats: &Stats) -> [Family; 7] {
     let messages = stats.messages().map(|(kind, outcome, count)| {
         let kind = kind.map_or("unreadable", |kind| kind.as_str());
         (vec![("kind", kind), ("outcome", outcome.as_str())], count)
@@ -113,11 +122,12 @@ fn about_messages(stats: &Stats) -> [Family; 6] {
             stats.failed_attempts(),
         ),
         Family::counter("dead_letters", "Copies given up", stats.dead_letters()),
+        Family::counter("overdue_tasks", "Tasks of the ledger marked overdue", stats.overdue()),
         Family::counter("circuit_trips", "Conversations stopped", stats.tripped()),
     ]
 }
 
-fn about_load(load: &BusLoad) -> [Family; 7] {
+fn about_load(load: &BusLoad) -> [Family; 8] {
     let number = |count: usize| count as f64;
     let state = |word| vec![("state", word)];
     [
@@ -139,6 +149,11 @@ fn about_load(load: &BusLoad) -> [Family; 7] {
             load.oldest.as_secs_f64(),
         ),
         Family::gauge("dead_letters_kept", "Dead letters now", number(load.dead_letters)),
+        Family::gauge(
+            "ledger_tasks_overdue",
+            "Open tasks of the ledger that are marked overdue",
+            number(load.overdue_tasks),
+        ),
         Family::gauges(
             "circuits",
             "Conversations that are stopped now, by state",
@@ -211,7 +226,7 @@ fn about_tasks(stats: &TaskStats, load: Option<&TaskLoad>) -> Vec<Family> {
     families
 }
 
-fn about_http(vitals: &Vitals, streams: usize, sessions: usize) -> [Family; 6] {
+fn about_http(vitals: &Vitals, quotas: &Quotas, sessions: usize) -> [Family; 9] {
     let routes = || Route::ALL.iter().copied();
     let answers = routes().flat_map(|route| {
         Class::ALL.iter().map(move |class| {
@@ -237,7 +252,30 @@ fn about_http(vitals: &Vitals, streams: usize, sessions: usize) -> [Family; 6] {
             unauthorized,
         ),
         Family::gauge("http_connections", "Connections now", vitals.connections().count() as f64),
-        Family::gauge("streams", "Streams of tasks and of the log now", streams as f64),
+        Family::gauge(
+            "streams",
+            "Streams of tasks and of the log now",
+            quotas.streams.held() as f64,
+        ),
+        Family::gauges(
+            "http_held",
+            "What callers hold of each quota now: streams, waiting calls, bytes of answers not taken",
+            quotas
+                .all()
+                .map(|quota| (vec![("quota", quota.resource().as_str())], quota.held() as f64)),
+        ),
+        Family::counters(
+            "http_refused",
+            "Calls refused because a quota of their caller or of all was used up, by quota",
+            quotas.all().map(|quota| (vec![("quota", quota.resource().as_str())], quota.refused())),
+        ),
+        Family::counters(
+            "http_closed",
+            "Connections that the server closed, by why",
+            Closed::ALL
+                .iter()
+                .map(|why| (vec![("reason", why.as_str())], vitals.connections().closed(*why))),
+        ),
         Family::gauge(
             "websockets",
             "Sessions of agents over WebSocket now, those that wait for their agent to come back included",

@@ -85,6 +85,7 @@ fn problem_body(mut response: actix_web::HttpResponseBuilder, body: &Value) -> H
 pub(super) fn inbox_problem(error: InboxError) -> actix_web::Error {
     let (status, code) = match error {
         InboxError::NoSuchAgent => (StatusCode::NOT_FOUND, "unknown_recipient"),
+        InboxError::NameTaken => (StatusCode::CONFLICT, "name_taken"),
         InboxError::NotTaken => (StatusCode::NOT_FOUND, "not_taken"),
         InboxError::Closed | InboxError::NotDurable => {
             (StatusCode::SERVICE_UNAVAILABLE, "unavailable")

@@ -5,7 +5,7 @@ use std::time::Duration;
 /// The limits of the edge.
 #[derive(Debug, Clone)]
 pub struct HttpSettings {
-    /// Connections at once; further ones wait until one ends.
+    /// Connections at once; beyond that those that do nothing are closed.
     pub connections: usize,
     /// Requests being answered at once; further ones are refused.
     pub requests: usize,
@@ -27,6 +27,14 @@ pub struct HttpSettings {
     pub streams: usize,
     /// Streams of one caller at once.
     pub streams_per_caller: usize,
+    /// Calls that wait for an event, at once.
+    pub waiting: usize,
+    /// Waiting calls of one caller at once.
+    pub waiting_per_caller: usize,
+    /// Bytes of answers that their callers have not taken yet.
+    pub unread: usize,
+    /// The same of one caller.
+    pub unread_per_caller: usize,
     /// Names under which the server is called, besides those of this machine: `name` or `name:port`.
     pub hosts: Vec<String>,
     /// Whose pages may call it, such as `https://console.example.org`.
@@ -49,6 +57,10 @@ impl Default for HttpSettings {
             body_bytes: 4 << 20,
             streams: 4_096,
             streams_per_caller: 256,
+            waiting: 10_000,
+            waiting_per_caller: 100,
+            unread: 512 << 20,
+            unread_per_caller: 64 << 20,
             hosts: Vec::new(),
             origins: Vec::new(),
             url: None,

@@ -22,6 +22,7 @@ struct Filter {
     agent: Option<String>,
     state: Option<TaskState>,
     correlation: Option<String>,
+    overdue: Option<bool>,
     limit: Option<usize>,
 }
 
@@ -42,7 +43,7 @@ pub(super) async fn list(
     let correlation = correlation.map_err(|error: BadUuid| {
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string())
     })?;
-    let wanted = TaskFilter { agent, state: filter.state, correlation };
+    let wanted = TaskFilter { agent, state: filter.state, correlation, overdue: filter.overdue };
     Ok(HttpResponse::Ok().json(json!({ "tasks": bus.tasks(wanted, limit).await })))
 }
 

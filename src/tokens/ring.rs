@@ -1,18 +1,24 @@
 //! The tokens a running server knows, now: those of the configuration, and those of the token
 //! file, which may change at any moment.
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use a2a_actors::BusSystem;
+use a2a_policy::NameTaken;
 use a2a_protocol::AgentId;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use super::{Credential, Principal, TokenFile, TokenFileError, TokenHash, Tokens};
+use super::{Conflict, Credential, Principal, TokenFile, TokenFileError, TokenHash, Tokens};
 
 /// How often the file is looked at for the sake of those who are connected and ask nothing.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long the file must be unreadable before that is logged: a moment without descriptors is none
+/// of a person's business.
+const LASTING: Duration = Duration::from_secs(1);
 /// The longest that is waited for a token to expire before the clock is read again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
@@ -20,9 +26,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 #[derive(Debug)]
 pub struct KeyRing {
     file: TokenFile,
-    /// What the file looked like when it was last read.
-    stamp: Mutex<Stamp>,
+    looked: Mutex<Looked>,
     known: watch::Sender<Known>,
+}
+
+/// What is known of the file.
+#[derive(Debug)]
+struct Looked {
+    /// What it looked like when it was last read. Only what was read counts: a file that could not
+    /// be read is tried again at the next look.
+    stamp: Stamp,
+    /// Since when it has been unreadable, and whether that was logged.
+    unreadable: Option<(Instant, bool)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -32,6 +47,21 @@ struct Known {
     asks: bool,
     made: Tokens,
     configured: Configured,
+    /// Tokens that are refused, because their names are taken by other tokens.
+    conflicts: HashMap<TokenHash, NameTaken>,
+    /// Clients that are refused, because the bus has an agent of that name.
+    taken: HashMap<AgentId, NameTaken>,
+}
+
+/// A token that is known and refused, because its name stands for something else.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// What people call the token by.
+    pub id: String,
+    /// Whose it is.
+    pub principal: Principal,
+    /// What is in the way.
+    pub taken: NameTaken,
 }
 
 /// What the configuration says: its tokens, and the agents that are listed.
@@ -45,6 +75,22 @@ impl Known {
     fn get(&self, key: &TokenHash) -> Option<&Credential> {
         self.configured.tokens.get(key).or_else(|| self.made.get(key))
     }
+
+    /// Why a token is refused that is known.
+    fn refusal(&self, key: &TokenHash, principal: &Principal) -> Option<&NameTaken> {
+        let client = match principal {
+            Principal::Client(client) => self.taken.get(client),
+            _ => None,
+        };
+        self.conflicts.get(key).or(client)
+    }
+
+    fn clients(&self) -> Vec<AgentId> {
+        let mut clients = [self.configured.tokens.clients(), self.made.clients()].concat();
+        clients.sort();
+        clients.dedup();
+        clients
+    }
 }
 
 /// Enough of a file to see that it was replaced or changed.
@@ -52,7 +98,6 @@ impl Known {
 enum Stamp {
     Never,
     Absent,
-    Unreadable,
     There { inode: u64, bytes: u64, seconds: i64, nanoseconds: i64 },
 }
 
@@ -69,6 +114,8 @@ pub enum Entry {
     Unknown,
     /// The token was good until then.
     Expired(DateTime<Utc>),
+    /// The token is known, and its name is taken.
+    NameTaken(NameTaken),
 }
 
 /// That a caller was let in, and for how long that holds.
@@ -90,7 +137,8 @@ impl KeyRing {
         file: TokenFile,
     ) -> Result<Self, TokenFileError> {
         let known = watch::Sender::new(Known::default());
-        let ring = Self { file, stamp: Mutex::new(Stamp::Never), known };
+        let looked = Mutex::new(Looked { stamp: Stamp::Never, unreadable: None });
+        let ring = Self { file, looked, known };
         ring.reconfigure(tokens, listed)?;
         Ok(ring)
     }
@@ -101,11 +149,11 @@ impl KeyRing {
     /// # Errors
     /// When the file is damaged or contradicts the configuration; nothing has changed then.
     pub fn reconfigure(&self, tokens: Tokens, listed: Vec<AgentId>) -> Result<(), TokenFileError> {
-        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.look();
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.look()?;
         let known = self.read(Configured { tokens, listed })?;
-        *stamp = now;
-        self.known.send_modify(|old| *old = Known { asks: old.asks || known.asks, ..known });
+        *looked = Looked { stamp: now, unreadable: None };
+        self.replace(known);
         Ok(())
     }
 
@@ -133,59 +181,135 @@ impl KeyRing {
             None => Entry::Unknown,
             Some(found) => match found.expires.filter(|expires| *expires <= now) {
                 Some(expired) => Entry::Expired(expired),
-                None => Entry::Known(found.principal.clone(), pass(Some(hash))),
+                None => match known.refusal(&hash, &found.principal) {
+                    Some(taken) => Entry::NameTaken(taken.clone()),
+                    None => Entry::Known(found.principal.clone(), pass(Some(hash))),
+                },
             },
         }
     }
 
-    /// Looks at the file again and again, until nobody needs it.
-    pub async fn watch(self: Arc<Self>) {
+    /// The clients that have a token, whether it is good or not.
+    #[must_use]
+    pub fn clients(&self) -> Vec<AgentId> {
+        self.known.borrow().clients()
+    }
+
+    /// Every token that is known and refused, because its name stands for something else.
+    #[must_use]
+    pub fn refused(&self) -> Vec<Refused> {
+        let known = self.known.borrow();
+        let all = known.configured.tokens.iter().chain(known.made.iter());
+        all.filter_map(|(hash, credential)| {
+            let taken = known.refusal(hash, &credential.principal)?.clone();
+            Some(Refused { id: hash.id(), principal: credential.principal.clone(), taken })
+        })
+        .collect()
+    }
+
+    /// Looks at the file again and again, until nobody needs it, and claims the names of clients
+    /// on the bus: one that an agent has is refused, and no agent can take one from then on.
+    pub async fn watch(self: Arc<Self>, bus: BusSystem) {
         let mut ticks = tokio::time::interval(LOOK);
+        let mut claimed = None;
         loop {
             ticks.tick().await;
             self.refresh();
+            let clients = self.clients();
+            // An agent that was in the way may have been removed meanwhile.
+            if claimed.as_ref() == Some(&clients) && self.known.borrow().taken.is_empty() {
+                continue;
+            }
+            let Some(taken) = bus.claim_names(clients.clone()).await else { return };
+            claimed = Some(clients);
+            self.note_taken(taken);
         }
+    }
+
+    fn note_taken(&self, taken: Vec<NameTaken>) {
+        let taken = taken.into_iter().filter_map(|taken| Some((taken.name.parse().ok()?, taken)));
+        let taken: HashMap<AgentId, NameTaken> = taken.collect();
+        self.known.send_if_modified(|known| {
+            for (name, why) in &taken {
+                if !known.taken.contains_key(name) {
+                    tracing::error!(client = %name, "the tokens of a client are refused: {why}");
+                }
+            }
+            let changed = known.taken != taken;
+            known.taken = taken;
+            changed
+        });
     }
 
     /// Reads the file if it changed; asking the system whether it did takes about a microsecond.
     fn refresh(&self) {
-        let mut stamp = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.look();
-        if now == *stamp {
-            return;
-        }
-        *stamp = now;
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = match self.look() {
+            Ok(now) if now == looked.stamp && looked.unreadable.is_none() => return,
+            Ok(now) => now,
+            Err(error) => return looked.fails(&error),
+        };
         let configured = self.known.borrow().configured.clone();
-        let known = self.read(configured.clone()).unwrap_or_else(|error| {
-            // Which tokens were revoked cannot be known, so none of them is good.
-            tracing::error!(%error, "no token of the token file is accepted");
-            Known { asks: true, made: Tokens::default(), configured }
+        let known = match self.read(configured.clone()) {
+            Ok(known) => known,
+            // The system could not read it: out of descriptors, or of memory. The tokens that were
+            // good stay good until it can; what was revoked meanwhile is refused then.
+            Err(error @ TokenFileError::Read { .. }) => return looked.fails(&error),
+            Err(error) => {
+                // Which tokens were revoked cannot be known, so none of them is good.
+                tracing::error!(%error, "no token of the token file is accepted");
+                Known { asks: true, configured, ..Known::default() }
+            }
+        };
+        looked.succeeds(now);
+        self.replace(known);
+    }
+
+    /// What is known from now on. What the bus said of names holds until it says otherwise.
+    fn replace(&self, known: Known) {
+        self.known.send_modify(|old| {
+            let taken = std::mem::take(&mut old.taken);
+            *old = Known { asks: old.asks || known.asks, taken, ..known };
         });
-        self.known.send_modify(|old| *old = Known { asks: old.asks || known.asks, ..known });
+    }
+
+    /// Whether the token file could be read when it was last looked at.
+    #[must_use]
+    pub fn is_readable(&self) -> bool {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).unreadable.is_none()
     }
 
     fn read(&self, configured: Configured) -> Result<Known, TokenFileError> {
         let made = self.file.tokens()?;
         let asks = made.is_some() || !configured.tokens.is_empty();
         let made = made.unwrap_or_default();
-        if let Some(name) = configured.tokens.clash(&made, &configured.listed) {
-            let (file, id) = (self.file.path().to_owned(), format!("of `{name}`"));
-            let reason = "an agent and a client have the same name".to_owned();
-            return Err(TokenFileError::Entry { file, id, reason });
+        let mut conflicts = HashMap::new();
+        for conflict in configured.tokens.conflicts(&made, &configured.listed) {
+            let (id, refuses) = (conflict.hash.id(), conflict.refuses());
+            let Conflict { hash, principal, taken } = conflict;
+            if !refuses {
+                tracing::warn!(token = id, "two holders of tokens have one name: {taken}");
+            } else if configured.tokens.get(&hash).is_some() {
+                let (file, reason) = (self.file.path().to_owned(), taken.to_string());
+                return Err(TokenFileError::Entry { file, id, reason });
+            } else {
+                tracing::error!(token = id, %principal, "a token is refused: {taken}");
+                conflicts.insert(hash, taken);
+            }
         }
-        Ok(Known { asks, made, configured })
+        Ok(Known { asks, made, configured, conflicts, taken: HashMap::new() })
     }
 
-    fn look(&self) -> Stamp {
+    fn look(&self) -> Result<Stamp, TokenFileError> {
         match std::fs::metadata(self.file.path()) {
-            Ok(found) => Stamp::There {
+            Ok(found) => Ok(Stamp::There {
                 inode: found.ino(),
                 bytes: found.len(),
                 seconds: found.mtime(),
                 nanoseconds: found.mtime_nsec(),
-            },
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Stamp::Absent,
-            Err(_) => Stamp::Unreadable,
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Stamp::Absent),
+            Err(source) => Err(TokenFileError::Read { file: self.file.path().to_owned(), source }),
         }
     }
 
@@ -196,9 +320,32 @@ impl KeyRing {
             None => (!known.asks).then_some(None),
             Some(key) => {
                 let found = known.get(key)?;
+                if known.refusal(key, &found.principal).is_some() {
+                    return None;
+                }
                 (!found.is_expired(Utc::now())).then_some(found.expires)
             }
         }
+    }
+}
+
+impl Looked {
+    fn succeeds(&mut self, now: Stamp) {
+        if let Some((since, true)) = self.unreadable {
+            let seconds = since.elapsed().as_secs();
+            tracing::info!(seconds, "the token file can be read again");
+        }
+        *self = Self { stamp: now, unreadable: None };
+    }
+
+    fn fails(&mut self, error: &TokenFileError) {
+        let (since, logged) = self.unreadable.unwrap_or((Instant::now(), false));
+        let lasts = since.elapsed() >= LASTING;
+        if lasts && !logged {
+            let cause = std::error::Error::source(error).map(ToString::to_string);
+            tracing::error!(%error, cause, "the token file cannot be read; the tokens known before stay good, changes wait until it can");
+        }
+        self.unreadable = Some((since, logged || lasts));
     }
 }
 
@@ -290,6 +437,29 @@ mod tests {
         assert!(matches!(ring.enter(Some("a"), Utc::now()), Entry::Unknown));
         assert!(matches!(ring.enter(None, Utc::now()), Entry::Missing));
         assert!(KeyRing::open(Tokens::default(), Vec::new(), file).is_err());
+    }
+
+    /// A folder in place of the file: it is there, and reading it fails.
+    #[test]
+    fn a_file_that_cannot_be_read_changes_nothing_until_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ring, file) = ring(folder.path());
+        add(&file, "a", None);
+        add(&file, "b", None);
+        let is_known = |secret| matches!(ring.enter(Some(secret), Utc::now()), Entry::Known(..));
+        assert!(is_known("a") && is_known("b") && ring.is_readable());
+        let aside = folder.path().join("aside");
+        std::fs::rename(file.path(), &aside).unwrap();
+        std::fs::create_dir(file.path()).unwrap();
+        assert!(is_known("a") && is_known("b"), "the tokens known before");
+        assert!(!is_known("c") && !ring.is_readable());
+        std::fs::remove_dir(file.path()).unwrap();
+        std::fs::rename(&aside, file.path()).unwrap();
+        // The same file as before, and another one.
+        assert!(is_known("a") && ring.is_readable());
+        clear(&file);
+        add(&file, "c", None);
+        assert!(is_known("c") && !is_known("a") && !is_known("b"));
     }
 
     fn configured(secret: &str) -> Tokens {

@@ -149,6 +149,13 @@ impl Index {
         days
     }
 
+    /// Hands everything to the kernel, and learns whether it took it: sled accepts more than it has
+    /// written.
+    pub fn flush(&self) -> io::Result<()> {
+        self.db.flush()?;
+        Ok(())
+    }
+
     /// Makes what sled holds durable: its own flush stops short of the disk.
     pub fn sync(&self, state_dir: &Path) -> io::Result<()> {
         self.db.flush()?;

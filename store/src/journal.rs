@@ -4,8 +4,9 @@ mod removal;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -122,6 +123,24 @@ pub enum OpenError {
         /// Number of the first line there is.
         before: u64,
     },
+    /// What the log holds cannot be made sure of.
+    #[error(
+        "the disk refuses to say what it holds of {path}, or to keep it; nothing was given up: mend the disk or make room on it (as much as that file has, and 64 MiB), then start again"
+    )]
+    Unsettled {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// As many files with batches that are not in the log are kept as may be.
+    #[error(
+        "the ahead files in {folder} hold batches that are not in the log, and eight of each are kept there already (a2a-ahead-*.kept-*); move these elsewhere, then start again"
+    )]
+    TooManyKept {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
@@ -165,6 +184,9 @@ pub struct Options {
     pub ahead_after: u64,
     /// Bytes of each of the two files that are for that.
     pub ahead_bytes: u64,
+    /// How long an index that failed is left alone before it is opened again. Each pause is twice
+    /// as long as the one before, up to a minute.
+    pub index_pause: Duration,
     /// What the log is written with.
     pub disk: Arc<dyn Disk>,
 }
@@ -181,8 +203,9 @@ impl Options {
             retention: Retention::default(),
             now: None,
             removal_line_bytes: 16 << 20,
-            ahead_after: 1_000,
+            ahead_after: 100,
             ahead_bytes: 8 << 20,
+            index_pause: Duration::from_secs(1),
             disk: Arc::new(RealDisk),
         }
     }
@@ -243,17 +266,20 @@ impl Journal {
             recovered.seen.retain(|seen| seen.seq > mark.seq);
         }
         let plan = Plan { after: options.ahead_after, bytes: options.ahead_bytes };
-        let log = Log::open(dir.clone(), data, Arc::clone(&options.disk), plan)?;
+        let last = end.map(|end| (end, head.hash));
+        let log = Log::open(dir.clone(), data, Arc::clone(&options.disk), plan, last)?;
         let heads = Heads::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
         let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
         shared.tail().stored = stored;
         let shared = Arc::new(shared);
-        let index = shared.index().ok_or(ReadError::Closed)?;
-        let keeper = Keeper::new(state_dir.clone(), Arc::clone(&index), disk, options.retention);
-        let keeper = Arc::new(keeper);
-        let indexer =
-            indexer::start(Arc::clone(&shared), index, Arc::clone(&keeper), options.indexes)?;
+        let keeper = Arc::new(Keeper::new(Arc::clone(&shared), disk, options.retention));
+        let indexer = indexer::start(
+            Arc::clone(&shared),
+            Arc::clone(&keeper),
+            options.indexes,
+            options.index_pause,
+        )?;
         let mut journal = Self {
             log,
             encoder: Encoder::default(),
@@ -297,7 +323,7 @@ impl Journal {
         self.shared.tail().stop = Some(how);
         self.shared.wake.notify_one();
         let ended = indexer.join();
-        self.shared.index.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.close_index();
         Some(ended.unwrap_or_else(|_| Err(io::Error::other("the indexer panicked"))))
     }
 
@@ -306,7 +332,7 @@ impl Journal {
         // The last line's day: a batch is never split, and no file ends before a line in it.
         let Some(last) = batch.last() else { return Ok(()) };
         let head = self.encoder.encode(self.head, batch)?;
-        let at = self.log.append(day_of(last.time()), &self.encoder.bytes)?;
+        let at = self.log.append(day_of(last.time()), &self.encoder.bytes, head.hash)?;
         self.head = head;
         let offset = at.offset + self.encoder.bytes.len() as u64;
         let before = self.end.replace(LogPos { offset, ..at });

@@ -37,6 +37,7 @@ mod disk;
 mod lines;
 mod log;
 mod pack;
+mod watermark;
 
 mod facets;
 mod filter;
@@ -50,6 +51,7 @@ mod block;
 mod checkpoint;
 mod index;
 mod indexer;
+mod reopen;
 mod tail;
 
 mod state;

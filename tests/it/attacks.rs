@@ -31,6 +31,10 @@ mod recipients;
 mod secrets;
 /// Bytes that are no HTTP, and sockets that only stay.
 mod sockets;
+/// Answers that are not taken, connections that only stay.
+mod untaken;
+/// Calls that wait, and clients that leave.
+mod waiting;
 
 /// Every line of the log of a bus that was stopped; each is one JSON object.
 pub(crate) fn log_lines(folder: &Path) -> Vec<Value> {

@@ -61,6 +61,8 @@ mod log_tampering;
 mod metrics;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// One namespace for agents, clients and operators: who gets a name, who is refused.
+mod names;
 /// The OpenAPI document: valid, whole, and what the server really answers.
 mod openapi;
 /// Objectives, plans and their tasks: who sees them, what may be done with them, how they run.
@@ -104,6 +106,8 @@ mod a2a_side;
 mod a2a_worker;
 /// Support: the program as a person uses it, beside a server.
 mod command;
+/// Support: HTTP/2 written frame by frame.
+mod frames;
 /// Support: an agent that passes on whatever it gets.
 mod listener;
 /// Support: the real server as a child process, and a client for it.

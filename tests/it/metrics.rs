@@ -28,7 +28,7 @@ use crate::server::{Client, Server, id_of, message, new_id};
 use crate::socket::Socket;
 
 /// What a page says: each number by its name and labels, without the prefix.
-struct Numbers(BTreeMap<String, f64>);
+pub(crate) struct Numbers(BTreeMap<String, f64>);
 
 fn page(client: &Client) -> String {
     let mut answer = client.open("GET", "/metrics", &Value::Null).unwrap();
@@ -64,7 +64,7 @@ impl Numbers {
 
 /// Looks until a number is there.
 #[track_caller]
-fn until(client: &Client, name: &str, expected: f64) -> Numbers {
+pub(crate) fn until(client: &Client, name: &str, expected: f64) -> Numbers {
     for _ in 0..10_000 {
         let now = numbers(client);
         if now.of(name) == expected {

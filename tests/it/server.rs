@@ -125,6 +125,13 @@ impl Server {
         }
     }
 
+    /// The most memory it has had, in kilobytes.
+    pub(crate) fn peak_memory_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// SIGKILL, and gone when this returns.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();

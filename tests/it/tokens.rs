@@ -24,14 +24,14 @@ fn command(folder: &Path, args: &[&str]) -> Output {
 }
 
 /// Makes a token; its id and itself.
-fn create(folder: &Path, args: &[&str]) -> (String, String) {
+pub(crate) fn create(folder: &Path, args: &[&str]) -> (String, String) {
     let output = command(folder, &[&["create", "--format", "json"], args].concat());
     assert!(output.status.success(), "{output:?}");
     let made: Value = serde_json::from_slice(&output.stdout).unwrap();
     (made["id"].as_str().unwrap().to_owned(), made["token"].as_str().unwrap().to_owned())
 }
 
-fn revoke(folder: &Path, id: &str) {
+pub(crate) fn revoke(folder: &Path, id: &str) {
     assert!(command(folder, &["revoke", id]).status.success());
 }
 

@@ -104,9 +104,8 @@ impl Router {
         profile: Profile,
         ctx: &mut Context<Self>,
     ) -> Result<(), CannotUpdate> {
-        let known = self.roster.len();
-        self.roster.update(agent.clone(), profile)?;
-        if self.roster.len() > known {
+        let key = self.roster.update(agent.clone(), profile)?;
+        if key.index() == self.sessions.len() {
             self.open_sessions(agent, ctx);
         }
         Ok(())

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use super::{BusSystem, SETTLE_DEADLINE};
 use crate::router::{Attach, AttachAside, Detach, ForInbox, Look, SetPresent};
-use crate::session::{Departure, Pull, Settle, Settlement};
+use crate::session::{Departure, Handed, Pull, Settle, Settlement};
 use crate::{InboxError, InboxView, Letter, Runtime};
 
 impl BusSystem {
@@ -67,7 +67,11 @@ impl BusSystem {
         let _ = self.router.try_send(SetPresent { agent, attachment, present });
     }
 
-    /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first.
+    /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first. Of several
+    /// calls that wait the newest is served first.
+    ///
+    /// A call that is dropped before it returns has taken nothing: messages that were on their way to
+    /// it are handed out again at once, as if this had not been an attempt.
     ///
     /// # Errors
     /// When there is no such agent or the bus stops.
@@ -82,14 +86,14 @@ impl BusSystem {
         let request = ForInbox::Pull(agent, Pull { limit, patient, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
         if !patient {
-            return letters.await.map_err(|_| InboxError::Closed);
+            return letters.await.map(Handed::accept).map_err(|_| InboxError::Closed);
         }
         match tokio::time::timeout(wait, &mut letters).await {
-            Ok(letters) => letters.map_err(|_| InboxError::Closed),
+            Ok(letters) => letters.map(Handed::accept).map_err(|_| InboxError::Closed),
             Err(_) => {
                 // What was handed over in this very moment is leased to us: take it along.
                 letters.close();
-                Ok(letters.try_recv().unwrap_or_default())
+                Ok(letters.try_recv().map(Handed::accept).unwrap_or_default())
             }
         }
     }

@@ -1,15 +1,15 @@
 //! What those ask of a bus who look after it: who is there, who may, how work stands, what is stopped
 //! or was given up.
 
-use a2a_policy::{CircuitKey, Explanation, Profile, Task};
+use a2a_policy::{CircuitKey, Explanation, Holder, NameTaken, Profile, Task};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, TaskId};
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::router::{
-    AskReach, CancelTask, CompareLedger, Explain, FindAgent, FindTask, Ledgered, ListAgents,
-    ListCircuits, ListDeadLetters, ListTasks, RecordDeleted, Register, ResetCircuit,
-    ResolveDeadLetter, TripCircuit, UnheardAnswers,
+    AskReach, CancelTask, ClaimNames, CompareLedger, Explain, FindAgent, FindName, FindTask,
+    Ledgered, ListAgents, ListCircuits, ListDeadLetters, ListTasks, RecordDeleted, Register,
+    ResetCircuit, ResolveDeadLetter, TripCircuit, UnheardAnswers,
 };
 use crate::{AgentView, CircuitView, DeadLetterView, Reach, RegisterError, TaskFilter};
 
@@ -55,6 +55,18 @@ impl BusSystem {
             Ok(Ok(())) => Ok(()),
             _ => Err(RegisterError::Unavailable),
         }
+    }
+
+    /// Claims the names of the A2A clients that have a token now, in place of those claimed
+    /// before. Returns those that cannot have their name, because an agent has it; `None` when
+    /// the bus has stopped.
+    pub async fn claim_names(&self, clients: Vec<AgentId>) -> Option<Vec<NameTaken>> {
+        self.router.send(ClaimNames(clients)).await.ok()
+    }
+
+    /// Who holds a name in any case, as it is spelled: an agent, or an A2A client.
+    pub async fn name_holder(&self, name: String) -> Option<(String, Holder)> {
+        self.router.send(FindName(name)).await.ok().flatten()
     }
 
     /// Whether, and by which rule, one agent may write to another; `None` when either is unknown.

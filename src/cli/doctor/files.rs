@@ -10,13 +10,13 @@ use crate::cli::serve::files_for;
 pub(super) fn check(config: &Config) -> Finding {
     // A value that makes no sense has been named with the configuration.
     let http = config.http().unwrap_or_default();
-    judge(http.connections, http.streams, getrlimit(Resource::Nofile).maximum)
+    judge(http.connections, getrlimit(Resource::Nofile).maximum)
 }
 
-fn judge(connections: usize, streams: usize, most: Option<u64>) -> Finding {
+fn judge(connections: usize, most: Option<u64>) -> Finding {
     const NAME: &str = "open-files";
-    let wanted = files_for(connections, streams);
-    let needs = format!("{wanted} for {connections} connections and {streams} streams");
+    let wanted = files_for(connections);
+    let needs = format!("{wanted} for {connections} connections");
     match most.filter(|most| *most < wanted) {
         Some(most) => Finding::warning(
             NAME,
@@ -36,10 +36,10 @@ mod tests {
     fn connections_need_files() {
         for (connections, most, state) in [
             (100, None, State::Ok),
-            (100, Some(1_210), State::Ok),
-            (100, Some(1_209), State::Warning),
+            (100, Some(1_276), State::Ok),
+            (100, Some(1_275), State::Warning),
         ] {
-            assert_eq!(judge(connections, 10, most).state, state, "{connections} {most:?}");
+            assert_eq!(judge(connections, most).state, state, "{connections} {most:?}");
         }
     }
 }

@@ -12,17 +12,18 @@ use super::body::Body;
 use super::call::Outcome;
 use super::extensions::Extensions;
 use super::place::place;
+use super::wait::Caller;
 use super::{A2a, sse};
 use crate::gateway::auth::A2aCaller;
 use crate::gateway::problem::{no_such_place, problem};
-use crate::gateway::{StreamPlace, Streams};
+use crate::gateway::quota::{Quotas, Share};
 
 /// Takes what no other route takes.
 pub(in crate::gateway) async fn anything(
     request: HttpRequest,
     payload: web::Payload,
     a2a: web::Data<A2a>,
-    streams: web::Data<Streams>,
+    quotas: web::Data<Quotas>,
 ) -> actix_web::Result<HttpResponse> {
     if is_for_rpc(request.path()) {
         return Ok(not_allowed("POST"));
@@ -35,7 +36,7 @@ pub(in crate::gateway) async fn anything(
     };
     let caller = A2aCaller::extract(&request).await?;
     let body = Body::from_request(&request, &mut payload.into_inner()).await?;
-    let call = Call { a2a: &a2a, streams: &streams, caller: &caller, request: &request };
+    let call = Call { a2a: &a2a, quotas: &quotas, caller: &caller, request: &request };
     call.run(place.version, place.agent.clone(), &route, &body).await
 }
 
@@ -54,7 +55,7 @@ fn not_allowed(allowed: &'static str) -> HttpResponse {
 
 struct Call<'a> {
     a2a: &'a A2a,
-    streams: &'a Streams,
+    quotas: &'a Quotas,
     caller: &'a A2aCaller,
     request: &'a HttpRequest,
 }
@@ -83,11 +84,12 @@ impl Call<'_> {
             Err(fault) => return Ok(failed(version, &fault)),
         };
         // First of all: what finds no place has changed nothing.
-        let place = match sse::place_for(route.method, self.streams, self.caller) {
+        let place = match sse::place_for(route.method, self.quotas, self.caller) {
             Ok(place) => place,
             Err(fault) => return Ok(failed(version, &fault)),
         };
-        let outcome = self.a2a.perform(&mut context, operation);
+        let side = Caller { who: self.caller, request: self.request, quotas: self.quotas };
+        let outcome = self.a2a.perform_for(&side, &mut context, operation);
         let outcome = self.caller.while_good(outcome).await?;
         let mut response = HttpResponse::Ok();
         if let Some(header) = context.extensions.header(version) {
@@ -107,7 +109,7 @@ impl Call<'_> {
         dialect: Dialect,
         route: &Route,
         outcome: Outcome,
-        place: Option<StreamPlace>,
+        place: Option<Share>,
         active: Extensions,
     ) -> HttpResponse {
         let version = dialect.version();

@@ -13,10 +13,11 @@ use futures_util::future::join_all;
 use super::body::Body;
 use super::call::{Context, Outcome};
 use super::extensions::Extensions;
+use super::wait::Caller;
 use super::{A2a, sse};
-use crate::gateway::Streams;
 use crate::gateway::auth::A2aCaller;
 use crate::gateway::problem::agent_id;
+use crate::gateway::quota::Quotas;
 
 // Some clients put a slash behind the URL of the card.
 #[routes]
@@ -27,9 +28,9 @@ pub(in crate::gateway) async fn host_call(
     request: HttpRequest,
     body: Body,
     a2a: web::Data<A2a>,
-    streams: web::Data<Streams>,
+    quotas: web::Data<Quotas>,
 ) -> actix_web::Result<HttpResponse> {
-    call(&a2a, &streams, &who, &request, &body, None).await
+    call(&a2a, &quotas, &who, &request, &body, None).await
 }
 
 #[routes]
@@ -41,16 +42,16 @@ pub(in crate::gateway) async fn agent_call(
     request: HttpRequest,
     body: Body,
     a2a: web::Data<A2a>,
-    streams: web::Data<Streams>,
+    quotas: web::Data<Quotas>,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&id)?;
-    call(&a2a, &streams, &who, &request, &body, Some(agent)).await
+    call(&a2a, &quotas, &who, &request, &body, Some(agent)).await
 }
 
 /// What all calls of one request share.
 struct Session<'a> {
     a2a: &'a A2a,
-    streams: &'a Streams,
+    quotas: &'a Quotas,
     who: &'a A2aCaller,
     request: &'a HttpRequest,
     agent: Option<AgentId>,
@@ -58,13 +59,13 @@ struct Session<'a> {
 
 async fn call(
     a2a: &A2a,
-    streams: &Streams,
+    quotas: &Quotas,
     who: &A2aCaller,
     request: &HttpRequest,
     body: &[u8],
     agent: Option<AgentId>,
 ) -> actix_web::Result<HttpResponse> {
-    let session = Session { a2a, streams, who, request, agent };
+    let session = Session { a2a, quotas, who, request, agent };
     match jsonrpc::parse(body, a2a.settings.batch) {
         Err(refusal) => Ok(text(jsonrpc::refusal(Id::NULL, &refusal), None)),
         // In a box: what wraps this call moves it about, and it is thousands of bytes.
@@ -104,7 +105,7 @@ impl Session<'_> {
         };
         let version = self.a2a.spoken(self.request, shown);
         // First of all: what finds no place has changed nothing.
-        let place = match sse::place_for(method, self.streams, self.who) {
+        let place = match sse::place_for(method, self.quotas, self.who) {
             Ok(place) => place,
             Err(fault) => return text(jsonrpc::fault(version, id, &fault), None),
         };
@@ -200,7 +201,8 @@ impl Session<'_> {
                 Ok(context) => context,
                 Err(fault) => return (None, dialect, Err(fault)),
             };
-        let outcome = self.a2a.perform(&mut context, operation).await;
+        let side = Caller { who: self.who, request: self.request, quotas: self.quotas };
+        let outcome = self.a2a.perform_for(&side, &mut context, operation).await;
         (Some(context), dialect, outcome)
     }
 }

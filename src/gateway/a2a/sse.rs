@@ -17,7 +17,7 @@ use futures_util::{Stream, StreamExt, stream};
 
 use crate::gateway::auth::A2aCaller;
 use crate::gateway::connections::until_left;
-use crate::gateway::{StreamPlace, Streams};
+use crate::gateway::quota::{Quotas, Share};
 
 /// A comment, which readers pass over.
 const STILL_HERE: Bytes = Bytes::from_static(b": still here\n\n");
@@ -31,7 +31,7 @@ pub(super) struct Open<W> {
     over: bool,
     /// Ends when the caller has left, or is let in no longer.
     left: Pin<Box<dyn Future<Output = ()>>>,
-    _place: Option<StreamPlace>,
+    _place: Option<Share>,
 }
 
 impl<W: Fn(&Happened) -> Option<String> + 'static> Open<W> {
@@ -39,7 +39,7 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> Open<W> {
         events: TaskStream,
         write: W,
         keep_alive: Duration,
-        place: Option<StreamPlace>,
+        place: Option<Share>,
         caller: A2aCaller,
         request: &HttpRequest,
     ) -> Self {
@@ -81,17 +81,13 @@ impl<W: Fn(&Happened) -> Option<String> + 'static> Open<W> {
 /// A place among the open streams, if the call leads to one.
 pub(super) fn place_for(
     method: Method,
-    streams: &Streams,
+    quotas: &Quotas,
     caller: &A2aCaller,
-) -> Result<Option<StreamPlace>, Fault> {
+) -> Result<Option<Share>, Fault> {
     if !method.streams() {
         return Ok(None);
     }
-    let owner = caller.principal().map(|_| caller.owner());
-    streams
-        .enter(owner)
-        .map(Some)
-        .map_err(|error| Fault::Unavailable { reason: error.to_string(), retry_after_ms: 1_000 })
+    Ok(Some(quotas.streams.take(caller.counted_as(), 1)?))
 }
 
 /// A stream that is over after this.

@@ -1,8 +1,11 @@
-//! Bodies on their way in and out: one that must come in time, one that counts while it lasts.
+//! Bodies on their way in and out: one that must come in time, one that is watched until it is
+//! taken.
 
+use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
@@ -10,25 +13,62 @@ use actix_web::dev::Payload;
 use actix_web::error::PayloadError;
 use actix_web::web::Bytes;
 use futures_util::Stream;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 use crate::gateway::connections::Busy;
+use crate::gateway::quota::Share;
+
+/// Bytes of an answer that are handed over at once. A larger piece would be copied as a whole, and
+/// nothing would show that a reader takes it bit by bit.
+const PIECE: usize = 64 << 10;
+/// How often a stream of HTTP/2 is asked whether its client has reset it: nothing says so.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// A request's body that must come in time.
 pub(super) struct Deadlined {
-    payload: Payload,
+    incoming: Incoming,
     longest: Duration,
-    /// Starts when somebody first has to wait for the body.
+    /// Starts when the reader first has to wait for the body.
     late: Option<Pin<Box<Sleep>>>,
 }
 
+/// The incoming half of a request, shared between what reads the body and what watches for its
+/// end.
+#[derive(Clone)]
+pub(in crate::gateway) struct Incoming(Rc<RefCell<Payload>>);
+
 impl Deadlined {
-    /// The same body, if it comes within this time.
-    pub(super) fn within(longest: Duration, payload: Payload) -> Payload {
+    /// The same body, if it comes within this time, and its incoming half.
+    pub(super) fn within(longest: Duration, payload: Payload) -> (Payload, Option<Incoming>) {
         match payload {
-            Payload::None => Payload::None,
-            payload => Payload::Stream { payload: Box::pin(Self { payload, longest, late: None }) },
+            Payload::None => (Payload::None, None),
+            payload => {
+                let incoming = Incoming(Rc::new(RefCell::new(payload)));
+                let watched = incoming.clone();
+                let body = Self { incoming, longest, late: None };
+                (Payload::Stream { payload: Box::pin(body) }, Some(watched))
+            }
+        }
+    }
+}
+
+impl Incoming {
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, PayloadError>>> {
+        Pin::new(&mut *self.0.borrow_mut()).poll_next(cx)
+    }
+
+    /// Ends when the client has reset the stream. Only for a call that reads no more of its body:
+    /// what comes of it is thrown away.
+    pub(in crate::gateway) async fn until_reset(&self) {
+        let mut ticks = tokio::time::interval(LOOK);
+        loop {
+            ticks.tick().await;
+            let mut cx = Context::from_waker(Waker::noop());
+            while let Poll::Ready(Some(piece)) = self.poll(&mut cx) {
+                if piece.is_err() {
+                    return;
+                }
+            }
         }
     }
 }
@@ -38,7 +78,7 @@ impl Stream for Deadlined {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        if let Poll::Ready(ready) = Pin::new(&mut this.payload).poll_next(cx) {
+        if let Poll::Ready(ready) = this.incoming.poll(cx) {
             return Poll::Ready(ready);
         }
         let longest = this.longest;
@@ -51,28 +91,22 @@ impl Stream for Deadlined {
     }
 }
 
-/// What is taken while an answer is made and written.
-#[derive(Debug)]
-pub(super) struct Held {
-    _connection: Option<Busy>,
-    _room: Option<OwnedSemaphorePermit>,
-}
-
-impl Held {
-    pub(super) fn new(connection: Option<Busy>, room: Option<OwnedSemaphorePermit>) -> Self {
-        Self { _connection: connection, _room: room }
-    }
-}
-
-/// The body of an answer, which keeps its connection open and its room taken while it lasts.
+/// The body of an answer, which keeps its connection open while it lasts. It is handed over in
+/// pieces, so that one that is not taken shows.
 pub struct Tracked {
     body: BoxBody,
-    held: Held,
+    /// What is left of a larger piece.
+    rest: Bytes,
+    connection: Option<Busy>,
+    /// Bytes that were handed over to be written.
+    handed: usize,
+    /// What is not taken yet, as the caller is charged for it.
+    unread: Option<Share>,
 }
 
 impl Tracked {
-    pub(super) fn new(body: BoxBody, held: Held) -> Self {
-        Self { body, held }
+    pub(super) fn new(body: BoxBody, connection: Option<Busy>, unread: Option<Share>) -> Self {
+        Self { body, rest: Bytes::new(), handed: 0, connection, unread }
     }
 }
 
@@ -87,11 +121,26 @@ impl MessageBody for Tracked {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        Pin::new(&mut self.body).poll_next(cx)
-    }
-
-    fn try_into_bytes(self) -> Result<Bytes, Self> {
-        let Self { body, held } = self;
-        body.try_into_bytes().map_err(|body| Self { body, held })
+        let this = &mut *self;
+        // The server asks for more only when it has got rid of what it had.
+        if let Some(connection) = &mut this.connection {
+            connection.taken();
+        }
+        let taken = std::mem::take(&mut this.handed);
+        if let Some(unread) = this.unread.as_mut().filter(|_| taken > 0) {
+            unread.give_back(taken);
+        }
+        if this.rest.is_empty() {
+            match ready!(Pin::new(&mut this.body).poll_next(cx)) {
+                Some(Ok(chunk)) => this.rest = chunk,
+                over => return Poll::Ready(over),
+            }
+        }
+        let piece = this.rest.split_to(this.rest.len().min(PIECE));
+        this.handed = piece.len();
+        if let Some(connection) = &mut this.connection {
+            connection.hand_over();
+        }
+        Poll::Ready(Some(Ok(piece)))
     }
 }

@@ -43,6 +43,12 @@ impl Name {
         if text.contains('@') || digits.is_some_and(|_| authority.port_u16().is_none()) {
             return None;
         }
+        // What the library leaves out of its host and port would otherwise be overlooked here:
+        // `[::1]evil:7420`.
+        let rest = text.strip_prefix(authority.host())?;
+        if !rest.is_empty() && !rest.starts_with(':') {
+            return None;
+        }
         let host = authority.host().to_ascii_lowercase();
         (!host.is_empty()).then(|| Self { host, port: authority.port_u16() })
     }
@@ -182,6 +188,10 @@ mod tests {
             "[::2]:7420",
             "::1:7420",
             "localhost:7420, evil",
+            "[::1]evil:7420",
+            "[::1]:7420evil",
+            "[::1].evil.example:7420",
+            "evil[::1]:7420",
         ] {
             assert!(!local.is_ours(other), "{other}");
         }

@@ -19,10 +19,10 @@ use tokio::sync::{mpsc, watch};
 use super::query::read_query;
 use super::wanted::{Glance, Wanted};
 use super::{LogSettings, Parameters, bad_parameter, unreadable};
-use crate::gateway::Streams;
 use crate::gateway::auth::Who;
 use crate::gateway::connections::until_left;
 use crate::gateway::problem::refuse;
+use crate::gateway::quota::Quotas;
 
 /// How often an idle stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -40,7 +40,7 @@ pub(in crate::gateway) async fn stream(
     parameters: Parameters,
     bus: web::Data<BusSystem>,
     settings: web::Data<LogSettings>,
-    streams: web::Data<Streams>,
+    quotas: web::Data<Quotas>,
 ) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
     let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -50,7 +50,7 @@ pub(in crate::gateway) async fn stream(
         let detail = "Too many follow the log already. Try again when one of them has left.";
         return Err(refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail));
     };
-    let place = (follower, streams.enter(who.owner())?);
+    let place = (follower, quotas.streams.take(who.owner(), 1)?);
     // Before the head is read: what is written from here on is not missed.
     let head = bus.head_changes();
     let (reader, since) = (bus.reader(), query.since);

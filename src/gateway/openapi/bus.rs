@@ -1,7 +1,7 @@
 //! The table: `/bus` without the log, schemas and the server itself.
 
 use a2a_actors::{AgentView, CircuitView, DeadLetterView};
-use a2a_policy::{Circuit, CircuitKey, Explanation, Profile, Task as LedgerTask};
+use a2a_policy::{Circuit, CircuitKey, Explanation, Holder, Profile, Task as LedgerTask};
 use a2a_protocol::body::Scope;
 use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{AgentId, Kind, MessageId, Receipt, TaskId, TaskState as LedgerState};
@@ -87,6 +87,15 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
         },
         "additionalProperties": false,
     });
+    let holder: Value = schemas.subschema_for::<Holder>().into();
+    let held = object(&[("name", text()), ("holder", holder.clone())]);
+    let refused = object(&[
+        ("token", text()),
+        ("name", text()),
+        ("holder", holder),
+        ("taken", held.clone()),
+        ("reason", text()),
+    ]);
     let registered = json!({ "allOf": [profile, object(&[("agentId", agent.clone())])] });
     vec![
         Call::new("GET", "/bus/agents", "listAgents", "directory", "Who is there").json(
@@ -117,6 +126,12 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
             .query("scope", schemas.subschema_for::<Scope>().into(), "Of a broadcast")
             .json(200, "The verdict", &schemas.subschema_for::<Explanation>().into())
             .problems(&[404]),
+        Call::new("GET", "/bus/names", "listRefusedNames", "directory", "List tokens whose name is taken")
+            .about("For people. Agents, A2A clients and operators share one list of names, whatever their case; such a token is refused.")
+            .json(200, "The tokens", &object(&[("refused", list(&refused))])),
+        Call::new("GET", "/bus/names/{name}", "showName", "directory", "Look up who has a name")
+            .about("Whatever its case. Agents and clients can look up their own.")
+            .json(200, "Who has it", &held),
     ]
 }
 
@@ -159,6 +174,11 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
         .query("state", schemas.subschema_for::<LedgerState>().into(), "In this state")
         .query("correlation", id.clone(), "Of this conversation")
+        .query(
+            "overdue",
+            json!({ "type": "boolean" }),
+            "Only those that are marked overdue, or that are not",
+        )
         .query("limit", limit.clone(), "How many, 1 to 1,000; others are taken for the nearest")
         .json(200, "The tasks", &object(&[("tasks", list(&task))])),
         Call::new(

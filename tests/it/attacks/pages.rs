@@ -96,3 +96,45 @@ fn a_listed_origin_may_call_and_read() {
         "cross_origin",
     );
 }
+
+/// What a browser is told of every answer, of refusals too.
+#[test]
+fn no_answer_is_guessed_at_or_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let client = server.client();
+    let evil = client.with("origin", "http://evil.example");
+    for answer in [
+        client.get("/healthz"),
+        client.get("/bus/agents"),
+        client.get("/nowhere"),
+        client.post("/a2a", b"{"),
+        evil.get("/bus/agents"),
+    ] {
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{answer:?}");
+        assert_eq!(answer.headers["cache-control"], "no-store", "{answer:?}");
+    }
+    let card = client.get("/.well-known/agent-card.json");
+    assert_eq!(card.headers["x-content-type-options"], "nosniff");
+    assert_eq!(card.headers["cache-control"], "max-age=60");
+}
+
+/// A proxy that guards `/bus` must not be passed by another way to write it.
+#[test]
+fn a_path_has_one_way_to_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    for path in [
+        "/%62us/agents",
+        "/bus/%61gents",
+        "/bus/agents/t%69m/inbox",
+        "/healt%68z",
+        "/%2e%2E/bus/agents",
+    ] {
+        let answer = server.get(path);
+        assert_eq!((answer.status, &answer.body["code"]), (400, &json!("bad_request")), "{path}");
+    }
+    // What a path cannot say otherwise.
+    assert_eq!(server.get("/bus/agents/a%20b/inbox").status, 400);
+    assert_eq!(server.get("/tasks/a%2Fb").status, 404);
+}

@@ -228,30 +228,3 @@ fn there_is_an_end_to_streams_in_all_and_for_one_caller() {
         bob.send(&message("human", "tim", "anybody there?"));
     }
 }
-
-#[test]
-fn there_is_an_end_to_requests_at_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = Server::with_config(folder.path(), "[http]\nmax_requests = 2\n");
-    let (one, two) = (server.client(), server.client());
-    std::thread::scope(|scope| {
-        // Whoever meets the question below on its way in is refused itself and comes again.
-        for client in [one, two] {
-            scope.spawn(move || {
-                while let Ok(answer) = client.try_inbox("tim", "wait=60s") {
-                    if answer.status != 503 {
-                        break;
-                    }
-                }
-            });
-        }
-        let full = loop {
-            let answer = server.get("/healthz");
-            if answer.status != 200 {
-                break answer;
-            }
-        };
-        assert_eq!((full.status, &full.body["code"]), (503, &json!("unavailable")));
-        server.terminate();
-    });
-}
