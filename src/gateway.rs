@@ -10,6 +10,7 @@ mod dead_letters;
 mod guard;
 mod health;
 mod inbox;
+mod known;
 pub mod log;
 mod messages;
 mod metrics;
@@ -29,7 +30,7 @@ mod waiting;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use a2a_actors::BusSystem;
+use a2a_actors::{BusSystem, Parts};
 use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
@@ -91,6 +92,12 @@ impl Edge {
         })
     }
 
+    /// The parts of the program that it cannot do without.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        self.bus.parts()
+    }
+
     /// How it is.
     #[must_use]
     pub fn vitals(&self) -> Arc<Vitals> {
@@ -123,6 +130,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(agents::list)
         .service(agents::show)
         .service(agents::register)
+        .service(agents::remove)
         .service(agents::explain)
         .service(names::list)
         .service(names::show)

@@ -10,6 +10,7 @@ mod agents;
 mod assess;
 mod attach;
 mod circuits;
+mod closed;
 mod dead_letters;
 mod floor;
 mod look;
@@ -19,6 +20,7 @@ mod reach;
 mod records;
 mod refusals;
 mod reload;
+mod removal;
 mod sessions;
 mod tasks;
 
@@ -32,7 +34,7 @@ use a2a_policy::{
     admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
-use a2a_store::{EventLine, Line, Recovered};
+use a2a_store::{Alive, EventLine, Line, Recovered};
 use actix::prelude::*;
 
 use crate::audit::{self, Health, Then};
@@ -54,6 +56,7 @@ pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
+pub(crate) use closed::AskWhetherClosed;
 pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use look::Look;
@@ -65,6 +68,8 @@ pub(crate) use reach::AskReach;
 pub use reach::Reach;
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
+pub(crate) use removal::RemoveAgent;
+pub use removal::RemoveError;
 pub use tasks::TaskFilter;
 pub(crate) use tasks::{
     CancelTask, CompareLedger, FindTask, Ledgered, ListTasks, RecordDeleted, UnheardAnswers,
@@ -77,6 +82,7 @@ struct Dead {
 
 pub(crate) struct Router {
     shared: Rc<Shared>,
+    _alive: Alive,
     roster: Roster,
     seen: SeenIds,
     /// `None` when nobody keeps count of tasks.
@@ -113,6 +119,7 @@ impl Router {
             access: settings.access.clone(),
             max_recipients: settings.max_recipients,
             inbox_limit: settings.inbox_limit,
+            _alive: shared.parts.endless("router"),
             shared,
             roster,
             seen: SeenIds::default(),

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_policy::Delivery;
+use a2a_store::Alive;
 use actix::prelude::*;
 
 use crate::audit::Health;
@@ -55,6 +56,7 @@ pub(crate) struct Session {
     /// Its own address, which costs more to make than to share.
     address: Option<Arc<Addr<Self>>>,
     shared: Rc<Shared>,
+    _alive: Alive,
 }
 
 impl Session {
@@ -70,6 +72,7 @@ impl Session {
             looks_again: false,
             router,
             address: None,
+            _alive: shared.parts.returning("session"),
             shared,
         }
     }

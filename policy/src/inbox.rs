@@ -281,6 +281,15 @@ impl<T> Inbox<T> {
         idle
     }
 
+    /// Takes out up to `most` of what is not being handled.
+    pub fn take_idle(&mut self, most: usize) -> Vec<Delivery<T>> {
+        let pausing = std::iter::from_fn(|| self.pausing.pop_first().map(|(_, delivery)| delivery));
+        let mut taken: Vec<_> = pausing.take(most).collect();
+        let left = most - taken.len();
+        taken.extend(std::iter::from_fn(|| self.waiting.pop()).take(left));
+        taken
+    }
+
     /// What was handed out and neither acknowledged nor failed in time.
     pub fn overdue(&mut self, now: Duration) -> Vec<DeliveryKey> {
         if self.first_lease.is_none_or(|first| first > now) {

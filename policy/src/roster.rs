@@ -354,7 +354,10 @@ impl Roster {
                 // What is known of one that was never listed was not the configuration's to say.
                 let keeps = entry.told || (!is_listed && !entry.listed);
                 let profile = if keeps { entry.profile.clone() } else { now.unwrap_or_default() };
-                let holder = if is_listed { Standing::Agent } else { entry.holder };
+                let holder = match entry.holder {
+                    Standing::Presumed if is_listed => Standing::Agent,
+                    holder => holder,
+                };
                 Entry { holder, ..Entry::new(profile, is_listed, entry.told) }
             });
         }
@@ -386,6 +389,12 @@ impl Roster {
     #[must_use]
     pub fn is_apart(&self, key: AgentKey) -> bool {
         self.apart.contains(&key)
+    }
+
+    /// Whether the configuration lists the agent at a place.
+    #[must_use]
+    pub fn is_listed(&self, key: AgentKey) -> bool {
+        self.agents.get_index(key.0).is_some_and(|(_, entry)| entry.listed)
     }
 
     /// The agent's place.

@@ -43,18 +43,21 @@ pub(super) async fn show(
     lobby: web::Data<Lobby>,
 ) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
-    let (load, tasks, process) = tokio::join!(
+    let (load, tasks, process, parts) = tokio::join!(
         tokio::time::timeout(ANSWER, bus.load()),
         tokio::time::timeout(ANSWER, a2a.tasks().load()),
         web::block(Process::read),
+        health::parts(&vitals, &bus, &a2a),
     );
     let (load, tasks) = (load.ok().flatten(), tasks.ok().flatten());
     let mut families = about_program(&vitals, &process.unwrap_or_default());
     families.push(Family::gauges(
         "ready",
         "Whether this part is well; all of them make /readyz say yes",
-        health::parts(&vitals, &bus, &a2a)
-            .map(|(part, is_well, _)| (vec![("part", part)], f64::from(u8::from(is_well)))),
+        parts
+            .iter()
+            .filter(|part| part.is_needed())
+            .map(|part| (vec![("part", part.name)], f64::from(u8::from(part.is_well())))),
     ));
     families.push(Family::gauges(
         "scrape_answered",
@@ -182,6 +185,11 @@ fn about_journal(bus: &BusSystem, load: Option<&BusLoad>) -> Vec<Family> {
             "journal_unindexed_lines",
             "Lines that are on the disk and not yet in the index",
             bus.reader().unindexed() as f64,
+        ),
+        Family::gauge(
+            "journal_index_failing",
+            "1 while the index cannot be written; messages are accepted all the same",
+            f64::from(u8::from(bus.reader().index_fault().is_some())),
         ),
     ];
     families.extend(load.map(|load| {

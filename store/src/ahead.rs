@@ -13,7 +13,7 @@
 //!   the journal is poisoned: Linux reports a failed writeback once, drops the pages and goes on
 //!   showing them, so no later sync of the day file proves anything.
 //! - The descriptor that is synced in the background is opened before the first batch that relies
-//!   on it, because a descriptor is told of failures after its opening.
+//!   on it, because a sync reports only failures after the opening of its descriptor.
 //! - A batch larger than a room is synced in the day file, and with it all that came before.
 //!
 //! At a start, [`replay`] compares the frames with what the disk has, not with what the page cache
@@ -33,7 +33,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 
 use crate::batch::LogPos;
-use crate::{Disk, FixedFile, LogFile};
+use crate::{Alive, Disk, FixedFile, LogFile, Parts};
 
 pub(crate) use kept::keep_aside;
 pub(crate) use replay::{lacking, replay};
@@ -97,11 +97,22 @@ pub(crate) enum Front {
 
 impl Front {
     /// The rooms, if they are there; makes them when it is time to.
-    pub fn ready(&mut self, plan: Plan, data: &Path, disk: &Arc<dyn Disk>) -> Option<&mut Ahead> {
+    pub fn ready(
+        &mut self,
+        plan: Plan,
+        data: &Path,
+        disk: &Arc<dyn Disk>,
+        parts: &Parts,
+    ) -> Option<&mut Ahead> {
         match self {
             Self::None(commits) if *commits < plan.after => *commits += 1,
             Self::None(_) => {
-                let made = Helper::start(rooms(data), plan.bytes, Arc::clone(disk));
+                let made = Helper::start(
+                    rooms(data),
+                    plan.bytes,
+                    Arc::clone(disk),
+                    parts.returning("write_ahead"),
+                );
                 *self = made.map_or(Self::Off, |(rooms, helper)| Self::Preparing(rooms, helper));
             }
             Self::Preparing(rooms, _) => {
@@ -142,11 +153,17 @@ pub(crate) struct Helper {
 type Made = Receiver<io::Result<[Box<dyn FixedFile>; 2]>>;
 
 impl Helper {
-    fn start(paths: [PathBuf; 2], bytes: u64, disk: Arc<dyn Disk>) -> io::Result<(Made, Self)> {
+    fn start(
+        paths: [PathBuf; 2],
+        bytes: u64,
+        disk: Arc<dyn Disk>,
+        alive: Alive,
+    ) -> io::Result<(Made, Self)> {
         let (give, made) = channel();
         let (days, asked) = channel::<Box<dyn LogFile>>();
         let (done, synced) = channel();
         let run = move || {
+            let _alive = alive;
             let rooms = paths.iter().map(|path| disk.open_fixed(path, bytes));
             let rooms = rooms.collect::<io::Result<Vec<_>>>().and_then(|rooms| {
                 // So that the names survive a power cut.
@@ -170,6 +187,15 @@ impl Helper {
     fn sync(&self, day: Box<dyn LogFile>) -> io::Result<()> {
         let sent = self.days.as_ref().is_some_and(|days| days.send(day).is_ok());
         if sent { Ok(()) } else { Err(gone()) }
+    }
+
+    /// What the background sync said, once it has ended.
+    fn poll(&self) -> Option<io::Result<Box<dyn LogFile>>> {
+        match self.synced.try_recv() {
+            Ok((day, result)) => Some(result.map(|()| day)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(gone())),
+        }
     }
 
     fn wait(&self) -> io::Result<Box<dyn LogFile>> {
@@ -238,6 +264,12 @@ impl Ahead {
         bytes: &[u8],
         day: impl FnOnce() -> io::Result<Box<dyn LogFile>>,
     ) -> Result<(), AheadError> {
+        if self.is_syncing
+            && let Some(ended) = self.helper.poll()
+        {
+            self.is_syncing = false;
+            self.day = Some(ended.map_err(AheadError::Day)?);
+        }
         if self.day.is_none() && !self.is_syncing {
             self.day = Some(day().map_err(AheadError::Room)?);
         }

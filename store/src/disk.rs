@@ -9,6 +9,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use crate::private;
+
 /// A sync reports an earlier writeback's error once. This many in a row say that the disk
 /// refuses now.
 const SYNCS: usize = 3;
@@ -35,7 +37,7 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// What the file system says.
     fn open_fixed(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn FixedFile>> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let mut file = private::create(path)?;
         // Written, not only reserved: a block that was never written costs its first sync more.
         io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
         file.sync_all()?;
@@ -159,12 +161,11 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        private::create_dir_all(dir)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
-        // Readable by the owner alone would be better still, but people tail these files.
-        Ok(Box::new(OpenOptions::new().append(true).create(true).open(path)?))
+        Ok(Box::new(private::options().append(true).create(true).open(path)?))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::Alive;
 use crate::batch::LogPos;
 use crate::block::{Builder, LINES};
 use crate::index::Index;
@@ -24,6 +25,7 @@ const NICE: i32 = 10;
 /// Starts the thread. It ends, with the last error if there was one, when told to stop. `pause` is
 /// the first one before an index that failed is opened again.
 pub(crate) fn start(
+    alive: Alive,
     shared: Arc<Shared>,
     keeper: Arc<Keeper>,
     sums_up: bool,
@@ -33,6 +35,7 @@ pub(crate) fn start(
     let (builder, backoff) = (Builder::new(sums_up), Backoff::new(pause));
     let indexer = Indexer { shared, keeper, builder, compressor, backoff, tried_at_close: false };
     std::thread::Builder::new().name("a2a-indexer".to_owned()).spawn(move || {
+        let _alive = alive;
         // On Linux this is about the calling thread alone.
         if let Err(error) = rustix::process::setpriority_process(None, NICE) {
             tracing::debug!(%error, "the indexer does not give way to others");
@@ -82,8 +85,7 @@ impl Indexer {
         self.store(&index, round)?;
         self.store_checkpoint(&index)?;
         if self.shared.fault().is_some() {
-            // What sled accepts it may still fail to write.
-            index.flush()?;
+            index.prove()?;
             self.shared.set_fault(None);
             self.backoff.reset();
             tracing::info!("the index can be written again; it gets from the log what it lacks");
@@ -142,11 +144,13 @@ impl Indexer {
 
     /// Waits for a full block's worth of lines, a checkpoint or the end.
     fn wait(&self) -> Round {
+        // An index that was just opened again must prove itself at once.
+        let is_doubtful = self.shared.fault().is_some();
         let mut tail = self.shared.tail();
-        while !tail.has_work() {
+        while !is_doubtful && !tail.has_work() {
             tail = self.shared.wake.wait(tail).unwrap_or_else(PoisonError::into_inner);
         }
-        let drain = tail.checkpoint.is_some() || tail.stop.is_some();
+        let drain = is_doubtful || tail.checkpoint.is_some() || tail.stop.is_some();
         // Slots hold one line at least, so these hold a block at least, if there is one.
         let slots = tail.slots.iter().take(LINES + 1).cloned().collect();
         Round { slots, after: tail.indexed, drain, stop: tail.stop }

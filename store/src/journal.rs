@@ -24,7 +24,9 @@ use crate::rebuild::rebuild_log;
 use crate::recover::{Opened, recover};
 use crate::state::State;
 use crate::tail::{HELD_BYTES, Shared, Stop};
-use crate::{Disk, Line, Read, ReadError, RealDisk, Recovered, Retention, checkpoint, indexer};
+use crate::{
+    Disk, Line, Parts, Read, ReadError, RealDisk, Recovered, Retention, checkpoint, indexer,
+};
 
 /// What the bus needs of a journal.
 pub trait Commit: Send {
@@ -40,6 +42,20 @@ pub trait Commit: Send {
     /// # Errors
     /// When it is not durable; see [`CommitError`] for what to do.
     fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError>;
+
+    /// Whether the disk takes a commit now, tried without one: a journal that refused has nothing to
+    /// write until it is asked for something. A journal that is not on a disk always does.
+    ///
+    /// # Errors
+    /// As [`Commit::commit`].
+    fn probe(&mut self) -> Result<(), CommitError> {
+        Ok(())
+    }
+
+    /// The registry in which this journal's threads are, for other parts to join.
+    fn parts(&self) -> Parts {
+        Parts::default()
+    }
 
     /// Ends the journal so that the next start is quick. Later commits fail.
     ///
@@ -123,9 +139,9 @@ pub enum OpenError {
         /// Number of the first line there is.
         before: u64,
     },
-    /// What the log holds cannot be made sure of.
+    /// A day file cannot be made durable, or cannot be read back from the disk.
     #[error(
-        "the disk refuses to say what it holds of {path}, or to keep it; nothing was given up: mend the disk or make room on it (as much as that file has, and 64 MiB), then start again"
+        "{path} cannot be synced, or the disk does not keep what is written to it; no file was removed: mend the disk or make room on it (the size of that file and 64 MiB), then start again"
     )]
     Unsettled {
         /// The file.
@@ -231,6 +247,7 @@ pub struct Journal {
     time: DateTime<Utc>,
     shared: Arc<Shared>,
     indexer: Option<JoinHandle<io::Result<()>>>,
+    parts: Parts,
 }
 
 impl Journal {
@@ -267,7 +284,9 @@ impl Journal {
         }
         let plan = Plan { after: options.ahead_after, bytes: options.ahead_bytes };
         let last = end.map(|end| (end, head.hash));
-        let log = Log::open(dir.clone(), data, Arc::clone(&options.disk), plan, last)?;
+        let parts = Parts::default();
+        let disk = Arc::clone(&options.disk);
+        let log = Log::open(dir.clone(), data, disk, plan, last, parts.clone())?;
         let heads = Heads::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
         let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
@@ -275,6 +294,7 @@ impl Journal {
         let shared = Arc::new(shared);
         let keeper = Arc::new(Keeper::new(Arc::clone(&shared), disk, options.retention));
         let indexer = indexer::start(
+            parts.returning("indexer"),
             Arc::clone(&shared),
             Arc::clone(&keeper),
             options.indexes,
@@ -291,10 +311,11 @@ impl Journal {
             heads,
             retention: options.retention,
             removal_line_bytes: options.removal_line_bytes,
-            keeper: Some((Arc::clone(&keeper), keeper.start()?)),
+            keeper: Some((Arc::clone(&keeper), keeper.start(parts.returning("retention"))?)),
             time: DateTime::UNIX_EPOCH,
             shared,
             indexer: Some(indexer),
+            parts,
         };
         journal.after_opening(options.now, &mut recovered);
         Ok((journal, recovered))
@@ -363,6 +384,17 @@ impl Commit for Journal {
             return self.commit_with_offers(batch);
         }
         self.write(batch)
+    }
+
+    fn probe(&mut self) -> Result<(), CommitError> {
+        if self.indexer.is_none() {
+            return Err(CommitError::Closed);
+        }
+        self.log.probe()
+    }
+
+    fn parts(&self) -> Parts {
+        self.parts.clone()
     }
 
     fn close(&mut self) -> Result<(), CommitError> {

@@ -12,7 +12,7 @@ use crate::days::{day_files, packed_file, plain_file};
 use crate::pack::{clean_up, pack};
 use crate::state::Marks;
 use crate::tail::Shared;
-use crate::{Disk, Retention};
+use crate::{Alive, Disk, Retention};
 
 /// What the journal tells the keeper.
 pub(crate) struct Keeper {
@@ -63,9 +63,12 @@ impl Keeper {
     }
 
     /// Starts the thread; it ends when told to stop.
-    pub fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+    pub fn start(self: &Arc<Self>, alive: Alive) -> io::Result<JoinHandle<()>> {
         let keeper = Arc::clone(self);
-        std::thread::Builder::new().name("a2a-keeper".to_owned()).spawn(move || keeper.run())
+        std::thread::Builder::new().name("a2a-keeper".to_owned()).spawn(move || {
+            let _alive = alive;
+            keeper.run();
+        })
     }
 
     fn run(&self) {

@@ -16,7 +16,7 @@ use crate::days::{DayFile, day_files, plain_file};
 use crate::hash::Hash;
 use crate::pack::unpack;
 use crate::watermark::{Promised, Watermark};
-use crate::{CommitError, Disk, LogFile};
+use crate::{CommitError, Disk, LogFile, Parts};
 
 /// Name of the folder of day files in the state folder.
 pub(crate) const FOLDER: &str = "a2a-log";
@@ -34,7 +34,13 @@ pub(crate) struct Log {
     /// Where the last line ends, and its hash.
     last: Option<(LogPos, Hash)>,
     poisoned: bool,
+    parts: Parts,
 }
+
+/// What is written to learn whether the disk takes a commit: more than the largest message.
+const PROBE_BYTES: usize = 512 << 10;
+/// Beside the day files, as they may be on a file system of their own.
+const PROBE: &str = "probe.new";
 
 struct Current {
     day: NaiveDate,
@@ -52,12 +58,14 @@ impl Log {
         disk: Arc<dyn Disk>,
         plan: Plan,
         last: Option<(LogPos, Hash)>,
+        parts: Parts,
     ) -> io::Result<Self> {
         let newest = day_files(&dir)?.pop();
         let watermark = Watermark::new(data.clone(), Arc::clone(&disk));
         let (current, front) = (None, Front::None(0));
+        let poisoned = false;
         let mut log =
-            Self { dir, data, disk, current, plan, front, watermark, last, poisoned: false };
+            Self { dir, data, disk, current, plan, front, watermark, last, poisoned, parts };
         if let Some(DayFile { day, is_packed, .. }) = newest {
             if is_packed {
                 unpack(&log.dir, day, &*log.disk)?;
@@ -145,12 +153,36 @@ impl Log {
         Ok(at)
     }
 
+    /// Whether the disk takes a commit now: writes and syncs a file of its own, and syncs the day
+    /// file, which holds nothing that is not committed.
+    pub fn probe(&mut self) -> Result<(), CommitError> {
+        if self.poisoned {
+            return Err(CommitError::Poisoned);
+        }
+        let path = self.dir.join(PROBE);
+        let written = self.disk.open(&path).and_then(|mut file| {
+            file.truncate(0)?;
+            let written = file.append(&vec![b'x'; PROBE_BYTES]).and_then(|()| file.sync());
+            drop(file);
+            self.disk.remove(&path)?;
+            written
+        });
+        written.map_err(|error| CommitError::from_io("trying the disk", error))?;
+        if let Some(current) = &mut self.current
+            && let Err(error) = current.file.sync()
+        {
+            self.poisoned = true;
+            return Err(CommitError::from_io("syncing the log", error));
+        }
+        Ok(())
+    }
+
     /// Makes durable what was just written to the day file: ahead of it, or there.
     fn sync(&mut self, at: LogPos, bytes: &[u8]) -> io::Result<Synced> {
         let Some(current) = &mut self.current else {
             return Err(io::Error::other("there is no day file"));
         };
-        let ahead = self.front.ready(self.plan, &self.data, &self.disk);
+        let ahead = self.front.ready(self.plan, &self.data, &self.disk, &self.parts);
         let Some(ahead) = ahead.filter(|ahead| ahead.takes(bytes.len())) else {
             return current.file.sync().map(|()| Synced::InDay);
         };

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::index::{Index, IndexError};
 use crate::scan::{Torn, ends_with, scan};
 use crate::state::State;
 use crate::watermark::promised_end;
-use crate::{Disk, OpenError, ReadError, Seen};
+use crate::{Disk, OpenError, ReadError, Seen, private};
 
 /// A delivery that was promised and not yet acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -360,7 +360,7 @@ fn cut_off(dir: &Path, torn: &Torn, disk: &dyn Disk) -> io::Result<PathBuf> {
     file.seek(SeekFrom::Start(torn.from))?;
     file.take(torn.len).read_to_end(&mut bytes)?;
     let kept = unused(|n| dir.join(format!("torn-{}{n}.bin", stamp())));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&kept)?;
+    let mut file = private::options().write(true).create_new(true).open(&kept)?;
     file.write_all(&bytes)?;
     file.sync_all()?;
     disk.sync_dir(dir)?;

@@ -4,9 +4,8 @@
 //! more, whatever becomes of the disk. Opened again it holds what had reached its file, which may
 //! be less than it had accepted. Everything here runs on the indexer's thread.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ use crate::format::newer_index;
 use crate::index::{Index, IndexError};
 use crate::scan::{ends_with, scan};
 use crate::tail::{Shared, Stop};
-use crate::{OpenError, ReadError, recover};
+use crate::{OpenError, ReadError, private, recover};
 
 /// sled takes its file's room in segments of half of this.
 const PROBE_BYTES: usize = 1 << 20;
@@ -73,8 +72,7 @@ pub(crate) fn reopen(shared: &Shared, builder: &mut Builder) -> Result<Index, Op
 
 /// Whether the disk takes as much as sled asks for at once.
 fn probe(path: &Path) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = private::create(path)?;
     let written = file.write_all(&vec![0x5a; PROBE_BYTES]).and_then(|()| file.sync_all());
     fs::remove_file(path)?;
     written

@@ -95,6 +95,12 @@ pub trait TaskWriter: Send {
     /// The disk is full or broken. The writer can be used again.
     fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError>;
 
+    /// Whether the disk takes a commit now, tried without changing anything.
+    ///
+    /// # Errors
+    /// The disk is full or broken. The writer can be used again.
+    fn probe(&mut self) -> Result<(), TaskStoreError>;
+
     /// A way to read, for any thread.
     fn reader(&self) -> Arc<dyn TaskReader>;
 }

@@ -90,6 +90,11 @@ impl Server {
         &self.url
     }
 
+    /// Of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its address and port.
     pub(crate) fn host(&self) -> &str {
         self.url.split_once("://").unwrap().1

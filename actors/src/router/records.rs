@@ -17,6 +17,9 @@ pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
     if let Ok(message) = &parcel.message {
         receipt.message_id = Some(message.message_id);
         receipt.correlation_id = Some(message.correlation_id);
+    } else {
+        receipt.message_id = parcel.ids.message_id;
+        receipt.correlation_id = parcel.ids.correlation_id;
     }
     receipt
 }

@@ -4,14 +4,17 @@
 use a2a_policy::{CircuitKey, Explanation, Holder, NameTaken, Profile, Task};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, TaskId};
+use tokio::sync::oneshot;
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::router::{
     AskReach, CancelTask, ClaimNames, CompareLedger, Explain, FindAgent, FindName, FindTask,
     Ledgered, ListAgents, ListCircuits, ListDeadLetters, ListTasks, RecordDeleted, Register,
-    ResetCircuit, ResolveDeadLetter, TripCircuit, UnheardAnswers,
+    RemoveAgent, ResetCircuit, ResolveDeadLetter, TripCircuit, UnheardAnswers,
 };
-use crate::{AgentView, CircuitView, DeadLetterView, Reach, RegisterError, TaskFilter};
+use crate::{
+    AgentView, CircuitView, DeadLetterView, Reach, RegisterError, RemoveError, TaskFilter,
+};
 
 impl BusSystem {
     /// Everyone the bus knows.
@@ -54,6 +57,28 @@ impl BusSystem {
         match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(RegisterError::Unavailable),
+        }
+    }
+
+    /// Removes an agent from the directory; how many of its messages were dropped. `by` is who
+    /// does it, for the log.
+    ///
+    /// # Errors
+    /// When there is no such agent, it is at work or listed, or messages wait for it and `drop` is
+    /// not set.
+    pub async fn remove_agent(
+        &self,
+        agent: AgentId,
+        drop: bool,
+        by: String,
+    ) -> Result<usize, RemoveError> {
+        let (reply, removal) = oneshot::channel();
+        let sent = self.router.send(RemoveAgent { agent, drop, by, reply }).await;
+        sent.map_err(|_| RemoveError::Unavailable)?;
+        let (dropped, durable) = removal.await.map_err(|_| RemoveError::Unavailable)??;
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(dropped),
+            _ => Err(RemoveError::Unavailable),
         }
     }
 

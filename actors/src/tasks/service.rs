@@ -28,6 +28,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::opt::ObjectiveId;
 use a2a_protocol::task::{Label, Message, Moment, Task};
+use a2a_store::Alive;
 use a2a_store::tasks::{NewEvent, SentMessage, StoredTask, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -131,6 +132,7 @@ pub(super) struct Service {
     deadlines: BTreeSet<(Duration, TaskId)>,
     /// Those that look for them, and for what is too old.
     timers: Option<[SpawnHandle; 2]>,
+    _alive: Alive,
 }
 
 impl Service {
@@ -144,6 +146,7 @@ impl Service {
         ahead: AheadCount,
     ) -> Self {
         Self {
+            _alive: bus.parts().returning("task_service"),
             bus,
             queues: ContextQueues::new(settings.queue_per_context),
             settings,

@@ -133,7 +133,8 @@ impl TaskSystem {
         let objectives = objectives::still_open(&*reader)?;
         let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
         let heard = reader.message_keys(REMEMBERED)?;
-        let (stats, ahead) = (Arc::<TaskStats>::default(), AheadCount::default());
+        let stats = Arc::new(TaskStats::new(settings.stalled_after));
+        let ahead = AheadCount::default();
         let service = Service::new(
             bus.clone(),
             settings,
@@ -143,14 +144,15 @@ impl TaskSystem {
             Arc::clone(&stats),
             ahead.clone(),
         );
-        let counters = Arc::clone(&stats);
+        let (counters, parts) = (Arc::clone(&stats), bus.parts().clone());
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
         let (at_work, work) = std::sync::mpsc::sync_channel(1);
         let moved_in = bus.lodging().move_in(move |closing| async move {
             let _at_work = at_work;
             let service = service.start();
-            match writer::start(store, service.clone(), counters) {
+            let alive = parts.returning("task_store");
+            match writer::start(store, service.clone(), counters, alive) {
                 Ok((jobs, writer)) => {
                     let _ = service.send(super::service::Meet(jobs)).await;
                     let _ = ready.send(Ok(service.clone()));

@@ -8,7 +8,7 @@ use crate::cli::{Answer, Global, format};
 
 pub(super) fn run(task: TaskId, global: &Global) -> anyhow::Result<Answer> {
     let server = Place::of(global)?.must_have_server()?;
-    let Some(answer) = server.delete(&format!("/bus/tasks/{task}/a2a"))? else {
+    let Some(answer) = server.delete_found(&format!("/bus/tasks/{task}/a2a"))? else {
         return Ok(no_task(&Named { task, agent: None }));
     };
     format::document(global.format, answer.get(), |out| {

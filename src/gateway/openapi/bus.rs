@@ -119,6 +119,11 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .body(&given)
         .json(200, "As it is now", &registered)
         .problems(&[408, 413, 415, 422]),
+        Call::new("DELETE", "/bus/agents/{agent}", "removeAgent", "directory", "Remove an agent")
+            .about("For people. It is on record who did it; the agent can come back as a new one. Refused while it is connected, is listed in the configuration, or messages wait for it.")
+            .query("drop", json!({ "type": "boolean", "default": false }), "Give up the messages that wait for it: their senders are notified")
+            .json(200, "It is removed", &object(&[("agentId", agent.clone()), ("event", word("left")), ("dropped", number())]))
+            .problems(&[409]),
         Call::new("GET", "/bus/access", "explainAccess", "directory", "May it, and by which rule")
             .must_query("from", agent.clone(), "Who would send")
             .must_query("to", agent, "To whom")
@@ -277,14 +282,20 @@ fn server() -> Vec<Call> {
     let schema = json!({ "application/schema+json": { "schema": { "type": "object" } } });
     let metrics =
         json!({ "application/openmetrics-text": { "schema": { "description": "Text." } } });
-    let parts = object(&[("server", text()), ("journal", text()), ("task_store", text())]);
+    let parts = object(&[
+        ("server", text()),
+        ("journal", text()),
+        ("bus", text()),
+        ("task_store", text()),
+        ("index", text()),
+    ]);
     vec![
         Call::new("GET", "/healthz", "isAlive", "server", "Whether the program answers")
             .public()
             .json(200, "It does", &object(&[("status", word("ok"))])),
         Call::new("GET", "/readyz", "isReady", "server", "Whether it accepts messages")
             .public()
-            .about("503 while it starts or stops, or a disk refuses; `parts` says which it is.")
+            .about("503 while a message sent now would not be accepted: the server starts or stops, the last write failed, one takes longer than 5 s, or a part of the program has ended. `reasons` says which part and why. `degraded` names what does not work though messages are accepted.")
             .json(200, "It does", &object(&[("status", word("ready")), ("parts", parts)])),
         Call::new("GET", "/metrics", "showMetrics", "server", "Numbers for Prometheus")
             .about("For people. Every number: docs/observability.md.")

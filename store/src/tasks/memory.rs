@@ -40,6 +40,10 @@ impl TaskWriter for Memory {
         Ok(writes.into_iter().map(|write| state.apply(write)).collect())
     }
 
+    fn probe(&mut self) -> Result<(), TaskStoreError> {
+        Ok(())
+    }
+
     fn reader(&self) -> Arc<dyn TaskReader> {
         Arc::new(MemoryReader { state: Arc::clone(&self.state) })
     }

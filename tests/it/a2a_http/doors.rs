@@ -167,7 +167,7 @@ fn there_is_an_extended_card_for_those_with_a_token() {
     }
     // The first token may be made while the server runs.
     let made = crate::openclaw_a2a()
-        .args(["token", "create", "--client", "acme", "--format", "json", "--state-dir"])
+        .args(["token", "create", "--client", "acme", "--yes", "--format", "json", "--state-dir"])
         .arg(folder.path())
         .output()
         .unwrap();

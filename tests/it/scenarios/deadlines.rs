@@ -156,7 +156,7 @@ async fn a_task_that_was_taken_and_never_answered_is_flagged_once_and_both_are_t
     let folder = folder();
     let bus = start(&folder, impatient());
     let (roman, mut hears) = listener(&bus, "roman").await;
-    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
     // Tony acknowledges the request, and says nothing.
