@@ -117,6 +117,9 @@ pub trait TaskReader: ObjectiveReader {
     /// One task.
     fn get(&self, id: TaskId) -> Result<Option<StoredTask>, TaskStoreError>;
 
+    /// Which of these tasks have ended.
+    fn ended_among(&self, ids: &[TaskId]) -> Result<Vec<TaskId>, TaskStoreError>;
+
     /// A page of tasks, the one whose status changed last first.
     fn list(&self, query: &ListQuery) -> Result<Page, TaskStoreError>;
 

@@ -215,6 +215,21 @@ impl TaskReader for SqliteReader {
         })
     }
 
+    fn ended_among(&self, ids: &[TaskId]) -> Result<Vec<TaskId>> {
+        let select =
+            format!("SELECT 1 FROM tasks WHERE id = ?1 AND status_state IN {}", word::ENDED);
+        self.pool.with(|sql| {
+            let mut statement = sql.prepare_cached(&select)?;
+            let mut ended = Vec::new();
+            for id in ids {
+                if statement.exists([id.to_string()])? {
+                    ended.push(*id);
+                }
+            }
+            Ok(ended)
+        })
+    }
+
     fn list(&self, query: &ListQuery) -> Result<Page> {
         self.pool.with(|sql| list(sql, query))
     }

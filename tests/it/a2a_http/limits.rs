@@ -8,7 +8,7 @@ use crate::a2a_worker::Worker;
 use crate::server::{Server, new_id};
 
 /// How long to wait, as the answer says it.
-fn retry_after_ms(refused: &Refused) -> u64 {
+pub(crate) fn retry_after_ms(refused: &Refused) -> u64 {
     let error = &refused.answer.body["error"];
     let details = [&error["data"], &error["details"], &refused.answer.body["data"]];
     let found = details.iter().flat_map(|details| match details {

@@ -237,7 +237,9 @@ fn a2a(it: &mut Described, prefix: &str, below: &str, agent: &[&str]) {
     let of_it = [at.as_slice(), &["p"]].concat();
     it.get(&format!("{pushes}/{{configId}}"), &of_it);
     it.call(200, "DELETE", &format!("{pushes}/{{configId}}"), &of_it, &Value::Null);
+    it.call(409, "DELETE", "/bus/tasks/{taskId}/a2a", &[&asks], &Value::Null);
     it.post(200, &path("/tasks/{id}:cancel"), &at, &json!({}));
+    it.call(200, "DELETE", "/bus/tasks/{taskId}/a2a", &[&asks], &Value::Null);
 
     let rpc = format!("{prefix}/a2a");
     let mut call = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});

@@ -78,6 +78,14 @@ impl TaskReader for MemoryReader {
         Ok(state.tasks.get(&id).map(|kept| state.shown(&kept.stored)))
     }
 
+    fn ended_among(&self, ids: &[TaskId]) -> Result<Vec<TaskId>> {
+        let state = self.state();
+        let has_ended = |id: &&TaskId| {
+            state.tasks.get(id).is_some_and(|kept| kept.stored.task.status.state.is_terminal())
+        };
+        Ok(ids.iter().filter(has_ended).copied().collect())
+    }
+
     fn list(&self, query: &ListQuery) -> Result<Page> {
         let state = self.state();
         let place = |stored: &StoredTask| (stored.task.status.timestamp, stored.id());
