@@ -137,6 +137,11 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
+    // What is written is for its owner alone, whoever made the folder; sled and SQLite make files
+    // without asking. Only what is published is not.
+    if !matches!(cli.verb, Verb::Schema(_) | Verb::Completions(_)) {
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    }
     let answer = match cli.verb {
         Verb::Serve(args) => serve::run(&args, &cli.global),
         Verb::Send(args) => send::run(&args, &cli.global),

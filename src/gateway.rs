@@ -10,9 +10,11 @@ mod dead_letters;
 mod guard;
 mod health;
 mod inbox;
+mod known;
 pub mod log;
 mod messages;
 mod metrics;
+mod names;
 mod observe;
 pub mod openapi;
 mod problem;
@@ -28,7 +30,7 @@ mod waiting;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use a2a_actors::BusSystem;
+use a2a_actors::{BusSystem, Parts};
 use a2a_protocol::limits::MESSAGE_BYTES;
 use actix_web::web::{self, JsonConfig, PathConfig, PayloadConfig, QueryConfig, ServiceConfig};
 
@@ -90,6 +92,12 @@ impl Edge {
         })
     }
 
+    /// The parts of the program that it cannot do without.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        self.bus.parts()
+    }
+
     /// How it is.
     #[must_use]
     pub fn vitals(&self) -> Arc<Vitals> {
@@ -122,7 +130,10 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(agents::list)
         .service(agents::show)
         .service(agents::register)
+        .service(agents::remove)
         .service(agents::explain)
+        .service(names::list)
+        .service(names::show)
         .service(tasks::list)
         .service(a2a_tasks::list)
         .service(tasks::show)

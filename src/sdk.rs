@@ -14,7 +14,7 @@ mod trace;
 mod work;
 
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -136,7 +136,8 @@ impl BusBuilder {
         let (journal, recovered): (Box<dyn Commit>, Recovered) = if self.in_memory {
             (Box::new(MemoryJournal::new()), Recovered { next_seq: 1, ..Recovered::default() })
         } else {
-            let folder = self.state_dir.unwrap_or_else(|| ".openclaw".into());
+            let folder = self.state_dir.unwrap_or_else(|| PathBuf::from(".openclaw"));
+            close_to_others(&folder);
             let now = Some(chrono::Utc::now());
             let options = Options { retention: self.retention, now, ..Options::new(folder) };
             let (journal, recovered) = Journal::open(&options)?;
@@ -146,6 +147,26 @@ impl BusBuilder {
         let (system, thread) = BusSystem::start(self.settings, journal, recovered)?;
         let thread = Arc::new(Mutex::new(Some(thread)));
         Ok(Bus { system, thread, report, watched: Arc::default() })
+    }
+}
+
+/// Takes other users' rights to what the state folder holds, which an older version gave them, and
+/// says so. A failure is said, too, and keeps nothing from starting.
+fn close_to_others(state_dir: &Path) {
+    match a2a_store::close_to_others(state_dir) {
+        Ok(changed) => {
+            if let Some(first) = changed.first() {
+                tracing::warn!(
+                    changed = changed.len(),
+                    first = %first.path.display(),
+                    mode = format!("{:03o}", first.mode & 0o777),
+                    "other users could read the state folder; folders are 0700 and files 0600 now"
+                );
+            }
+        }
+        Err(error) => {
+            tracing::warn!(%error, "other users may read the state folder; see openclaw-a2a doctor");
+        }
     }
 }
 

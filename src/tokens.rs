@@ -5,12 +5,12 @@
 mod file;
 mod ring;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use a2a_policy::Roster;
+use a2a_policy::{Holder, NameTaken, Names, Roster};
 use a2a_protocol::{AgentId, BadAgentId};
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 use crate::agents;
 
 pub use file::{StoredToken, TokenFile, TokenFileError};
-pub use ring::{Entry, KeyRing, Pass};
+pub use ring::{Entry, KeyRing, Pass, Refused};
 
 /// The name on the bus of an A2A caller that has none of its own there.
 pub const UNNAMED_CLIENT: &str = "a2a-client";
@@ -108,6 +108,27 @@ impl Principal {
             (None, Some(text), None) => Self::client(text),
             (None, None, Some(text)) => Self::operator(text),
             _ => Err(BadPrincipal::NotOne),
+        }
+    }
+}
+
+impl Principal {
+    /// The name alone.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Agent(name) | Self::Client(name) => name.as_str(),
+            Self::Operator(name) => name,
+        }
+    }
+
+    /// What the name stands for.
+    #[must_use]
+    pub const fn holder(&self) -> Holder {
+        match self {
+            Self::Agent(_) => Holder::Agent,
+            Self::Client(_) => Holder::Client,
+            Self::Operator(_) => Holder::Operator,
         }
     }
 }
@@ -220,47 +241,87 @@ impl Credential {
 
 /// Tokens by their hashes: the tokens themselves are nowhere.
 #[derive(Debug, Clone, Default)]
-pub struct Tokens(HashMap<TokenHash, Credential>);
+pub struct Tokens {
+    by_hash: HashMap<TokenHash, Credential>,
+    /// In the order in which they were added.
+    order: Vec<TokenHash>,
+}
+
+/// A token whose name cannot be had, because it stands for something else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The token.
+    pub hash: TokenHash,
+    /// Whose it is.
+    pub principal: Principal,
+    /// What is in the way.
+    pub taken: NameTaken,
+}
+
+impl Conflict {
+    /// Whether the token is refused for it. An operator never sends or receives under the name of
+    /// the token, so that one is only worth a warning.
+    #[must_use]
+    pub fn refuses(&self) -> bool {
+        let names = [self.taken.wanted, self.taken.holder];
+        names.contains(&Holder::Client) && !names.contains(&Holder::Operator)
+    }
+}
 
 impl Tokens {
     /// Adds a token by its hash; `false` when it was there.
     pub fn insert(&mut self, hash: TokenHash, credential: Credential) -> bool {
-        self.0.insert(hash, credential).is_none()
+        let is_new = self.by_hash.insert(hash, credential).is_none();
+        if is_new {
+            self.order.push(hash);
+        }
+        is_new
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.by_hash.is_empty()
     }
 
     /// What is known of a token.
     #[must_use]
     pub fn get(&self, hash: &TokenHash) -> Option<&Credential> {
-        self.0.get(hash)
+        self.by_hash.get(hash)
     }
 
-    /// Every token, in no order.
+    /// Every token, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = (&TokenHash, &Credential)> {
-        self.0.iter()
+        self.order.iter().filter_map(|hash| Some((hash, self.by_hash.get(hash)?)))
     }
 
-    /// A name that is both an agent's and a client's, if there is one: nobody could tell who
-    /// sent what.
+    /// The names of the A2A clients, each once.
     #[must_use]
-    pub fn clash<'a>(&'a self, other: &'a Self, listed: &'a [AgentId]) -> Option<&'a AgentId> {
-        let all = || self.0.values().chain(other.0.values());
-        let agents: HashSet<_> = all()
-            .filter_map(|known| match &known.principal {
-                Principal::Agent(agent) => Some(agent),
+    pub fn clients(&self) -> Vec<AgentId> {
+        let mut clients: Vec<_> = self
+            .iter()
+            .filter_map(|(_, known)| match &known.principal {
+                Principal::Client(client) => Some(client.clone()),
                 _ => None,
             })
-            .chain(listed)
             .collect();
-        all().find_map(|known| match &known.principal {
-            Principal::Client(client) if agents.contains(client) => Some(client),
-            _ => None,
+        clients.sort();
+        clients.dedup();
+        clients
+    }
+
+    /// The tokens whose names are taken: first the `listed` agents have theirs, then these tokens
+    /// in their order, then those of `later` in theirs.
+    #[must_use]
+    pub fn conflicts(&self, later: &Self, listed: &[AgentId]) -> Vec<Conflict> {
+        let mut names = Names::default();
+        listed.iter().for_each(|agent| names.keep(agent.as_str(), Holder::Agent));
+        let all = self.iter().chain(later.iter());
+        all.filter_map(|(hash, known)| {
+            let taken = names.take(known.principal.name(), known.principal.holder()).err()?;
+            Some(Conflict { hash: *hash, principal: known.principal.clone(), taken })
         })
+        .collect()
     }
 }
 
@@ -291,18 +352,35 @@ mod tests {
     }
 
     #[test]
-    fn no_name_is_an_agents_and_a_clients() {
-        let of = |principal| {
+    fn a_name_belongs_to_one_holder_whatever_its_case() {
+        let of = |principal: Principal| {
             let mut tokens = Tokens::default();
-            tokens.insert(TokenHash::of("x"), Credential { principal, expires: None });
+            let hash = TokenHash::of(&principal.to_string());
+            tokens.insert(hash, Credential { principal, expires: None });
             tokens
         };
-        let client = of(Principal::client("acme").unwrap());
-        let agent = of(Principal::agent("acme").unwrap());
+        let client = |name| of(Principal::client(name).unwrap());
+        let agent = |name| of(Principal::agent(name).unwrap());
+        let operator = |name| of(Principal::operator(name).unwrap());
         let acme: AgentId = "acme".parse().unwrap();
-        assert_eq!(client.clash(&agent, &[]), Some(&acme));
-        assert_eq!(agent.clash(&client, &[]), Some(&acme));
-        assert_eq!(client.clash(&Tokens::default(), std::slice::from_ref(&acme)), Some(&acme));
-        assert_eq!(client.clash(&Tokens::default(), &[]), None);
+        let refused = |first: &Tokens, later: &Tokens, listed: &[AgentId]| {
+            let found = first.conflicts(later, listed);
+            found
+                .iter()
+                .map(|found| (found.principal.to_string(), found.refuses()))
+                .collect::<Vec<_>>()
+        };
+        let one = |holder: &str, refuses| vec![(holder.to_owned(), refuses)];
+        assert_eq!(refused(&client("acme"), &agent("acme"), &[]), one("agent:acme", true));
+        assert_eq!(refused(&agent("acme"), &client("Acme"), &[]), one("client:Acme", true));
+        let none = Tokens::default();
+        assert_eq!(
+            refused(&client("ACME"), &none, std::slice::from_ref(&acme)),
+            one("client:ACME", true)
+        );
+        assert_eq!(refused(&agent("acme"), &operator("Acme"), &[]), one("operator:Acme", false));
+        assert_eq!(refused(&agent("acme"), &agent("Acme"), &[]), one("agent:Acme", false));
+        assert_eq!(refused(&client("acme"), &none, &[]), []);
+        assert_eq!(refused(&agent("acme"), &none, &[acme]), []);
     }
 }

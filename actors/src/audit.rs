@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use a2a_policy::Undo;
 use a2a_protocol::{Kind, MessageId, Outcome, Receipt, RecipientOutcome};
-use a2a_store::{Commit, Read};
+use a2a_store::{Alive, Commit, Parts, Read};
 use actix::prelude::*;
 use tokio::sync::{oneshot, watch};
 
@@ -83,6 +83,8 @@ pub(crate) struct Audit {
     tray: Rc<Tray>,
     /// Tells whoever follows the log that it has grown, up to which line.
     head: watch::Sender<u64>,
+    parts: Parts,
+    _alive: Alive,
 }
 
 impl Audit {
@@ -95,6 +97,7 @@ impl Audit {
         tray: Rc<Tray>,
         head: watch::Sender<u64>,
     ) -> (Self, Rc<Gauge>) {
+        let parts = journal.parts();
         let gauge = Rc::new(Gauge {
             waiting: Cell::new(0),
             health: Cell::new(Health::Writing),
@@ -111,6 +114,8 @@ impl Audit {
             desks,
             tray,
             head,
+            _alive: parts.endless("audit"),
+            parts,
         };
         (audit, gauge)
     }
@@ -124,7 +129,10 @@ impl Audit {
     fn set_health(&self, health: Health) {
         if self.gauge.health.get() != Health::Broken {
             self.gauge.health.set(health);
-            self.stats.set_writing(health == Health::Writing);
+            match health {
+                Health::Broken => self.stats.journal.set_broken(),
+                health => self.stats.journal.set_writing(health == Health::Writing),
+            }
         }
     }
 
@@ -276,9 +284,14 @@ impl Actor for Audit {
         let Some((journal, jobs)) = self.start.take() else { return };
         let (audit, batch_limit) = (ctx.address(), self.batch_limit);
         let stats = Arc::clone(&self.stats);
-        let writer = Writer { journal, jobs, audit, batch_limit, stats };
+        let writer = Writer { journal, jobs, audit, batch_limit, stats, refusing: false };
         let thread = std::thread::Builder::new().name("a2a-journal".into());
-        match thread.spawn(move || writer.run()) {
+        let alive = self.parts.returning("journal");
+        let run = move || {
+            let _alive = alive;
+            writer.run();
+        };
+        match thread.spawn(run) {
             Ok(writer) => self.writer = Some(writer),
             Err(error) => tracing::error!(%error, "the journal's thread could not be started"),
         }
@@ -328,7 +341,7 @@ impl Handler<NotWritten> for Audit {
     }
 }
 
-/// The disk is tried again.
+/// The disk took a commit again, or what is as good as one.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct WritingAgain;

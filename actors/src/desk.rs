@@ -4,6 +4,8 @@
 //! directly; the session is woken only when it waits for something. A broadcast to a thousand
 //! busy sessions costs a thousand pushes and not one mailbox message.
 
+mod poll;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -17,6 +19,8 @@ use actix::Addr;
 use crate::Runtime;
 use crate::letter::Content;
 use crate::session::{Session, TakenBack, Wake};
+
+pub(crate) use poll::{Poll, Polling};
 
 /// The number of a desk; it can travel in messages, a desk cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,9 +40,32 @@ pub(crate) struct Desk {
     pub(crate) attachment: Cell<u64>,
     /// When somebody was last here, since the bus started.
     pub(crate) last_seen: Cell<Option<Duration>>,
+    /// Calls that wait for messages of this desk, or did since it was last looked at.
+    polls: RefCell<Vec<Arc<Poll>>>,
 }
 
 impl Desk {
+    /// Notes a call that waits for messages of this desk.
+    pub(crate) fn polled_by(&self, poll: Arc<Poll>, now: Duration) {
+        self.is_polled(now);
+        self.polls.borrow_mut().push(poll);
+    }
+
+    /// Whether a call waits for messages now. The end of those that do not was when the agent was
+    /// last seen.
+    pub(crate) fn is_polled(&self, now: Duration) -> bool {
+        let mut polls = self.polls.borrow_mut();
+        polls.retain(|poll| match poll.ended() {
+            Some(ago) => {
+                let seen = Some(now.saturating_sub(ago));
+                self.last_seen.set(self.last_seen.get().max(seen));
+                false
+            }
+            None => true,
+        });
+        !polls.is_empty()
+    }
+
     pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
         let wanted = self.wants(&delivery.by, &delivery.item.message);
         self.inbox.borrow_mut().arrive(delivery);
@@ -55,7 +82,7 @@ impl Desk {
     /// The same without waking the session, for one who does so afterwards.
     pub(crate) fn lay_again(&self, delivery: Delivery<Arc<Content>>) {
         self.slots.take_back();
-        self.inbox.borrow_mut().arrive_again(delivery);
+        self.inbox.borrow_mut().arrive(delivery);
     }
 
     fn wake(&self, wanted: bool) {
@@ -133,6 +160,7 @@ impl Desks {
             runtime: RefCell::default(),
             attachment: Cell::new(0),
             last_seen: Cell::new(None),
+            polls: RefCell::default(),
         });
         all.push(Place::Open(Rc::clone(&desk)));
         (number, desk)

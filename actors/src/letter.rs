@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
 use a2a_policy::{Delivery, Fingerprints};
-use a2a_protocol::{AgentId, Envelope, Kind, Report, Trace, TraceId};
+use a2a_protocol::{AgentId, Envelope, Kind, MessageIds, Report, Trace, TraceId};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 pub struct Parcel {
     pub(crate) message: Result<Arc<Envelope>, Report>,
     pub(crate) bytes: Arc<[u8]>,
+    /// What could be read of a message that is refused; its own ids say it for the others.
+    pub(crate) ids: MessageIds,
     pub(crate) fingerprints: Fingerprints,
     /// How many bytes came, also where fewer are kept.
     pub(crate) size: usize,
@@ -29,8 +31,12 @@ impl Parcel {
     pub fn from_json(bytes: &[u8], since: Instant) -> Self {
         let message = Envelope::parse(bytes).map(Arc::new);
         let fingerprints = message.as_deref().map(Fingerprints::of).unwrap_or_default();
+        let ids = match &message {
+            Ok(_) => MessageIds::default(),
+            Err(_) => MessageIds::read(bytes),
+        };
         let (bytes, size) = (bytes.into(), bytes.len());
-        Self { message, bytes, fingerprints, size, since, trace: None }
+        Self { message, bytes, ids, fingerprints, size, since, trace: None }
     }
 
     /// Bytes that were not read to their end because there are `total`, too many.
@@ -39,6 +45,7 @@ impl Parcel {
         Self {
             message: Err(Report::too_large(total)),
             bytes: beginning.into(),
+            ids: MessageIds::read(beginning),
             fingerprints: Fingerprints::default(),
             size: total,
             since,
@@ -61,7 +68,8 @@ impl Parcel {
         }
         let (fingerprints, size) = (Fingerprints::of_written(&message, &bytes), bytes.len());
         let (message, bytes) = (Ok(Arc::new(message)), bytes.into());
-        Self { message, bytes, fingerprints, size, since, trace: None }
+        let ids = MessageIds::default();
+        Self { message, bytes, ids, fingerprints, size, since, trace: None }
     }
 
     /// The same as part of a trace that its sender gave.

@@ -32,16 +32,19 @@ mod stats;
 mod system;
 pub mod tasks;
 mod tray;
+mod write_state;
 mod writer;
 
+pub use a2a_store::{EndedPart, Parts};
 pub use histogram::{Classes, Histogram};
 pub use letter::{Letter, Parcel};
 pub use router::{
     AgentView, BusLoad, CircuitView, DeadLetterView, InboxError, InboxView, LetterView, Presence,
-    RegisterError, TaskFilter, circuit_fact,
+    RegisterError, RemoveError, TaskFilter, circuit_fact,
 };
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
 pub use session::Ticket;
 pub use settings::{BusSettings, LiveSettings};
 pub use stats::Stats;
-pub use system::{BusSystem, BusThread, CancelError, StartError, Stopped};
+pub use system::{BusSystem, BusThread, CancelError, RouterEnded, StartError, Stopped};
+pub use write_state::{STALLED, Writing};

@@ -10,13 +10,16 @@ mod agents;
 mod assess;
 mod attach;
 mod circuits;
+mod closed;
 mod dead_letters;
 mod floor;
 mod look;
 mod measure;
+mod names;
 mod records;
 mod refusals;
 mod reload;
+mod removal;
 mod sessions;
 mod tasks;
 
@@ -30,7 +33,7 @@ use a2a_policy::{
     admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
-use a2a_store::{EventLine, Line, Recovered};
+use a2a_store::{Alive, EventLine, Line, Recovered};
 use actix::prelude::*;
 
 use crate::audit::{self, Health, Then};
@@ -42,7 +45,7 @@ use crate::session::Session;
 use crate::shared::Shared;
 use crate::writer::Append;
 
-use records::{Kept, message_line, restored};
+use records::{Kept, RestoredContents, message_line};
 use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
@@ -52,14 +55,18 @@ pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
+pub(crate) use closed::AskWhetherClosed;
 pub use dead_letters::DeadLetterView;
 pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
 pub use measure::BusLoad;
 pub(crate) use measure::Measure;
+pub(crate) use names::{ClaimNames, FindName};
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
+pub(crate) use removal::RemoveAgent;
+pub use removal::RemoveError;
 pub use tasks::TaskFilter;
 pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
 
@@ -70,6 +77,7 @@ struct Dead {
 
 pub(crate) struct Router {
     shared: Rc<Shared>,
+    _alive: Alive,
     roster: Roster,
     seen: SeenIds,
     /// `None` when nobody keeps count of tasks.
@@ -106,6 +114,7 @@ impl Router {
             access: settings.access.clone(),
             max_recipients: settings.max_recipients,
             inbox_limit: settings.inbox_limit,
+            _alive: shared.parts.endless("router"),
             shared,
             roster,
             seen: SeenIds::default(),
@@ -142,12 +151,16 @@ impl Router {
             let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
             self.seen.insert(seen.message_id, remembered);
         }
+        let mut contents = RestoredContents::default();
         for p in recovered.pending {
             let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
-            let Some(delivery) = restored(p.seq, p.by, p.attempts, kept) else { continue };
-            self.know(p.agent_id.clone(), Profile::default(), false, ctx);
+            let Some(delivery) = contents.delivery(p.seq, p.by, p.attempts, kept) else { continue };
+            self.presume(&p.agent_id, ctx);
             if Roster::may_be_answered(&delivery.by) {
-                self.know(delivery.by.clone(), Profile::default(), false, ctx);
+                self.presume(&delivery.by, ctx);
+            }
+            if !names::is_answer(&delivery) {
+                self.roster.confirm(&p.agent_id);
             }
             if self.is_called_off(&delivery) {
                 self.settle_called_off(p.agent_id, &delivery);
@@ -162,9 +175,12 @@ impl Router {
                 self.deliver_again(&p.agent_id, delivery);
             }
         }
+        // After what waits: a client never gets the name of an agent whose messages are there.
+        let clients = self.shared.settings.clients.clone();
+        self.claim_names(&clients);
         for d in recovered.dead_letters {
             let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
-            if let Some(delivery) = restored(d.seq, d.by, d.attempts, kept) {
+            if let Some(delivery) = contents.delivery(d.seq, d.by, d.attempts, kept) {
                 self.dead.insert((d.seq, d.agent_id), Dead { delivery, reason: d.reason });
             }
         }
@@ -198,13 +214,14 @@ impl Router {
         listed: bool,
         ctx: &mut Context<Self>,
     ) -> bool {
-        if self.roster.insert(agent.clone(), profile, listed).is_none() {
-            return false;
-        }
+        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
         if Roster::is_for_people(&agent) {
             self.roster.set_apart(&agent);
         }
-        self.open_sessions(agent, ctx);
+        // One that was removed and returns has its sessions still.
+        if key.index() == self.sessions.len() {
+            self.open_sessions(agent, ctx);
+        }
         true
     }
 
@@ -353,6 +370,8 @@ impl Router {
         if let Some(change) = accepted.change {
             let (how, facts) = self.change_ledger(change, seq, ctx);
             (undo, line.facts) = (how, facts);
+        } else if let Some(ledger) = &mut self.ledger {
+            ledger.note_news(&message, now);
         }
         let fingerprint = parcel.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });
@@ -435,6 +454,10 @@ impl Router {
     ) -> Result<(AgentKey, Rc<Desk>), InboxError> {
         if !Roster::may_be_answered(agent) {
             return Err(InboxError::NoSuchAgent);
+        }
+        if !Roster::is_for_people(agent) {
+            self.roster.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
+            self.roster.confirm(agent);
         }
         if !self.roster.contains(agent) {
             if !self.roster.admits(agent) && !Roster::is_for_people(agent) {

@@ -13,12 +13,13 @@ mod pull;
 mod run;
 mod settle;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_policy::Delivery;
+use a2a_store::Alive;
 use actix::prelude::*;
 
 use crate::audit::Health;
@@ -28,7 +29,7 @@ use crate::router::{MoveWaiting, Router};
 use crate::shared::Shared;
 use crate::{Letter, Runtime};
 
-pub(crate) use pull::Pull;
+pub(crate) use pull::{Handed, Pull};
 pub use run::Ticket;
 pub(crate) use run::{Begin, CancelRunning, TakenBack};
 pub(crate) use settle::{Settle, Settlement};
@@ -43,7 +44,8 @@ pub(crate) struct Session {
     running: HashMap<u64, run::Running>,
     /// Those of them that may not begin before the attempt is on record.
     unbegun: HashSet<u64>,
-    pulls: VecDeque<pull::WaitingPull>,
+    /// Polls that wait, the newest last.
+    pulls: Vec<pull::WaitingPull>,
     /// Messages that are being handled though nobody wants that any more.
     called_off: HashSet<u64>,
     /// The timer that is set, and when it goes off.
@@ -54,6 +56,7 @@ pub(crate) struct Session {
     /// Its own address, which costs more to make than to share.
     address: Option<Arc<Addr<Self>>>,
     shared: Rc<Shared>,
+    _alive: Alive,
 }
 
 impl Session {
@@ -63,12 +66,13 @@ impl Session {
             runtime: None,
             running: HashMap::new(),
             unbegun: HashSet::new(),
-            pulls: VecDeque::new(),
+            pulls: Vec::new(),
             called_off: HashSet::new(),
             timer: None,
             looks_again: false,
             router,
             address: None,
+            _alive: shared.parts.returning("session"),
             shared,
         }
     }
@@ -87,7 +91,7 @@ impl Session {
             return;
         }
         if !self.shared.stopping.get() {
-            self.answer_pulls();
+            self.answer_pulls(ctx);
             while self.run_next(ctx) {}
             self.take_at_once();
         }

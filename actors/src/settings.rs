@@ -7,6 +7,8 @@ use a2a_policy::{
 };
 use a2a_protocol::AgentId;
 
+use crate::STALLED;
+
 /// The settings of a bus; the defaults are meant to be kept.
 #[derive(Debug, Clone)]
 pub struct BusSettings {
@@ -14,6 +16,10 @@ pub struct BusSettings {
     pub agents: Vec<(AgentId, Profile)>,
     /// Agents that are part of the server: known whatever the directory says, reached by name only.
     pub built_in: Vec<(AgentId, Profile)>,
+    /// A2A clients that have a token when the bus starts: no agent can have such a name.
+    pub clients: Vec<AgentId>,
+    /// Names under which A2A callers without a name of their own send: always clients'.
+    pub unnamed: Vec<AgentId>,
     /// Whether senders nobody listed are admitted.
     pub open: bool,
     /// How many agents there may be; beyond that nobody new is admitted.
@@ -36,6 +42,8 @@ pub struct BusSettings {
     pub handler_deadline: Duration,
     /// How long a message taken over HTTP is kept for the one who took it.
     pub lease: Duration,
+    /// How long an agent that takes its messages over HTTP counts as online after its last call.
+    pub presence_grace: Duration,
     /// Messages that may wait for one session.
     pub inbox_limit: usize,
     /// Messages that may wait for a session that is there and still count as delivered.
@@ -46,6 +54,8 @@ pub struct BusSettings {
     pub batch_limit: usize,
     /// Threads for agents' code.
     pub handler_threads: usize,
+    /// A commit that takes longer makes the bus not ready.
+    pub stalled_after: Duration,
 }
 
 /// What of the settings can change while the bus runs.
@@ -88,6 +98,8 @@ impl Default for BusSettings {
         Self {
             agents: Vec::new(),
             built_in: Vec::new(),
+            clients: Vec::new(),
+            unnamed: Vec::new(),
             open: true,
             max_agents: 200_000,
             max_dead_letters: 10_000,
@@ -99,11 +111,13 @@ impl Default for BusSettings {
             retry: RetryPolicy::default(),
             handler_deadline: Duration::from_secs(30 * 60),
             lease: Duration::from_secs(60),
+            presence_grace: Duration::from_secs(15),
             inbox_limit: 10_000,
             prompt_slots: 64,
             uncommitted_limit: 16_384,
             batch_limit: 1_024,
             handler_threads: std::thread::available_parallelism().map_or(2, |n| n.get().max(2)),
+            stalled_after: STALLED,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_protocol::Event;
-use a2a_store::{EventLine, Line, Read};
+use a2a_store::{EventLine, Line, Parts, Read};
 use tokio::sync::Notify;
 
 use crate::audit::{Gauge, Then};
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) stats: Arc<Stats>,
     /// What was written, for reading; its calls block.
     pub(crate) reader: Arc<dyn Read>,
+    /// Those the bus cannot do without.
+    pub(crate) parts: Parts,
 }
 
 impl Shared {

@@ -1,10 +1,12 @@
 //! What the bus has done since it started, counted where it happens; read from any thread.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use a2a_protocol::{Kind, Outcome};
 
 use crate::Histogram;
+use crate::write_state::{STALLED, WriteState, Writing};
 
 macro_rules! stats {
     ($( #[doc = $doc:literal] $name:ident, )+) => {
@@ -15,30 +17,36 @@ macro_rules! stats {
             messages: Messages,
             commit_seconds: Histogram,
             commit_lines: Histogram,
-            refusing: AtomicBool,
+            pub(crate) journal: WriteState,
         }
 
         impl Default for Stats {
             fn default() -> Self {
+                Self::new(STALLED)
+            }
+        }
+
+        impl Stats {
+            pub(crate) fn new(stalled_after: Duration) -> Self {
                 Self {
                     $( $name: Count::default(), )+
                     messages: Messages::default(),
                     commit_seconds: Histogram::of_seconds(),
                     commit_lines: Histogram::of_sizes(),
-                    refusing: AtomicBool::new(false),
+                    journal: WriteState::new(stalled_after),
                 }
             }
-        }
 
-        impl Stats {
             /// Whether the journal takes records; when not, nothing is accepted.
             #[must_use]
             pub fn is_writing(&self) -> bool {
-                !self.refusing.load(Relaxed)
+                self.journal.is_writing()
             }
 
-            pub(crate) fn set_writing(&self, writing: bool) {
-                self.refusing.store(!writing, Relaxed);
+            /// The same, and why not; a commit that takes very long counts as none.
+            #[must_use]
+            pub fn journal(&self) -> Writing {
+                self.journal.now()
             }
 
             $( #[doc = $doc] #[must_use] pub fn $name(&self) -> u64 { self.$name.0.load(Relaxed) } )+
@@ -61,6 +69,10 @@ stats! {
     dead_letters,
     /// Circuits opened.
     tripped,
+    /// Lines the bus owed its log and could not write before it stopped: acknowledgements, notices.
+    unwritten,
+    /// Tasks of the ledger marked overdue.
+    overdue,
 }
 
 impl Stats {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use a2a_policy::{Caller, LedgerRefusal};
 use a2a_protocol::{Outcome, Receipt};
-use a2a_store::{Commit, Read, Recovered};
+use a2a_store::{Commit, Parts, Read, Recovered};
 use actix::prelude::*;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -21,7 +21,8 @@ use crate::desk::Desks;
 use crate::lodging::{self, Landlord, Lodging};
 use crate::reply::Reply;
 use crate::router::{
-    Assess, Assessed, Deny, ListAgents, Measure, Reload, Route, Router, WriteCounted,
+    AskWhetherClosed, Assess, Assessed, Deny, ListAgents, Measure, Reload, Route, Router,
+    WriteCounted,
 };
 use crate::shared::{Shared, offer_every_day};
 use crate::tray::Tray;
@@ -56,12 +57,20 @@ pub enum CancelError {
 /// written all the same as soon as the disk allows.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Nobody can send anything any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the router has ended")]
+pub struct RouterEnded;
+
 /// How a bus stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stopped {
     /// Handlers that were still at work when their time was up; their messages are delivered
     /// again at the next start.
     pub interrupted: usize,
+    /// Lines that the bus owed its log and the disk did not take: an acknowledgement among them is
+    /// forgotten, and its message comes again.
+    pub unwritten: u64,
 }
 
 /// A running bus. Cheap to clone; it runs until [`BusSystem::stop`].
@@ -74,6 +83,7 @@ pub struct BusSystem {
     keeps_ledger: bool,
     lodging: Lodging,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
+    parts: Parts,
 }
 
 struct StopRequest {
@@ -111,15 +121,18 @@ impl BusSystem {
             .map_err(StartError::Handlers)?;
         let keeps_ledger = settings.ledger.enabled;
         let reader = journal.reader();
-        let stats = Arc::new(Stats::default());
+        let stats = Arc::new(Stats::new(settings.stalled_after));
+        let parts = journal.parts();
         let counters = Arc::clone(&stats);
         let (head_sender, head) = watch::channel(reader.head().seq);
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, stop_requests) = tokio::sync::mpsc::channel(1);
         let agents = handlers.handle().clone();
+        let alive = parts.returning("bus");
         let thread = std::thread::Builder::new()
             .name("a2a-bus".into())
             .spawn(move || {
+                let _alive = alive;
                 System::new().block_on(async move {
                     let wiring = wire(settings, journal, recovered, agents, counters, head_sender);
                     let (lodging, landlord) = lodging::open();
@@ -133,7 +146,7 @@ impl BusSystem {
             })
             .map_err(StartError::Thread)?;
         let (router, lodging) = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        let system = Self { router, reader, stats, head, keeps_ledger, lodging, stop };
+        let system = Self { router, reader, stats, head, keeps_ledger, lodging, stop, parts };
         Ok((system, BusThread(thread)))
     }
 
@@ -215,6 +228,20 @@ impl BusSystem {
         &self.stats
     }
 
+    /// The parts it cannot do without, its own and those of its journal; others may join.
+    #[must_use]
+    pub fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// Why a message that is sent now would be refused, whatever it says; `None` when it would not.
+    ///
+    /// # Errors
+    /// The router has ended.
+    pub async fn refuses(&self) -> Result<Option<&'static str>, RouterEnded> {
+        self.router.send(AskWhetherClosed).await.map_err(|_| RouterEnded)
+    }
+
     /// The journal, for reading; its calls block.
     #[must_use]
     pub fn reader(&self) -> Arc<dyn Read> {
@@ -232,9 +259,9 @@ impl BusSystem {
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let (reply, stopped) = oneshot::channel();
         if self.stop.send(StopRequest { deadline, reply }).await.is_err() {
-            return Stopped { interrupted: 0 };
+            return Stopped::default();
         }
-        stopped.await.unwrap_or(Stopped { interrupted: 0 })
+        stopped.await.unwrap_or_default()
     }
 }
 
@@ -262,7 +289,7 @@ fn wire(
     let desks = Rc::new(Desks::default());
     let (jobs, queue) = std::sync::mpsc::channel();
     let tray = Rc::new(Tray::new(jobs));
-    let reader = journal.reader();
+    let (reader, parts) = (journal.reader(), journal.parts());
     let (audit, gauge) = Audit::new(
         journal,
         queue,
@@ -272,7 +299,7 @@ fn wire(
         Rc::clone(&tray),
         head,
     );
-    actix::spawn(Rc::clone(&tray).attend());
+    actix::spawn(parts.endlessly("commit_buffer", Rc::clone(&tray).attend()));
     let shared = Rc::new(Shared {
         clock: Clock::start(),
         settings,
@@ -286,6 +313,7 @@ fn wire(
         tray,
         stats,
         reader,
+        parts,
     });
     let audit = audit.start();
     let router = Router::new(Rc::clone(&shared), recovered).start();
@@ -298,16 +326,20 @@ async fn run_until_stopped(
     landlord: Landlord,
     mut requests: tokio::sync::mpsc::Receiver<StopRequest>,
 ) {
-    let offers = actix::spawn(offer_every_day(Rc::clone(&wiring.shared)));
+    let offers = actix::spawn(
+        wiring.shared.parts.endlessly("day_clock", offer_every_day(Rc::clone(&wiring.shared))),
+    );
     // Without a request everyone who could send one is gone; then stop all the same.
     let request = requests.recv().await;
+    wiring.shared.parts.stop();
     offers.abort();
     let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
     let interrupted = stop_in_order(&wiring, deadline).await;
     // What agents answered to the last has reached those who live here, and they write it down.
     landlord.close().await;
     if let Some(request) = request {
-        let _ = request.reply.send(Stopped { interrupted });
+        let unwritten = wiring.shared.stats.unwritten();
+        let _ = request.reply.send(Stopped { interrupted, unwritten });
     }
     System::current().stop();
 }
@@ -337,4 +369,52 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
         let _ = tokio::task::spawn_blocking(move || writer.join()).await;
     }
     shared.running.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use a2a_protocol::Kind;
+    use a2a_store::MemoryJournal;
+
+    use super::*;
+
+    /// Hands a message in whose receipt nobody survives giving.
+    fn send_deadly(system: &BusSystem) {
+        let message = Kind::StatusUpdate.example_message();
+        let parcel = Parcel::from_message(message, Instant::now());
+        system.send_then(Caller::Local, parcel, |_| panic!("told to panic"));
+    }
+
+    /// A bus and what it says about taking messages, and its part that ended first.
+    async fn first_end(
+        settings: BusSettings,
+    ) -> (BusSystem, Option<&'static str>, a2a_store::EndedPart) {
+        let recovered = Recovered { next_seq: 1, ..Recovered::default() };
+        let journal = Box::new(MemoryJournal::new());
+        let (system, _) = BusSystem::start(settings, journal, recovered).unwrap();
+        let refuses = system.refuses().await.unwrap();
+        send_deadly(&system);
+        let ended = system.parts().first_end();
+        let ended = tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
+        (system, refuses, ended)
+    }
+
+    #[tokio::test]
+    async fn a_router_that_panics_is_noticed() {
+        // What cannot be taken at all the router answers itself.
+        let settings = BusSettings { uncommitted_limit: 0, ..BusSettings::default() };
+        let (system, refuses, ended) = first_end(settings).await;
+        assert!(refuses.is_some(), "more wait than may");
+        assert_eq!((ended.part, ended.panicked), ("router", true));
+        assert_eq!(system.refuses().await, Err(RouterEnded));
+    }
+
+    #[tokio::test]
+    async fn an_audit_that_panics_is_noticed() {
+        let (_, refuses, ended) = first_end(BusSettings::default()).await;
+        assert_eq!(refuses, None);
+        assert_eq!((ended.part, ended.panicked), ("audit", true));
+    }
 }

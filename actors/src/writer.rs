@@ -60,6 +60,13 @@ pub(crate) struct Writer {
     /// Messages in one commit.
     pub(crate) batch_limit: usize,
     pub(crate) stats: Arc<Stats>,
+    /// The disk refused, and nothing was written since.
+    pub(crate) refusing: bool,
+}
+
+/// Nothing can be written until the journal is opened anew.
+fn is_broken(error: &CommitError) -> bool {
+    matches!(error, CommitError::Poisoned | CommitError::Closed)
 }
 
 #[derive(Default)]
@@ -145,9 +152,13 @@ impl Writer {
     fn commit(&mut self, batch: Batch) -> Result<(), (CommitError, Batch)> {
         if !batch.lines.is_empty() {
             let begun = Instant::now();
-            if let Err(error) = self.journal.commit(&batch.lines) {
+            self.stats.journal.begin();
+            let committed = self.journal.commit(&batch.lines);
+            self.stats.journal.end();
+            if let Err(error) = committed {
                 return Err((error, batch));
             }
+            self.writes_again();
             self.stats.commit_seconds().took(begun.elapsed());
             self.stats.commit_lines().counted(batch.lines.len());
             self.audit.do_send(Written { thens: batch.thens });
@@ -160,15 +171,23 @@ impl Writer {
 
     /// Nothing of the batch happened. Messages are answered so; events and the notices of the
     /// bus itself, which nobody would send again, are kept and come first the next time.
-    fn refused(&self, error: &CommitError, batch: Batch) -> Batch {
-        tracing::error!(%error, records = batch.lines.len(), "the journal could not be written");
-        let broken = matches!(error, CommitError::Poisoned | CommitError::Closed);
+    fn refused(&mut self, error: &CommitError, batch: Batch) -> Batch {
+        let records = batch.lines.len();
+        // Once for each time the disk refuses, however often it is tried.
+        if std::mem::replace(&mut self.refusing, true) {
+            tracing::debug!(%error, records, "the journal still cannot be written");
+        } else {
+            tracing::error!(%error, records, "the journal could not be written; nothing is accepted until it can be");
+        }
+        let broken = is_broken(error);
         let mut kept = Batch::default();
         let (mut undone, mut gone) = (Vec::new(), HashSet::new());
         let mut sort = |append: Append| {
-            if append.is_ours(&gone) && !broken {
+            let is_ours = append.is_ours(&gone);
+            if is_ours && !broken {
                 kept.take(append);
             } else {
+                self.stats.unwritten.add(usize::from(is_ours));
                 gone.insert(append.line.seq());
                 undone.push(append.then);
             }
@@ -185,21 +204,68 @@ impl Writer {
         let (unheard, heard) = channel();
         self.audit.do_send(NotWritten { thens: undone, broken, unheard: Some(unheard) });
         if broken {
-            tracing::error!(
-                "nothing more is accepted; start the program anew, it recovers what was promised"
-            );
-            self.refuse_everything();
-            return Batch::default();
+            return self.give_up();
         }
-        if !self.wait_to_try_again(&mut kept, &mut gone, &heard) {
-            tracing::error!(
-                lines = kept.lines.len(),
-                "the bus ends before the disk took everything"
-            );
-            return Batch::default();
+        loop {
+            if !self.wait_to_try_again(&mut kept, &mut gone, &heard) {
+                self.try_for_the_last_time(kept);
+                return Batch::default();
+            }
+            if !kept.lines.is_empty() {
+                // Writing them is the next attempt.
+                return kept;
+            }
+            self.stats.journal.begin();
+            let tried = self.journal.probe();
+            self.stats.journal.end();
+            match tried {
+                Ok(()) => {
+                    self.writes_again();
+                    return kept;
+                }
+                Err(error) if is_broken(&error) => {
+                    self.audit.do_send(NotWritten {
+                        thens: Vec::new(),
+                        broken: true,
+                        unheard: None,
+                    });
+                    return self.give_up();
+                }
+                Err(error) => tracing::debug!(%error, "the journal still cannot be written"),
+            }
         }
-        self.audit.do_send(WritingAgain);
-        kept
+    }
+
+    /// The disk took a write: from now on messages are accepted again.
+    fn writes_again(&mut self) {
+        if std::mem::take(&mut self.refusing) {
+            tracing::info!("the journal can be written again");
+            self.audit.do_send(WritingAgain);
+        }
+    }
+
+    /// What the disk holds is not known any more.
+    fn give_up(&self) -> Batch {
+        tracing::error!(
+            "nothing more is accepted; start the program anew, it recovers what was promised"
+        );
+        self.refuse_everything();
+        Batch::default()
+    }
+
+    /// The bus ends. The disk may have room by now.
+    fn try_for_the_last_time(&mut self, kept: Batch) {
+        if kept.lines.is_empty() {
+            return;
+        }
+        match self.journal.commit(&kept.lines) {
+            Ok(()) => self.audit.do_send(Written { thens: kept.thens }),
+            Err(error) => {
+                let lines = kept.lines.len();
+                self.stats.unwritten.add(lines);
+                tracing::error!(%error, lines, "the bus ends before the disk took everything");
+            }
+        }
     }
 
     /// Waits until the disk may be tried again; `false` when the bus ends meanwhile.
@@ -242,6 +308,8 @@ impl Writer {
     fn refuse_everything(&self) {
         while let Ok(job) = self.jobs.recv() {
             if let Job::Append(lines) = job {
+                let ours = lines.iter().filter(|append| append.is_ours(&HashSet::new())).count();
+                self.stats.unwritten.add(ours);
                 let thens = lines.into_iter().map(|append| append.then).collect();
                 self.audit.do_send(NotWritten { thens, broken: true, unheard: None });
             }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use a2a_protocol::{AgentId, Priority};
 
-use crate::PriorityQueue;
+use crate::priority_queue::PriorityQueue;
 
 /// The number of a message's record: unique within one inbox.
 pub type DeliveryKey = u64;
@@ -95,8 +95,11 @@ struct Out<T> {
 
 /// The inbox of one session.
 pub struct Inbox<T> {
-    waiting: PriorityQueue<Delivery<T>>,
+    waiting: PriorityQueue<T>,
+    /// By the end of the pause.
     pausing: BTreeMap<(Duration, DeliveryKey), Delivery<T>>,
+    /// When the pause of each of them ends.
+    pauses: BTreeMap<DeliveryKey, Duration>,
     out: HashMap<DeliveryKey, Out<T>>,
     /// No lease ends before this. It may be too early: what was handed out is many, and whoever
     /// waits until then finds out with [`Inbox::overdue`].
@@ -108,6 +111,7 @@ impl<T> Default for Inbox<T> {
         Self {
             waiting: PriorityQueue::default(),
             pausing: BTreeMap::new(),
+            pauses: BTreeMap::new(),
             out: HashMap::new(),
             first_lease: None,
         }
@@ -139,41 +143,38 @@ impl<T> Inbox<T> {
         self.waiting.is_empty() && self.pausing.is_empty()
     }
 
-    /// Everything in it, without touching anything: what is out, what pauses, then what waits, in
-    /// the order of their priorities.
+    /// The first `limit` messages in it, without touching any: what is out, what pauses, then what
+    /// waits, in the order of their priorities.
     #[must_use]
-    pub fn look(&self) -> Vec<(Standing, &Delivery<T>)> {
+    pub fn look(&self, limit: usize) -> Vec<(Standing, &Delivery<T>)> {
         let mut out: Vec<_> = self.out.values().collect();
         out.sort_by_key(|out| out.delivery.seq);
         let out = out.into_iter().map(|out| (Standing::Out(out.until), &out.delivery));
         let pausing = self.pausing.iter().map(|((at, _), d)| (Standing::Pausing(*at), d));
-        let waiting = self.waiting.iter().map(|d| (Standing::Waiting, d));
-        out.chain(pausing).chain(waiting).collect()
+        let mut seen: Vec<_> = out.chain(pausing).take(limit).collect();
+        let waiting = self.waiting.in_order(limit - seen.len());
+        seen.extend(waiting.into_iter().map(|delivery| (Standing::Waiting, delivery)));
+        seen
     }
 
     /// Of what nobody is handling, what came first.
     #[must_use]
     pub fn oldest(&self) -> Option<&Delivery<T>> {
-        // Within a lane they stand in the order of their numbers.
-        self.waiting.fronts().chain(self.pausing.values()).min_by_key(|delivery| delivery.seq)
+        let pausing = self.pauses.first_key_value().map(|(seq, at)| (*at, *seq));
+        let pausing = pausing.and_then(|place| self.pausing.get(&place));
+        self.waiting.oldest().into_iter().chain(pausing).min_by_key(|delivery| delivery.seq)
     }
 
-    /// Adds a message that is durable: just accepted, after a restart, or from another session.
+    /// Adds a message where its number says: just accepted, after a restart, or from another
+    /// session.
     pub fn arrive(&mut self, delivery: Delivery<T>) {
-        self.waiting.push(delivery.priority, delivery);
-    }
-
-    /// Adds a message that comes from another session or after a restart, where its number says.
-    pub fn arrive_again(&mut self, delivery: Delivery<T>) {
-        self.wait_again(delivery);
+        self.waiting.insert(delivery);
     }
 
     /// Hands out what comes next, to be acknowledged or failed before `until`.
     pub fn lease(&mut self, now: Duration, until: Duration) -> Option<&Delivery<T>> {
         self.end_pauses(now);
-        let pausing = &self.pausing;
-        let delivery =
-            self.waiting.pop_ready(|d| pausing.is_empty() || !stands_behind(pausing, d))?;
+        let delivery = self.waiting.pop()?;
         Some(self.hand_out(delivery, until))
     }
 
@@ -185,8 +186,7 @@ impl<T> Inbox<T> {
         fits: impl Fn(&T) -> bool,
     ) -> Option<&Delivery<T>> {
         self.end_pauses(now);
-        let pausing = &self.pausing;
-        let delivery = self.waiting.remove(|d| fits(&d.item) && !stands_behind(pausing, d))?;
+        let delivery = self.waiting.pop_if(fits)?;
         Some(self.hand_out(delivery, until))
     }
 
@@ -221,20 +221,20 @@ impl<T> Inbox<T> {
         if let Some(out) = self.out.remove(&key) {
             return Some(out.delivery);
         }
-        let pausing = self.pausing.keys().find(|(_, seq)| *seq == key).copied();
-        if let Some(place) = pausing {
-            return self.pausing.remove(&place);
-        }
-        self.waiting.remove(|delivery| delivery.seq == key && delivery.attempts > 0)
+        self.end_pause(key).or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
     }
 
     /// Takes a message out that nobody is handling, tried before or not.
     pub fn withdraw(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
-        let pausing = self.pausing.keys().find(|(_, seq)| *seq == key).copied();
-        if let Some(place) = pausing {
-            return self.pausing.remove(&place);
-        }
-        self.waiting.remove(|delivery| delivery.seq == key)
+        self.end_pause(key).or_else(|| self.waiting.remove(key, |_| true))
+    }
+
+    /// Takes a message out that pauses; what waits behind it does so no more.
+    fn end_pause(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+        let at = self.pauses.remove(&key)?;
+        let delivery = self.pausing.remove(&(at, key))?;
+        self.waiting.resume(delivery.priority, &delivery.by);
+        Some(delivery)
     }
 
     /// The attempt failed: the message pauses and is tried again, or is given up.
@@ -250,6 +250,8 @@ impl<T> Inbox<T> {
             return Some(AfterFailure::GiveUp(delivery));
         }
         let at = now + retry.pause_after(attempt);
+        self.waiting.pause(delivery.priority, &delivery.by);
+        self.pauses.insert(key, at);
         self.pausing.insert((at, key), delivery);
         Some(AfterFailure::Retry { at, attempt })
     }
@@ -258,7 +260,7 @@ impl<T> Inbox<T> {
     pub fn put_back(&mut self, key: DeliveryKey) {
         if let Some(Out { mut delivery, .. }) = self.out.remove(&key) {
             delivery.attempts = delivery.attempts.saturating_sub(1);
-            self.wait_again(delivery);
+            self.waiting.insert(delivery);
         }
     }
 
@@ -273,13 +275,26 @@ impl<T> Inbox<T> {
     /// Takes out everything that is not being handled, in the order in which it came.
     pub fn drain_idle(&mut self) -> Vec<Delivery<T>> {
         let mut idle: Vec<_> = std::mem::take(&mut self.pausing).into_values().collect();
-        idle.extend(std::iter::from_fn(|| self.waiting.pop()));
+        self.pauses.clear();
+        idle.append(&mut std::mem::take(&mut self.waiting).drain());
         idle.sort_by_key(|delivery| delivery.seq);
         idle
     }
 
+    /// Takes out up to `most` of what is not being handled.
+    pub fn take_idle(&mut self, most: usize) -> Vec<Delivery<T>> {
+        let pausing = std::iter::from_fn(|| self.pausing.pop_first().map(|(_, delivery)| delivery));
+        let mut taken: Vec<_> = pausing.take(most).collect();
+        let left = most - taken.len();
+        taken.extend(std::iter::from_fn(|| self.waiting.pop()).take(left));
+        taken
+    }
+
     /// What was handed out and neither acknowledged nor failed in time.
     pub fn overdue(&mut self, now: Duration) -> Vec<DeliveryKey> {
+        if self.first_lease.is_none_or(|first| first > now) {
+            return Vec::new();
+        }
         self.first_lease = self.out.values().map(|out| out.until).min();
         self.out.iter().filter(|(_, out)| out.until <= now).map(|(key, _)| *key).collect()
     }
@@ -293,12 +308,6 @@ impl<T> Inbox<T> {
         pause.into_iter().chain(lease).min()
     }
 
-    /// Whether `lease` would hand something out.
-    #[must_use]
-    pub fn has_ready(&self, now: Duration) -> bool {
-        !self.waiting.is_empty() || self.pausing.keys().next().is_some_and(|(at, _)| *at <= now)
-    }
-
     /// Empties it, in the order in which things would have come.
     pub fn drain(&mut self) -> Vec<Delivery<T>> {
         let mut all = self.drain_idle();
@@ -308,29 +317,17 @@ impl<T> Inbox<T> {
     }
 
     fn end_pauses(&mut self, now: Duration) {
-        while let Some(place) = self.pausing.first_entry()
-            && place.key().0 <= now
+        while let Some((at, key)) = self.pausing.first_key_value().map(|(place, _)| *place)
+            && at <= now
+            && let Some(delivery) = self.end_pause(key)
         {
-            let delivery = place.remove();
-            self.wait_again(delivery);
+            self.waiting.insert(delivery);
         }
     }
-
-    /// Back to where it stood: several come back in any order, and are in theirs again.
-    fn wait_again(&mut self, delivery: Delivery<T>) {
-        let seq = delivery.seq;
-        self.waiting.put_back(delivery.priority, delivery, |other| other.seq > seq);
-    }
 }
 
-/// Whether an earlier message of the same sender and priority is to be tried again first.
-fn stands_behind<T>(
-    pausing: &BTreeMap<(Duration, DeliveryKey), Delivery<T>>,
-    delivery: &Delivery<T>,
-) -> bool {
-    pausing.values().any(|p| p.by == delivery.by && p.priority == delivery.priority)
-}
-
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -459,7 +456,7 @@ mod tests {
         next(&mut inbox, Duration::ZERO);
         inbox.fail(2, Duration::ZERO, &RetryPolicy::default());
         let seen = |inbox: &Inbox<()>| -> Vec<_> {
-            inbox.look().into_iter().map(|(how, d)| (how, d.seq, d.attempts)).collect()
+            inbox.look(usize::MAX).into_iter().map(|(how, d)| (how, d.seq, d.attempts)).collect()
         };
         let first = seen(&inbox);
         let half = Duration::from_millis(500);

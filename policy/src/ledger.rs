@@ -11,9 +11,10 @@ mod task;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
-use a2a_protocol::{AgentId, CorrelationId, TaskId, TaskState};
-use chrono::{DateTime, Utc};
+use a2a_protocol::{AgentId, CorrelationId, Envelope, TaskId, TaskState};
+use chrono::{DateTime, TimeDelta, Utc};
 
 use crate::{Now, Progress};
 
@@ -30,11 +31,18 @@ pub struct LedgerSettings {
     pub max_open: usize,
     /// Ended tasks that are remembered; beyond that the oldest are forgotten.
     pub max_ended: usize,
+    /// After so long without news an open task is overdue; `None` leaves it to deadlines.
+    pub overdue_after: Option<Duration>,
 }
 
 impl Default for LedgerSettings {
     fn default() -> Self {
-        Self { enabled: true, max_open: 1_000_000, max_ended: 100_000 }
+        Self {
+            enabled: true,
+            max_open: 1_000_000,
+            max_ended: 100_000,
+            overdue_after: Some(Duration::from_secs(60 * 60)),
+        }
     }
 }
 
@@ -75,7 +83,13 @@ pub struct Ledger {
     tasks: HashMap<TaskId, Box<Task>>,
     /// In the order in which they ended.
     ended: BTreeSet<(DateTime<Utc>, TaskId)>,
+    /// When each open task is overdue, by [`Ledger::due_at`].
     deadlines: BTreeSet<(DateTime<Utc>, TaskId)>,
+    /// News of open tasks that changed nothing, since their last change. Not kept: after a restart
+    /// the silence is counted from the last change.
+    news: HashMap<TaskId, DateTime<Utc>>,
+    /// How many open tasks are marked overdue.
+    overdue: usize,
     /// Changes that were to be taken back when others stood on top of them: what was before.
     skipped: HashMap<(TaskId, u64), Option<Box<Task>>>,
     /// Tasks with proposals nobody has started, by conversation.
@@ -196,10 +210,50 @@ impl Ledger {
         Ok(change)
     }
 
-    /// Open tasks whose deadline has passed and that nobody was told of yet.
+    /// Open tasks that are overdue and not marked yet: the first `most` of them.
     #[must_use]
-    pub fn due(&self, now: Now) -> Vec<TaskId> {
-        self.deadlines.iter().take_while(|(at, _)| *at <= now.utc).map(|(_, id)| *id).collect()
+    pub fn due(&self, now: Now, most: usize) -> Vec<TaskId> {
+        let due = self.deadlines.iter().take_while(|(at, _)| *at <= now.utc);
+        due.map(|(_, id)| *id).take(most).collect()
+    }
+
+    /// How many open tasks are marked overdue.
+    #[must_use]
+    pub const fn overdue_count(&self) -> usize {
+        self.overdue
+    }
+
+    /// Notes a message of the assignee that changes nothing about the task: the silence begins
+    /// anew. See [`Ledger::check`] for when such news is a change.
+    pub fn note_news(&mut self, message: &Envelope, now: Now) {
+        let Some(id) = message.body.task_id() else { return };
+        let Some(task) = self.tasks.get(&id) else { return };
+        let is_news = task.assignee == message.from.agent_id && !task.state.is_ended();
+        if !is_news || task.overdue {
+            return;
+        }
+        if let Some(at) = self.due_at(task) {
+            self.deadlines.remove(&(at, id));
+        }
+        self.news.insert(id, now.utc);
+        if let Some(at) = self.tasks.get(&id).and_then(|task| self.due_at(task)) {
+            self.deadlines.insert((at, id));
+        }
+    }
+
+    /// When a task is overdue that is not marked yet: at its deadline while that lies ahead of the
+    /// last news, otherwise when there was no news for the time of the settings. A blocked task
+    /// waits for the one who asked, who was told; only its deadline counts.
+    fn due_at(&self, task: &Task) -> Option<DateTime<Utc>> {
+        if task.state.is_ended() || task.overdue {
+            return None;
+        }
+        let news = self.news.get(&task.task_id).copied().unwrap_or(task.changed).max(task.changed);
+        if let Some(deadline) = task.deadline.filter(|at| *at > news) {
+            return Some(deadline);
+        }
+        let silence = self.settings.overdue_after.filter(|_| task.state != TaskState::Blocked)?;
+        news.checked_add_signed(TimeDelta::from_std(silence).ok()?)
     }
 
     /// When the next deadline passes.
@@ -208,12 +262,14 @@ impl Ledger {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The deadline passed while somebody works on the task: it goes on, marked.
+    /// The deadline passed, or there was no news for too long: the task goes on, marked. The next
+    /// news takes the mark away.
     #[must_use]
     pub fn overdue(&self, id: &TaskId, now: Now) -> Option<Change> {
-        let mut task = self.get(id).filter(|task| !task.state.is_ended())?.clone();
-        task.overdue = true;
-        Some(changed(task, Progress::None, now))
+        let task = self.get(id).filter(|task| !task.state.is_ended())?.clone();
+        let mut change = changed(task, Progress::None, now);
+        change.task.overdue = true;
+        Some(change)
     }
 
     fn step(&self, task: &Task, step: Step, now: Now) -> Option<Change> {
@@ -232,9 +288,10 @@ impl Ledger {
         let before = self.remove(&id);
         if task.state.is_ended() {
             self.ended.insert((task.changed, id));
-        } else if let Some(at) = task.deadline.filter(|_| !task.overdue) {
+        } else if let Some(at) = self.due_at(&task) {
             self.deadlines.insert((at, id));
         }
+        self.overdue += usize::from(task.overdue && !task.state.is_ended());
         if task.proposed.iter().any(|proposal| proposal.started.is_none()) {
             self.proposing.entry(task.correlation_id).or_default().push(id);
         }
@@ -246,9 +303,11 @@ impl Ledger {
         let task = self.tasks.remove(id)?;
         if task.state.is_ended() {
             self.ended.remove(&(task.changed, *id));
-        } else if let Some(at) = task.deadline {
+        } else if let Some(at) = self.due_at(&task) {
             self.deadlines.remove(&(at, *id));
         }
+        self.news.remove(id);
+        self.overdue -= usize::from(task.overdue && !task.state.is_ended());
         if let Some(proposing) = self.proposing.get_mut(&task.correlation_id) {
             proposing.retain(|other| other != id);
             if proposing.is_empty() {
@@ -273,6 +332,7 @@ impl Ledger {
 fn changed(mut task: Task, progress: Progress, now: Now) -> Change {
     task.version += 1;
     task.changed = now.utc;
+    task.overdue = false;
     Change { task: Box::new(task), parent: None, progress, asks: false }
 }
 

@@ -23,6 +23,7 @@ mod breaker;
 mod clock;
 mod inbox;
 mod ledger;
+mod names;
 pub mod opt;
 mod pipeline;
 mod priority_queue;
@@ -47,8 +48,8 @@ pub use ledger::{
     Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
     Task, Undo,
 };
+pub use names::{Holder, NameTaken, Names};
 pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit, assess};
-pub use priority_queue::PriorityQueue;
 pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
 pub use refusals::{Refusals, Suppressed};
 pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};

@@ -27,4 +27,4 @@ pub use planner::{Asked, Draft, PlanDraft, Planner, StepPlanner, TaskDraft};
 pub use settings::Settings;
 pub use settle::Effect;
 pub use step::{OBJECTIVE_STEPS, PLAN_STEPS, StepRefused, objective_step, plan_step};
-pub use tree::{PlanNode, TaskNode, Tree, looks_held};
+pub use tree::{PlanNode, TaskNode, Tree, blocked_by, looks_held, with_server_keys};

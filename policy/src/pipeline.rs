@@ -272,16 +272,23 @@ fn check_identity(caller: &Caller, message: &Envelope, roster: &Roster) -> Resul
         _ if !roster.admits(from) => forbidden(format!(
             "`{from}` is not among the agents of this bus, and it takes no new ones. Add it to [[agents]] in the configuration, or open the directory."
         )),
-        _ => Ok(()),
+        _ => match roster.agent_may_be_called(from) {
+            Ok(()) => Ok(()),
+            Err(taken) => forbidden(format!("{}.", first_upper(&taken.to_string()))),
+        },
     }
 }
 
-fn refused(refusal: LedgerRefusal) -> Refusal {
-    let mut reason = format!("{refusal}.");
-    if let Some(first) = reason.get_mut(..1) {
+fn first_upper(sentence: &str) -> String {
+    let mut sentence = sentence.to_owned();
+    if let Some(first) = sentence.get_mut(..1) {
         first.make_ascii_uppercase();
     }
-    Refusal::new(refusal.outcome(), reason)
+    sentence
+}
+
+fn refused(refusal: LedgerRefusal) -> Refusal {
+    Refusal::new(refusal.outcome(), first_upper(&format!("{refusal}.")))
 }
 
 /// What an open circuit answers.

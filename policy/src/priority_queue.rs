@@ -1,26 +1,71 @@
 //! What comes next: urgent before high before normal before low, and nothing starves.
+//!
+//! One lane per priority, ordered by sequence number. While a message of a sender pauses, the
+//! later ones of that sender and priority are held back in a line of their own, so that a look for
+//! the next message never passes over them again:
+//!
+//! ```text
+//! insert ─▶ lane ──front──▶ pop
+//!             │ sender pauses: moved once, when it reaches the front
+//!             ▼
+//!            line ──head, once nothing of the sender pauses──▶ pop (lowest number first)
+//! ```
+//!
+//! Every operation costs O(log n), amortised: a message moves from its lane to its line at most
+//! once. While nothing pauses a lane is a plain queue.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use a2a_protocol::Priority;
+use a2a_protocol::{AgentId, Priority};
+
+use crate::inbox::{Delivery, DeliveryKey};
 
 const LANES: usize = 4;
 /// How often a waiting lane may be passed over before it gets a turn.
 const PATIENCE: u32 = 8;
 
-/// A queue with one lane per priority, first in first out within each.
+/// Deliveries that wait, by priority and number.
 ///
 /// Ageing counts turns instead of time: a lane that was passed over `PATIENCE` times in a
 /// row goes next, so even under an endless flood of `urgent`, `low` moves.
-#[derive(Debug)]
-pub struct PriorityQueue<T> {
-    lanes: [VecDeque<T>; LANES],
+pub(crate) struct PriorityQueue<T> {
+    lanes: [VecDeque<Delivery<T>>; LANES],
     passed_over: [u32; LANES],
+    /// `None` while no sender has a message that pauses, which is nearly always.
+    held: Option<Box<Held<T>>>,
+}
+
+/// Lines of senders of which a message pauses, or paused while others waited.
+struct Held<T> {
+    lines: [BTreeMap<AgentId, Line<T>>; LANES],
+    /// The first number of each line that may be handed out, and whose line it is.
+    heads: [BTreeMap<DeliveryKey, AgentId>; LANES],
+    /// Messages in all lines.
+    len: usize,
+}
+
+/// Messages of one sender and priority.
+struct Line<T> {
+    /// Messages of the sender that pause; while there is one, the line waits.
+    pausing: usize,
+    waiting: BTreeMap<DeliveryKey, Delivery<T>>,
 }
 
 impl<T> Default for PriorityQueue<T> {
     fn default() -> Self {
-        Self { lanes: Default::default(), passed_over: [0; LANES] }
+        Self { lanes: Default::default(), passed_over: [0; LANES], held: None }
+    }
+}
+
+impl<T> Default for Held<T> {
+    fn default() -> Self {
+        Self { lines: Default::default(), heads: Default::default(), len: 0 }
+    }
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self { pausing: 0, waiting: BTreeMap::new() }
     }
 }
 
@@ -35,66 +80,239 @@ fn lane(priority: Priority) -> usize {
 }
 
 impl<T> PriorityQueue<T> {
-    /// Adds at the end of its lane.
-    pub fn push(&mut self, priority: Priority, item: T) {
-        self.lanes[lane(priority)].push_back(item);
+    /// Adds a message where its number says.
+    pub(crate) fn insert(&mut self, delivery: Delivery<T>) {
+        let lane = lane(delivery.priority);
+        if let Some(held) = &mut self.held
+            && held.lines[lane].contains_key(&delivery.by)
+        {
+            return held.add(lane, delivery);
+        }
+        let queue = &mut self.lanes[lane];
+        // Nearly always it is the newest.
+        if queue.back().is_none_or(|last| last.seq < delivery.seq) {
+            return queue.push_back(delivery);
+        }
+        let at = queue.partition_point(|other| other.seq < delivery.seq);
+        queue.insert(at, delivery);
     }
 
-    /// Puts back into its lane before the first item that is `later`: what was taken and could
-    /// not be handled keeps its turn.
-    pub fn put_back(&mut self, priority: Priority, item: T, later: impl Fn(&T) -> bool) {
-        let lane = &mut self.lanes[lane(priority)];
-        let at = lane.iter().position(later).unwrap_or(lane.len());
-        lane.insert(at, item);
+    /// A message of this sender and priority pauses: the others wait behind it.
+    pub(crate) fn pause(&mut self, priority: Priority, by: &AgentId) {
+        self.held.get_or_insert_default().pause(lane(priority), by);
+    }
+
+    /// A pause of this sender and priority has ended.
+    pub(crate) fn resume(&mut self, priority: Priority, by: &AgentId) {
+        if let Some(held) = &mut self.held {
+            held.resume(lane(priority), by);
+        }
+        self.forget_no_lines();
     }
 
     /// Takes what comes next.
-    pub fn pop(&mut self) -> Option<T> {
-        self.pop_ready(|_| true)
-    }
-
-    /// Takes what comes next among the items that are `ready`.
-    pub fn pop_ready(&mut self, ready: impl Fn(&T) -> bool) -> Option<T> {
-        let first: [Option<usize>; LANES] =
-            std::array::from_fn(|i| self.lanes[i].iter().position(&ready));
-        let waiting = |i: &usize| first[*i].is_some();
-        let patient = (0..LANES).filter(waiting).find(|i| self.passed_over[*i] >= PATIENCE);
+    pub(crate) fn pop(&mut self) -> Option<Delivery<T>> {
+        let mut first = [None; LANES];
+        for (lane, first) in first.iter_mut().enumerate() {
+            *first = self.first(lane);
+        }
+        let waiting = |lane: &usize| first[*lane].is_some();
+        let patient = (0..LANES).filter(waiting).find(|lane| self.passed_over[*lane] >= PATIENCE);
         let next = patient.or_else(|| (0..LANES).find(waiting))?;
-        for i in (next + 1..LANES).filter(waiting) {
-            self.passed_over[i] += 1;
+        for lane in (next + 1..LANES).filter(waiting) {
+            self.passed_over[lane] += 1;
         }
         self.passed_over[next] = 0;
-        self.lanes[next].remove(first[next]?)
+        self.take(next, first[next]?)
     }
 
-    /// Removes the first item that fits, wherever it stands.
-    pub fn remove(&mut self, fits: impl Fn(&T) -> bool) -> Option<T> {
-        self.lanes.iter_mut().find_map(|lane| {
-            let at = lane.iter().position(&fits)?;
-            lane.remove(at)
+    /// The number of the first message of a lane that may be handed out.
+    fn first(&mut self, lane: usize) -> Option<DeliveryKey> {
+        let queue = &mut self.lanes[lane];
+        let Some(held) = &mut self.held else { return queue.front().map(|front| front.seq) };
+        while let Some(front) = queue.front()
+            && held.is_paused(lane, &front.by)
+            && let Some(front) = queue.pop_front()
+        {
+            held.add(lane, front);
+        }
+        let head = held.heads[lane].first_key_value().map(|(seq, _)| *seq);
+        queue.front().map(|front| front.seq).into_iter().chain(head).min()
+    }
+
+    /// Removes the first message that fits, out of turn, unless its sender has one that pauses.
+    pub(crate) fn pop_if(&mut self, fits: impl Fn(&T) -> bool) -> Option<Delivery<T>> {
+        (0..LANES).find_map(|lane| {
+            let held = self.held.as_deref();
+            let is_free = |d: &&Delivery<T>| {
+                fits(&d.item) && !held.is_some_and(|held| held.is_paused(lane, &d.by))
+            };
+            let queued = self.lanes[lane].iter().find(is_free).map(|found| found.seq);
+            let lines = held.into_iter().flat_map(|held| held.lines[lane].values());
+            let lines = lines.filter(|line| line.pausing == 0);
+            let held = lines.filter_map(|line| line.waiting.values().find(|d| fits(&d.item)));
+            let seq = held.map(|found| found.seq).chain(queued).min()?;
+            self.take(lane, seq)
         })
     }
 
-    /// Everything that waits, lane by lane.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.lanes.iter().flatten()
+    /// Removes the message with this number, wherever it stands, if it `fits`.
+    pub(crate) fn remove(
+        &mut self,
+        seq: DeliveryKey,
+        fits: impl Fn(&Delivery<T>) -> bool,
+    ) -> Option<Delivery<T>> {
+        let lane = (0..LANES).find(|lane| self.get(*lane, seq).is_some_and(&fits))?;
+        self.take(lane, seq)
     }
 
-    /// The first of each lane that has one.
-    pub fn fronts(&self) -> impl Iterator<Item = &T> {
-        self.lanes.iter().filter_map(VecDeque::front)
+    fn get(&self, lane: usize, seq: DeliveryKey) -> Option<&Delivery<T>> {
+        let queue = &self.lanes[lane];
+        let queued = queue.binary_search_by_key(&seq, |delivery| delivery.seq);
+        if let Ok(at) = queued {
+            return queue.get(at);
+        }
+        let lines = self.held.iter().flat_map(|held| held.lines[lane].values());
+        lines.filter_map(|line| line.waiting.get(&seq)).next()
+    }
+
+    fn take(&mut self, lane: usize, seq: DeliveryKey) -> Option<Delivery<T>> {
+        let queue = &mut self.lanes[lane];
+        if let Ok(at) = queue.binary_search_by_key(&seq, |delivery| delivery.seq) {
+            return queue.remove(at);
+        }
+        let taken = self.held.as_mut()?.take(lane, seq);
+        self.forget_no_lines();
+        taken
+    }
+
+    /// A queue without lines is a plain one again.
+    fn forget_no_lines(&mut self) {
+        if self.held.as_ref().is_some_and(|held| held.lines.iter().all(BTreeMap::is_empty)) {
+            self.held = None;
+        }
+    }
+
+    /// Everything that waits, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Delivery<T>> {
+        let lines = self.held.iter().flat_map(|held| held.lines.iter().flat_map(BTreeMap::values));
+        self.lanes.iter().flatten().chain(lines.flat_map(|line| line.waiting.values()))
+    }
+
+    /// The first `limit` in the order of priority and number.
+    pub(crate) fn in_order(&self, limit: usize) -> Vec<&Delivery<T>> {
+        let mut all: Vec<_> = self.iter().collect();
+        let place = |d: &&Delivery<T>| (lane(d.priority), d.seq);
+        if all.len() > limit {
+            all.select_nth_unstable_by_key(limit, place);
+            all.truncate(limit);
+        }
+        all.sort_unstable_by_key(place);
+        all
+    }
+
+    /// What came first of all that waits.
+    pub(crate) fn oldest(&self) -> Option<&Delivery<T>> {
+        let lines = self.held.iter().flat_map(|held| held.lines.iter().flat_map(BTreeMap::values));
+        let heads = lines.filter_map(|line| line.waiting.values().next());
+        let fronts = self.lanes.iter().filter_map(VecDeque::front);
+        fronts.chain(heads).min_by_key(|delivery| delivery.seq)
+    }
+
+    /// Takes out everything, in no order.
+    pub(crate) fn drain(&mut self) -> Vec<Delivery<T>> {
+        let mut all: Vec<_> = self.lanes.iter_mut().flat_map(std::mem::take).collect();
+        if let Some(held) = &mut self.held {
+            all.extend(held.drain());
+        }
+        self.forget_no_lines();
+        all
     }
 
     /// How many wait.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.lanes.iter().map(VecDeque::len).sum()
+    pub(crate) fn len(&self) -> usize {
+        let held = self.held.as_ref().map_or(0, |held| held.len);
+        self.lanes.iter().map(VecDeque::len).sum::<usize>() + held
     }
 
     /// Whether nothing waits.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.lanes.iter().all(VecDeque::is_empty)
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<T> Held<T> {
+    fn is_paused(&self, lane: usize, by: &AgentId) -> bool {
+        self.lines[lane].get(by).is_some_and(|line| line.pausing > 0)
+    }
+
+    fn add(&mut self, lane: usize, delivery: Delivery<T>) {
+        let (seq, by) = (delivery.seq, delivery.by.clone());
+        let line = self.lines[lane].entry(by.clone()).or_default();
+        let head = line.waiting.keys().next().copied();
+        line.waiting.insert(seq, delivery);
+        self.len += 1;
+        if line.pausing == 0 && head.is_none_or(|head| seq < head) {
+            if let Some(head) = head {
+                self.heads[lane].remove(&head);
+            }
+            self.heads[lane].insert(seq, by);
+        }
+    }
+
+    fn pause(&mut self, lane: usize, by: &AgentId) {
+        let line = self.lines[lane].entry(by.clone()).or_default();
+        line.pausing += 1;
+        if let Some(head) = line.waiting.keys().next() {
+            self.heads[lane].remove(head);
+        }
+    }
+
+    fn resume(&mut self, lane: usize, by: &AgentId) {
+        let Some(line) = self.lines[lane].get_mut(by) else { return };
+        line.pausing = line.pausing.saturating_sub(1);
+        if line.pausing > 0 {
+            return;
+        }
+        match line.waiting.keys().next() {
+            Some(head) => drop(self.heads[lane].insert(*head, by.clone())),
+            None => drop(self.lines[lane].remove(by)),
+        }
+    }
+
+    fn take(&mut self, lane: usize, seq: DeliveryKey) -> Option<Delivery<T>> {
+        let by = match self.heads[lane].remove(&seq) {
+            Some(by) => by,
+            None => {
+                let holds = |line: &&Line<T>| line.waiting.contains_key(&seq);
+                let line = self.lines[lane].values().find(holds)?;
+                line.waiting.get(&seq)?.by.clone()
+            }
+        };
+        let line = self.lines[lane].get_mut(&by)?;
+        let taken = line.waiting.remove(&seq)?;
+        self.len -= 1;
+        match line.waiting.keys().next() {
+            _ if line.pausing > 0 => {}
+            // It is there already, unless the head was taken.
+            Some(head) => drop(self.heads[lane].insert(*head, by)),
+            None => drop(self.lines[lane].remove(&by)),
+        }
+        Some(taken)
+    }
+
+    /// Everything that waits; what pauses still holds back what comes later.
+    fn drain(&mut self) -> Vec<Delivery<T>> {
+        self.heads = Default::default();
+        self.len = 0;
+        let mut all = Vec::new();
+        for lines in &mut self.lines {
+            for line in lines.values_mut() {
+                all.extend(std::mem::take(&mut line.waiting).into_values());
+            }
+            lines.retain(|_, line| line.pausing > 0);
+        }
+        all
     }
 }
 
@@ -102,31 +320,39 @@ impl<T> PriorityQueue<T> {
 mod tests {
     use super::*;
 
+    fn delivery(seq: u64, priority: Priority) -> Delivery<()> {
+        Delivery { seq, by: "roman".parse().unwrap(), priority, attempts: 0, item: () }
+    }
+
+    fn next(queue: &mut PriorityQueue<()>) -> Option<u64> {
+        queue.pop().map(|delivery| delivery.seq)
+    }
+
     #[test]
     fn goes_by_priority_and_in_order_within() {
         let mut queue = PriorityQueue::default();
-        for (i, priority) in
+        for (seq, priority) in
             [Priority::Low, Priority::Urgent, Priority::Normal, Priority::Urgent, Priority::High]
                 .into_iter()
                 .enumerate()
         {
-            queue.push(priority, i);
+            queue.insert(delivery(seq as u64, priority));
         }
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
+        let order: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
         assert_eq!(order, [1, 3, 4, 2, 0]);
     }
 
     #[test]
     fn low_moves_under_an_endless_flood_of_urgent() {
         let mut queue = PriorityQueue::default();
-        for _ in 0..10 {
-            queue.push(Priority::Low, "low");
-            queue.push(Priority::Normal, "normal");
+        for seq in 0..10 {
+            queue.insert(delivery(seq, Priority::Low));
+            queue.insert(delivery(seq + 10, Priority::Normal));
         }
         let mut served = std::collections::HashMap::new();
-        for _ in 0..100 {
-            queue.push(Priority::Urgent, "urgent");
-            *served.entry(queue.pop().unwrap()).or_insert(0) += 1;
+        for seq in 0..100 {
+            queue.insert(delivery(seq + 100, Priority::Urgent));
+            *served.entry(queue.pop().unwrap().priority.as_str()).or_insert(0) += 1;
         }
         assert!(served["low"] >= 10, "{served:?}");
         assert!(served["normal"] >= 10, "{served:?}");
@@ -136,17 +362,31 @@ mod tests {
     #[test]
     fn what_is_put_back_keeps_its_turn() {
         let mut queue = PriorityQueue::default();
-        queue.push(Priority::Normal, 1);
-        queue.push(Priority::Normal, 2);
-        queue.push(Priority::Normal, 3);
+        for seq in 1..=3 {
+            queue.insert(delivery(seq, Priority::Normal));
+        }
         let (first, second) = (queue.pop().unwrap(), queue.pop().unwrap());
-        queue.put_back(Priority::Normal, first, |i| *i > first);
-        queue.put_back(Priority::Normal, second, |i| *i > second);
-        assert_eq!(queue.remove(|i| *i == 2), Some(2));
-        assert_eq!(
-            (queue.len(), queue.pop(), queue.pop(), queue.pop()),
-            (2, Some(1), Some(3), None)
-        );
+        queue.insert(second);
+        queue.insert(first);
+        assert_eq!(queue.remove(2, |_| true).map(|delivery| delivery.seq), Some(2));
+        assert_eq!((queue.len(), next(&mut queue), next(&mut queue)), (2, Some(1), Some(3)));
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn lines_are_forgotten_once_nothing_pauses_and_nothing_waits_in_them() {
+        let mut queue = PriorityQueue::default();
+        let roman: AgentId = "roman".parse().unwrap();
+        for seq in 1..=3 {
+            queue.insert(delivery(seq, Priority::Normal));
+        }
+        queue.pause(Priority::Normal, &roman);
+        assert_eq!(next(&mut queue), None);
+        assert_eq!((queue.lanes[2].len(), queue.len()), (0, 3), "each moved once");
+        queue.insert(delivery(4, Priority::Normal));
+        queue.resume(Priority::Normal, &roman);
+        let order: Vec<_> = std::iter::from_fn(|| next(&mut queue)).collect();
+        assert_eq!(order, [1, 2, 3, 4]);
+        assert!(queue.held.is_none());
     }
 }

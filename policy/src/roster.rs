@@ -10,6 +10,7 @@ use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Body, Envelope};
 use indexmap::{IndexMap, IndexSet};
 
+use crate::{Holder, NameTaken, Names};
 use groups::Groups;
 pub(crate) use profile::tier_number;
 pub use profile::{BadProfile, Profile};
@@ -59,6 +60,9 @@ pub enum CannotUpdate {
     /// The name is not one for agents.
     #[error("`{0}` is a name of the bus or of people; choose another for the agent")]
     Reserved(AgentId),
+    /// The name belongs to another agent, or to a client.
+    #[error(transparent)]
+    Taken(#[from] NameTaken),
     /// There are too many agents already.
     #[error(
         "there is no room for `{agent}`: the bus knows {capacity} agents, as many as it may; raise the limit on agents"
@@ -107,6 +111,12 @@ pub struct Roster {
     apart: BTreeSet<AgentKey>,
     open: bool,
     capacity: usize,
+    /// The names of `agents`; those of the bus and of people are not in it.
+    names: Names,
+    /// The clients that have a token, whether they ever called or not.
+    claimed: Names,
+    /// Entries that were removed and keep their place.
+    gone: usize,
 }
 
 #[derive(Debug)]
@@ -118,11 +128,27 @@ struct Entry {
     listed: bool,
     /// It was said while the bus runs what it is, which counts more than the configuration.
     told: bool,
+    /// What the name stands for.
+    holder: Standing,
+}
+
+/// What an entry of the roster is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Agent,
+    /// Known only because messages from it or for it survived a restart: an agent, unless a
+    /// client claims the name.
+    Presumed,
+    /// A caller of the A2A gateway: no agent can send, attach or register under its name.
+    Client,
+    /// It was removed; the place stays, so that no other agent ever gets its key.
+    Gone,
 }
 
 impl Entry {
     fn new(profile: Profile, listed: bool, told: bool) -> Self {
-        Self { tier: profile.tier_number(), profile, listed, told }
+        let holder = Standing::Agent;
+        Self { tier: profile.tier_number(), profile, listed, told, holder }
     }
 }
 
@@ -153,15 +179,125 @@ impl Roster {
 
     /// Adds an agent; `None` when it is known already.
     pub fn insert(&mut self, agent: AgentId, profile: Profile, listed: bool) -> Option<AgentKey> {
-        match self.agents.entry(agent) {
-            indexmap::map::Entry::Occupied(_) => None,
+        let key = match self.agents.entry(agent) {
+            indexmap::map::Entry::Occupied(mut place) => {
+                if place.get().holder != Standing::Gone {
+                    return None;
+                }
+                let key = AgentKey(place.index());
+                self.gone -= 1;
+                self.groups.enter(key, &profile);
+                place.insert(Entry::new(profile, listed, false));
+                key
+            }
             indexmap::map::Entry::Vacant(place) => {
                 let key = AgentKey(place.index());
                 self.groups.enter(key, &profile);
                 place.insert(Entry::new(profile, listed, false));
-                Some(key)
+                key
+            }
+        };
+        if let Some((agent, _)) =
+            self.agents.get_index(key.0).filter(|(a, _)| !Self::is_reserved(a))
+        {
+            self.names.keep(agent.as_str(), Holder::Agent);
+        }
+        Some(key)
+    }
+
+    /// Whether an agent can have this name: no client has it, and no agent in another case.
+    ///
+    /// # Errors
+    /// [`NameTaken`] with the holder.
+    pub fn agent_may_be_called(&self, name: &AgentId) -> Result<(), NameTaken> {
+        match self.live(name) {
+            Some((_, entry)) if entry.holder == Standing::Client => {
+                self.names.check(name.as_str(), Holder::Agent)
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.claimed.check(name.as_str(), Holder::Agent)?;
+                self.names.check(name.as_str(), Holder::Agent)
             }
         }
+    }
+
+    /// Whether a client can have this name: no agent has it in any case.
+    ///
+    /// # Errors
+    /// [`NameTaken`] with the holder.
+    pub fn client_may_be_called(&self, name: &AgentId) -> Result<(), NameTaken> {
+        match self.live(name) {
+            Some((_, entry)) if entry.holder == Standing::Presumed => Ok(()),
+            _ => self.names.check(name.as_str(), Holder::Client),
+        }
+    }
+
+    /// The clients that have a token now, in place of those that were claimed before. Returns
+    /// those that cannot have their name, because an agent has it.
+    pub fn claim(&mut self, clients: &[AgentId]) -> Vec<NameTaken> {
+        self.claimed = Names::default();
+        let mut refused = Vec::new();
+        for client in clients {
+            let free = self.client_may_be_called(client);
+            match free.and_then(|()| self.claimed.take(client.as_str(), Holder::Client)) {
+                Ok(()) if self.contains(client) => self.set_client(client),
+                Ok(()) => {}
+                Err(taken) => refused.push(taken),
+            }
+        }
+        refused
+    }
+
+    /// Notes that the name of a known entry is a client's. It is reached by name only.
+    pub fn set_client(&mut self, client: &AgentId) {
+        self.set_apart(client);
+        if let Some(entry) = self.agents.get_mut(client) {
+            entry.holder = Standing::Client;
+            self.names.release(client.as_str());
+            self.names.keep(client.as_str(), Holder::Client);
+        }
+    }
+
+    /// Notes that an agent is known only by messages that survived a restart.
+    pub fn presume(&mut self, agent: &AgentId) {
+        if let Some(entry) = self.agents.get_mut(agent) {
+            entry.holder = Standing::Presumed;
+        }
+    }
+
+    /// Notes that what was [presumed](Self::presume) is an agent.
+    pub fn confirm(&mut self, agent: &AgentId) {
+        if let Some(entry) = self.agents.get_mut(agent)
+            && entry.holder == Standing::Presumed
+        {
+            entry.holder = Standing::Agent;
+        }
+    }
+
+    /// Who holds a name in any case, as it is spelled.
+    #[must_use]
+    pub fn holder(&self, name: &str) -> Option<(&str, Holder)> {
+        self.names.holder(name).or_else(|| self.claimed.holder(name))
+    }
+
+    /// Forgets an agent. Its place stays and is taken again when it returns.
+    pub fn remove(&mut self, agent: &AgentId) -> Option<AgentKey> {
+        let key = self.key(agent)?;
+        let entry = self.agents.get_mut(agent)?;
+        self.groups.leave(key, &entry.profile);
+        entry.holder = Standing::Gone;
+        entry.profile = Profile::default();
+        (entry.tier, entry.listed, entry.told) = (None, false, false);
+        self.apart.remove(&key);
+        self.gone += 1;
+        self.names.release(agent.as_str());
+        Some(key)
+    }
+
+    fn live(&self, agent: &AgentId) -> Option<(AgentKey, &Entry)> {
+        let (place, _, entry) = self.agents.get_full(agent)?;
+        (entry.holder != Standing::Gone).then_some((AgentKey(place), entry))
     }
 
     /// Gives an agent another profile, or adds the agent.
@@ -180,15 +316,19 @@ impl Roster {
             Ok(profile) => profile,
             Err(reason) => return Err(CannotUpdate::Profile { agent, reason }),
         };
+        self.agent_may_be_called(&agent)?;
         if let Some(key) = self.key(&agent) {
-            self.replace(key, |entry| Entry::new(profile, entry.listed, true));
+            self.replace(key, |entry| Entry {
+                holder: entry.holder,
+                ..Entry::new(profile, entry.listed, true)
+            });
             return Ok(key);
         }
-        let key = AgentKey(self.agents.len());
-        if key.0 >= self.capacity {
+        if self.len() >= self.capacity {
             return Err(CannotUpdate::Full { agent, capacity: self.capacity });
         }
-        self.insert(agent, profile, false);
+        let full = CannotUpdate::Full { agent: agent.clone(), capacity: self.capacity };
+        let key = self.insert(agent, profile, false).ok_or(full)?;
         self.replace(key, |entry| Entry::new(entry.profile.clone(), false, true));
         Ok(key)
     }
@@ -205,13 +345,20 @@ impl Roster {
         let mut listed: IndexMap<AgentId, Profile> = listed.into_iter().collect();
         for place in 0..self.agents.len() {
             let key = AgentKey(place);
+            if self.agents.get_index(place).is_some_and(|(_, e)| e.holder == Standing::Gone) {
+                continue;
+            }
             let now = self.id(key).and_then(|agent| listed.swap_remove(agent));
             self.replace(key, |entry| {
                 let is_listed = now.is_some();
                 // What is known of one that was never listed was not the configuration's to say.
                 let keeps = entry.told || (!is_listed && !entry.listed);
                 let profile = if keeps { entry.profile.clone() } else { now.unwrap_or_default() };
-                Entry::new(profile, is_listed, entry.told)
+                let holder = match entry.holder {
+                    Standing::Presumed if is_listed => Standing::Agent,
+                    holder => holder,
+                };
+                Entry { holder, ..Entry::new(profile, is_listed, entry.told) }
             });
         }
         listed.into_iter().collect()
@@ -232,8 +379,9 @@ impl Roster {
     pub fn set_apart(&mut self, agent: &AgentId) {
         if let Some((place, _, entry)) = self.agents.get_full(agent) {
             let key = AgentKey(place);
-            self.groups.leave(key, &entry.profile);
-            self.apart.insert(key);
+            if self.apart.insert(key) {
+                self.groups.leave(key, &entry.profile);
+            }
         }
     }
 
@@ -243,10 +391,16 @@ impl Roster {
         self.apart.contains(&key)
     }
 
+    /// Whether the configuration lists the agent at a place.
+    #[must_use]
+    pub fn is_listed(&self, key: AgentKey) -> bool {
+        self.agents.get_index(key.0).is_some_and(|(_, entry)| entry.listed)
+    }
+
     /// The agent's place.
     #[must_use]
     pub fn key(&self, agent: &AgentId) -> Option<AgentKey> {
-        self.agents.get_index_of(agent).map(AgentKey)
+        self.live(agent).map(|(key, _)| key)
     }
 
     /// The agent at a place this roster gave out.
@@ -264,34 +418,35 @@ impl Roster {
     /// How many agents there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.agents.len()
+        self.agents.len() - self.gone
     }
 
     /// Whether there is nobody.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.agents.is_empty()
+        self.len() == 0
     }
 
     /// Whether the agent is known.
     #[must_use]
     pub fn contains(&self, agent: &AgentId) -> bool {
-        self.agents.contains_key(agent)
+        self.live(agent).is_some()
     }
 
     /// Whether the agent may send: listed, or the roster is open and has room for it.
     #[must_use]
     pub fn admits(&self, agent: &AgentId) -> bool {
-        match self.agents.get(agent) {
-            Some(entry) => entry.listed || self.open,
-            None => self.open && self.agents.len() < self.capacity,
+        match self.live(agent) {
+            Some((_, entry)) => entry.listed || self.open,
+            None => self.open && self.len() < self.capacity,
         }
     }
 
     /// Every agent with its place and profile, in the order in which they joined.
     pub fn iter(&self) -> impl Iterator<Item = (AgentKey, &AgentId, &Profile)> {
         let numbered = self.agents.iter().enumerate();
-        numbered.map(|(i, (agent, entry))| (AgentKey(i), agent, &entry.profile))
+        let live = numbered.filter(|(_, (_, entry))| entry.holder != Standing::Gone);
+        live.map(|(i, (agent, entry))| (AgentKey(i), agent, &entry.profile))
     }
 
     /// Whom a message is for. In a fan-out a name nobody has is only set aside: the others can
@@ -345,7 +500,7 @@ impl Roster {
         };
         match scope {
             Scope::Org => {
-                let everyone = (0..self.agents.len()).map(AgentKey);
+                let everyone = self.iter().map(|(key, ..)| key);
                 everyone.filter(|key| Some(*key) != sender && !self.apart.contains(key)).collect()
             }
             Scope::CSuite => others(self.groups.c_suite()),
@@ -368,8 +523,8 @@ impl Roster {
         const NEAR: f64 = 0.82;
         const LOOK_AT: usize = 1_000;
         let similarity = |known: &AgentId| strsim::jaro_winkler(known.as_str(), agent.as_str());
-        let looked_at = self.agents.keys().take(LOOK_AT).enumerate();
-        let scored = looked_at.map(|(i, known)| (similarity(known), AgentKey(i), known));
+        let looked_at = self.iter().take(LOOK_AT);
+        let scored = looked_at.map(|(key, known, _)| (similarity(known), key, known));
         let near = scored.filter(|(score, key, _)| {
             *score >= NEAR && !self.apart.contains(key) && may_reach(*key)
         });

@@ -86,6 +86,15 @@ pub enum Fault {
     /// The parameters break rules.
     #[error("{}", first_of(.0))]
     InvalidParams(Vec<Violation>),
+    /// The message's id was used before, for a message that says something else.
+    #[error(
+        "the message {message} was sent before with other content; give every new message an id \
+         of its own, and repeat a message as it was"
+    )]
+    MessageConflict {
+        /// Its id.
+        message: String,
+    },
     /// As many tasks wait in this conversation as may.
     #[error("{limit} tasks wait in this context already; try again when some are done")]
     QueueFull {

@@ -61,6 +61,9 @@ pub struct SendMessage {
     pub history_length: Option<usize>,
     /// Do not wait for the work.
     pub return_immediately: bool,
+    /// The caller speaks 0.3 and does not say whether it waits: it does, unless an objective is
+    /// made for the message.
+    pub waits_unless_planned: bool,
     /// More about the request.
     pub metadata: Option<Metadata>,
 }

@@ -55,6 +55,15 @@ pub mod key {
     pub const ASSIGNEE: &str = "opt/v1/assignee";
     /// Of a plan: what follows when one of its tasks fails.
     pub const ON_TASK_FAILURE: &str = "opt/v1/onTaskFailure";
+    /// Of a plan that is blocked, and of an objective that its caller blocked: by what. See
+    /// [`BlockedBy`](super::BlockedBy). Set by the server.
+    pub const BLOCKED_BY: &str = "opt/v1/blockedBy";
+    /// Of a plan that the server's planner drafted: the ids of the plans before it. It begins when
+    /// they have ended, and is `pending` until then. Set by the server.
+    pub const AFTER: &str = "opt/v1/after";
+    /// Of a plan or an objective that failed: why, as the agent or the server gave it. Set by the
+    /// server.
+    pub const REASON: &str = "opt/v1/reason";
     /// Of an event: `true` when nothing about its task changed, and it is there for what the
     /// extension has to say alone.
     pub const NEWS: &str = "opt/v1/news";
@@ -98,7 +107,7 @@ closed_set! {
         Pending = "pending",
         /// Its tasks are worked on.
         Working = "working",
-        /// It waits for somebody: for approval, or for an answer to one of its tasks.
+        /// It waits for plans it depends on, for approval, or for an answer to one of its tasks.
         Blocked = "blocked",
         /// All tasks are done.
         Completed = "completed",
@@ -177,6 +186,18 @@ closed_set! {
         Fail = "fail",
         /// The task and what depends on it is left out.
         Skip = "skip",
+    }
+}
+
+closed_set! {
+    /// What a blocked plan waits for.
+    pub enum BlockedBy {
+        /// Plans that it depends on have not ended.
+        Dependencies = "dependencies",
+        /// Its caller has to release it.
+        Approval = "approval",
+        /// One of its tasks asks its caller something.
+        Input = "input",
     }
 }
 

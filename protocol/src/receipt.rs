@@ -70,6 +70,8 @@ closed_set! {
         Dropped = "dropped",
         /// An agent became known to the bus, or what is known of it changed.
         Joined = "joined",
+        /// An agent was removed from the directory, by a person.
+        Left = "left",
         /// The breaker opened a circuit: messages of it are refused from now on.
         Tripped = "tripped",
         /// A circuit is closed again.

@@ -90,15 +90,13 @@ struct Performance<'a> {
 impl Performance<'_> {
     async fn play(&self, script: Script) -> Result<(), SendError> {
         match script {
-            Script::Complete => self.say(TaskAnswer::completed("Hello from TCK")).await,
-            Script::Finish => self.say(TaskAnswer::completed("Done.")).await,
+            Script::Complete => self.say(completed("Hello from TCK")).await,
+            Script::Finish => self.say(completed("Done.")).await,
             Script::Artifact(piece) => {
-                let answer = TaskAnswer::completed("Here it is.");
+                let answer = completed("Here it is.");
                 self.say(answer.artifact(&artifact(piece.part()))).await
             }
-            Script::Message => {
-                self.say(TaskAnswer::completed("Direct message response").directly()).await
-            }
+            Script::Message => self.say(completed("Direct message response").directly()).await,
             Script::AskInput => self.say(self.ask("More input is needed.")).await,
             Script::MultiTurn => self.say(self.ask("Go on; say \"done\" when that was all.")).await,
             Script::AskCredentials => {
@@ -108,9 +106,7 @@ impl Performance<'_> {
             Script::Fail => self.say(TaskAnswer::failed("It was asked to fail.")).await,
             Script::Stream(piece) => self.stream(piece).await,
             Script::StreamChunks => self.stream_chunks().await,
-            Script::Resubscribe => {
-                self.work(self.settings.long, TaskAnswer::completed("Done.")).await
-            }
+            Script::Resubscribe => self.work(self.settings.long, completed("Done.")).await,
             Script::LongRunning => {
                 let part = Part::text("The long work is done.");
                 let answer = TaskAnswer::completed("Done.").artifact(&artifact(part));
@@ -158,7 +154,7 @@ impl Performance<'_> {
         let whole = StatusReport::in_progress(format!("An artifact. ({})", self.letter.seq));
         let whole = whole.artifact(&artifact(piece.part()), false, true);
         if self.report("Working.").await? && self.send(whole).await? {
-            self.say(TaskAnswer::completed("Done.")).await?;
+            self.say(completed("Done.")).await?;
         }
         Ok(())
     }
@@ -174,8 +170,13 @@ impl Performance<'_> {
                 return Ok(());
             }
         }
-        self.say(TaskAnswer::completed("Done.")).await
+        self.say(completed("Done.")).await
     }
+}
+
+/// Done, with a word about it. Said as a message, it makes no artifact: the scripts name theirs.
+fn completed(summary: &str) -> TaskAnswer {
+    TaskAnswer::completed(summary).saying(summary)
 }
 
 /// The one artifact of a task; its name stays, so that doing the work again changes nothing.

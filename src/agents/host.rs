@@ -75,10 +75,17 @@ async fn answer(me: &Agent, letter: &Letter, task: &TaskRequest) -> Result<(), S
     let (system, asked) = (me.system(), Asked::of(letter, task));
     let said = match asked.known() {
         Some(said) => said,
-        None if asked.wish() == Wish::Agents => who_is_here(&system.agents().await),
-        None => status(system).await,
+        None if asked.wish() == Wish::Agents => Said::Answer(who_is_here(&system.agents().await)),
+        None => Said::Answer(status(system).await),
     };
     send(me, letter, me.write(letter, asked.answer(said))?).await.map(drop)
+}
+
+/// What is answered: something, or that it cannot be worked on.
+enum Said {
+    Answer(String),
+    /// Why not, and what to do instead.
+    Decline(String),
 }
 
 /// What somebody asks.
@@ -104,11 +111,11 @@ impl<'a> Asked<'a> {
     }
 
     /// What is said to it, unless somebody has to be asked first.
-    fn known(&self) -> Option<String> {
+    fn known(&self) -> Option<Said> {
         let message = || A2aRequest::of(self.letter).map(|asked| asked.message);
-        Some(match self.wish() {
+        Some(Said::Answer(match self.wish() {
             Wish::Agents | Wish::Status => return None,
-            Wish::Nothing => received(message().as_ref()),
+            Wish::Nothing => return Some(Said::Decline(received(message().as_ref()))),
             Wish::Greeting => format!("Hello! {HELP}"),
             Wish::Help => HELP.to_owned(),
             Wish::Time => {
@@ -120,15 +127,24 @@ impl<'a> Asked<'a> {
             Wish::Echo(words) => words.to_owned(),
             Wish::Sum(sum) => sum.worked_out(),
             Wish::Unknown => {
-                unknown(&self.text, &message().map(|message| message.parts).unwrap_or_default())
+                let parts = message().map(|message| message.parts).unwrap_or_default();
+                return Some(Said::Decline(unknown(&self.text, &parts)));
             }
-        })
+        }))
     }
 
-    fn answer(&self, mut said: String) -> TaskAnswer {
-        if let Some((end, _)) = said.char_indices().nth(LONGEST) {
-            said.truncate(end);
-        }
+    fn answer(&self, said: Said) -> TaskAnswer {
+        let cut = |mut said: String| {
+            if let Some((end, _)) = said.char_indices().nth(LONGEST) {
+                said.truncate(end);
+            }
+            said
+        };
+        let said = match said {
+            Said::Answer(said) => cut(said),
+            // Nothing was done, and nobody is to take it for done.
+            Said::Decline(why) => return TaskAnswer::declined(cut(why)),
+        };
         let summary = format!("Answered: {}", one_line(&said, 100));
         let answer = TaskAnswer::completed(summary);
         // A question gets a plain answer; whoever wants something done gets a task with what came of it.

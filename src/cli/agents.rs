@@ -1,5 +1,7 @@
 //! `openclaw-a2a agents`: who is there, what they are, how much waits for them.
 
+mod remove;
+
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -19,16 +21,27 @@ use super::{Answer, Format, Global, format};
 Examples:
   openclaw-a2a agents
   openclaw-a2a agents tim
+  openclaw-a2a agents remove tim
   openclaw-a2a agents --format jsonl | jq 'select(.pending > 0)'
 
 A running server is asked (see a2a.addr in the state folder). PENDING counts what waits or is being handled;
 `openclaw-a2a inbox ID` shows it.
 
 Exit codes: 0 success, 1 there is no such agent, 2 the server could not be asked.")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
     /// Only this one, with everything that is known of it
     #[arg(value_name = "ID")]
     agent: Option<AgentId>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Remove an agent that nobody needs any more
+    Remove(remove::Args),
 }
 
 #[derive(Deserialize)]
@@ -54,6 +67,9 @@ struct Agent {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    if let Some(Verb::Remove(args)) = &args.verb {
+        return remove::run(args, global);
+    }
     let server = Place::of(global)?.must_have_server()?;
     match &args.agent {
         Some(agent) => show(&server, agent, global.format),

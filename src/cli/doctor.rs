@@ -9,10 +9,12 @@ mod address;
 mod clock;
 mod configuration;
 mod data;
+mod denied;
 mod disk;
 mod files;
 mod finding;
 mod folder;
+mod names;
 mod occupant;
 mod server;
 
@@ -64,6 +66,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         report.extend(server::check(server))?;
     }
 
+    report.extend(names::check(&place, &config, near.as_ref()))?;
     report.extend(data::journal(&place, &found))?;
     report.extend(data::tasks(state.path()))?;
     report.add(data::chain(&place, &found, args.quick))?;
@@ -78,6 +81,9 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     if let Some(server) = &near {
         report.extend(server::hints(server))?;
         report.extend(data::waiting(state.path()))?;
+    }
+    if let Some(finding) = folder::left_out(state.path()) {
+        report.add(finding)?;
     }
     report.add(folder::leftovers(state.path()))?;
     report.finish()

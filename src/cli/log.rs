@@ -25,12 +25,15 @@ use openclaw_a2a::gateway::log::read_query;
 use super::place::Place;
 use super::{Answer, Format, Global};
 
+/// How many are shown where neither a limit nor the beginning of a time is given.
+const NEWEST: u64 = 50;
+
 /// See who said what to whom, follow it, and prove that nobody changed it
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   openclaw-a2a log                                   the newest 50 messages, newest first
-  openclaw-a2a log --agent tim --since 2h            what tim sent or got in the last two hours
+  openclaw-a2a log --agent tim --since 2h            all that tim sent or got in the last two hours
   openclaw-a2a log --outcome forbidden --limit 0     everything that was forbidden
   openclaw-a2a log --follow --text 'release notes'   from now on, as it happens
   openclaw-a2a log --format jsonl --since yesterday | jq .message.payload
@@ -49,7 +52,7 @@ pub(super) struct Args {
     #[command(flatten)]
     filter: Filter,
 
-    /// How many, the newest; 0 for all [default: 50, with --follow 10]
+    /// How many, the newest; 0 for all [default: 50, with --since all, with --follow 10]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u64>,
 
@@ -183,13 +186,12 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
             if args.follow {
                 follow::run(&place, &query, args.limit.unwrap_or(10), format, &mut out)
             } else {
-                list::run(
-                    place.source()?.as_mut(),
-                    &query,
-                    args.limit.unwrap_or(50),
-                    format,
-                    &mut out,
-                )
+                // Whoever names where the time begins wants all of it.
+                let all = args.limit.is_none() && args.filter.since.is_some();
+                let limit = args.limit.unwrap_or(if all { 0 } else { NEWEST });
+                let is_default = args.limit.is_none() && !all;
+                let mut source = place.source()?;
+                list::run(source.as_mut(), &query, limit, is_default, format, &mut out)
             }
         }
         Some(Verb::Thread { correlation }) => {

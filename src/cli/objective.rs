@@ -6,7 +6,7 @@ mod show;
 mod tree;
 
 use a2a_protocol::AgentId;
-use a2a_protocol::opt::{Objective, ObjectiveStatus, Plan, PlanStatus};
+use a2a_protocol::opt::{BlockedBy, Objective, ObjectiveStatus, Plan, PlanStatus, key};
 use serde_json::json;
 
 use super::stdout::harmless;
@@ -136,7 +136,14 @@ fn approve(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
 fn approved(plan: &Plan) -> String {
     let more = match plan.status {
         PlanStatus::Pending => "; it begins when the plans before it are done",
-        PlanStatus::Blocked => "; one of its tasks waits for an answer",
+        PlanStatus::Blocked => {
+            match plan.metadata.as_ref().and_then(|all| all.get(key::BLOCKED_BY)) {
+                Some(by) if by == BlockedBy::Dependencies.as_str() => {
+                    "; it begins when the plans it depends on are done"
+                }
+                _ => "; one of its tasks waits for an answer",
+            }
+        }
         _ => "",
     };
     format!("{} is {}{more}", harmless(&plan.name), plan.status)

@@ -104,6 +104,15 @@ impl Server {
         self.answered(self.headed(request, headers).send(body))
     }
 
+    /// What the server answers to a call that removes something.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it says no.
+    pub(super) fn delete(&self, path: &str) -> anyhow::Result<Box<RawValue>> {
+        let request = self.agent.delete(format!("{}{path}", self.url));
+        read(self.answered(self.headed(request, &[]).call())?)
+    }
+
     fn headed<Any>(
         &self,
         mut request: ureq::RequestBuilder<Any>,

@@ -3,15 +3,19 @@
 //! It works on the token file, which a running server looks at by itself: nothing has to be
 //! restarted, and no server has to be there.
 
+mod first;
+mod names;
+
 use std::io::Write;
 
 use anyhow::{Context, bail};
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use openclaw_a2a::config::{Config, StateDir};
-use openclaw_a2a::tokens::{Credential, Principal, StoredToken, TokenFile, TokenHash, Tokens};
+use openclaw_a2a::tokens::{Principal, StoredToken, TokenFile, TokenHash};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
+use super::place::Place;
 use super::stdout::{harmless, note};
 use super::table::Table;
 use super::words::after;
@@ -34,8 +38,13 @@ Examples:
   openclaw-a2a token list
   openclaw-a2a token revoke 1f0c9a7be2d4
 
-From the first token on, every call to a server on this state folder needs one. A running server
-notices changes at once; a token that was revoked or has expired also loses its open streams.
+From the first token on, every call to a server on this state folder needs one. Where agents are
+connected to a running server without, the first token is refused unless --yes is given: it cuts them
+off until each has a token. A running server notices changes at once; a token that was revoked or has
+expired also loses its open streams.
+
+Agents, clients and operators share one list of names, whatever their case: `tim` cannot be a client
+where there is an agent `Tim`. A running server is asked which agents it knows.
 
 Exit codes: 0 success, 1 there is no such token (revoke), 2 it could not be done.")]
 pub(super) struct Args {
@@ -68,6 +77,10 @@ struct Create {
     /// What to remember about it
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
+
+    /// Make the first token although agents are connected without one: they are cut off
+    #[arg(long)]
+    yes: bool,
 }
 
 #[derive(clap::Args)]
@@ -90,7 +103,10 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let config = Config::read(&file, global.config.is_some())?;
     let tokens = TokenFile::below(state.path());
     match &args.verb {
-        Verb::Create(args) => create(args, &config, &tokens, global.format),
+        Verb::Create(args) => {
+            let place = Place::with(global, &config)?;
+            create(args, &config, &tokens, &place, global.format)
+        }
         Verb::List => list(&config, &tokens, global.format),
         Verb::Revoke { id } => revoke(id, &config, &tokens, global.format),
     }
@@ -100,6 +116,7 @@ fn create(
     args: &Create,
     config: &Config,
     file: &TokenFile,
+    place: &Place,
     format: Format,
 ) -> anyhow::Result<Answer> {
     let Holder { agent, client, operator } = &args.holder;
@@ -110,17 +127,40 @@ fn create(
     if note.is_some_and(|n| n.chars().count() > LONGEST_NOTE || n.chars().any(char::is_control)) {
         bail!("--note has at most {LONGEST_NOTE} characters, all on one line");
     }
+    let stored = file.read()?.unwrap_or_default();
+    names::must_be_free(&principal, &stored, config)?;
+    // A server knows more names: those of agents that have no token.
+    let server = names::server(place)?;
+    let said = server.as_ref().map(|server| names::ask(server, &principal)).transpose()?;
+    let is_first = first::is_next(file, config)?;
+    if let Some(server) = server.as_ref().filter(|_| is_first) {
+        first::cuts_nobody_off(server, args.yes)?;
+    }
     let token = new_token()?;
     let hash = TokenHash::of(&token);
     file.change(|tokens| {
         if tokens.len() >= MOST {
             bail!("there are {MOST} tokens already; revoke some of them first");
         }
-        must_be_one(&principal, tokens, config)?;
+        names::must_be_free(&principal, tokens, config)?;
         let note = note.map(str::to_owned);
         tokens.push(StoredToken::new(hash, &principal, now, expires, note));
         Ok(())
     })?;
+    if said == Some(names::Said::NotToUs)
+        && let Err(taken) =
+            place.server_for(&token).and_then(|server| names::ask(&server, &principal))
+    {
+        // The one who has the new token may ask, so the server could be asked only now.
+        file.change(|tokens| {
+            tokens.retain(|token| token.id != hash.id());
+            anyhow::Ok(())
+        })?;
+        return Err(taken);
+    }
+    if is_first {
+        first::explain(server.is_some());
+    }
     let (id, until) = (hash.id(), expires.map(shown));
     if format == Format::Text {
         let until =
@@ -135,26 +175,6 @@ fn create(
         writeln!(anstream::stdout(), "{made}")?;
     }
     Ok(Answer::Yes)
-}
-
-/// Nobody may be an agent and a client under one name.
-fn must_be_one(
-    principal: &Principal,
-    stored: &[StoredToken],
-    config: &Config,
-) -> anyhow::Result<()> {
-    let mut all = Tokens::default();
-    let made = stored.iter().map(StoredToken::principal);
-    for (n, principal) in made.chain([Ok(principal.clone())]).enumerate() {
-        let credential = Credential { principal: principal?, expires: None };
-        all.insert(TokenHash::of(&n.to_string()), credential);
-    }
-    let configured = config.tokens().map_err(anyhow::Error::msg)?;
-    let listed = config.listed().map_err(anyhow::Error::msg)?;
-    match all.clash(&configured, &listed) {
-        Some(name) => bail!("`{name}` would be an agent and a client; give one another name"),
-        None => Ok(()),
-    }
 }
 
 /// 256 bits nobody can guess.

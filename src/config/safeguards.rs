@@ -109,6 +109,8 @@ pub(super) struct LedgerValues {
     max_open: Option<NonZeroUsize>,
     /// Ended tasks that are remembered
     max_finished: Option<NonZeroUsize>,
+    /// An open task without news for so long is marked overdue, and both sides are told; 0 for never
+    overdue_minutes: Option<u32>,
 }
 
 impl LedgerValues {
@@ -121,6 +123,11 @@ impl LedgerValues {
             enabled: self.enabled.unwrap_or(defaults.enabled),
             max_open: number(self.max_open, defaults.max_open),
             max_ended: number(self.max_finished, defaults.max_ended),
+            overdue_after: match self.overdue_minutes {
+                None => defaults.overdue_after,
+                Some(0) => None,
+                Some(minutes) => Some(Duration::from_secs(60 * u64::from(minutes))),
+            },
         }
     }
 
@@ -131,6 +138,11 @@ impl LedgerValues {
             enabled: Some(settings.enabled),
             max_open: NonZeroUsize::new(settings.max_open),
             max_finished: NonZeroUsize::new(settings.max_ended),
+            overdue_minutes: Some(
+                settings
+                    .overdue_after
+                    .map_or(0, |after| u32::try_from(after.as_secs() / 60).unwrap_or(u32::MAX)),
+            ),
         }
     }
 }
@@ -152,7 +164,7 @@ mod tests {
             "[breaker]\nenabled = false\nrounds = 4\nmax_hops = 33\nmax_turns = 201\n\
              repeats = 21\nprobes = 5\nwindow_minutes = 61\ncooldown_seconds = 31\n\
              longest_cooldown_minutes = 62\nmax_correlations = 1000\n\
-             [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\n\
+             [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\noverdue_minutes = 9\n\
              [limits]\nmax_recipients = 9",
         );
         let settings = settings.unwrap();
@@ -164,7 +176,9 @@ mod tests {
         assert_eq!(numbers, [4, 33, 201, 21, 5]);
         let times = [breaker.window, breaker.cooldown, breaker.longest_cooldown];
         assert_eq!(times, [3_660, 31, 3_720].map(Duration::from_secs));
-        let ledger = LedgerSettings { enabled: false, max_open: 8, max_ended: 7 };
+        let overdue_after = Some(Duration::from_secs(540));
+        let ledger = LedgerSettings { enabled: false, max_open: 8, max_ended: 7, overdue_after };
+        assert_eq!(parse("[ledger]\noverdue_minutes = 0").unwrap().ledger.overdue_after, None);
         assert_eq!((settings.ledger, settings.max_recipients), (ledger, 9));
         let empty = parse("").unwrap();
         assert_eq!(empty.breaker, BreakerSettings::default());

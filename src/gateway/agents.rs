@@ -1,11 +1,11 @@
 //! `/bus/agents` and `/bus/access`: who is there, what they are, who may write to whom.
 
-use a2a_actors::{BusSystem, RegisterError};
+use a2a_actors::{BusSystem, RegisterError, RemoveError};
 use a2a_policy::Profile;
 use a2a_protocol::Kind;
 use a2a_protocol::body::Scope;
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, get, put, web};
+use actix_web::{HttpResponse, delete, get, put, web};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -62,6 +62,38 @@ pub(super) async fn register(
     let mut body = json!(profile);
     body["agentId"] = json!(agent);
     Ok(HttpResponse::Ok().json(body))
+}
+
+#[derive(Deserialize)]
+struct Removal {
+    #[serde(default)]
+    drop: bool,
+}
+
+#[delete("/bus/agents/{id}")]
+pub(super) async fn remove(
+    who: Who,
+    agent: web::Path<String>,
+    query: web::Query<Removal>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let agent = agent_id(&agent)?;
+    let by = who.owner().unwrap_or_else(|| "a person of this machine".to_owned());
+    let removed = bus.remove_agent(agent.clone(), query.drop, by).await;
+    let dropped = removed.map_err(|error| {
+        let (status, code) = match error {
+            RemoveError::NoSuchAgent(_) => (StatusCode::NOT_FOUND, "unknown_recipient"),
+            RemoveError::Kept(_) | RemoveError::Listed(_) => {
+                (StatusCode::CONFLICT, "not_removable")
+            }
+            RemoveError::AtWork(_) => (StatusCode::CONFLICT, "at_work"),
+            RemoveError::Owed { .. } => (StatusCode::CONFLICT, "messages_wait"),
+            RemoveError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &error.to_string())
+    })?;
+    Ok(HttpResponse::Ok().json(json!({ "agentId": agent, "event": "left", "dropped": dropped })))
 }
 
 #[derive(Deserialize)]

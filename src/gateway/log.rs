@@ -247,6 +247,10 @@ fn unreadable(error: &ReadError) -> actix_web::Error {
         let detail = "The bus is stopping.";
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
     }
+    if matches!(error, ReadError::Reopening) {
+        let detail = "The log's index failed and is being opened again. Ask again in a moment.";
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+    }
     tracing::error!(%error, "the log could not be read");
     let detail = "The log could not be read; the program's own log says why.";
     refuse(StatusCode::INTERNAL_SERVER_ERROR, "internal", detail)

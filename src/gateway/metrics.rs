@@ -43,18 +43,21 @@ pub(super) async fn show(
     lobby: web::Data<Lobby>,
 ) -> actix_web::Result<HttpResponse> {
     who.must_be_a_person()?;
-    let (load, tasks, process) = tokio::join!(
+    let (load, tasks, process, parts) = tokio::join!(
         tokio::time::timeout(ANSWER, bus.load()),
         tokio::time::timeout(ANSWER, a2a.tasks().load()),
         web::block(Process::read),
+        health::parts(&vitals, &bus, &a2a),
     );
     let (load, tasks) = (load.ok().flatten(), tasks.ok().flatten());
     let mut families = about_program(&vitals, &process.unwrap_or_default());
     families.push(Family::gauges(
         "ready",
         "Whether this part is well; all of them make /readyz say yes",
-        health::parts(&vitals, &bus, &a2a)
-            .map(|(part, is_well, _)| (vec![("part", part)], f64::from(u8::from(is_well)))),
+        parts
+            .iter()
+            .filter(|part| part.is_needed())
+            .map(|part| (vec![("part", part.name)], f64::from(u8::from(part.is_well())))),
     ));
     families.push(Family::gauges(
         "scrape_answered",
@@ -99,7 +102,7 @@ fn about_program(vitals: &Vitals, process: &Process) -> Vec<Family> {
     families
 }
 
-fn about_messages(stats: &Stats) -> [Family; 6] {
+fn about_messages(stats: &Stats) -> [Family; 7] {
     let messages = stats.messages().map(|(kind, outcome, count)| {
         let kind = kind.map_or("unreadable", |kind| kind.as_str());
         (vec![("kind", kind), ("outcome", outcome.as_str())], count)
@@ -122,11 +125,12 @@ fn about_messages(stats: &Stats) -> [Family; 6] {
             stats.failed_attempts(),
         ),
         Family::counter("dead_letters", "Copies given up", stats.dead_letters()),
+        Family::counter("overdue_tasks", "Tasks of the ledger marked overdue", stats.overdue()),
         Family::counter("circuit_trips", "Conversations stopped", stats.tripped()),
     ]
 }
 
-fn about_load(load: &BusLoad) -> [Family; 7] {
+fn about_load(load: &BusLoad) -> [Family; 8] {
     let number = |count: usize| count as f64;
     let state = |word| vec![("state", word)];
     [
@@ -148,6 +152,11 @@ fn about_load(load: &BusLoad) -> [Family; 7] {
             load.oldest.as_secs_f64(),
         ),
         Family::gauge("dead_letters_kept", "Dead letters now", number(load.dead_letters)),
+        Family::gauge(
+            "ledger_tasks_overdue",
+            "Open tasks of the ledger that are marked overdue",
+            number(load.overdue_tasks),
+        ),
         Family::gauges(
             "circuits",
             "Conversations that are stopped now, by state",
@@ -176,6 +185,11 @@ fn about_journal(bus: &BusSystem, load: Option<&BusLoad>) -> Vec<Family> {
             "journal_unindexed_lines",
             "Lines that are on the disk and not yet in the index",
             bus.reader().unindexed() as f64,
+        ),
+        Family::gauge(
+            "journal_index_failing",
+            "1 while the index cannot be written; messages are accepted all the same",
+            f64::from(u8::from(bus.reader().index_fault().is_some())),
         ),
     ];
     families.extend(load.map(|load| {

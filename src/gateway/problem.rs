@@ -10,10 +10,12 @@ use actix_web::error::{
     InternalError, JsonPayloadError, PathError, PayloadError, QueryPayloadError, ResponseError,
 };
 use actix_web::http::StatusCode;
-use actix_web::http::header::RETRY_AFTER;
+use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::known;
 
 /// The status of every outcome, in one table.
 pub(super) fn status_of(outcome: Outcome) -> StatusCode {
@@ -66,15 +68,15 @@ fn about(status: StatusCode, code: &str, detail: &str) -> Value {
     })
 }
 
-/// The same, with one thing more to say.
-pub(super) fn problem_with(
+/// The same, with more to say.
+pub(super) fn problem_with<'a>(
     status: StatusCode,
     code: &str,
     detail: &str,
-    (field, value): (&str, Value),
+    more: impl IntoIterator<Item = (&'a str, Value)>,
 ) -> HttpResponse {
     let mut body = about(status, code, detail);
-    body[field] = value;
+    more.into_iter().for_each(|(field, value)| body[field] = value);
     problem_body(HttpResponse::build(status), &body)
 }
 
@@ -85,6 +87,7 @@ fn problem_body(mut response: actix_web::HttpResponseBuilder, body: &Value) -> H
 pub(super) fn inbox_problem(error: InboxError) -> actix_web::Error {
     let (status, code) = match error {
         InboxError::NoSuchAgent => (StatusCode::NOT_FOUND, "unknown_recipient"),
+        InboxError::NameTaken => (StatusCode::CONFLICT, "name_taken"),
         InboxError::NotTaken => (StatusCode::NOT_FOUND, "not_taken"),
         InboxError::Closed | InboxError::NotDurable => {
             (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
@@ -188,6 +191,16 @@ impl FromRequest for Reason {
 }
 
 pub(super) async fn no_such_place(request: HttpRequest) -> HttpResponse {
+    let verbs = known::verbs(request.path());
+    if !verbs.is_empty() {
+        let allowed = verbs.join(", ");
+        let detail = format!("This path takes {allowed}.");
+        let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &detail);
+        if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+            response.headers_mut().insert(ALLOW, allowed);
+        }
+        return response;
+    }
     let detail = format!("There is nothing at {} {}.", request.method(), request.path());
     problem(StatusCode::NOT_FOUND, "not_found", &detail)
 }

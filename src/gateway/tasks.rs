@@ -21,6 +21,7 @@ struct Filter {
     agent: Option<String>,
     state: Option<TaskState>,
     correlation: Option<String>,
+    overdue: Option<bool>,
     limit: Option<usize>,
 }
 
@@ -41,7 +42,7 @@ pub(super) async fn list(
     let correlation = correlation.map_err(|error: BadUuid| {
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string())
     })?;
-    let wanted = TaskFilter { agent, state: filter.state, correlation };
+    let wanted = TaskFilter { agent, state: filter.state, correlation, overdue: filter.overdue };
     Ok(HttpResponse::Ok().json(json!({ "tasks": bus.tasks(wanted, limit).await })))
 }
 

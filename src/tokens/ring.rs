@@ -1,15 +1,18 @@
 //! The tokens a running server knows, now: those of the configuration, and those of the token
 //! file, which may change at any moment.
 
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use a2a_actors::BusSystem;
+use a2a_policy::NameTaken;
 use a2a_protocol::AgentId;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
-use super::{Credential, Principal, TokenFile, TokenFileError, TokenHash, Tokens};
+use super::{Conflict, Credential, Principal, TokenFile, TokenFileError, TokenHash, Tokens};
 
 /// How often the file is looked at for the sake of those who are connected and ask nothing.
 const LOOK: Duration = Duration::from_millis(250);
@@ -44,6 +47,21 @@ struct Known {
     asks: bool,
     made: Tokens,
     configured: Configured,
+    /// Tokens that are refused, because their names are taken by other tokens.
+    conflicts: HashMap<TokenHash, NameTaken>,
+    /// Clients that are refused, because the bus has an agent of that name.
+    taken: HashMap<AgentId, NameTaken>,
+}
+
+/// A token that is known and refused, because its name stands for something else.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// What people call the token by.
+    pub id: String,
+    /// Whose it is.
+    pub principal: Principal,
+    /// What is in the way.
+    pub taken: NameTaken,
 }
 
 /// What the configuration says: its tokens, and the agents that are listed.
@@ -56,6 +74,22 @@ struct Configured {
 impl Known {
     fn get(&self, key: &TokenHash) -> Option<&Credential> {
         self.configured.tokens.get(key).or_else(|| self.made.get(key))
+    }
+
+    /// Why a token is refused that is known.
+    fn refusal(&self, key: &TokenHash, principal: &Principal) -> Option<&NameTaken> {
+        let client = match principal {
+            Principal::Client(client) => self.taken.get(client),
+            _ => None,
+        };
+        self.conflicts.get(key).or(client)
+    }
+
+    fn clients(&self) -> Vec<AgentId> {
+        let mut clients = [self.configured.tokens.clients(), self.made.clients()].concat();
+        clients.sort();
+        clients.dedup();
+        clients
     }
 }
 
@@ -80,6 +114,8 @@ pub enum Entry {
     Unknown,
     /// The token was good until then.
     Expired(DateTime<Utc>),
+    /// The token is known, and its name is taken.
+    NameTaken(NameTaken),
 }
 
 /// That a caller was let in, and for how long that holds.
@@ -117,7 +153,7 @@ impl KeyRing {
         let now = self.look()?;
         let known = self.read(Configured { tokens, listed })?;
         *looked = Looked { stamp: now, unreadable: None };
-        self.known.send_modify(|old| *old = Known { asks: old.asks || known.asks, ..known });
+        self.replace(known);
         Ok(())
     }
 
@@ -145,18 +181,64 @@ impl KeyRing {
             None => Entry::Unknown,
             Some(found) => match found.expires.filter(|expires| *expires <= now) {
                 Some(expired) => Entry::Expired(expired),
-                None => Entry::Known(found.principal.clone(), pass(Some(hash))),
+                None => match known.refusal(&hash, &found.principal) {
+                    Some(taken) => Entry::NameTaken(taken.clone()),
+                    None => Entry::Known(found.principal.clone(), pass(Some(hash))),
+                },
             },
         }
     }
 
-    /// Looks at the file again and again, until nobody needs it.
-    pub async fn watch(self: Arc<Self>) {
+    /// The clients that have a token, whether it is good or not.
+    #[must_use]
+    pub fn clients(&self) -> Vec<AgentId> {
+        self.known.borrow().clients()
+    }
+
+    /// Every token that is known and refused, because its name stands for something else.
+    #[must_use]
+    pub fn refused(&self) -> Vec<Refused> {
+        let known = self.known.borrow();
+        let all = known.configured.tokens.iter().chain(known.made.iter());
+        all.filter_map(|(hash, credential)| {
+            let taken = known.refusal(hash, &credential.principal)?.clone();
+            Some(Refused { id: hash.id(), principal: credential.principal.clone(), taken })
+        })
+        .collect()
+    }
+
+    /// Looks at the file again and again, until nobody needs it, and claims the names of clients
+    /// on the bus: one that an agent has is refused, and no agent can take one from then on.
+    pub async fn watch(self: Arc<Self>, bus: BusSystem) {
         let mut ticks = tokio::time::interval(LOOK);
+        let mut claimed = None;
         loop {
             ticks.tick().await;
             self.refresh();
+            let clients = self.clients();
+            // An agent that was in the way may have been removed meanwhile.
+            if claimed.as_ref() == Some(&clients) && self.known.borrow().taken.is_empty() {
+                continue;
+            }
+            let Some(taken) = bus.claim_names(clients.clone()).await else { return };
+            claimed = Some(clients);
+            self.note_taken(taken);
         }
+    }
+
+    fn note_taken(&self, taken: Vec<NameTaken>) {
+        let taken = taken.into_iter().filter_map(|taken| Some((taken.name.parse().ok()?, taken)));
+        let taken: HashMap<AgentId, NameTaken> = taken.collect();
+        self.known.send_if_modified(|known| {
+            for (name, why) in &taken {
+                if !known.taken.contains_key(name) {
+                    tracing::error!(client = %name, "the tokens of a client are refused: {why}");
+                }
+            }
+            let changed = known.taken != taken;
+            known.taken = taken;
+            changed
+        });
     }
 
     /// Reads the file if it changed; asking the system whether it did takes about a microsecond.
@@ -176,11 +258,19 @@ impl KeyRing {
             Err(error) => {
                 // Which tokens were revoked cannot be known, so none of them is good.
                 tracing::error!(%error, "no token of the token file is accepted");
-                Known { asks: true, made: Tokens::default(), configured }
+                Known { asks: true, configured, ..Known::default() }
             }
         };
         looked.succeeds(now);
-        self.known.send_modify(|old| *old = Known { asks: old.asks || known.asks, ..known });
+        self.replace(known);
+    }
+
+    /// What is known from now on. What the bus said of names holds until it says otherwise.
+    fn replace(&self, known: Known) {
+        self.known.send_modify(|old| {
+            let taken = std::mem::take(&mut old.taken);
+            *old = Known { asks: old.asks || known.asks, taken, ..known };
+        });
     }
 
     /// Whether the token file could be read when it was last looked at.
@@ -193,12 +283,21 @@ impl KeyRing {
         let made = self.file.tokens()?;
         let asks = made.is_some() || !configured.tokens.is_empty();
         let made = made.unwrap_or_default();
-        if let Some(name) = configured.tokens.clash(&made, &configured.listed) {
-            let (file, id) = (self.file.path().to_owned(), format!("of `{name}`"));
-            let reason = "an agent and a client have the same name".to_owned();
-            return Err(TokenFileError::Entry { file, id, reason });
+        let mut conflicts = HashMap::new();
+        for conflict in configured.tokens.conflicts(&made, &configured.listed) {
+            let (id, refuses) = (conflict.hash.id(), conflict.refuses());
+            let Conflict { hash, principal, taken } = conflict;
+            if !refuses {
+                tracing::warn!(token = id, "two holders of tokens have one name: {taken}");
+            } else if configured.tokens.get(&hash).is_some() {
+                let (file, reason) = (self.file.path().to_owned(), taken.to_string());
+                return Err(TokenFileError::Entry { file, id, reason });
+            } else {
+                tracing::error!(token = id, %principal, "a token is refused: {taken}");
+                conflicts.insert(hash, taken);
+            }
         }
-        Ok(Known { asks, made, configured })
+        Ok(Known { asks, made, configured, conflicts, taken: HashMap::new() })
     }
 
     fn look(&self) -> Result<Stamp, TokenFileError> {
@@ -221,6 +320,9 @@ impl KeyRing {
             None => (!known.asks).then_some(None),
             Some(key) => {
                 let found = known.get(key)?;
+                if known.refusal(key, &found.principal).is_some() {
+                    return None;
+                }
                 (!found.is_expired(Utc::now())).then_some(found.expires)
             }
         }

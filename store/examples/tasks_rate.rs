@@ -12,7 +12,8 @@ use a2a_protocol::task::{
 };
 use a2a_protocol::{CorrelationId, TaskId};
 use a2a_store::tasks::{
-    ListQuery, Memory, NewEvent, Options, Sqlite, StoredTask, TaskWriter, Write, Written,
+    ListQuery, Memory, NewEvent, Options, SentMessage, Sqlite, StoredTask, TaskWriter, Write,
+    Written,
 };
 use chrono::DateTime;
 
@@ -70,7 +71,7 @@ fn event(stored: &StoredTask) -> Vec<NewEvent> {
 
 /// The task is made.
 fn begin(stored: &StoredTask) -> Write {
-    let message = stored.task.history.first().map(|message| message.message_id.clone());
+    let message = stored.task.history.first().map(|message| SentMessage::of(message));
     Write::Create { stored: stored.clone(), message, events: event(stored), push: Vec::new() }
 }
 

@@ -63,6 +63,20 @@ pub(crate) fn day_file(dir: &Path, day: NaiveDate) -> io::Result<DayFile> {
 }
 
 impl DayFile {
+    /// The file with its size. It may have been packed or removed since it was listed: then the
+    /// form that is there now counts, and `None` when there is none any more.
+    pub fn sized(self, dir: &Path) -> io::Result<Option<(Self, u64)>> {
+        let packed = Self { is_packed: true, path: packed_file(dir, self.day), ..self };
+        for file in [self, packed] {
+            match fs::metadata(&file.path) {
+                Ok(metadata) => return Ok(Some((file, metadata.len()))),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
     /// The content from `offset` on, counted in plain bytes.
     pub fn read_from(&self, offset: u64) -> io::Result<impl BufRead + use<>> {
         Ok(BufReader::with_capacity(BUFFER, self.read_raw(offset)?))
@@ -87,5 +101,27 @@ impl DayFile {
             return self.read_from(offset)?.read_exact(bytes);
         }
         File::open(&self.path)?.read_exact_at(bytes, offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_that_is_packed_after_it_was_listed_keeps_its_size() {
+        let dir = tempfile::tempdir().unwrap();
+        let day = NaiveDate::from_ymd_opt(2026, 2, 21).unwrap();
+        fs::write(plain_file(dir.path(), day), b"a line\n").unwrap();
+        let listed = || day_files(dir.path()).unwrap().pop().unwrap();
+        let before = listed();
+        let (file, size) = before.clone().sized(dir.path()).unwrap().unwrap();
+        assert_eq!((file.is_packed, size), (false, 7));
+        fs::write(packed_file(dir.path(), day), b"zst").unwrap();
+        fs::remove_file(plain_file(dir.path(), day)).unwrap();
+        let (file, size) = before.clone().sized(dir.path()).unwrap().unwrap();
+        assert_eq!((file, size), (listed(), 3));
+        fs::remove_file(packed_file(dir.path(), day)).unwrap();
+        assert_eq!(before.sized(dir.path()).unwrap(), None);
     }
 }

@@ -1,12 +1,22 @@
 //! The few things the log asks of a disk, as a trait, so that a test can make each of them fail.
 //!
-//! Only writing goes through here: what fails while writing decides whether a
-//! promise was kept. Reading back uses the file system directly.
+//! Writing goes through here, because what fails while writing decides whether a promise was
+//! kept. Reading back uses the file system directly, that is, the page cache: what it shows is
+//! on the disk only after [`Disk::reread`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+use crate::private;
+
+/// A sync reports an earlier writeback's error once. This many in a row say that the disk
+/// refuses now.
+const SYNCS: usize = 3;
+/// The page cache drops only whole folios. No page size of Linux makes larger ones.
+#[cfg(target_os = "linux")]
+const LARGEST_FOLIO: u64 = 128 << 20;
 
 /// Where log files live.
 pub trait Disk: Send + Sync {
@@ -27,11 +37,47 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// What the file system says.
     fn open_fixed(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn FixedFile>> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let mut file = private::create(path)?;
         // Written, not only reserved: a block that was never written costs its first sync more.
         io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
         file.sync_all()?;
         Ok(Box::new(file))
+    }
+
+    /// Opens a file that is there to write over what it holds.
+    ///
+    /// # Errors
+    /// What the file system says.
+    fn open_over(&self, path: &Path) -> io::Result<Box<dyn FixedFile>> {
+        Ok(Box::new(OpenOptions::new().write(true).open(path)?))
+    }
+
+    /// Writes back what is dirty of a file and drops it from the page cache from byte `from` on,
+    /// so that what is read next is what the disk has.
+    ///
+    /// After a failed writeback Linux marks the pages clean and goes on showing them, so neither
+    /// reading nor a sync that succeeds tells whether they are on the disk. An error of an
+    /// earlier writeback is none here: what it lost is seen by reading.
+    ///
+    /// # Errors
+    /// When the disk refuses now. What the file shows then says nothing about the disk.
+    fn reread(&self, path: &Path, from: u64) -> io::Result<()> {
+        let file = File::open(path)?;
+        let mut syncs = 1;
+        while let Err(error) = file.sync_all() {
+            if syncs == SYNCS {
+                return Err(error);
+            }
+            syncs += 1;
+        }
+        #[cfg(target_os = "linux")]
+        {
+            let from = from / LARGEST_FOLIO * LARGEST_FOLIO;
+            rustix::fs::fadvise(&file, from, None, rustix::fs::Advice::DontNeed)?;
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = from;
+        Ok(())
     }
 
     /// Makes the names in a folder durable.
@@ -115,12 +161,11 @@ pub struct RealDisk;
 
 impl Disk for RealDisk {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        private::create_dir_all(dir)
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
-        // Readable by the owner alone would be better still, but people tail these files.
-        Ok(Box::new(OpenOptions::new().append(true).create(true).open(path)?))
+        Ok(Box::new(private::options().append(true).create(true).open(path)?))
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {

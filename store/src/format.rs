@@ -214,7 +214,7 @@ pub(crate) fn note(state_dir: &Path, parts: &[Part]) -> io::Result<()> {
     let aside = path.with_extension("json.new");
     let mut text = serde_json::to_vec(&noted)?;
     text.push(b'\n');
-    let mut file = File::create(&aside)?;
+    let mut file = crate::private::create(&aside)?;
     file.write_all(&text)?;
     file.sync_all()?;
     fs::rename(&aside, &path)?;

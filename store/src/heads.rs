@@ -4,7 +4,7 @@
 //! its last line is the last there ever was. A head noted earlier does.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,6 +13,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::hash::{Hash, Head};
+use crate::private;
 
 /// Where the server notes heads, in the state folder.
 pub(crate) const FILE: &str = "data/a2a-heads.jsonl";
@@ -120,7 +121,7 @@ impl Heads {
             self.thin_out();
             self.rewrite()
         } else {
-            let file = OpenOptions::new().append(true).create(true).open(&self.path);
+            let file = private::options().append(true).create(true).open(&self.path);
             file.and_then(|mut file| file.write_all(&line(head, time)))
         };
         if let Err(error) = noted {
@@ -141,7 +142,7 @@ impl Heads {
         let aside = self.path.with_extension("jsonl.new");
         let bytes: Vec<u8> =
             self.known.iter().flat_map(|(head, time)| line(*head, *time)).collect();
-        let mut file = File::create(&aside)?;
+        let mut file = private::create(&aside)?;
         file.write_all(&bytes)?;
         file.sync_all()?;
         fs::rename(&aside, &self.path)

@@ -21,7 +21,7 @@ use chrono::NaiveDate;
 use crate::block::{Block, Builder, Meta};
 use crate::retention::Day;
 use crate::summary::Summary;
-use crate::{ReadError, Seen};
+use crate::{ReadError, Seen, private};
 pub(crate) use opener::Opener;
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
@@ -35,6 +35,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 const CHECKPOINT: &[u8] = b"checkpoint";
 /// Number of the last line whose block was removed for its age.
 const FLOOR: &[u8] = b"floor";
+/// Written to see whether that is possible; never read.
+const PROOF: &[u8] = b"proof";
 
 /// Why the index cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -147,6 +149,19 @@ impl Index {
             day.stored += u64::from(sum.stored);
         }
         days
+    }
+
+    /// Hands everything to the kernel.
+    pub fn flush(&self) -> io::Result<()> {
+        self.db.flush()?;
+        Ok(())
+    }
+
+    /// Whether sled can be written: it accepts more than it has written, and without anything to
+    /// write it would say yes.
+    pub fn prove(&self) -> io::Result<()> {
+        self.control.insert(PROOF, &self.last_seq().to_be_bytes())?;
+        self.flush()
     }
 
     /// Makes what sled holds durable: its own flush stops short of the disk.
@@ -354,6 +369,8 @@ fn open_sled(path: &Path) -> Result<sled::Db, IndexError> {
         .mode(sled::Mode::HighThroughput)
         // Flushed where the journal says so; losing the newest blocks costs nothing.
         .flush_every_ms(None);
+    // sled makes its files as the process makes files: the folder keeps others out.
+    private::create_dir_all(path)?;
     let mut refused = IndexError::Locked;
     for _ in 0..LOCK_TRIES {
         // sled reports a lock only as text, so its file is tried first.

@@ -4,8 +4,9 @@ mod removal;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -23,7 +24,9 @@ use crate::rebuild::rebuild_log;
 use crate::recover::{Opened, recover};
 use crate::state::State;
 use crate::tail::{HELD_BYTES, Shared, Stop};
-use crate::{Disk, Line, Read, ReadError, RealDisk, Recovered, Retention, checkpoint, indexer};
+use crate::{
+    Disk, Line, Parts, Read, ReadError, RealDisk, Recovered, Retention, checkpoint, indexer,
+};
 
 /// What the bus needs of a journal.
 pub trait Commit: Send {
@@ -39,6 +42,20 @@ pub trait Commit: Send {
     /// # Errors
     /// When it is not durable; see [`CommitError`] for what to do.
     fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError>;
+
+    /// Whether the disk takes a commit now, tried without one: a journal that refused has nothing to
+    /// write until it is asked for something. A journal that is not on a disk always does.
+    ///
+    /// # Errors
+    /// As [`Commit::commit`].
+    fn probe(&mut self) -> Result<(), CommitError> {
+        Ok(())
+    }
+
+    /// The registry in which this journal's threads are, for other parts to join.
+    fn parts(&self) -> Parts {
+        Parts::default()
+    }
 
     /// Ends the journal so that the next start is quick. Later commits fail.
     ///
@@ -122,6 +139,24 @@ pub enum OpenError {
         /// Number of the first line there is.
         before: u64,
     },
+    /// A day file cannot be made durable, or cannot be read back from the disk.
+    #[error(
+        "{path} cannot be synced, or the disk does not keep what is written to it; no file was removed: mend the disk or make room on it (the size of that file and 64 MiB), then start again"
+    )]
+    Unsettled {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// As many files with batches that are not in the log are kept as may be.
+    #[error(
+        "the ahead files in {folder} hold batches that are not in the log, and eight of each are kept there already (a2a-ahead-*.kept-*); move these elsewhere, then start again"
+    )]
+    TooManyKept {
+        /// The folder.
+        folder: PathBuf,
+    },
     /// The disk refused.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
@@ -165,6 +200,9 @@ pub struct Options {
     pub ahead_after: u64,
     /// Bytes of each of the two files that are for that.
     pub ahead_bytes: u64,
+    /// How long an index that failed is left alone before it is opened again. Each pause is twice
+    /// as long as the one before, up to a minute.
+    pub index_pause: Duration,
     /// What the log is written with.
     pub disk: Arc<dyn Disk>,
 }
@@ -181,8 +219,9 @@ impl Options {
             retention: Retention::default(),
             now: None,
             removal_line_bytes: 16 << 20,
-            ahead_after: 1_000,
+            ahead_after: 100,
             ahead_bytes: 8 << 20,
+            index_pause: Duration::from_secs(1),
             disk: Arc::new(RealDisk),
         }
     }
@@ -208,6 +247,7 @@ pub struct Journal {
     time: DateTime<Utc>,
     shared: Arc<Shared>,
     indexer: Option<JoinHandle<io::Result<()>>>,
+    parts: Parts,
 }
 
 impl Journal {
@@ -243,17 +283,23 @@ impl Journal {
             recovered.seen.retain(|seen| seen.seq > mark.seq);
         }
         let plan = Plan { after: options.ahead_after, bytes: options.ahead_bytes };
-        let log = Log::open(dir.clone(), data, Arc::clone(&options.disk), plan)?;
+        let last = end.map(|end| (end, head.hash));
+        let parts = Parts::default();
+        let disk = Arc::clone(&options.disk);
+        let log = Log::open(dir.clone(), data, disk, plan, last, parts.clone())?;
         let heads = Heads::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
         let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
         shared.tail().stored = stored;
         let shared = Arc::new(shared);
-        let index = shared.index().ok_or(ReadError::Closed)?;
-        let keeper = Keeper::new(state_dir.clone(), Arc::clone(&index), disk, options.retention);
-        let keeper = Arc::new(keeper);
-        let indexer =
-            indexer::start(Arc::clone(&shared), index, Arc::clone(&keeper), options.indexes)?;
+        let keeper = Arc::new(Keeper::new(Arc::clone(&shared), disk, options.retention));
+        let indexer = indexer::start(
+            parts.returning("indexer"),
+            Arc::clone(&shared),
+            Arc::clone(&keeper),
+            options.indexes,
+            options.index_pause,
+        )?;
         let mut journal = Self {
             log,
             encoder: Encoder::default(),
@@ -265,10 +311,11 @@ impl Journal {
             heads,
             retention: options.retention,
             removal_line_bytes: options.removal_line_bytes,
-            keeper: Some((Arc::clone(&keeper), keeper.start()?)),
+            keeper: Some((Arc::clone(&keeper), keeper.start(parts.returning("retention"))?)),
             time: DateTime::UNIX_EPOCH,
             shared,
             indexer: Some(indexer),
+            parts,
         };
         journal.after_opening(options.now, &mut recovered);
         Ok((journal, recovered))
@@ -297,7 +344,7 @@ impl Journal {
         self.shared.tail().stop = Some(how);
         self.shared.wake.notify_one();
         let ended = indexer.join();
-        self.shared.index.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.shared.close_index();
         Some(ended.unwrap_or_else(|_| Err(io::Error::other("the indexer panicked"))))
     }
 
@@ -306,7 +353,7 @@ impl Journal {
         // The last line's day: a batch is never split, and no file ends before a line in it.
         let Some(last) = batch.last() else { return Ok(()) };
         let head = self.encoder.encode(self.head, batch)?;
-        let at = self.log.append(day_of(last.time()), &self.encoder.bytes)?;
+        let at = self.log.append(day_of(last.time()), &self.encoder.bytes, head.hash)?;
         self.head = head;
         let offset = at.offset + self.encoder.bytes.len() as u64;
         let before = self.end.replace(LogPos { offset, ..at });
@@ -337,6 +384,17 @@ impl Commit for Journal {
             return self.commit_with_offers(batch);
         }
         self.write(batch)
+    }
+
+    fn probe(&mut self) -> Result<(), CommitError> {
+        if self.indexer.is_none() {
+            return Err(CommitError::Closed);
+        }
+        self.log.probe()
+    }
+
+    fn parts(&self) -> Parts {
+        self.parts.clone()
     }
 
     fn close(&mut self) -> Result<(), CommitError> {

@@ -5,20 +5,18 @@
 //! the log says what was meant to go.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::days::{day_files, packed_file, plain_file};
-use crate::index::Index;
 use crate::pack::{clean_up, pack};
 use crate::state::Marks;
-use crate::{Disk, Retention, log};
+use crate::tail::Shared;
+use crate::{Alive, Disk, Retention};
 
 /// What the journal tells the keeper.
 pub(crate) struct Keeper {
-    state_dir: PathBuf,
-    index: Arc<Index>,
+    shared: Arc<Shared>,
     disk: Arc<dyn Disk>,
     retention: Retention,
     orders: Mutex<Orders>,
@@ -35,14 +33,9 @@ struct Orders {
 }
 
 impl Keeper {
-    pub fn new(
-        state_dir: PathBuf,
-        index: Arc<Index>,
-        disk: Arc<dyn Disk>,
-        retention: Retention,
-    ) -> Self {
+    pub fn new(shared: Arc<Shared>, disk: Arc<dyn Disk>, retention: Retention) -> Self {
         let (orders, wake, at_work) = (Mutex::default(), Condvar::new(), Mutex::default());
-        Self { state_dir, index, disk, retention, orders, wake, at_work }
+        Self { shared, disk, retention, orders, wake, at_work }
     }
 
     fn orders(&self) -> MutexGuard<'_, Orders> {
@@ -70,9 +63,12 @@ impl Keeper {
     }
 
     /// Starts the thread; it ends when told to stop.
-    pub fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+    pub fn start(self: &Arc<Self>, alive: Alive) -> io::Result<JoinHandle<()>> {
         let keeper = Arc::clone(self);
-        std::thread::Builder::new().name("a2a-keeper".to_owned()).spawn(move || keeper.run())
+        std::thread::Builder::new().name("a2a-keeper".to_owned()).spawn(move || {
+            let _alive = alive;
+            keeper.run();
+        })
     }
 
     fn run(&self) {
@@ -85,6 +81,11 @@ impl Keeper {
                 return;
             }
             orders.is_due = false;
+            if self.shared.fault().is_some() {
+                // Days are packed and removed once the index holds them. The indexer calls when
+                // it can be written again.
+                continue;
+            }
             let marks = orders.marks.clone();
             drop(orders);
             if let Err(error) = self.tidy(&marks) {
@@ -96,18 +97,19 @@ impl Keeper {
     /// Removes what is on record as removed, then packs what is closed.
     pub fn tidy(&self, marks: &Marks) -> io::Result<()> {
         let _alone = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
-        let dir = &self.state_dir.join(log::FOLDER);
+        let dir = &self.shared.dir;
+        let index = self.shared.index().map_err(io::Error::other)?;
         clean_up(dir, &*self.disk)?;
         let mut gone = marks.records.as_ref().map(|mark| mark.day);
         if let Some(mark) = &marks.records {
-            self.index.remove_up_to(mark.seq)?;
+            index.remove_up_to(mark.seq)?;
         }
         if let Some(mark) = marks.files.as_ref().filter(|_| !self.retention.keep_jsonl) {
             // sled is the only copy from here on, so this once it must really be on the disk.
-            self.index.sync(&self.state_dir)?;
+            index.sync(&self.shared.state_dir)?;
             gone = gone.max(Some(mark.day));
         }
-        let Some(newest) = self.index.last().map(|meta| meta.end.day) else { return Ok(()) };
+        let Some(newest) = index.last().map(|meta| meta.end.day) else { return Ok(()) };
         for file in day_files(dir)?.into_iter().filter(|file| file.day < newest) {
             if gone.is_some_and(|gone| file.day <= gone) {
                 for path in [plain_file(dir, file.day), packed_file(dir, file.day)] {

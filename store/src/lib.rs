@@ -26,6 +26,9 @@ mod hash;
 mod line;
 mod seen;
 
+mod liveness;
+mod private;
+
 mod decode;
 mod encode;
 
@@ -37,6 +40,7 @@ mod disk;
 mod lines;
 mod log;
 mod pack;
+mod watermark;
 
 mod facets;
 mod filter;
@@ -50,6 +54,7 @@ mod block;
 mod checkpoint;
 mod index;
 mod indexer;
+mod reopen;
 mod tail;
 
 mod state;
@@ -93,9 +98,11 @@ pub use hash::{Hash, Head};
 pub use heads::{BadHead, noted_heads};
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
 pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedForm};
+pub use liveness::{Alive, EndedPart, Parts};
 pub use memory::MemoryJournal;
 pub use newest::newest_time;
 pub use offline::{OfflineJournal, read_offline};
+pub use private::{Exposed, close_to_others, exposed};
 pub use query::{Plan, Query};
 pub use read::{MAX_PAGE, Notes, Page, Read, ReadError, StoredRecord};
 pub use rebuild::{REBUILT, rebuild_before, rebuild_log};

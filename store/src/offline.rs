@@ -19,7 +19,8 @@ use crate::log;
 use crate::reader::Reader;
 use crate::scan::{Good, ends_with, scan};
 use crate::tail::{HELD_BYTES, Shared, Slot};
-use crate::{OpenError, Read, ReadError, RecoveryReport};
+use crate::watermark::promised_end;
+use crate::{OpenError, Read, ReadError, RecoveryReport, ahead};
 
 /// Bytes of lines that are read at a time where the index lacks them.
 const SLOT: usize = 1 << 20;
@@ -66,13 +67,17 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
         return Ok(None);
     }
     let mut lacking = Lacking { dir: &dir, slots: Vec::new(), current: None };
-    let scanned = scan::<ReadError>(&dir, start, |good| lacking.line(good))?;
+    // What only the ahead files have is not lost: the next start puts it back.
+    let data = state_dir.join("data");
+    let promised = if ahead::end(&data)?.is_some() { None } else { promised_end(&dir, &data)? };
+    let scanned = scan::<ReadError>(&dir, start, promised, |good| lacking.line(good))?;
     lacking.finish();
     let report = RecoveryReport {
         lines_replayed: scanned.lines,
         torn_bytes: scanned.torn.map_or(0, |torn| torn.len),
         unreadable_lines: scanned.unreadable,
         broken_links: scanned.broken_links,
+        lost_bytes: scanned.lost,
         ..RecoveryReport::default()
     };
     let slots = lacking.slots;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use a2a_protocol::MessageId;
 use chrono::{DateTime, NaiveDate, Utc};
@@ -152,6 +153,13 @@ pub trait Read: Send + Sync {
     fn unindexed(&self) -> u64 {
         0
     }
+
+    /// Why the index takes no lines at the moment; `None` when it does, or where there is none.
+    /// Messages are accepted all the same: the log has them, and the index gets them when it can be
+    /// written again.
+    fn index_fault(&self) -> Option<Arc<str>> {
+        None
+    }
 }
 
 /// Why the journal cannot be read.
@@ -160,6 +168,9 @@ pub enum ReadError {
     /// The journal was closed.
     #[error("the journal is closed")]
     Closed,
+    /// The index failed and is being opened again; ask later.
+    #[error("the journal's index failed and is being opened again; try again later")]
+    Reopening,
     /// The disk refused.
     #[error("the journal cannot be read")]
     Io(#[from] io::Error),

@@ -41,7 +41,7 @@ struct View<'a> {
 impl Reader {
     fn view(&self) -> Result<View<'_>, ReadError> {
         let tail = self.shared.tail().slots.iter().cloned().collect();
-        let index = self.shared.index().ok_or(ReadError::Closed)?;
+        let index = self.shared.index()?;
         Ok(View { tail, index, dir: &self.shared.dir })
     }
 
@@ -354,7 +354,7 @@ impl Read for Reader {
     }
 
     fn rebuild_before(&self, before: NaiveDate) -> Result<Vec<PathBuf>, ReadError> {
-        let index = self.shared.index().ok_or(ReadError::Closed)?;
+        let index = self.shared.index()?;
         rebuild_aside(&index, &self.shared.state_dir, before)
     }
 
@@ -364,5 +364,9 @@ impl Read for Reader {
 
     fn unindexed(&self) -> u64 {
         self.shared.tail().lines as u64
+    }
+
+    fn index_fault(&self) -> Option<Arc<str>> {
+        self.shared.fault()
     }
 }

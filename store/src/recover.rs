@@ -1,13 +1,15 @@
 //! From whatever a stop left behind to a journal that can go on.
 //!
 //! In order: open the index (its lock keeps a second server out before anything is
-//! touched), check that it belongs to this log, read the log from the checkpoint on (without
+//! touched), make sure that the end of the log is read from the disk and not from a page cache
+//! that may show what the disk has not, put back what only the ahead files have, check that the
+//! index belongs to this log, read the log from the checkpoint on (without
 //! one, all of it, and before it what only the index has),
 //! cut off a torn end, and fetch the messages that are still owed.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,13 +22,15 @@ use crate::batch::LogPos;
 use crate::before::state_before_files;
 use crate::block::Builder;
 use crate::checkpoint::{self, Checkpoint};
+use crate::days::day_files;
 use crate::decode::{glance, message_of};
 use crate::format::newer_index;
 use crate::hash::Head;
 use crate::index::{Index, IndexError};
 use crate::scan::{Torn, ends_with, scan};
 use crate::state::State;
-use crate::{Disk, OpenError, ReadError, Seen};
+use crate::watermark::promised_end;
+use crate::{Disk, OpenError, ReadError, Seen, private};
 
 /// A delivery that was promised and not yet acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +106,13 @@ pub struct RecoveryReport {
     pub torn_bytes: u64,
     /// Where those bytes were kept.
     pub torn_file: Option<PathBuf>,
+    /// Bytes at the end of the log that were durable when it was last written and are not there
+    /// any more.
+    pub lost_bytes: u64,
+    /// Batches that were written ahead, are not in the log and could not be put there.
+    pub batches_left_out: u64,
+    /// The ahead files that hold them, under their new names.
+    pub ahead_kept: Vec<PathBuf>,
     /// Damaged lines in the middle of the log, which were left as they are.
     pub unreadable_lines: u64,
     /// Good lines that do not follow the one before them: something is missing or was changed.
@@ -131,6 +142,19 @@ impl fmt::Display for RecoveryReport {
                 ", cut off {bytes} bytes of an unfinished write (kept in {})",
                 path.display()
             )?;
+        }
+        if self.lost_bytes > 0 {
+            let bytes = self.lost_bytes;
+            write!(
+                f,
+                ", missed {bytes} bytes at its end that were durable: something cut the log"
+            )?;
+        }
+        if self.batches_left_out > 0 {
+            let (count, files) = (self.batches_left_out, &self.ahead_kept);
+            let files: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
+            let files = files.join(", ");
+            write!(f, ", left out {count} batches that were written ahead (kept in {files})")?;
         }
         if let Some(path) = &self.index_set_aside {
             write!(f, ", set an unfit index aside as {}", path.display())?;
@@ -162,6 +186,19 @@ pub(crate) struct Opened {
 
 /// Recovers the log in `dir` and the index at `index_path`.
 pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<Opened, OpenError> {
+    let mut opened = recover_log(dir, index_path, disk)?;
+    let report = &mut opened.recovered.report;
+    if report.batches_left_out > 0 {
+        report.ahead_kept = ahead::keep_aside(data_folder(index_path), disk)?;
+    }
+    Ok(opened)
+}
+
+fn data_folder(index_path: &Path) -> &Path {
+    index_path.parent().unwrap_or(index_path)
+}
+
+fn recover_log(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<Opened, OpenError> {
     let mut report = RecoveryReport::default();
     match attempt(dir, index_path, disk, &mut report) {
         Err(OpenError::Read(ReadError::Damaged { .. })) => {}
@@ -169,12 +206,17 @@ pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<
     }
     // Whether the files alone are enough must be known before anything is moved.
     state_before_files(dir, index_path, None)?;
-    // Set aside, not deleted: the index may be the last copy of lines whose files are gone.
+    report.index_set_aside = Some(set_aside(index_path)?);
+    attempt(dir, index_path, disk, &mut report)
+}
+
+/// Moves an index away that does not fit its log. It is not deleted: it may be the last copy of
+/// lines whose files are gone.
+pub(crate) fn set_aside(index_path: &Path) -> io::Result<PathBuf> {
     let aside = unused(|n| index_path.with_file_name(format!("a2a-journal.unfit-{}{n}", stamp())));
     tracing::error!(aside = %aside.display(), "the index does not fit the log; building a new one");
     fs::rename(index_path, &aside)?;
-    report.index_set_aside = Some(aside);
-    attempt(dir, index_path, disk, &mut report)
+    Ok(aside)
 }
 
 /// One try; an index that is damaged or belongs to another log is [`ReadError::Damaged`].
@@ -191,8 +233,11 @@ fn attempt(
         IndexError::Io(source) => source.into(),
     })?;
     // Nobody else has the log in hands now.
-    let data = index_path.parent().unwrap_or(index_path);
-    report.bytes_brought_back += ahead::replay(dir, data)?;
+    let data = data_folder(index_path);
+    settle(dir, index.last().map(|meta| meta.end), disk)?;
+    let replayed = ahead::replay(dir, data, &index, disk)?;
+    report.bytes_brought_back += replayed.brought_back;
+    report.batches_left_out = replayed.left_out;
     if let Some(meta) = index.last()
         && !ends_with(dir, meta.last, meta.end)
     {
@@ -209,13 +254,25 @@ fn attempt(
     };
     index.forget_stale()?;
     let mut heal = Heal::new(&index, state)?;
-    let scanned = scan(dir, start, |good| heal.line(good, &mut seen))?;
+    // Frames of another log say nothing about the end of this one.
+    let promised = match report.batches_left_out {
+        0 => promised_end(dir, data)?,
+        _ => None,
+    };
+    let scanned = scan(dir, start, promised, |good| heal.line(good, &mut seen))?;
     heal.store()?;
     let Heal { state, indexed, .. } = heal;
     report.lines_replayed = scanned.lines;
     report.lines_indexed = indexed;
     report.unreadable_lines = scanned.unreadable;
     report.broken_links = scanned.broken_links;
+    report.lost_bytes = scanned.lost;
+    if scanned.lost > 0 {
+        tracing::error!(
+            bytes = scanned.lost,
+            "the log ends before what was durable when it was last written"
+        );
+    }
     if let Some(torn) = scanned.torn {
         report.torn_bytes = torn.len;
         report.torn_file = Some(cut_off(dir, &torn, disk)?);
@@ -231,6 +288,25 @@ fn attempt(
     }
     let end = scanned.head.map(|(_, end)| end);
     Ok(Opened { index, head, end, stored, state, recovered })
+}
+
+/// Reads the end of the log anew from the disk. What the index holds was committed, so that it is
+/// on the disk or in the ahead files; whatever lies behind may be shown by the page cache alone:
+/// a batch whose fsync failed, or a cut that is not durable. Older days were synced before the
+/// next one got its first line.
+fn settle(dir: &Path, indexed: Option<LogPos>, disk: &dyn Disk) -> Result<(), OpenError> {
+    for file in day_files(dir)?.into_iter().rev() {
+        if file.is_packed {
+            break;
+        }
+        let indexed = indexed.filter(|end| end.day == file.day);
+        disk.reread(&file.path, indexed.map_or(0, |end| end.offset))
+            .map_err(|source| OpenError::Unsettled { path: file.path.clone(), source })?;
+        if fs::metadata(&file.path)?.len() > 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Folds lines, and gives the index those it lacks.
@@ -284,7 +360,7 @@ fn cut_off(dir: &Path, torn: &Torn, disk: &dyn Disk) -> io::Result<PathBuf> {
     file.seek(SeekFrom::Start(torn.from))?;
     file.take(torn.len).read_to_end(&mut bytes)?;
     let kept = unused(|n| dir.join(format!("torn-{}{n}.bin", stamp())));
-    let mut file = OpenOptions::new().write(true).create_new(true).open(&kept)?;
+    let mut file = private::options().write(true).create_new(true).open(&kept)?;
     file.write_all(&bytes)?;
     file.sync_all()?;
     disk.sync_dir(dir)?;

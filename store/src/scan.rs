@@ -3,6 +3,7 @@
 //! Decides what is a good line, what is torn and what is damaged; what to do with
 //! good lines is the caller's business.
 
+use std::fs;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
@@ -31,11 +32,14 @@ pub(crate) struct Scanned {
     pub lines: u64,
     pub unreadable: u64,
     pub broken_links: u64,
-    /// Bytes behind the last good line of the newest file that holds any.
+    /// Bytes at the end of the newest file that holds any, which were never promised or are no
+    /// whole line.
     pub torn: Option<Torn>,
+    /// Bytes in front of the promised end that the log has not any more, those in `torn` included.
+    pub lost: u64,
 }
 
-/// Bytes at the end of the log that are no whole lines.
+/// Bytes at the end of the log that are to be set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Torn {
     pub path: PathBuf,
@@ -49,28 +53,54 @@ pub(crate) struct Torn {
 pub(crate) type Start = Option<(Head, LogPos)>;
 
 /// Reads everything behind `start` and gives each good line to `good`.
+///
+/// `promised` is where what was promised ends. In front of it every whole line that cannot be
+/// read was damaged. Behind it one batch at most was being written: from the first line that
+/// cannot be read, or does not follow the one before, it is torn, whole lines further on
+/// included. Where that end is not known, only what no good line follows is torn.
 pub(crate) fn scan<E: From<io::Error>>(
     dir: &Path,
     start: Start,
+    promised: Option<LogPos>,
     mut good: impl FnMut(&Good<'_>) -> Result<(), E>,
 ) -> Result<Scanned, E> {
     let mut scan = Scan {
         expected: start.map(|(head, _)| head.hash),
         found: Scanned::default(),
         doubtful: Vec::new(),
+        promised: None,
     };
     scan.found.head = start;
-    for file in day_files(dir)? {
+    let files = day_files(dir)?;
+    let mut newest = None;
+    for file in files.iter().rev() {
+        let len = fs::metadata(&file.path)?.len();
+        if len > 0 {
+            newest = Some((file, len));
+            break;
+        }
+    }
+    for file in &files {
         let from = match start {
             Some((_, at)) if file.day < at.day => continue,
             Some((_, at)) if file.day == at.day => at.offset,
             _ => 0,
         };
-        scan.file(&file, from, &mut good)?;
+        // A newer file with anything in it means that everything in this one was promised.
+        scan.promised = promised.filter(|_| newest.is_some_and(|(newest, _)| newest == file));
+        scan.file(file, from, &mut good)?;
     }
     if let Some(torn) = &scan.found.torn {
         scan.found.unreadable -= torn.pieces;
     }
+    scan.found.lost = promised.map_or(0, |promised| match newest {
+        Some((file, _)) if file.day > promised.day || file.is_packed => 0,
+        Some((file, len)) if file.day == promised.day => {
+            let end = scan.found.torn.as_ref().map_or(len, |torn| torn.from);
+            promised.offset.saturating_sub(end)
+        }
+        _ => promised.offset,
+    });
     Ok(scan.found)
 }
 
@@ -81,6 +111,8 @@ struct Scan {
     /// Lines that cannot be read and may yet turn out to be the end of a write that a crash cut
     /// short, which is nothing to be alarmed about.
     doubtful: Vec<(PathBuf, u64)>,
+    /// Where what was promised ends, if that is known and this file is the newest.
+    promised: Option<LogPos>,
 }
 
 /// How many of them are remembered one by one.
@@ -117,8 +149,10 @@ impl Scan {
                 return Ok(());
             }
             let start = at.offset;
+            let is_behind = self.promised.is_some_and(|end| at >= end);
+            let is_cut = is_behind && self.found.torn.is_some();
             at.offset += read;
-            if self.line(&line, at, good)? {
+            if !is_cut && self.line(&line, at, is_behind, good)? {
                 self.not_torn();
             } else {
                 if self.doubtful.len() < DOUBTFUL {
@@ -128,6 +162,11 @@ impl Scan {
                 self.expected = None;
                 if file.is_packed {
                     // A day is packed only when it is closed, so this is no unfinished write.
+                    self.not_torn();
+                    continue;
+                }
+                if self.promised.is_some() && !is_behind && line.ends_with(b"\n") {
+                    // It was promised, so it stays where it is, and is reported.
                     self.not_torn();
                     continue;
                 }
@@ -156,6 +195,7 @@ impl Scan {
         &mut self,
         bytes: &[u8],
         end: LogPos,
+        must_follow: bool,
         good: &mut impl FnMut(&Good<'_>) -> Result<(), E>,
     ) -> Result<bool, E> {
         let Some(line) = bytes.strip_suffix(b"\n") else { return Ok(false) };
@@ -166,6 +206,9 @@ impl Scan {
             return Ok(false);
         }
         if self.expected.is_some_and(|expected| expected != seal.prev) {
+            if must_follow {
+                return Ok(false);
+            }
             tracing::error!(seq, "a line of the log does not follow the one before it");
             self.found.broken_links += 1;
         }

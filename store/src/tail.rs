@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
 use chrono::NaiveDate;
 
+use crate::ReadError;
 use crate::batch::{Batch, Entry};
 use crate::checkpoint::Packed;
 use crate::days::plain_file;
@@ -24,6 +25,15 @@ use crate::mark::Marks;
 /// Bytes of batches held in memory before the oldest are forgotten.
 pub(crate) const HELD_BYTES: usize = 32 << 20;
 
+/// The index as readers find it.
+enum IndexHandle {
+    Open(Arc<Index>),
+    /// It failed and is being reopened.
+    Retired,
+    /// The journal is closed: a reader left over keeps no lock on sled.
+    Closed,
+}
+
 /// What the committing side, the indexer and readers share.
 pub(crate) struct Shared {
     pub state_dir: PathBuf,
@@ -33,8 +43,11 @@ pub(crate) struct Shared {
     pub wake: Condvar,
     /// Notified when a checkpoint is stored.
     pub settled: Condvar,
-    /// Empty once the journal is closed, so that a reader left over keeps no lock on sled.
-    pub index: RwLock<Option<Arc<Index>>>,
+    /// The only lasting handle: sled's lock is free when this one and those of readers at work are
+    /// gone.
+    index: RwLock<IndexHandle>,
+    /// Why the index takes no lines at the moment.
+    fault: Mutex<Option<Arc<str>>>,
     held_limit: usize,
 }
 
@@ -57,7 +70,7 @@ impl Shared {
             stored: None,
             stop: None,
         };
-        let index = RwLock::new(Some(Arc::new(index)));
+        let index = RwLock::new(IndexHandle::Open(Arc::new(index)));
         Self {
             state_dir,
             dir,
@@ -65,6 +78,7 @@ impl Shared {
             wake: Condvar::new(),
             settled: Condvar::new(),
             index,
+            fault: Mutex::default(),
             held_limit,
         }
     }
@@ -73,8 +87,45 @@ impl Shared {
         self.tail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn index(&self) -> Option<Arc<Index>> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn index(&self) -> Result<Arc<Index>, ReadError> {
+        match &*self.index.read().unwrap_or_else(PoisonError::into_inner) {
+            IndexHandle::Open(index) => Ok(Arc::clone(index)),
+            IndexHandle::Retired => Err(ReadError::Reopening),
+            IndexHandle::Closed => Err(ReadError::Closed),
+        }
+    }
+
+    /// Readers get this index from now on.
+    pub fn publish_index(&self, index: Index) {
+        self.set_index(IndexHandle::Open(Arc::new(index)));
+    }
+
+    /// Gives up an index that failed, for a new one to be opened.
+    pub fn retire_index(&self) {
+        self.set_index(IndexHandle::Retired);
+    }
+
+    pub fn close_index(&self) {
+        self.set_index(IndexHandle::Closed);
+    }
+
+    fn set_index(&self, handle: IndexHandle) {
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *index, handle);
+        drop(index);
+        // Outside the lock: closing sled may take a while.
+        drop(before);
+    }
+
+    /// Why the index takes no lines at the moment; `None` when it does.
+    pub fn fault(&self) -> Option<Arc<str>> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Returns whether there was a fault before.
+    pub fn set_fault(&self, fault: Option<Arc<str>>) -> bool {
+        let mut held = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *held, fault).is_some()
     }
 
     /// Adds a committed batch, and a checkpoint if one is due.

@@ -12,6 +12,7 @@
 mod list;
 mod objective;
 mod page;
+mod sent;
 mod stored;
 mod token;
 mod word;
@@ -51,6 +52,7 @@ pub use objective::{
     ObjectiveChange, ObjectiveQuery, ObjectiveToken, ObjectiveTree, Objectives, PlanTree,
     StoredObjective, StoredPlan,
 };
+pub use sent::SentMessage;
 pub use sqlite::{Options, Sqlite};
 pub use stored::{Due, NewEvent, Queued, StoredTask};
 pub use write::{Repeated, Write, Written};
@@ -93,6 +95,12 @@ pub trait TaskWriter: Send {
     /// # Errors
     /// The disk is full or broken. The writer can be used again.
     fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError>;
+
+    /// Whether the disk takes a commit now, tried without changing anything.
+    ///
+    /// # Errors
+    /// The disk is full or broken. The writer can be used again.
+    fn probe(&mut self) -> Result<(), TaskStoreError>;
 
     /// A way to read, for any thread.
     fn reader(&self) -> Arc<dyn TaskReader>;
@@ -152,12 +160,12 @@ pub trait TaskReader: ObjectiveReader {
     /// When [`TaskReader::outbox_due`] has something next; `None` when nothing waits.
     fn next_due(&self) -> Result<Option<Moment>, TaskStoreError>;
 
-    /// What came of a caller's message, if it was heard before.
+    /// What came of a caller's message, if one of its id was heard before.
     fn message(
         &self,
         owner: &str,
         agent: &AgentId,
-        message: &Label,
+        message: &SentMessage,
     ) -> Result<Option<Repeated>, TaskStoreError>;
 
     /// The [keys](message_key) of all messages that were heard; `None` when they are more than

@@ -120,6 +120,13 @@ impl<W: TaskWriter> TaskWriter for Refusing<W> {
         self.0.commit(writes)
     }
 
+    fn probe(&mut self) -> Result<(), TaskStoreError> {
+        if self.1.load(SeqCst) {
+            return Err(TaskStoreError::Damaged { what: "the disk of this test".to_owned() });
+        }
+        self.0.probe()
+    }
+
     fn reader(&self) -> Arc<dyn TaskReader> {
         self.0.reader()
     }
@@ -173,6 +180,7 @@ pub(crate) fn message(fields: Value) -> SendMessage {
         push: None,
         history_length: None,
         return_immediately: false,
+        waits_unless_planned: false,
         metadata: None,
     }
 }

@@ -2,6 +2,10 @@
 
 /// Handlers: what they do wrong, in which order they get work, what becomes of it.
 mod handlers;
+/// Polling: what waits for a call that has gone, and which of several calls is served.
+mod pulling;
+/// Restarts: what is kept of a message that several agents are owed.
+mod restarts;
 /// Messages: who gets them, and what is refused.
 mod sending;
 /// Sessions: sharing work, coming and going, stopping.

@@ -117,7 +117,7 @@ fn a_task_is_found_shown_and_called_off_whichever_sort_it_is_of() {
 fn people_see_everybodys_tasks_and_agents_what_they_do() {
     let desk = Desk::start();
     let token = |whose: [&str; 2]| {
-        let made = run(desk.folder.path(), &["token", "create", whose[0], whose[1]], "");
+        let made = run(desk.folder.path(), &["token", "create", whose[0], whose[1], "--yes"], "");
         made.out.trim().to_owned()
     };
     let tokens =

@@ -2,6 +2,8 @@
 
 /// Starting, stopping, and starting again.
 mod lifecycle;
+/// Verbs and parameters that a path does not take; refused messages; names to listen on.
+mod paths;
 /// Questions that make no sense, health, the log.
 mod questions;
 /// Inboxes: what is handed out, acknowledged, given back.

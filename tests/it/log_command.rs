@@ -366,3 +366,33 @@ fn days_that_are_missing_are_written_again_while_no_server_runs() {
     let said = log(folder.path(), &["--agent", "tim", "rebuild"]);
     assert_eq!(said.code, Some(2), "filters make no sense here");
 }
+
+#[test]
+fn a_time_is_shown_whole_and_a_default_limit_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    server.inbox("tim", "");
+    for n in 0..56 {
+        server.accepted(&message(&format!("agent-{}", n % 8), "tim", &format!("message {n}")));
+    }
+    let count = |said: &Said| said.out.lines().filter(|line| line.contains("message ")).count();
+    let whole = log(folder.path(), &["--since", "5h"]);
+    assert_eq!((count(&whole), whole.err.as_str()), (56, ""));
+    // Who asks for no time sees the newest, and hears that there are others.
+    for format in ["text", "jsonl"] {
+        let newest = log(folder.path(), &["--format", format]);
+        assert_eq!(count(&newest), 50, "{}", newest.out);
+        assert!(
+            newest.err.contains("newest 50") && newest.err.contains("--limit 0"),
+            "{}",
+            newest.err
+        );
+    }
+    let chosen = log(folder.path(), &["--since", "5h", "--limit", "7"]);
+    assert_eq!((count(&chosen), chosen.err.as_str()), (7, ""));
+    let exact = log(folder.path(), &["--agent", "agent-1"]);
+    assert_eq!((count(&exact), exact.err.as_str()), (7, ""), "there is no more of it");
+    assert_eq!(server.terminate().code(), Some(0));
+    let whole = log(folder.path(), &["--since", "5h"]);
+    assert_eq!((count(&whole), whole.err.as_str()), (56, ""), "without a server");
+}

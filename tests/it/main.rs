@@ -7,6 +7,8 @@ mod a2a_agents;
 mod a2a_crash;
 /// A2A through HTTP: both versions over both bindings, against the real program.
 mod a2a_http;
+/// Agents that leave: presence, and `openclaw-a2a agents remove`.
+mod agents_removed;
 /// Answers that are worked out on the spot.
 mod at_once;
 /// What the bus must withstand, row by row.
@@ -45,6 +47,8 @@ mod doctor;
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
 mod http;
+/// An index whose disk is full: messages go on, and it catches up by itself.
+mod index_outage;
 /// `openclaw-a2a log` with a server and without one: what people see, and proving it.
 mod log_command;
 /// `openclaw-a2a log --follow`: across servers, from nothing, until the reader leaves.
@@ -61,14 +65,20 @@ mod log_tampering;
 mod metrics;
 /// Router, sessions and journal against a model, with random crashes.
 mod model;
+/// One namespace for agents, clients and operators: who gets a name, who is refused.
+mod names;
 /// The OpenAPI document: valid, whole, and what the server really answers.
 mod openapi;
 /// Objectives, plans and their tasks: who sees them, what may be done with them, how they run.
 mod opt;
 /// What people see and stop over HTTP, and tokens.
 mod oversight;
+/// Modes of files and folders: all of them the owner's alone, whatever they were before.
+mod private;
 /// Task progress: what is taken, how often it is passed on, who sees it, bars, watching.
 mod progress;
+/// `/readyz` on disks that fail, fill up and hang, and with parts that end.
+mod readiness;
 /// SIGHUP: what changes in a running server, what does not, and that nothing is lost by it.
 mod reload;
 /// Whole stories of a team, each with a restart in the middle.
@@ -81,6 +91,8 @@ mod tasks;
 mod tls;
 /// `openclaw-a2a token`, and what a running server makes of it.
 mod tokens;
+/// What a power cut leaves at the end of the log, and damage that looks like it.
+mod torn_log;
 /// Traces: `traceparent` in, through inbox, WebSocket, webhook, handler and log, out.
 mod tracing;
 /// Push notifications: where they may go, receivers and name servers that misbehave.

@@ -313,7 +313,11 @@ async fn readiness_says_which_part_is_not_well() {
         let body: Value = read_body_json(answer).await;
         (status, body["parts"].clone())
     };
-    let parts = |server: &str, tasks: &str| json!({"server": server, "journal": "writing", "task_store": tasks});
+    let parts = |server: &str, tasks: &str| {
+        json!({
+            "server": server, "journal": "writing", "bus": "accepting", "task_store": tasks, "index": "writing",
+        })
+    };
     assert_eq!(ask().await, (503, parts("starting", "writing")));
     vitals.set_ready();
     assert_eq!(ask().await, (200, parts("ready", "writing")));

@@ -2,10 +2,14 @@
 
 /// Who activates OPT and how, and that nobody else hears of it.
 mod activation;
+/// What a plan or an objective waits for, and which statuses a caller may set.
+mod blocked;
 /// What the calls take and give, as the texts of the extension print it.
 mod calls;
 /// `openclaw-a2a objective`.
 mod command;
+/// Which context an objective gets, and when the caller of its message is answered.
+mod contexts;
 /// Objectives under SIGKILL.
 mod crash;
 /// Random plans, several agents.

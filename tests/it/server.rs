@@ -90,6 +90,11 @@ impl Server {
         &self.url
     }
 
+    /// Of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its address and port.
     pub(crate) fn host(&self) -> &str {
         self.url.split_once("://").unwrap().1
@@ -123,6 +128,13 @@ impl Server {
             assert!(std::time::Instant::now() < deadline, "not reloaded: {said}");
             std::thread::yield_now();
         }
+    }
+
+    /// The most memory it has had, in kilobytes.
+    pub(crate) fn peak_memory_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     /// SIGKILL, and gone when this returns.

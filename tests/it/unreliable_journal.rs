@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use a2a_actors::{BusSettings, BusSystem, BusThread};
 use a2a_protocol::MessageId;
-use a2a_store::{Commit, CommitError, Journal, Line, Options, Read, Recovered};
+use a2a_store::{Commit, CommitError, Journal, Line, Options, Parts, Read, Recovered};
 
 use crate::listener::SOON;
 
@@ -57,6 +57,20 @@ impl Commit for Unreliable {
             sign.recv_timeout(SOON).expect("a sign in time");
         }
         self.journal.commit(batch)
+    }
+
+    fn probe(&mut self) -> Result<(), CommitError> {
+        if self.fate.dead.load(SeqCst) {
+            return Err(CommitError::Poisoned);
+        }
+        if self.fate.refuse.load(SeqCst) > 0 {
+            return Err(CommitError::DiskFull);
+        }
+        self.journal.probe()
+    }
+
+    fn parts(&self) -> Parts {
+        self.journal.parts()
     }
 
     fn close(&mut self) -> Result<(), CommitError> {

@@ -21,7 +21,8 @@ pub(super) const KEY: &str = "agent:";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
-    /// Its code is attached, or it took messages or waited for some within the last lease.
+    /// Its code is attached, a call of it waits for messages, or it has some in its hands; or one
+    /// of that was so a moment ago.
     Online,
     /// It is known, and what is sent to it waits.
     Offline,
@@ -43,6 +44,8 @@ pub struct AgentView {
     pub last_seen: Option<Timestamp>,
     /// Sessions with the agent's code in them.
     pub sessions: usize,
+    /// Whether there is such a session, or a call waits for messages, at this moment.
+    pub connected: bool,
     /// Messages that wait or are being handled.
     pub pending: usize,
 }
@@ -83,16 +86,23 @@ impl Router {
         let numbers = self.sessions[key.index()].all();
         let desks: Vec<_> = numbers.filter_map(|number| self.shared.desks.get(number)).collect();
         let sessions = desks.iter().filter(|desk| desk.slots.is_live()).count();
+        let polled = desks.iter().filter(|desk| desk.is_polled(now.uptime)).count() > 0;
         let seen = desks.iter().filter_map(|desk| desk.last_seen.get()).max();
         let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
-        let here = sessions > 0 || ago.is_some_and(|ago| ago <= self.shared.settings.lease);
-        let last = if sessions > 0 { Some(now.utc) } else { ago.map(|ago| now.utc - ago) };
+        // What it took over HTTP is in its hands for as long as its lease; who died with it is gone
+        // when that ends.
+        let holds = desks.iter().any(|desk| desk.inbox.borrow().out() > 0);
+        let grace = self.shared.settings.presence_grace;
+        let here = sessions > 0 || polled || holds || ago.is_some_and(|ago| ago < grace);
+        let last =
+            if sessions > 0 || polled { Some(now.utc) } else { ago.map(|ago| now.utc - ago) };
         AgentView {
             agent_id: agent.clone(),
             profile: profile.clone(),
             presence: if here { Presence::Online } else { Presence::Offline },
             last_seen: last.map(|last| last.trunc_subsecs(3).into()),
             sessions,
+            connected: sessions > 0 || polled,
             pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
         }
     }
@@ -104,9 +114,8 @@ impl Router {
         profile: Profile,
         ctx: &mut Context<Self>,
     ) -> Result<(), CannotUpdate> {
-        let known = self.roster.len();
-        self.roster.update(agent.clone(), profile)?;
-        if self.roster.len() > known {
+        let key = self.roster.update(agent.clone(), profile)?;
+        if key.index() == self.sessions.len() {
             self.open_sessions(agent, ctx);
         }
         Ok(())

@@ -87,11 +87,14 @@ impl Handler<AttachAside> for Router {
             return Err(InboxError::Closed);
         }
         if apart {
+            // Never over an agent: its messages would be taken by the caller's clerk.
+            let free = self.roster.client_may_be_called(&agent);
+            free.map_err(|_| InboxError::NameTaken)?;
             // A caller, not an agent: nobody needs to know it after a restart.
-            if self.know(agent.clone(), a2a_policy::Profile::default(), false, ctx) {
-                self.roster.set_apart(&agent);
-            }
+            self.know(agent.clone(), a2a_policy::Profile::default(), false, ctx);
+            self.roster.set_client(&agent);
         } else {
+            self.roster.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
             self.join(&agent, ctx);
         }
         let key = self.roster.key(&agent).ok_or(InboxError::NoSuchAgent)?;

@@ -32,6 +32,7 @@ impl Handler<Attach> for Router {
         if Roster::is_reserved(&agent) {
             return Err(InboxError::NoSuchAgent);
         }
+        self.roster.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
         let (key, mut desk) = self.first_desk(&agent, ctx)?;
         if desk.attachment.get() != 0 {
             let number;
@@ -170,6 +171,11 @@ pub enum InboxError {
         "there is no such agent: the name is kept for the bus and for people, or the directory is not open for new ones"
     )]
     NoSuchAgent,
+    /// Agents and A2A clients share one list of names, and this one is taken.
+    #[error(
+        "the name is taken: an agent and an A2A client cannot have the same one, whatever its case"
+    )]
+    NameTaken,
     /// Not handed out, or settled already.
     #[error("the message is not in your hands: it was settled before, or never taken")]
     NotTaken,

@@ -73,7 +73,7 @@ impl Handler<ResolveDeadLetter> for Router {
 }
 
 impl Router {
-    fn resolve_dead_letter(
+    pub(super) fn resolve_dead_letter(
         &mut self,
         seq: u64,
         agent: &AgentId,
@@ -81,6 +81,9 @@ impl Router {
         ctx: &mut Context<Self>,
     ) -> bool {
         let key = (seq, agent.clone());
+        if again && !self.roster.contains(agent) {
+            return false; // it was removed: nobody would ever get it
+        }
         let Some(dead) = self.dead.remove(&key) else { return false };
         let facts = match again.then(|| self.ask_again(&dead.delivery, ctx)) {
             None => Vec::new(),

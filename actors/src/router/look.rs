@@ -54,7 +54,7 @@ impl Handler<Look> for Router {
             let inbox = desk.inbox.borrow();
             view.pending += inbox.len();
             let room = limit.saturating_sub(view.letters.len());
-            view.letters.extend(inbox.look().into_iter().take(room).map(|(standing, delivery)| {
+            view.letters.extend(inbox.look(room).into_iter().map(|(standing, delivery)| {
                 let (state, due) = match standing {
                     Standing::Out(until) => ("taken", Some(until.saturating_sub(now))),
                     Standing::Pausing(until) => ("pausing", Some(until.saturating_sub(now))),

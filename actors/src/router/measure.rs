@@ -25,6 +25,8 @@ pub struct BusLoad {
     pub oldest: Duration,
     /// Messages that were given up and are kept.
     pub dead_letters: usize,
+    /// Open tasks of the ledger that are marked overdue.
+    pub overdue_tasks: usize,
     /// Circuits that refuse.
     pub open_circuits: usize,
     /// Circuits that let a few messages through, to see.
@@ -46,6 +48,7 @@ impl Handler<Measure> for Router {
         let mut load = BusLoad {
             agents: self.sessions.len(),
             dead_letters: self.dead.len(),
+            overdue_tasks: self.ledger.as_ref().map_or(0, a2a_policy::Ledger::overdue_count),
             uncommitted: self.shared.gauge.waiting.get(),
             ..BusLoad::default()
         };

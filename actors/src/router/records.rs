@@ -1,5 +1,6 @@
 //! What the log says of a message, and what is read back from it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
     if let Ok(message) = &parcel.message {
         receipt.message_id = Some(message.message_id);
         receipt.correlation_id = Some(message.correlation_id);
+    } else {
+        receipt.message_id = parcel.ids.message_id;
+        receipt.correlation_id = parcel.ids.correlation_id;
     }
     receipt
 }
@@ -77,26 +81,36 @@ pub(super) struct Kept<'a> {
     pub(super) message: &'a Arc<[u8]>,
 }
 
-/// A message that survived a restart, on its way to one recipient.
-pub(super) fn restored(
-    seq: u64,
-    by: AgentId,
-    attempts: u32,
-    kept: Kept<'_>,
-) -> Option<Delivery<Arc<Content>>> {
+/// Messages that survived a restart, by number of record. Each is parsed once, however many
+/// agents it is owed to: its deliveries and dead letters share one content.
+#[derive(Default)]
+pub(super) struct RestoredContents(HashMap<u64, Option<Arc<Content>>>);
+
+impl RestoredContents {
+    /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
+    pub(super) fn delivery(
+        &mut self,
+        seq: u64,
+        by: AgentId,
+        attempts: u32,
+        kept: Kept<'_>,
+    ) -> Option<Delivery<Arc<Content>>> {
+        let content = self.0.entry(seq).or_insert_with(|| restored(seq, by, kept));
+        content.as_ref().map(|content| content.delivery(attempts))
+    }
+}
+
+fn restored(seq: u64, by: AgentId, kept: Kept<'_>) -> Option<Arc<Content>> {
     match Envelope::parse(kept.message) {
-        Ok(message) => {
-            let content = Arc::new(Content {
-                seq,
-                by,
-                message: Arc::new(message),
-                bytes: Arc::clone(kept.message),
-                trace: kept.trace,
-                accepted: kept.time,
-                recovered: true,
-            });
-            Some(content.delivery(attempts))
-        }
+        Ok(message) => Some(Arc::new(Content {
+            seq,
+            by,
+            message: Arc::new(message),
+            bytes: Arc::clone(kept.message),
+            trace: kept.trace,
+            accepted: kept.time,
+            recovered: true,
+        })),
         Err(report) => {
             tracing::error!(seq, %report, "an accepted message can no longer be read");
             None

@@ -20,6 +20,8 @@ use crate::writer::Append;
 
 /// A deadline is looked at again at least so often, because the time of day may jump.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How many overdue tasks are marked before other work has its turn: each is three lines.
+const AT_ONCE: usize = 100;
 
 impl Router {
     /// Puts a change into force; how to take it back, and what must be known after a restart.
@@ -120,11 +122,12 @@ impl Router {
 
     fn end_overdue(&mut self, ctx: &mut Context<Self>) {
         let now = self.shared.clock.now();
-        let due = self.ledger.as_ref().map(|ledger| ledger.due(now)).unwrap_or_default();
+        let due = self.ledger.as_ref().map(|ledger| ledger.due(now, AT_ONCE)).unwrap_or_default();
         for id in due {
             let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned();
             let Some(task) = task else { continue };
-            let waiting = (task.state == TaskState::Requested)
+            let missed = task.deadline.is_some_and(|at| at > task.changed && at <= now.utc);
+            let waiting = (missed && task.state == TaskState::Requested)
                 .then(|| self.withdraw(&task.assignee, task.record))
                 .flatten();
             match waiting {
@@ -132,12 +135,12 @@ impl Router {
                     let reason = "its deadline passed before anybody took it".to_owned();
                     self.bury(Event::Expired, &task.assignee, delivery, reason, Then::Nothing, ctx);
                 }
-                None => self.mark_overdue(&task, now, ctx),
+                None => self.mark_overdue(&task, missed, now, ctx),
             }
         }
     }
 
-    fn mark_overdue(&mut self, task: &Task, now: Now, ctx: &mut Context<Self>) {
+    fn mark_overdue(&mut self, task: &Task, missed: bool, now: Now, ctx: &mut Context<Self>) {
         let ledger = self.ledger.as_ref();
         let Some(change) = ledger.and_then(|ledger| ledger.overdue(&task.task_id, now)) else {
             return;
@@ -145,15 +148,25 @@ impl Router {
         let facts = self.change_ledger(change, task.record, ctx).1;
         let line = Line::Event(EventLine {
             of: Some(task.record),
-            reason: Some(format!("the deadline of task {} passed", task.task_id)),
+            reason: Some(match missed {
+                true => format!("the deadline of task {} passed", task.task_id),
+                false => format!("there was no news of task {} for too long", task.task_id),
+            }),
             facts,
             ..self.shared.event(Event::Overdue)
         });
         self.shared.append(Append { line, then: Then::Nothing });
-        let text = format!(
-            "The deadline of task {} has passed; it is {} and still with {}. Its answer counts when it comes.",
-            task.task_id, task.state, task.assignee
-        );
+        self.shared.stats.overdue.add(1);
+        let (id, state, assignee) = (task.task_id, task.state, &task.assignee);
+        let text = match missed {
+            true => format!(
+                "The deadline of task {id} has passed; it is {state} and still with {assignee}. Its answer counts when it comes."
+            ),
+            false => format!(
+                "There was no news of task {id} since {}; it is {state} and still with {assignee}. Answer it (task_response), report on it (status_update with its taskId), or cancel it.",
+                task.changed.format("%Y-%m-%d %H:%M:%S UTC")
+            ),
+        };
         for agent in [&task.requester, &task.assignee] {
             self.tell(agent, task, (Event::Overdue, &text), now, ctx);
         }
@@ -210,7 +223,7 @@ impl Handler<UnheardAnswers> for Router {
         for number in self.sessions.iter().flat_map(super::Sessions::all) {
             let Some(desk) = self.shared.desks.get(number) else { continue };
             let inbox = desk.inbox.borrow();
-            tasks.extend(inbox.look().into_iter().filter_map(|(_, delivery)| {
+            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, delivery)| {
                 let Body::TaskResponse(answer) = &delivery.item.message.body else { return None };
                 answer.action.ends().then_some(answer.task_id)
             }));
@@ -242,6 +255,8 @@ pub struct TaskFilter {
     pub state: Option<TaskState>,
     /// It belongs to this conversation.
     pub correlation: Option<CorrelationId>,
+    /// Whether it is marked overdue.
+    pub overdue: Option<bool>,
 }
 
 impl TaskFilter {
@@ -249,6 +264,7 @@ impl TaskFilter {
         self.agent.as_ref().is_none_or(|agent| task.concerns(agent))
             && self.state.is_none_or(|state| task.state == state)
             && self.correlation.is_none_or(|correlation| task.correlation_id == correlation)
+            && self.overdue.is_none_or(|overdue| task.overdue == overdue)
     }
 }
 

@@ -1,5 +1,12 @@
-//! Messages for somebody outside, who asks for them and settles each later. It must not know
+//! Messages for an agent elsewhere, which polls for them and settles each later. It must not know
 //! how they travel.
+//!
+//! A poll whose caller is gone costs nothing: it is passed over, and letters that were leased to it
+//! and not taken return to the inbox without counting as an attempt. So a lease belongs to a
+//! caller only once it has the letters in hand ([`Handed::accept`]), and only then is the attempt
+//! written down.
+
+use std::sync::Arc;
 
 use a2a_protocol::Event;
 use actix::prelude::*;
@@ -8,39 +15,80 @@ use tokio::sync::oneshot;
 use super::{Session, letter};
 use crate::Letter;
 use crate::audit::{Health, Then};
+use crate::desk::Poll;
 
-/// Somebody who waits for messages.
+/// A poll that waits for messages.
 pub(super) struct WaitingPull {
     limit: usize,
-    reply: oneshot::Sender<Vec<Letter>>,
+    reply: oneshot::Sender<Handed>,
+}
+
+/// Letters on their way to the caller of a poll. Dropped before it took them, they return to the
+/// inbox.
+pub(crate) struct Handed {
+    letters: Vec<Letter>,
+    session: Addr<Session>,
+}
+
+impl Handed {
+    /// The caller has them: the attempts count.
+    pub(crate) fn accept(mut self) -> Vec<Letter> {
+        let letters = std::mem::take(&mut self.letters);
+        if !letters.is_empty() {
+            // However many there are: an attempt must not go unrecorded.
+            self.session.do_send(HandedOver(leases(&letters)));
+        }
+        letters
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if !self.letters.is_empty() {
+            // However many there are: these would wait until the lease ends.
+            self.session.do_send(NotTaken(leases(&self.letters)));
+        }
+    }
+}
+
+/// Which attempt on which message.
+type Lease = (u64, u32);
+
+fn leases(letters: &[Letter]) -> Vec<Lease> {
+    letters.iter().map(|letter| (letter.seq, letter.attempt)).collect()
 }
 
 impl Session {
-    pub(super) fn answer_pulls(&mut self) {
-        while let Some(pull) = self.pulls.front() {
+    /// Serves polls that wait, the newest first: of those whose connection has gone without a word
+    /// it is the least likely to be one.
+    pub(super) fn answer_pulls(&mut self, ctx: &Context<Self>) {
+        while let Some(pull) = self.pulls.pop() {
             if pull.reply.is_closed() {
-                self.pulls.pop_front();
                 continue;
             }
             let letters = self.take(pull.limit);
             if letters.is_empty() {
+                self.pulls.push(pull);
                 return;
             }
-            let Some(pull) = self.pulls.pop_front() else { return };
             self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
-            self.hand_over(letters, pull.reply);
+            self.hand_over(letters, pull.reply, ctx);
         }
     }
 
-    /// Gives the letters to the one who asked, or takes them back when nobody is there.
-    fn hand_over(&mut self, letters: Vec<Letter>, reply: oneshot::Sender<Vec<Letter>>) {
-        if let Err(letters) = reply.send(letters) {
-            letters.iter().for_each(|letter| self.desk.inbox.borrow_mut().put_back(letter.seq));
+    /// Gives the letters to the caller, or takes them back when it has gone.
+    fn hand_over(&self, letters: Vec<Letter>, reply: oneshot::Sender<Handed>, ctx: &Context<Self>) {
+        let handed = Handed { letters, session: ctx.address() };
+        if let Err(mut handed) = reply.send(handed) {
+            let mut inbox = self.desk.inbox.borrow_mut();
+            for letter in std::mem::take(&mut handed.letters) {
+                inbox.put_back(letter.seq);
+            }
         }
     }
 
-    /// Leases up to `limit` messages to somebody outside.
-    fn take(&mut self, limit: usize) -> Vec<Letter> {
+    /// Leases up to `limit` messages to an agent elsewhere.
+    fn take(&self, limit: usize) -> Vec<Letter> {
         if self.desk.takes_ahead() {
             // What lies here may not be durable, and the agent's code has it in a moment.
             return Vec::new();
@@ -48,54 +96,108 @@ impl Session {
         let now = self.shared.clock.now().uptime;
         let until = now + self.shared.settings.lease;
         let mut letters = Vec::new();
+        let mut inbox = self.desk.inbox.borrow_mut();
+        while letters.len() < limit
+            && let Some(delivery) = inbox.lease(now, until)
         {
-            let mut inbox = self.desk.inbox.borrow_mut();
-            while letters.len() < limit
-                && let Some(delivery) = inbox.lease(now, until)
-            {
-                letters.push(letter(delivery));
-            }
-        }
-        for letter in &letters {
-            self.record(
-                Event::Delivered,
-                letter.seq,
-                letter.message.message_id,
-                Some(letter.attempt),
-                None,
-                Then::Nothing,
-            );
+            letters.push(letter(delivery));
         }
         letters
     }
+
+    /// Adds a poll to those that wait.
+    fn wait(&mut self, pull: WaitingPull) {
+        if self.pulls.len() == self.pulls.capacity() {
+            // Before it grows: an agent that polls and never gets anything leaves one each time.
+            self.pulls.retain(|pull| !pull.reply.is_closed());
+        }
+        self.pulls.push(pull);
+    }
+
+    /// Whether this very attempt is still out.
+    fn is_leased(&self, (seq, attempt): Lease) -> bool {
+        let inbox = self.desk.inbox.borrow();
+        inbox.get_out(seq).is_some_and(|delivery| delivery.attempts == attempt)
+    }
 }
 
-/// Somebody outside takes messages. If there are none, one who is patient waits until there
-/// are or the reply is dropped; anyone else is told so at once.
+/// An agent elsewhere polls for messages. If there are none, a patient poll waits until there are
+/// or the reply is dropped; any other is answered at once.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Pull {
     pub(crate) limit: usize,
     pub(crate) patient: bool,
-    pub(crate) reply: oneshot::Sender<Vec<Letter>>,
+    /// The call that waits, for presence.
+    pub(crate) poll: Arc<Poll>,
+    pub(crate) reply: oneshot::Sender<Handed>,
 }
 
 impl Handler<Pull> for Session {
     type Result = ();
 
-    fn handle(&mut self, Pull { limit, patient, reply }: Pull, ctx: &mut Self::Context) {
-        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+    fn handle(&mut self, request: Pull, ctx: &mut Self::Context) {
+        let Pull { limit, patient, poll, reply } = request;
+        if reply.is_closed() {
+            return;
+        }
+        let now = self.shared.clock.now().uptime;
+        self.desk.last_seen.set(Some(now));
+        if patient {
+            self.desk.polled_by(poll, now);
+        }
         self.end_overdue();
         if patient {
-            self.pulls.push_back(WaitingPull { limit, reply });
+            self.wait(WaitingPull { limit, reply });
             self.pump(ctx);
             return;
         }
-        self.pump(ctx); // who waited longer goes first
         let closed =
             self.shared.stopping.get() || self.shared.gauge.health.get() != Health::Writing;
         let letters = if closed { Vec::new() } else { self.take(limit) };
-        self.hand_over(letters, reply);
-        self.set_timer(ctx);
+        self.hand_over(letters, reply, ctx);
+        self.pump(ctx);
+    }
+}
+
+/// The caller of a poll has its letters.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct HandedOver(Vec<Lease>);
+
+impl Handler<HandedOver> for Session {
+    type Result = ();
+
+    fn handle(&mut self, HandedOver(leases): HandedOver, _: &mut Self::Context) {
+        for (seq, attempt) in leases {
+            let inbox = self.desk.inbox.borrow();
+            let Some(id) = inbox.get_out(seq).map(|out| out.item.message.message_id) else {
+                continue;
+            };
+            drop(inbox);
+            self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
+        }
+    }
+}
+
+/// The caller of a poll went before it took its letters.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct NotTaken(Vec<Lease>);
+
+impl Handler<NotTaken> for Session {
+    type Result = ();
+
+    fn handle(&mut self, NotTaken(leases): NotTaken, ctx: &mut Self::Context) {
+        for lease in leases.into_iter().filter(|lease| self.is_leased(*lease)).collect::<Vec<_>>() {
+            let (seq, _) = lease;
+            if self.called_off.contains(&seq) {
+                self.failed(seq, "the poll it was handed to had gone".to_owned(), Then::Nothing);
+            } else {
+                self.desk.inbox.borrow_mut().put_back(seq);
+            }
+        }
+        self.offer_what_waits();
+        self.pump(ctx);
     }
 }

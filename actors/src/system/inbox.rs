@@ -7,8 +7,9 @@ use a2a_protocol::{AgentId, MessageId};
 use tokio::sync::oneshot;
 
 use super::{BusSystem, SETTLE_DEADLINE};
+use crate::desk::Polling;
 use crate::router::{Attach, AttachAside, Detach, ForInbox, Look, SetPresent};
-use crate::session::{Departure, Pull, Settle, Settlement};
+use crate::session::{Departure, Handed, Pull, Settle, Settlement};
 use crate::{InboxError, InboxView, Letter, Runtime};
 
 impl BusSystem {
@@ -67,7 +68,11 @@ impl BusSystem {
         let _ = self.router.try_send(SetPresent { agent, attachment, present });
     }
 
-    /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first.
+    /// Takes up to `limit` messages of an agent, waiting up to `wait` for the first. Of several
+    /// calls that wait the newest is served first.
+    ///
+    /// A call that is dropped before it returns has taken nothing: messages that were on their way to
+    /// it are handed out again at once, as if this had not been an attempt.
     ///
     /// # Errors
     /// When there is no such agent or the bus stops.
@@ -79,17 +84,20 @@ impl BusSystem {
     ) -> Result<Vec<Letter>, InboxError> {
         let (reply, mut letters) = oneshot::channel();
         let patient = !wait.is_zero();
-        let request = ForInbox::Pull(agent, Pull { limit, patient, reply });
+        // Dropped with this call: with its answer, or with the connection of its caller.
+        let polling = Polling::default();
+        let poll = polling.poll();
+        let request = ForInbox::Pull(agent, Pull { limit, patient, poll, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
         if !patient {
-            return letters.await.map_err(|_| InboxError::Closed);
+            return letters.await.map(Handed::accept).map_err(|_| InboxError::Closed);
         }
         match tokio::time::timeout(wait, &mut letters).await {
-            Ok(letters) => letters.map_err(|_| InboxError::Closed),
+            Ok(letters) => letters.map(Handed::accept).map_err(|_| InboxError::Closed),
             Err(_) => {
                 // What was handed over in this very moment is leased to us: take it along.
                 letters.close();
-                Ok(letters.try_recv().unwrap_or_default())
+                Ok(letters.try_recv().map(Handed::accept).unwrap_or_default())
             }
         }
     }

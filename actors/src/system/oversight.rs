@@ -1,16 +1,18 @@
 //! What those ask of a bus who look after it: who is there, who may, how work stands, what is stopped
 //! or was given up.
 
-use a2a_policy::{CircuitKey, Explanation, Profile, Task};
+use a2a_policy::{CircuitKey, Explanation, Holder, NameTaken, Profile, Task};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, TaskId};
+use tokio::sync::oneshot;
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::router::{
-    CancelTask, Explain, FindAgent, FindTask, ListAgents, ListCircuits, ListDeadLetters, ListTasks,
-    Register, ResetCircuit, ResolveDeadLetter, TripCircuit, UnheardAnswers,
+    CancelTask, ClaimNames, Explain, FindAgent, FindName, FindTask, ListAgents, ListCircuits,
+    ListDeadLetters, ListTasks, Register, RemoveAgent, ResetCircuit, ResolveDeadLetter,
+    TripCircuit, UnheardAnswers,
 };
-use crate::{AgentView, CircuitView, DeadLetterView, RegisterError, TaskFilter};
+use crate::{AgentView, CircuitView, DeadLetterView, RegisterError, RemoveError, TaskFilter};
 
 impl BusSystem {
     /// Everyone the bus knows.
@@ -34,6 +36,40 @@ impl BusSystem {
             Ok(Ok(())) => Ok(()),
             _ => Err(RegisterError::Unavailable),
         }
+    }
+
+    /// Removes an agent from the directory; how many of its messages were dropped. `by` is who
+    /// does it, for the log.
+    ///
+    /// # Errors
+    /// When there is no such agent, it is at work or listed, or messages wait for it and `drop` is
+    /// not set.
+    pub async fn remove_agent(
+        &self,
+        agent: AgentId,
+        drop: bool,
+        by: String,
+    ) -> Result<usize, RemoveError> {
+        let (reply, removal) = oneshot::channel();
+        let sent = self.router.send(RemoveAgent { agent, drop, by, reply }).await;
+        sent.map_err(|_| RemoveError::Unavailable)?;
+        let (dropped, durable) = removal.await.map_err(|_| RemoveError::Unavailable)??;
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(dropped),
+            _ => Err(RemoveError::Unavailable),
+        }
+    }
+
+    /// Claims the names of the A2A clients that have a token now, in place of those claimed
+    /// before. Returns those that cannot have their name, because an agent has it; `None` when
+    /// the bus has stopped.
+    pub async fn claim_names(&self, clients: Vec<AgentId>) -> Option<Vec<NameTaken>> {
+        self.router.send(ClaimNames(clients)).await.ok()
+    }
+
+    /// Who holds a name in any case, as it is spelled: an agent, or an A2A client.
+    pub async fn name_holder(&self, name: String) -> Option<(String, Holder)> {
+        self.router.send(FindName(name)).await.ok().flatten()
     }
 
     /// Whether, and by which rule, one agent may write to another; `None` when either is unknown.

@@ -28,7 +28,8 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::opt::ObjectiveId;
 use a2a_protocol::task::{Label, Message, Moment, Task};
-use a2a_store::tasks::{NewEvent, StoredTask, Write, Written};
+use a2a_store::Alive;
+use a2a_store::tasks::{NewEvent, SentMessage, StoredTask, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
 
@@ -78,7 +79,7 @@ pub(super) type Answering = oneshot::Sender<Result<Begun, Fault>>;
 /// What is on its way to the disk.
 enum Awaited {
     /// A new task, and what its caller wants.
-    Create { task: TaskId, want: Want, reply: Answering },
+    Create { task: TaskId, sent: Label, want: Want, reply: Answering },
     /// A task that began before it was on the disk.
     Birth(TaskId),
     /// A change of this task: its oldest.
@@ -98,8 +99,8 @@ enum Awaited {
 /// What a change carries along, and what follows when it is durable.
 #[derive(Default)]
 struct Wake {
-    /// The id of the caller's message.
-    message: Option<Label>,
+    /// The caller's message.
+    message: Option<SentMessage>,
     /// Messages of the bus that are acknowledged then.
     acks: Vec<Ticket>,
     /// Callers who wait for just this.
@@ -131,6 +132,7 @@ pub(super) struct Service {
     deadlines: BTreeSet<(Duration, TaskId)>,
     /// Those that look for them, and for what is too old.
     timers: Option<[SpawnHandle; 2]>,
+    _alive: Alive,
 }
 
 impl Service {
@@ -144,6 +146,7 @@ impl Service {
         ahead: AheadCount,
     ) -> Self {
         Self {
+            _alive: bus.parts().returning("task_service"),
             bus,
             queues: ContextQueues::new(settings.queue_per_context),
             settings,

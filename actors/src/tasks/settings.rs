@@ -5,6 +5,8 @@ use std::time::Duration;
 use a2a_policy::tasks::PROGRESS_INTERVAL;
 use a2a_protocol::AgentId;
 
+use crate::STALLED;
+
 /// What becomes of a task that was being worked on when the server stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AfterRestart {
@@ -42,6 +44,8 @@ pub struct TaskSettings {
     /// Agents to whom a caller may use a `messageId` again for something new. For all others the
     /// same id is the same message. A conformance kit uses few ids for all of its messages.
     pub reused_ids: Vec<AgentId>,
+    /// A commit that takes longer makes the task store not ready.
+    pub stalled_after: Duration,
 }
 
 /// What of the settings can change while the service runs.
@@ -78,6 +82,7 @@ impl Default for TaskSettings {
             task_bytes: 16 * 1024 * 1024,
             progress_interval: PROGRESS_INTERVAL,
             reused_ids: Vec::new(),
+            stalled_after: STALLED,
         }
     }
 }

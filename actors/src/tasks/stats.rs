@@ -1,12 +1,14 @@
 //! What the task service has done since it started, and how much lies with it now.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use a2a_protocol::task::TaskState;
 use actix::prelude::*;
 
 use super::service::Service;
 use crate::Histogram;
+use crate::write_state::{STALLED, WriteState, Writing};
 
 /// How a task can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,21 +59,27 @@ pub struct TaskStats {
     ended: [AtomicU64; TaskEnd::ALL.len()],
     commit_seconds: Histogram,
     commit_changes: Histogram,
-    refusing: AtomicBool,
+    pub(super) store: WriteState,
+    unwritten: AtomicU64,
 }
 
 impl Default for TaskStats {
     fn default() -> Self {
-        Self {
-            ended: Default::default(),
-            commit_seconds: Histogram::of_seconds(),
-            commit_changes: Histogram::of_sizes(),
-            refusing: AtomicBool::new(false),
-        }
+        Self::new(STALLED)
     }
 }
 
 impl TaskStats {
+    pub(super) fn new(stalled_after: Duration) -> Self {
+        Self {
+            ended: Default::default(),
+            commit_seconds: Histogram::of_seconds(),
+            commit_changes: Histogram::of_sizes(),
+            store: WriteState::new(stalled_after),
+            unwritten: AtomicU64::new(0),
+        }
+    }
+
     /// How many tasks ended so.
     #[must_use]
     pub fn ended(&self, end: TaskEnd) -> u64 {
@@ -93,11 +101,23 @@ impl TaskStats {
     /// Whether the store takes changes; when not, no task is accepted.
     #[must_use]
     pub fn is_writing(&self) -> bool {
-        !self.refusing.load(Relaxed)
+        self.store.is_writing()
     }
 
-    pub(super) fn set_writing(&self, writing: bool) {
-        self.refusing.store(!writing, Relaxed);
+    /// The same, and why not; a commit that takes very long counts as none.
+    #[must_use]
+    pub fn store(&self) -> Writing {
+        self.store.now()
+    }
+
+    /// Changes that happened and could not be written before the server stopped.
+    #[must_use]
+    pub fn unwritten(&self) -> u64 {
+        self.unwritten.load(Relaxed)
+    }
+
+    pub(super) fn set_unwritten(&self, changes: usize) {
+        self.unwritten.store(changes as u64, Relaxed);
     }
 
     pub(super) fn end(&self, end: TaskEnd) {

@@ -4,7 +4,7 @@ mod objectives;
 mod push;
 mod read;
 mod restore;
-mod send;
+pub(super) mod send;
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
@@ -25,8 +25,8 @@ use super::clerk::{Clerk, Held};
 use super::service::{Bear, Begun, CatchUp, REMEMBERED, Reload, Service, Want};
 use super::stats::Measure;
 use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, made, writer};
-use crate::BusSystem;
 use crate::clock::Clock;
+use crate::{BusSystem, InboxError};
 
 /// How many read the store at once. Each takes a thread and a connection, and more than these
 /// would only wait for the same cores.
@@ -131,7 +131,8 @@ impl TaskSystem {
         let objectives = objectives::still_open(&*reader)?;
         let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
         let heard = reader.message_keys(REMEMBERED)?;
-        let (stats, ahead) = (Arc::<TaskStats>::default(), AheadCount::default());
+        let stats = Arc::new(TaskStats::new(settings.stalled_after));
+        let ahead = AheadCount::default();
         let service = Service::new(
             bus.clone(),
             settings,
@@ -141,14 +142,15 @@ impl TaskSystem {
             Arc::clone(&stats),
             ahead.clone(),
         );
-        let counters = Arc::clone(&stats);
+        let (counters, parts) = (Arc::clone(&stats), bus.parts().clone());
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
         let (at_work, work) = std::sync::mpsc::sync_channel(1);
         let moved_in = bus.lodging().move_in(move |closing| async move {
             let _at_work = at_work;
             let service = service.start();
-            match writer::start(store, service.clone(), counters) {
+            let alive = parts.returning("task_store");
+            match writer::start(store, service.clone(), counters, alive) {
                 Ok((jobs, writer)) => {
                     let _ = service.send(super::service::Meet(jobs)).await;
                     let _ = ready.send(Ok(service.clone()));
@@ -200,10 +202,21 @@ impl TaskSystem {
 
     /// Makes the clerk take the answers to what is sent under this name.
     async fn take_answers_for(&self, name: &AgentId, alone: bool) -> Result<(), Fault> {
+        let taken = || Fault::NoSuchAgent {
+            agent: name.to_string(),
+            reason: InboxError::NameTaken.to_string(),
+        };
         let once = {
             let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
             let known = names.entry(name.clone());
             let known = known.or_insert_with(|| Name { alone, attached: Arc::default() });
+            if known.alone != alone {
+                // Attached for a caller of the other sort: a client is never taken for an agent.
+                if known.attached.initialized() {
+                    return Err(taken());
+                }
+                *known = Name { alone, attached: Arc::default() };
+            }
             Arc::clone(&known.attached)
         };
         let attach = || async {
@@ -212,9 +225,9 @@ impl TaskSystem {
             let clerk = Clerk { name: name.clone(), service, held, alone, stats, ahead };
             self.bus.attach_aside(name.clone(), Arc::new(clerk), alone).await
         };
-        once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| Fault::Unavailable {
-            reason: error.to_string(),
-            retry_after_ms: 1_000,
+        once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| match error {
+            InboxError::NameTaken => taken(),
+            error => Fault::Unavailable { reason: error.to_string(), retry_after_ms: 1_000 },
         })
     }
 
@@ -233,7 +246,7 @@ impl TaskSystem {
     #[must_use]
     pub fn is_a_callers(&self, name: &AgentId) -> bool {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get(name).is_some_and(|name| name.alone)
+        names.get(name).is_some_and(|name| name.alone && name.attached.initialized())
     }
 
     /// A task, whoever's it is and whoever does it.

@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use a2a_store::tasks::{TaskWriter, Write};
+use a2a_store::Alive;
+use a2a_store::tasks::{TaskStoreError, TaskWriter, Write};
 use actix::Addr;
 
 use super::TaskStats;
@@ -31,11 +32,13 @@ pub(super) fn start(
     store: Box<dyn TaskWriter>,
     service: Addr<Service>,
     stats: Arc<TaskStats>,
+    alive: Alive,
 ) -> std::io::Result<(Sender<Vec<Job>>, JoinHandle<()>)> {
     let (sender, jobs) = channel();
-    let thread = std::thread::Builder::new()
-        .name("a2a-task-store".into())
-        .spawn(move || run(store, &jobs, &service, &stats))?;
+    let thread = std::thread::Builder::new().name("a2a-task-store".into()).spawn(move || {
+        let _alive = alive;
+        run(store, &jobs, &service, &stats);
+    })?;
     Ok((sender, thread))
 }
 
@@ -49,9 +52,21 @@ fn run(
     let mut open = true;
     loop {
         if kept.is_empty() {
-            match jobs.recv() {
+            // A store that refused is tried again though nothing is to be written.
+            let waited = if stats.is_writing() {
+                jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
+            } else {
+                jobs.recv_timeout(TRY_AGAIN)
+            };
+            match waited {
                 Ok(more) => kept.extend(more),
-                Err(_) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    if timed(stats, || store.probe()).is_ok() {
+                        writes_again(stats);
+                    }
+                    continue;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
             }
         }
         // All of it, however much is kept: who asks is answered even while the disk refuses.
@@ -60,20 +75,27 @@ fn run(
         let (numbers, writes): (Vec<_>, Vec<_>) =
             batch.iter().map(|job| (job.number, job.write.clone())).unzip();
         let begun = Instant::now();
-        match store.commit(writes) {
+        match timed(stats, || store.commit(writes)) {
             Ok(written) => {
                 stats.commit_seconds().took(begun.elapsed());
                 stats.commit_changes().counted(numbers.len());
-                stats.set_writing(true);
+                writes_again(stats);
                 kept.drain(..numbers.len());
                 let results = numbers.into_iter().zip(written.into_iter().map(Some)).collect();
                 service.do_send(Committed(results));
             }
             Err(error) => {
-                stats.set_writing(false);
-                tracing::error!(%error, changes = kept.len(), "the task store could not be written");
+                let changes = kept.len();
+                // Once for each time the disk refuses, however often it is tried.
+                if stats.is_writing() {
+                    tracing::error!(%error, changes, "the task store could not be written; no task is accepted until it can be");
+                } else {
+                    tracing::debug!(%error, changes, "the task store still cannot be written");
+                }
+                stats.store.set_writing(false);
                 refuse_those_who_ask(&mut kept, service);
                 if !open {
+                    stats.set_unwritten(kept.len());
                     tracing::error!(
                         changes = kept.len(),
                         "the server ends before the disk took them"
@@ -83,6 +105,24 @@ fn run(
                 std::thread::sleep(TRY_AGAIN);
             }
         }
+    }
+}
+
+/// Notes for the edges how long the disk takes.
+fn timed<T>(
+    stats: &TaskStats,
+    write: impl FnOnce() -> Result<T, TaskStoreError>,
+) -> Result<T, TaskStoreError> {
+    stats.store.begin();
+    let result = write();
+    stats.store.end();
+    result
+}
+
+fn writes_again(stats: &TaskStats) {
+    if !stats.is_writing() {
+        tracing::info!("the task store can be written again");
+        stats.store.set_writing(true);
     }
 }
 

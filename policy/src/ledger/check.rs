@@ -240,11 +240,25 @@ impl Ledger {
         };
         let state = step.after(task.state).ok_or_else(illegal)?;
         if state == task.state {
-            return Ok(None);
+            // News that changes nothing is written down only when that is due, for the sake of a
+            // restart; in between it is noted in memory.
+            return Ok(self.is_due_for_news(task, now).then(|| {
+                let reason = body.blocked_by.as_ref().map(|reason| clip(reason));
+                let task = Task { reason, ..task.clone() };
+                changed(task, Progress::None, now)
+            }));
         }
         let mut change = self.step(task, step, now).ok_or_else(illegal)?;
         change.task.reason = body.blocked_by.as_ref().map(|reason| clip(reason));
         Ok(Some(change))
+    }
+
+    /// Whether news must be on record: the task is marked overdue, or the last change was so long
+    /// ago that a restart would take the task for silent too early.
+    fn is_due_for_news(&self, task: &Task, now: Now) -> bool {
+        let silence = self.settings.overdue_after;
+        let since = (now.utc - task.changed).to_std().unwrap_or_default();
+        !task.state.is_ended() && (task.overdue || silence.is_some_and(|most| since >= most / 4))
     }
 
     fn review_asked(

@@ -33,7 +33,7 @@ pub struct Task {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<a2a_protocol::Timestamp>")]
     pub deadline: Option<DateTime<Utc>>,
-    /// The deadline passed while it was being worked on.
+    /// The deadline passed, or there was no news for too long. The next news takes this away.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overdue: bool,
     /// Nobody asked for it over the bus: it appeared when its review was asked for.

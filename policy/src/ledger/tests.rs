@@ -23,6 +23,7 @@ fn message(kind: Kind, from: &str, to: &str, change: &Value) -> Envelope {
     message["from"] = json!({ "agentId": from });
     message["to"] = json!({ "agentId": to });
     message["payload"]["taskId"] = TASK.into();
+    message["payload"].as_object_mut().unwrap().remove("deadline");
     for (field, value) in change.as_object().unwrap() {
         message["payload"][field] = value.clone();
     }
@@ -290,12 +291,12 @@ fn deadlines_come_due_once_and_one_that_had_passed_never() {
     talk.say(&message(Kind::TaskRequest, "roman", "tim", &json!({ "deadline": at(5) }))).unwrap();
     let past = json!({ "taskId": OTHER, "deadline": at(-5) });
     talk.say(&message(Kind::TaskRequest, "roman", "tim", &past)).unwrap();
-    assert!(talk.ledger.due(now()).is_empty());
+    assert!(talk.ledger.due(now(), 9).is_empty());
     let later = Now { utc: now().utc + TimeDelta::minutes(6), ..now() };
-    assert_eq!(talk.ledger.due(later), [task(TASK)]);
+    assert_eq!(talk.ledger.due(later, 9), [task(TASK)]);
     let change = talk.ledger.overdue(&task(TASK), later).unwrap();
     talk.ledger.apply(change, 3);
-    assert!(talk.ledger.due(later).is_empty() && talk.task().overdue);
+    assert!(talk.ledger.due(later, 9).is_empty() && talk.task().overdue);
     assert_eq!(talk.answer("tim", "completed"), Ok(Completed), "late work still counts");
 }
 
@@ -350,7 +351,7 @@ fn a_task_asked_for_again_has_the_deadline_of_the_new_request() {
     let again = talk.ledger.ask_again(&id, 1, later).unwrap();
     talk.ledger.apply(again, 1);
     assert_eq!((talk.task().state, talk.task().deadline), (Requested, None));
-    assert!(talk.ledger.due(later).is_empty(), "what has passed is not due again");
+    assert!(talk.ledger.due(later, 9).is_empty(), "what has passed is not due again");
     talk.answer("tim", "declined").unwrap();
     let anew = message(Kind::TaskRequest, "roman", "tim", &json!({ "deadline": at(9) }));
     let change = talk.ledger.check(&anew, None, later).unwrap().unwrap();
@@ -405,4 +406,94 @@ fn what_it_remembers_is_bounded_and_survives_as_json() {
     for task in talk.ledger.iter() {
         assert_eq!(again.get(&task.task_id), Some(task));
     }
+}
+
+/// So many minutes after the first moment.
+fn after(minutes: i64) -> Now {
+    Now { utc: now().utc + TimeDelta::minutes(minutes), ..now() }
+}
+
+/// What the bus does at a moment: it marks what is overdue.
+fn mark(ledger: &mut Ledger, now: Now) -> Vec<TaskId> {
+    let due = ledger.due(now, 9);
+    for id in &due {
+        let change = ledger.overdue(id, now).unwrap();
+        ledger.apply(change, 1);
+    }
+    due
+}
+
+#[test]
+fn a_task_without_news_is_overdue_once_for_each_silence() {
+    let mut talk = Talk::new();
+    talk.request("roman", "tim").unwrap();
+    talk.answer("tim", "accepted").unwrap();
+    assert_eq!(mark(&mut talk.ledger, after(59)), []);
+    assert_eq!(talk.ledger.next_deadline(), Some(after(60).utc));
+    assert_eq!(mark(&mut talk.ledger, after(60)), [task(TASK)]);
+    assert!(talk.task().overdue);
+    assert_eq!(talk.ledger.overdue_count(), 1);
+    assert_eq!(mark(&mut talk.ledger, after(10_000)), [], "only once");
+    // A restart changes nothing about that.
+    let mut again = Ledger::new(LedgerSettings::default());
+    again.restore(Task::from_kept(task(TASK), &talk.task().to_kept()).unwrap());
+    assert_eq!((mark(&mut again, after(10_000)), again.overdue_count()), (vec![], 1));
+    // Any news takes the mark away, even news that leaves the state as it is.
+    let news = json!({ "status": "in_progress" });
+    let news = message(Kind::StatusUpdate, "tim", "roman", &news);
+    let change = talk.ledger.check(&news, None, after(70)).unwrap().unwrap();
+    talk.ledger.apply(change, 2);
+    assert_eq!((talk.task().overdue, talk.ledger.overdue_count()), (false, 0));
+    assert_eq!(mark(&mut talk.ledger, after(129)), []);
+    assert_eq!(mark(&mut talk.ledger, after(130)), [task(TASK)], "once per silence");
+    assert_eq!(talk.answer("tim", "completed"), Ok(Completed));
+    assert_eq!((talk.task().overdue, talk.ledger.overdue_count()), (false, 0));
+}
+
+#[test]
+fn news_that_changes_nothing_is_noted_and_seldom_written() {
+    let mut talk = Talk::new();
+    talk.request("roman", "tim").unwrap();
+    talk.report("tim", "in_progress").unwrap();
+    let news = message(Kind::StatusUpdate, "tim", "roman", &json!({ "status": "in_progress" }));
+    assert!(talk.ledger.check(&news, None, after(14)).unwrap().is_none());
+    talk.ledger.note_news(&news, after(14));
+    assert_eq!(talk.ledger.next_deadline(), Some(after(74).utc));
+    let stranger =
+        message(Kind::StatusUpdate, "tony", "roman", &json!({ "status": "in_progress" }));
+    talk.ledger.note_news(&stranger, after(30));
+    assert_eq!(talk.ledger.next_deadline(), Some(after(74).utc), "only the assignee has news");
+    assert!(talk.ledger.check(&news, None, after(15)).unwrap().is_some(), "for a restart");
+    assert_eq!(mark(&mut talk.ledger, after(74)), [task(TASK)]);
+}
+
+#[test]
+fn a_deadline_ahead_counts_and_a_blocked_task_waits() {
+    let mut talk = Talk::new();
+    let deadline = json!({ "deadline": after(600).utc.to_rfc3339() });
+    talk.say(&message(Kind::TaskRequest, "roman", "tim", &deadline)).unwrap();
+    assert_eq!(talk.ledger.next_deadline(), Some(after(600).utc));
+    let mut talk = Talk::new();
+    talk.request("roman", "tim").unwrap();
+    talk.report("tim", "blocked").unwrap();
+    assert_eq!(talk.ledger.next_deadline(), None);
+    let settings = LedgerSettings { overdue_after: None, ..LedgerSettings::default() };
+    let mut off = Ledger::new(settings);
+    let asked = message(Kind::TaskRequest, "roman", "tim", &json!({}));
+    let change = off.check(&asked, None, now()).unwrap().unwrap();
+    off.apply(change, 1);
+    assert_eq!(off.next_deadline(), None);
+}
+
+#[test]
+fn what_is_overdue_at_once_is_taken_in_pieces() {
+    let mut ledger = Ledger::new(LedgerSettings::default());
+    for n in 0..20 {
+        let id = json!({ "taskId": format!("0192a4c8-7e1a-7b3c-9d4e-0000000002{n:02}") });
+        let asked = message(Kind::TaskRequest, "roman", "tim", &id);
+        let change = ledger.check(&asked, None, now()).unwrap().unwrap();
+        ledger.apply(change, 1);
+    }
+    let sizes: Vec<_> = (0..4).map(|_| mark(&mut ledger, after(61)).len()).collect();
+    assert_eq!(sizes, [9, 9, 2, 0]);
 }

@@ -10,7 +10,7 @@ use a2a_protocol::{Code, Violation};
 use super::graph::{self, BadDependency};
 use super::settle::Effect;
 use super::step::{StepRefused, objective_step, plan_step};
-use super::tree::{PlanNode, Tree};
+use super::tree::Tree;
 
 /// Why a change was not made. Nothing changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -113,7 +113,9 @@ impl Tree {
         let place = self.place(plan).ok_or_else(|| Refused::NoSuchPlan { plan: plan.clone() })?;
         let from = self.plans[place].status;
         plan_step(from, to)?;
-        if from == to {
+        // One that waits for other plans is blocked already, and may be held besides.
+        let holds = to == PlanStatus::Blocked && !self.plans[place].held;
+        if from == to && !holds {
             return Ok(Vec::new());
         }
         Ok(self.changing(|tree| {
@@ -128,17 +130,18 @@ impl Tree {
     /// A caller sets the status of the objective. When that ends it, what is unfinished below is
     /// called off.
     ///
-    /// An open status other than the present one is always a contradiction, because the present
-    /// one is what the plans say; only where there are no plans yet may `planning` be set.
+    /// `blocked` holds it: no further task begins until another status is set. `planning` and
+    /// `working` are shown until what its plans amount to changes.
     ///
     /// # Errors
     ///
     /// The status cannot be set now.
     pub fn move_objective(&mut self, to: ObjectiveStatus) -> Result<Vec<Effect>, Refused> {
-        let said =
-            if self.plans.is_empty() { ObjectiveStatus::Planning } else { self.said_by_plans() };
-        objective_step(self.status, to, &[said])?;
-        Ok(self.changing(|tree| tree.status = to))
+        objective_step(self.status, to)?;
+        Ok(self.changing(|tree| {
+            tree.status = to;
+            tree.held = to == ObjectiveStatus::Blocked;
+        }))
     }
 
     /// Whether the objective can take one more plan, with so many tasks.
@@ -164,9 +167,7 @@ impl Tree {
     /// The objective has ended, or a limit is reached.
     pub fn add_plan(&mut self, plan: &Plan) -> Result<Vec<Effect>, Refused> {
         self.has_room_for_plan(plan.tasks.as_ref().map_or(0, Vec::len))?;
-        let mut node = PlanNode::new(plan, plan.status == PlanStatus::Blocked);
-        node.dependencies = self.places(&plan.dependencies);
-        Ok(self.changing(|tree| tree.plans.push(node)))
+        Ok(self.changing(|tree| tree.push_plan(plan)))
     }
 
     /// Whether the plan can take so many more tasks.

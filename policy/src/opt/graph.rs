@@ -117,8 +117,9 @@ pub fn check_dependencies(
     }
     let Some(place) = tree.place(plan) else { return Ok(()) };
     let mut edges: Vec<Vec<usize>> =
-        tree.plans.iter().map(|node| node.dependencies.clone()).collect();
+        tree.plans.iter().map(|node| node.waits_for().collect()).collect();
     edges[place] = tree.places(dependencies);
+    edges[place].extend(&tree.plans[place].after);
     // The others were checked before: whatever circle there is leads through this plan.
     let Some(cycle) = cycle(&edges, [place]) else { return Ok(()) };
     let next = cycle.get(1).map(|place| &tree.plans[*place].id);

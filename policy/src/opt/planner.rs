@@ -51,7 +51,7 @@ pub struct PlanDraft {
     pub name: String,
     /// At least one.
     pub tasks: Vec<TaskDraft>,
-    /// Places of earlier plans of the same draft.
+    /// Places of earlier plans of the same draft; it begins when those have ended.
     pub depends_on: Vec<usize>,
 }
 

@@ -59,15 +59,14 @@ impl Tree {
     pub(super) fn changing(&mut self, change: impl FnOnce(&mut Self)) -> Vec<Effect> {
         let mut before: Vec<PlanStatus> = self.plans.iter().map(|plan| plan.status).collect();
         let objective = self.status;
+        let amounted = self.said_by_plans();
         change(self);
         // What was added stood as it came.
         before.extend(self.plans[before.len()..].iter().map(|plan| plan.status));
         let mut effects = Vec::new();
         // One plan's end can be another's beginning or end.
         while (0..self.plans.len()).any(|place| self.settle_plan(place, &mut effects)) {}
-        if !self.status.is_terminal() {
-            self.status = self.said_by_plans();
-        }
+        self.take_status(amounted);
         let changed = self.plans.iter().zip(before).filter(|(plan, before)| plan.status != *before);
         effects.extend(
             changed.map(|(plan, _)| Effect::Plan { plan: plan.id.clone(), status: plan.status }),
@@ -78,9 +77,33 @@ impl Tree {
         effects
     }
 
+    /// Takes the status that the plans amount to, if that is another than `before`. An open status
+    /// that a caller set is shown until then; one held with `blocked` stays so until it ends.
+    fn take_status(&mut self, before: Option<ObjectiveStatus>) {
+        let now = self.said_by_plans();
+        if self.status.is_terminal() {
+            self.held = false;
+            return;
+        }
+        match now {
+            Some(end) if end.is_terminal() => {
+                self.status = end;
+                self.held = false;
+            }
+            _ if self.held => self.status = ObjectiveStatus::Blocked,
+            // Only made: no caller has set anything.
+            Some(open) if now != before || self.status == ObjectiveStatus::Submitted => {
+                self.status = open;
+            }
+            _ => {}
+        }
+    }
+
     /// Whether anything changed.
     fn settle_plan(&mut self, place: usize, effects: &mut Vec<Effect>) -> bool {
         let (called_off, footing) = (self.status.is_terminal(), self.footing(place));
+        let waits_for_others = self.waits_for_dependencies(place);
+        let held = self.held;
         let plan = &mut self.plans[place];
         let (before, done_before) = (plan.status, effects.len());
         if !plan.status.is_terminal() {
@@ -88,10 +111,10 @@ impl Tree {
                 _ if called_off || footing == Footing::Lost => PlanStatus::Skipped,
                 Some(end) => end,
                 None => {
-                    if footing == Footing::Ready && !plan.held {
+                    if footing == Footing::Ready && !plan.held && !held {
                         plan.begin(effects);
                     }
-                    plan.open_status()
+                    plan.open_status(waits_for_others)
                 }
             };
         }
@@ -102,13 +125,18 @@ impl Tree {
         plan.status != before || effects.len() != done_before
     }
 
+    /// Whether a plan that it depends on has not ended.
+    fn waits_for_dependencies(&self, place: usize) -> bool {
+        self.plans[place].dependencies.iter().any(|d| !self.plans[*d].status.is_terminal())
+    }
+
     fn footing(&self, place: usize) -> Footing {
-        let dependencies = &self.plans[place].dependencies;
+        let plan = &self.plans[place];
         let lost = self.lost();
-        let failed = |d: &usize| self.plans[*d].status == PlanStatus::Failed || lost[*d];
-        if dependencies.iter().any(failed) {
+        let failed = |d: usize| self.plans[d].status == PlanStatus::Failed || lost[d];
+        if plan.waits_for().any(failed) {
             Footing::Lost
-        } else if dependencies.iter().all(|d| self.plans[*d].status.is_terminal()) {
+        } else if plan.waits_for().all(|d| self.plans[d].status.is_terminal()) {
             Footing::Ready
         } else {
             Footing::Waiting
@@ -122,8 +150,8 @@ impl Tree {
         loop {
             let mut found = false;
             for (place, plan) in self.plans.iter().enumerate() {
-                let fails = |d: &usize| self.plans[*d].status == PlanStatus::Failed || lost[*d];
-                let is = plan.status == PlanStatus::Skipped && plan.dependencies.iter().any(fails);
+                let fails = |d: usize| self.plans[d].status == PlanStatus::Failed || lost[d];
+                let is = plan.status == PlanStatus::Skipped && plan.waits_for().any(fails);
                 if is && !lost[place] {
                     lost[place] = true;
                     found = true;
@@ -135,16 +163,13 @@ impl Tree {
         }
     }
 
-    /// How an objective that nobody ended stands.
-    pub(super) fn said_by_plans(&self) -> ObjectiveStatus {
+    /// What the plans of an objective amount to; `None` without plans.
+    pub(super) fn said_by_plans(&self) -> Option<ObjectiveStatus> {
         let any = |wanted: fn(&PlanNode) -> bool| self.plans.iter().any(wanted);
         if self.plans.is_empty() {
-            // No plan contradicts a caller who says that it is being planned.
-            match self.status {
-                ObjectiveStatus::Planning => ObjectiveStatus::Planning,
-                _ => ObjectiveStatus::Submitted,
-            }
-        } else if !any(|plan| !plan.status.is_terminal()) {
+            return None;
+        }
+        Some(if !any(|plan| !plan.status.is_terminal()) {
             match () {
                 () if any(|plan| plan.status == PlanStatus::Failed) => ObjectiveStatus::Failed,
                 () if any(|plan| plan.status == PlanStatus::Completed) => {
@@ -154,13 +179,11 @@ impl Tree {
             }
         } else if any(PlanNode::moves) {
             ObjectiveStatus::Working
-        } else if any(|plan| plan.status == PlanStatus::Blocked)
-            && any(|plan| !plan.tasks.is_empty())
-        {
+        } else if any(PlanNode::waits_for_caller) && any(|plan| !plan.tasks.is_empty()) {
             ObjectiveStatus::Blocked
         } else {
             ObjectiveStatus::Planning
-        }
+        })
     }
 }
 
@@ -185,11 +208,19 @@ impl PlanNode {
         Some(if done { PlanStatus::Completed } else { PlanStatus::Skipped })
     }
 
-    fn open_status(&self) -> PlanStatus {
-        if self.held || self.tasks.iter().any(|task| task.status.is_interrupted()) {
+    /// Whether its caller has to do something before it can go on.
+    fn waits_for_caller(&self) -> bool {
+        let asks = self.tasks.iter().any(|task| task.status.is_interrupted());
+        !self.status.is_terminal() && (self.held || asks)
+    }
+
+    fn open_status(&self, waits_for_others: bool) -> PlanStatus {
+        if self.waits_for_caller() {
             PlanStatus::Blocked
         } else if self.moves() {
             PlanStatus::Working
+        } else if waits_for_others {
+            PlanStatus::Blocked
         } else {
             PlanStatus::Pending
         }

@@ -13,7 +13,7 @@ use super::{Effect, Refused, Tree};
 const TIME: &str = "2026-02-15T04:30:00Z";
 
 /// An objective in a line: plans separated by `|`, each with its name, the plans it needs behind
-/// `<`, `?` where failed tasks are skipped, `!` where it is held; then its tasks alike.
+/// `<`, the one it merely comes after behind `>`, `?` where failed tasks are skipped, `!` where it is held; then its tasks alike.
 pub(super) fn objective(line: &str) -> Objective {
     let plans: Vec<Plan> =
         line.split('|').filter(|text| !text.trim().is_empty()).map(plan).collect();
@@ -28,13 +28,15 @@ fn plan(text: &str) -> Plan {
     let (head, tasks) = text.split_once(':').unwrap();
     let (skip, held) = (head.contains('?'), head.contains('!'));
     let head = head.replace(['?', '!'], "");
+    let (head, after) = head.split_once('>').unwrap_or((&head, ""));
     let (name, dependencies) = named(head.trim());
+    let after: Vec<&str> = after.split_whitespace().collect();
     let tasks: Vec<PlanTask> =
         tasks.split_whitespace().enumerate().map(|(i, text)| task(text, i, &name)).collect();
     let plan = json!({
         "id": name, "objectiveId": "obj", "name": name, "tasks": tasks,
         "status": if held { "blocked" } else { "pending" }, "dependencies": dependencies,
-        "metadata": {key::ON_TASK_FAILURE: if skip { "skip" } else { "fail" }},
+        "metadata": {key::ON_TASK_FAILURE: if skip { "skip" } else { "fail" }, key::AFTER: after},
         "createdAt": TIME, "updatedAt": TIME,
     });
     serde_json::from_value(plan).unwrap()
@@ -113,7 +115,7 @@ fn play(line: &str, acts: &[(&str, &str, &str)]) {
 #[test]
 fn the_objective_of_the_specification() {
     play(
-        "Research: search sum<search | Writing<Research: write",
+        "Research: search sum<search | Writing>Research: write",
         &[
             (
                 "",
@@ -145,6 +147,78 @@ fn the_objective_of_the_specification() {
                 "",
                 "completed | Research completed: search=completed sum=completed | Writing completed: write=completed",
             ),
+        ],
+    );
+}
+
+#[test]
+fn plan_with_unfinished_dependencies_is_blocked_and_a_later_one_is_pending() {
+    play(
+        "A: a | B<A: b | C>A: c | D<A>B: d",
+        &[
+            (
+                "",
+                "+a",
+                "working | A working: a=submitted | B blocked: b=pending | C pending: c=pending | D blocked: d=pending",
+            ),
+            (
+                "a=completed",
+                "+b +c",
+                "working | A completed: a=completed | B working: b=submitted | C working: c=submitted | D pending: d=pending",
+            ),
+            (
+                "b=completed",
+                "+d",
+                "working | A completed: a=completed | B completed: b=completed | C working: c=submitted | D working: d=submitted",
+            ),
+        ],
+    );
+    play(
+        "A: a | C>A: c",
+        &[
+            ("", "+a", "working | A working: a=submitted | C pending: c=pending"),
+            ("a=failed", "", "failed | A failed: a=failed | C skipped: c=canceled"),
+        ],
+    );
+    // What waits for others can be held besides, and is released to wait on.
+    play(
+        "A: a | B<A: b",
+        &[
+            ("", "+a", "working | A working: a=submitted | B blocked: b=pending"),
+            ("B:blocked", "", "working | A working: a=submitted | B blocked: b=pending"),
+            ("a=completed", "", "blocked | A completed: a=completed | B blocked: b=pending"),
+            ("B:working", "+b", "working | A completed: a=completed | B working: b=submitted"),
+        ],
+    );
+}
+
+#[test]
+fn objective_takes_every_open_status_with_or_without_plans() {
+    play(
+        "",
+        &[
+            (":working", "", "working"),
+            (":blocked", "", "blocked"),
+            // Held: what is added does not begin.
+            ("A: a b<a", "", "blocked | A pending: a=pending b=pending"),
+            (":working", "+a", "working | A working: a=submitted b=pending"),
+            (":planning", "", "planning | A working: a=submitted b=pending"),
+            ("a=working", "", "planning | A working: a=working b=pending"),
+            ("a=input-required", "", "blocked | A blocked: a=input-required b=pending"),
+            // Its plan says so already; its caller holds it besides.
+            (":blocked", "", "blocked | A blocked: a=input-required b=pending"),
+            ("a=completed", "", "blocked | A pending: a=completed b=pending"),
+            (":planning", "+b", "working | A working: a=completed b=submitted"),
+            (":blocked", "", "blocked | A working: a=completed b=submitted"),
+            ("b=completed", "", "completed | A completed: a=completed b=completed"),
+        ],
+    );
+    play(
+        "A!: a",
+        &[
+            ("", "", "blocked | A blocked: a=pending"),
+            (":working", "", "working | A blocked: a=pending"),
+            ("A:working", "+a", "working | A working: a=submitted"),
         ],
     );
 }
@@ -187,7 +261,7 @@ fn a_failed_task_fails_its_plan_and_what_builds_on_it_is_left_out() {
                 (
                     "",
                     "+a +b +f",
-                    "working | A working: a=submitted b=submitted c=pending | B pending: d=pending | C pending: e=pending | D working: f=submitted",
+                    "working | A working: a=submitted b=submitted c=pending | B blocked: d=pending | C blocked: e=pending | D working: f=submitted",
                 ),
                 (
                     &format!("a={end}"),
@@ -223,12 +297,12 @@ fn a_plan_that_skips_goes_on_without() {
             (
                 "",
                 "+a +d",
-                "working | A working: a=submitted b=pending c=pending d=submitted | B pending: e=pending",
+                "working | A working: a=submitted b=pending c=pending d=submitted | B blocked: e=pending",
             ),
             (
                 "a=failed",
                 "",
-                "working | A working: a=failed b=canceled c=canceled d=submitted | B pending: e=pending",
+                "working | A working: a=failed b=canceled c=canceled d=submitted | B blocked: e=pending",
             ),
             (
                 "d=completed",
@@ -257,13 +331,13 @@ fn a_held_plan_waits_for_approval_and_nothing_else_does() {
     play(
         "A!: a | B<A: b",
         &[
-            ("", "", "blocked | A blocked: a=pending | B pending: b=pending"),
-            ("A:blocked", "", "blocked | A blocked: a=pending | B pending: b=pending"),
-            ("B:working", "", "blocked | A blocked: a=pending | B pending: b=pending"),
+            ("", "", "blocked | A blocked: a=pending | B blocked: b=pending"),
+            ("A:blocked", "", "blocked | A blocked: a=pending | B blocked: b=pending"),
+            ("B:working", "", "blocked | A blocked: a=pending | B blocked: b=pending"),
             ("B:blocked", "", "blocked | A blocked: a=pending | B blocked: b=pending"),
-            ("B:working", "", "blocked | A blocked: a=pending | B pending: b=pending"),
-            ("A:working", "+a", "working | A working: a=submitted | B pending: b=pending"),
-            ("A:blocked", "", "working | A blocked: a=submitted | B pending: b=pending"),
+            ("B:working", "", "blocked | A blocked: a=pending | B blocked: b=pending"),
+            ("A:working", "+a", "working | A working: a=submitted | B blocked: b=pending"),
+            ("A:blocked", "", "working | A blocked: a=submitted | B blocked: b=pending"),
             ("a=completed", "+b", "working | A completed: a=completed | B working: b=submitted"),
         ],
     );
@@ -346,12 +420,12 @@ fn whoever_ends_something_ends_what_is_below() {
                 (
                     "",
                     "+a +d",
-                    "working | A working: a=submitted b=pending | B pending: c=pending | C working: d=submitted",
+                    "working | A working: a=submitted b=pending | B blocked: c=pending | C working: d=submitted",
                 ),
                 (
                     "d=completed",
                     "",
-                    "working | A working: a=submitted b=pending | B pending: c=pending | C completed: d=completed",
+                    "working | A working: a=submitted b=pending | B blocked: c=pending | C completed: d=completed",
                 ),
                 (
                     &format!(":{status}"),
@@ -368,7 +442,7 @@ fn whoever_ends_something_ends_what_is_below() {
         play(
             "A: a b<a | B<A: c",
             &[
-                ("", "+a", "working | A working: a=submitted b=pending | B pending: c=pending"),
+                ("", "+a", "working | A working: a=submitted b=pending | B blocked: c=pending"),
                 (
                     &format!("A:{status}"),
                     &format!("-a {rest}"),
@@ -382,7 +456,7 @@ fn whoever_ends_something_ends_what_is_below() {
     play(
         "A: a b<a | B<A: c",
         &[
-            ("", "+a", "working | A working: a=submitted b=pending | B pending: c=pending"),
+            ("", "+a", "working | A working: a=submitted b=pending | B blocked: c=pending"),
             ("A:failed", "-a", "failed | A failed: a=canceled b=canceled | B skipped: c=canceled"),
         ],
     );
@@ -397,8 +471,8 @@ fn without_tasks_it_is_planned() {
             (":planning", "", "planning"),
             ("A:", "", "planning | A pending:"),
             ("B!:", "", "planning | A pending: | B blocked:"),
-            ("C<A: c", "", "blocked | A pending: | B blocked: | C pending: c=pending"),
-            ("B:skipped", "", "planning | A pending: | B skipped: | C pending: c=pending"),
+            ("C<A: c", "", "blocked | A pending: | B blocked: | C blocked: c=pending"),
+            ("B:skipped", "", "planning | A pending: | B skipped: | C blocked: c=pending"),
             ("A:completed", "+c", "working | A completed: | B skipped: | C working: c=submitted"),
         ],
     );

@@ -6,10 +6,11 @@
 use PlanTaskStatus::{Canceled, Completed, Pending};
 use a2a_protocol::AgentId;
 use a2a_protocol::opt::{
-    Objective, ObjectiveId, ObjectiveStatus, OnTaskFailure, Plan, PlanStatus, PlanTask,
-    PlanTaskStatus,
+    BlockedBy, Objective, ObjectiveId, ObjectiveStatus, OnTaskFailure, Plan, PlanStatus, PlanTask,
+    PlanTaskStatus, key,
 };
-use a2a_protocol::task::{PlanId, PlanTaskId};
+use a2a_protocol::task::{Metadata, PlanId, PlanTaskId};
+use serde_json::Value;
 
 use super::settings::Settings;
 
@@ -19,6 +20,8 @@ use super::settings::Settings;
 pub struct Tree {
     pub(super) id: ObjectiveId,
     pub(super) status: ObjectiveStatus,
+    /// Its caller set it to `blocked`: no further task begins until another status is set.
+    pub(super) held: bool,
     pub(super) plans: Vec<PlanNode>,
 }
 
@@ -31,6 +34,8 @@ pub struct PlanNode {
     pub(super) held: bool,
     /// Places in the objective.
     pub(super) dependencies: Vec<usize>,
+    /// Places of plans that come before it without being its dependencies.
+    pub(super) after: Vec<usize>,
     pub(super) on_task_failure: OnTaskFailure,
     pub(super) assignee: Option<AgentId>,
     pub(super) tasks: Vec<TaskNode>,
@@ -46,12 +51,52 @@ pub struct TaskNode {
     pub(super) assignee: Option<AgentId>,
 }
 
-/// Whether a plan seems to wait for approval, where nobody wrote it down: it is blocked, and no
-/// question of its tasks explains why.
+/// Whether a plan seems to wait for approval, where that was not recorded: it is blocked, and
+/// neither a question of its tasks nor a dependency explains why.
 #[must_use]
 pub fn looks_held(plan: &Plan) -> bool {
     let asks = |task: &PlanTask| task.status.is_interrupted();
-    plan.status == PlanStatus::Blocked && !plan.tasks.iter().flatten().any(asks)
+    plan.status == PlanStatus::Blocked
+        && !plan.tasks.iter().flatten().any(asks)
+        && plan.dependencies.is_empty()
+}
+
+/// What a plan waits for; `None` when it is not blocked. `held` says whether it waits for approval.
+#[must_use]
+pub fn blocked_by(plan: &Plan, tasks: &[PlanTask], held: bool) -> Option<BlockedBy> {
+    if plan.status != PlanStatus::Blocked {
+        None
+    } else if held {
+        Some(BlockedBy::Approval)
+    } else if tasks.iter().any(|task| task.status.is_interrupted()) {
+        Some(BlockedBy::Input)
+    } else {
+        Some(BlockedBy::Dependencies)
+    }
+}
+
+/// The keys of metadata that the server alone writes; a caller that sends them back with the rest
+/// changes nothing by it.
+const OF_THE_SERVER: [&str; 3] = [key::BLOCKED_BY, key::AFTER, key::REASON];
+
+/// The metadata a caller gives, without what is the server's to say but for what it said before.
+#[must_use]
+pub fn with_server_keys(given: Option<Metadata>, before: Option<&Metadata>) -> Option<Metadata> {
+    let mut metadata = given.unwrap_or_default();
+    metadata.retain(|key, _| !OF_THE_SERVER.contains(&key.as_str()));
+    for key in OF_THE_SERVER {
+        if let Some(value) = before.and_then(|before| before.get(key)) {
+            metadata.insert(key.to_owned(), value.clone());
+        }
+    }
+    Some(metadata).filter(|metadata| !metadata.is_empty())
+}
+
+/// The plans that the server's planner put before this one.
+fn after(plan: &Plan) -> Vec<PlanId> {
+    let listed = plan.metadata.as_ref().and_then(|metadata| metadata.get(key::AFTER));
+    let listed = listed.and_then(Value::as_array).into_iter().flatten();
+    listed.filter_map(|id| PlanId::try_from(id.as_str()?).ok()).collect()
 }
 
 impl From<&Objective> for Tree {
@@ -70,10 +115,19 @@ impl Tree {
     #[must_use]
     pub fn new(objective: &Objective, held: impl Fn(&Plan) -> bool) -> Self {
         let plans: &[Plan] = objective.plans.as_deref().unwrap_or_default();
-        let mut tree = Self { id: objective.id.clone(), status: objective.status, plans: vec![] };
+        let blocked_by = objective.metadata.as_ref().and_then(|all| all.get(key::BLOCKED_BY));
+        let is_held = objective.status == ObjectiveStatus::Blocked
+            && blocked_by.and_then(Value::as_str) == Some(BlockedBy::Approval.as_str());
+        let mut tree = Self {
+            id: objective.id.clone(),
+            status: objective.status,
+            held: is_held,
+            plans: vec![],
+        };
         tree.plans = plans.iter().map(|plan| PlanNode::new(plan, held(plan))).collect();
         for (place, plan) in plans.iter().enumerate() {
             tree.plans[place].dependencies = tree.places(&plan.dependencies);
+            tree.plans[place].after = tree.places(&after(plan));
         }
         tree
     }
@@ -88,6 +142,12 @@ impl Tree {
     #[must_use]
     pub const fn status(&self) -> ObjectiveStatus {
         self.status
+    }
+
+    /// Whether its caller set it to `blocked`.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        self.held
     }
 
     /// Its plans, in the order in which they were made.
@@ -131,6 +191,14 @@ impl Tree {
         }
     }
 
+    /// Puts a new plan at the end.
+    pub(super) fn push_plan(&mut self, plan: &Plan) {
+        let mut node = PlanNode::new(plan, plan.status == PlanStatus::Blocked);
+        node.dependencies = self.places(&plan.dependencies);
+        node.after = self.places(&after(plan));
+        self.plans.push(node);
+    }
+
     pub(super) fn place(&self, plan: &PlanId) -> Option<usize> {
         self.plans.iter().position(|node| node.id == *plan)
     }
@@ -148,6 +216,7 @@ impl PlanNode {
             status: plan.status,
             held,
             dependencies: vec![],
+            after: vec![],
             on_task_failure: settings.on_task_failure,
             assignee: settings.assignee,
             tasks: vec![],
@@ -163,6 +232,11 @@ impl PlanNode {
             let place_of = |id: &PlanTaskId| self.tasks.iter().position(|node| node.id == *id);
             self.tasks[place].dependencies = unique(task.dependencies.iter().filter_map(place_of));
         }
+    }
+
+    /// Places of all plans that must have ended before it begins.
+    pub(super) fn waits_for(&self) -> impl Iterator<Item = usize> {
+        self.dependencies.iter().chain(&self.after).copied()
     }
 
     /// Which plan.

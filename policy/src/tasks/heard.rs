@@ -72,6 +72,8 @@ pub enum Heard {
         said: Said,
         /// What came of it.
         artifacts: Vec<Artifact>,
+        /// The summary of an agent that gave nothing else back, for a task without artifacts.
+        summary: Option<Artifact>,
         /// The agent means this as a plain answer: a message instead of a task.
         direct: bool,
     },
@@ -129,12 +131,30 @@ fn answered(response: &TaskResponse) -> Result<Heard, Unreadable> {
             let credentials = result.get("authRequired") == Some(&Value::Bool(true));
             Heard::Asks { said, credentials }
         }
-        Action::Completed => Heard::Completed {
-            said,
-            artifacts: artifacts_of(result.get("artifacts"))?,
-            direct: result.get("direct") == Some(&Value::Bool(true)),
-        },
+        Action::Completed => {
+            let artifacts = artifacts_of(result.get("artifacts"))?;
+            let direct = result.get("direct") == Some(&Value::Bool(true));
+            // All that came of the task: clients look for results in artifacts, not in what is
+            // said about them.
+            let is_all = artifacts.is_empty() && result.get("message").is_none() && !direct;
+            let summary = summary.filter(|text| is_all && !text.trim().is_empty());
+            let summary = summary.map(summary_artifact).transpose()?;
+            Heard::Completed { said, artifacts, summary, direct }
+        }
     })
+}
+
+/// The summary of an agent that gave nothing else back.
+fn summary_artifact(summary: &str) -> Result<Artifact, Unreadable> {
+    let loose = LooseArtifact {
+        artifact_id: None,
+        name: Some("summary".to_owned()),
+        description: None,
+        parts: vec![Part::text(summary)],
+        metadata: None,
+        extensions: None,
+    };
+    loose.named(0)
 }
 
 /// The answer that most tasks end with: a text, artifacts that carry what they must, and nothing
@@ -152,7 +172,7 @@ fn plainly_completed(response: &TaskResponse) -> Option<Heard> {
     let Plain { message, artifacts, direct } = serde_json::from_str(result.as_json()).ok()?;
     let artifacts = artifacts.into_iter().enumerate();
     let artifacts = artifacts.map(|(at, loose)| loose.named(at)).collect::<Result<_, _>>().ok()?;
-    Some(Heard::Completed { said: Said::text(&message), artifacts, direct })
+    Some(Heard::Completed { said: Said::text(&message), artifacts, summary: None, direct })
 }
 
 fn reported(update: &StatusUpdate) -> Result<Heard, Unreadable> {
@@ -316,13 +336,30 @@ mod tests {
             "message": {"parts": [{"text": "done"}]},
             "artifacts": [{"parts": [{"data": 1}]}, {"artifactId": "x", "parts": [{"url": "u"}]}],
         }}));
-        let Heard::Completed { said, artifacts, direct } = heard else { panic!("{heard:?}") };
+        let Heard::Completed { said, artifacts, direct, .. } = heard else { panic!("{heard:?}") };
         assert_eq!((said, direct), (Said::text("done"), false));
         let ids: Vec<_> = artifacts.iter().map(|a| a.artifact_id.as_str()).collect();
         assert_eq!(ids, ["artifact-1", "x"]);
         let direct = response(json!({"taskId": TASK, "action": "completed",
             "result": {"message": "hi", "direct": true}}));
         assert!(matches!(direct, Heard::Completed { direct: true, .. }));
+    }
+
+    #[test]
+    fn completed_with_only_a_summary_gives_it_as_artifact() {
+        let heard = |result: Value| {
+            let heard = response(json!({"taskId": TASK, "action": "completed", "result": result}));
+            let Heard::Completed { said, summary, .. } = heard else { panic!("{heard:?}") };
+            let texts = summary.iter().flat_map(|artifact| &artifact.parts).cloned();
+            (said.parts, texts.collect::<Vec<_>>())
+        };
+        let text = |text: &str| vec![Part::text(text)];
+        assert_eq!(heard(json!({"summary": "Found 5"})), (text("Found 5"), text("Found 5")));
+        assert_eq!(heard(json!({"summary": "s", "message": "m"})), (text("m"), vec![]));
+        let whole = json!({"summary": "s", "artifacts": [{"parts": [{"text": "a"}]}]});
+        assert_eq!(heard(whole), (text("s"), vec![]));
+        assert_eq!(heard(json!({"summary": "s", "direct": true})), (text("s"), vec![]));
+        assert_eq!(heard(json!({"filesChanged": []})), (vec![], vec![]));
     }
 
     #[test]

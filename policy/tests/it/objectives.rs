@@ -90,6 +90,8 @@ struct World {
     tree: Tree,
     model: Objective,
     begun: HashSet<PlanTaskId>,
+    /// Its caller has set an open status, which is shown whatever the plans amount to.
+    was_set: bool,
 }
 
 impl World {
@@ -99,7 +101,7 @@ impl World {
             "createdAt": TIME, "updatedAt": TIME,
         }))
         .unwrap();
-        Self { tree: Tree::from(&model), model, begun: HashSet::new() }
+        Self { tree: Tree::from(&model), model, begun: HashSet::new(), was_set: false }
     }
 
     fn nth_plan(&self, n: usize) -> PlanId {
@@ -119,7 +121,11 @@ impl World {
         match act {
             Act::Report(n, status) => Ok(self.tree.report(&self.nth_task(*n), *status)),
             Act::MovePlan(n, status) => self.tree.move_plan(&self.nth_plan(*n), *status),
-            Act::MoveObjective(status) => self.tree.move_objective(*status),
+            Act::MoveObjective(status) => {
+                let effects = self.tree.move_objective(*status)?;
+                self.was_set |= !status.is_terminal();
+                Ok(effects)
+            }
             Act::AddPlan(spec) => {
                 let plan = plan(plans, spec);
                 let effects = self.tree.add_plan(&plan)?;
@@ -164,12 +170,17 @@ impl World {
         }
         check_ended(&before, &self.tree);
         check_plans(&self.tree);
-        check_objective(&self.tree);
+        check_objective(&self.tree, self.was_set);
         let settled = self.tree.clone();
         assert_eq!(self.tree.settle(), [], "settled once is settled");
         assert_eq!(self.tree, settled);
 
         self.tree.show_in(&mut self.model);
+        let metadata = self.model.metadata.get_or_insert_default();
+        metadata.shift_remove(key::BLOCKED_BY);
+        if self.tree.is_held() {
+            metadata.insert(key::BLOCKED_BY.to_owned(), "approval".into());
+        }
         let held = |plan: &Plan| self.tree.plan(&plan.id).unwrap().is_held();
         assert_eq!(Tree::new(&self.model, held), self.tree, "what was kept is what was");
     }
@@ -228,7 +239,7 @@ impl World {
     fn check_may_begin(&self, plan: &PlanId, task: &PlanTaskId) {
         let (node, place) = self.tree.find(task).unwrap();
         assert_eq!(node.id(), plan);
-        assert!(!node.is_held());
+        assert!(!node.is_held() && !self.tree.is_held());
         for need in self.tree.dependencies(node) {
             let status = self.tree.plan(need).unwrap().status();
             assert!(
@@ -252,6 +263,9 @@ impl World {
 
     /// Approves and answers everything until nobody works any more.
     fn run_out(&mut self, mut ends: impl FnMut() -> PlanTaskStatus) {
+        if self.tree.is_held() {
+            self.act(&Act::MoveObjective(ObjectiveStatus::Working));
+        }
         for place in 0..self.tree.plans().len() {
             self.act(&Act::MovePlan(place, PlanStatus::Working));
         }
@@ -300,10 +314,12 @@ fn check_plans(tree: &Tree) {
             PlanStatus::Working => {
                 assert!(moves(plan) && !asks && !plan.is_held() && !waits, "{plan:?}")
             }
-            PlanStatus::Blocked => assert!(asks || plan.is_held(), "{plan:?}"),
+            PlanStatus::Blocked => assert!(asks || plan.is_held() || waits, "{plan:?}"),
             PlanStatus::Pending => {
-                assert!(!plan.has_begun() && !plan.is_held(), "{plan:?}");
-                assert!(waits || plan.tasks().is_empty(), "nothing keeps {plan:?} from beginning");
+                assert!(!plan.is_held() && !waits, "{plan:?}");
+                assert!(tree.is_held() || !plan.has_begun(), "{plan:?}");
+                let cannot = tree.is_held() || plan.tasks().is_empty();
+                assert!(cannot, "nothing keeps {plan:?} from beginning");
             }
         }
         if !plan.status().is_terminal() {
@@ -317,7 +333,7 @@ fn check_plans(tree: &Tree) {
             assert!(!fails || skips(plan), "{plan:?}");
         }
         // Whatever can begin has begun.
-        if !plan.status().is_terminal() && !plan.is_held() && !waits {
+        if !plan.status().is_terminal() && !plan.is_held() && !waits && !tree.is_held() {
             for task in plan.tasks() {
                 let done = |need| {
                     let (plan, place) = tree.find(need).unwrap();
@@ -335,14 +351,22 @@ fn skips(plan: &PlanNode) -> bool {
 }
 
 /// The objective does not contradict its plans.
-fn check_objective(tree: &Tree) {
+fn check_objective(tree: &Tree, was_set: bool) {
     let any = |status| tree.plans().iter().any(|plan| plan.status() == status);
     let over = tree.plans().iter().all(|plan| plan.status().is_terminal());
     let moves = tree.plans().iter().any(moves);
     let tasks = tree.plans().iter().any(|plan| !plan.tasks().is_empty());
-    let held = any(PlanStatus::Blocked);
+    let asks = |plan: &PlanNode| plan.tasks().iter().any(|task| task.status().is_interrupted());
+    let held = tree
+        .plans()
+        .iter()
+        .any(|plan| plan.status() == PlanStatus::Blocked && (plan.is_held() || asks(plan)));
+    if tree.is_held() {
+        assert_eq!(tree.status(), ObjectiveStatus::Blocked);
+    }
     match tree.status() {
         status if status.is_terminal() => assert!(over),
+        _ if was_set => {}
         ObjectiveStatus::Submitted => assert!(tree.plans().is_empty()),
         ObjectiveStatus::Working => assert!(moves && !over),
         ObjectiveStatus::Blocked => assert!(held && !moves),
@@ -367,11 +391,11 @@ fn check_end_by_itself(tree: &Tree) {
 }
 
 /// Nobody works, nobody is asked, and all is approved: then it is over, or waits for plans.
-fn check_not_stuck(tree: &Tree) {
+fn check_not_stuck(tree: &Tree, was_set: bool) {
     if tree.plans().is_empty() || tree.status().is_terminal() {
         return;
     }
-    assert_eq!(tree.status(), ObjectiveStatus::Planning);
+    assert!(was_set || tree.status() == ObjectiveStatus::Planning);
     let skipped = tree.plans().iter().all(|plan| plan.status() == PlanStatus::Skipped);
     let open: Vec<_> = tree.plans().iter().filter(|plan| !plan.status().is_terminal()).collect();
     assert!(skipped || !open.is_empty());
@@ -402,7 +426,7 @@ proptest! {
         acts.iter().for_each(|act| world.act(act));
         let mut ends = ends.into_iter().cycle();
         world.run_out(|| ends.next().unwrap());
-        check_not_stuck(&world.tree);
+        check_not_stuck(&world.tree, world.was_set);
         // What has no tasks ends it when somebody says so.
         for place in 0..world.tree.plans().len() {
             if !world.tree.plans()[place].status().is_terminal() {

@@ -63,6 +63,21 @@ impl OptHints {
         }
     }
 
+    /// How much of what was said before the agent of a message hears; heeded whether or not OPT
+    /// is active.
+    ///
+    /// # Errors
+    /// [`Fault::InvalidParams`] when it is no scope.
+    pub fn history_scope_of(message: &Message) -> Result<Option<HistoryScope>, Fault> {
+        let Some(metadata) = &message.metadata else { return Ok(None) };
+        let mut reader = Reader { violations: Vec::new() };
+        let scope = reader.scope(metadata);
+        match reader.violations.is_empty() {
+            true => Ok(scope),
+            false => Err(Fault::InvalidParams(reader.violations)),
+        }
+    }
+
     /// Whether the message activates OPT by itself, without a header.
     #[must_use]
     pub const fn activates(&self) -> bool {

@@ -91,6 +91,9 @@ pub const fn form(fault: &Fault) -> Form {
         Fault::InvalidParams(_) => {
             (-32602, 400, "INVALID_ARGUMENT", "INVALID_PARAMS", "InvalidParamsError")
         }
+        Fault::MessageConflict { .. } => {
+            (-32602, 409, "ALREADY_EXISTS", "MESSAGE_ID_CONFLICT", "MessageIdConflictError")
+        }
         Fault::Internal => (-32603, 500, "INTERNAL", "INTERNAL_ERROR", "InternalError"),
         // From here on our own.
         Fault::QueueFull { .. } => (-32050, 503, "UNAVAILABLE", "QUEUE_FULL", "QueueFullError"),

@@ -252,6 +252,7 @@ fn faults() -> Vec<Fault> {
         Fault::VersionNotSupported { version: "9.9".into() },
         Fault::no_such_agent("ghost"),
         Fault::InvalidParams(vec![violation]),
+        Fault::MessageConflict { message: "m".into() },
         Fault::QueueFull { limit: 9999, retry_after_ms: 1500 },
         Fault::RateLimited { reason: reason(), retry_after_ms: 70 },
         Fault::CircuitOpen { reason: reason(), retry_after_ms: None },

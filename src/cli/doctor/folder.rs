@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use a2a_store::exposed;
 use openclaw_a2a::tokens::TokenFile;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;
@@ -37,6 +38,7 @@ pub(super) fn check(state: &Path) -> Vec<Finding> {
     findings.extend(owners(state, metadata.uid()));
     findings.extend(private(TokenFile::below(state).path(), Holds::Hashes));
     findings.extend(private(&state.join("data/a2a-tasks.db"), Holds::Secrets));
+    findings.extend(readable(state));
     findings
 }
 
@@ -128,6 +130,42 @@ fn private(file: &Path, holds: Holds) -> Option<Finding> {
             Finding::problem(NAME, detail, next)
         }
     })
+}
+
+/// Files of batches that are durable and not in the log: the store keeps them for a person.
+pub(super) fn left_out(state: &Path) -> Option<Finding> {
+    let kept: Vec<_> = entries(state).filter(|(path, _)| is_kept(path)).collect();
+    if kept.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "batches that were written ahead and do not follow what is in the log are kept in {}",
+        names(&kept)
+    );
+    let next = "messages that were accepted may be in them alone: see whether the log was exchanged or cut, put a good copy back, or move these files elsewhere (docs/log.md, Written ahead)";
+    Some(Finding::warning("left-out", detail, next))
+}
+
+fn is_kept(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("a2a-ahead-") && name.contains(".kept-")
+}
+
+/// Messages are for their senders and recipients, and for who runs the server.
+fn readable(state: &Path) -> Option<Finding> {
+    // Those two are told of one by one.
+    let told = [TokenFile::below(state).path().to_owned(), state.join("data/a2a-tasks.db")];
+    let mut exposed = exposed(state).ok()?;
+    exposed.retain(|exposed| !told.contains(&exposed.path));
+    let first = exposed.first()?;
+    let detail = format!(
+        "other users may get at {} of the folders and files here, such as {} (mode {:03o})",
+        exposed.len(),
+        first.path.display(),
+        first.mode & 0o777
+    );
+    let next = "start the server anew: it takes their rights away and says so";
+    Some(Finding::warning("privacy", detail, next))
 }
 
 /// Files that a crash, an older version or a person left behind.
@@ -226,5 +264,7 @@ mod tests {
         ] {
             assert_eq!(leftover(Path::new(name)), expected, "{name}");
         }
+        assert!(is_kept(Path::new("data/a2a-ahead-1.bin.kept-3")));
+        assert!(!is_kept(Path::new("data/a2a-ahead-1.bin")));
     }
 }

@@ -17,13 +17,21 @@ fn ask(server: &Server, path: &str) -> anyhow::Result<(u16, Value)> {
 }
 
 pub(super) fn check(server: &Server) -> Vec<Finding> {
-    vec![readiness(server), version(server)]
+    let (ready, index) = readiness(server);
+    [Some(ready), index, Some(version(server))].into_iter().flatten().collect()
 }
 
-fn readiness(server: &Server) -> Finding {
+/// Whether it accepts messages, and what does not work though it does.
+fn readiness(server: &Server) -> (Finding, Option<Finding>) {
     const NAME: &str = "server";
     let (said, next) = match ask(server, "/readyz") {
-        Ok((200, _)) => return Finding::ok(NAME, "it accepts messages"),
+        Ok((200, body)) => {
+            let degraded = body["degraded"][0]["detail"].as_str().map(|detail| {
+                let next = "make room on the disk, or see what the server's own log says of it";
+                Finding::warning("index", detail, next)
+            });
+            return (Finding::ok(NAME, "it accepts messages"), degraded);
+        }
         Ok((status, body)) => {
             let said = body["detail"].as_str().map(str::to_owned);
             let said = said.unwrap_or_else(|| format!("it answers with status {status}"));
@@ -31,7 +39,7 @@ fn readiness(server: &Server) -> Finding {
         }
         Err(error) => (format!("{error:#}"), "see what its own log says, and start it anew"),
     };
-    Finding::problem(NAME, said, next)
+    (Finding::problem(NAME, said, next), None)
 }
 
 /// The host's card carries the version of the program that serves it.

@@ -14,6 +14,7 @@ pub(super) fn run(
     source: &mut dyn Source,
     query: &Query,
     limit: u64,
+    is_default: bool,
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<Answer> {
@@ -21,7 +22,7 @@ pub(super) fn run(
     if format == Format::Json {
         out.write_all(b"{\"records\":[")?;
     }
-    each(source, query, limit, |record| {
+    let older = each(source, query, limit, |record| {
         if format == Format::Json {
             out.write_all(if shown == 0 { b"\n" } else { b",\n" })?;
             out.write_all(record.as_bytes())?;
@@ -37,16 +38,36 @@ pub(super) fn run(
         note("nothing in the log is like that");
     }
     out.flush()?;
+    if is_default {
+        tell_of_older(source, query, older, limit);
+    }
     Ok(Answer::Yes)
 }
 
-/// Shows up to `limit` records, all of them for 0, page by page.
+/// Says that there is more than what is shown, where nobody chose how much is.
+fn tell_of_older(source: &mut dyn Source, query: &Query, older: Option<u64>, limit: u64) {
+    let Some(before) = older else { return };
+    // What is wanted was shown; whether there is more is not worth an error.
+    let next = source.page(&Query { limit: 1, before: Some(before), ..query.clone() });
+    let Ok(next) = next else { return };
+    let are = match (next.records.is_empty(), next.next) {
+        (false, _) => "are",
+        (true, Some(_)) => "may be",
+        (true, None) => return,
+    };
+    note(&format!(
+        "these are the newest {limit}; there {are} older ones: --limit 0 shows all, --limit N so many"
+    ));
+}
+
+/// Shows up to `limit` records, all of them for 0, page by page. Returns where to go on when there
+/// may be more.
 pub(super) fn each(
     source: &mut dyn Source,
     query: &Query,
     limit: u64,
     mut show: impl FnMut(String) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<u64>> {
     let mut query = query.clone();
     let mut left = if limit == 0 { u64::MAX } else { limit };
     loop {
@@ -58,7 +79,7 @@ pub(super) fn each(
         }
         query.before = page.next;
         if query.before.is_none() || left == 0 {
-            return Ok(());
+            return Ok(query.before);
         }
     }
 }

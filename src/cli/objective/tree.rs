@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use a2a_protocol::opt::{Objective, Plan, PlanStatus, PlanTask, key};
-use a2a_protocol::task::Metadata;
+use a2a_protocol::opt::{BlockedBy, Objective, Plan, PlanTask, key};
+use a2a_protocol::task::{Metadata, PlanId};
+use serde_json::Value;
 
 use crate::cli::stdout::harmless;
 
@@ -15,7 +16,9 @@ pub(super) fn drawn(objective: &Objective) -> Vec<String> {
     for (n, plan) in plans.iter().enumerate() {
         let (branch, below) =
             if n + 1 == plans.len() { ("└─", "   ") } else { ("├─", "│  ") };
-        let before = plan.dependencies.iter().filter_map(|id| plan_names.get(id).copied());
+        let listed = drafted_after(plan);
+        let before = plan.dependencies.iter().chain(&listed);
+        let before = before.filter_map(|id| plan_names.get(id).copied());
         lines.push(format!("{branch} {}{}", of_plan(plan), after(before)));
         let tasks = plan.tasks.as_deref().unwrap_or_default();
         let task_names: HashMap<_, _> = tasks.iter().map(|task| (&task.id, &task.name)).collect();
@@ -59,13 +62,23 @@ fn head(objective: &Objective) -> String {
     format!("{name}  {}  {id}", objective.status)
 }
 
+/// The plans that the server put before this one when it planned a message.
+fn drafted_after(plan: &Plan) -> Vec<PlanId> {
+    let listed = plan.metadata.as_ref().and_then(|all| all.get(key::AFTER)?.as_array());
+    let ids = listed.into_iter().flatten().filter_map(Value::as_str);
+    ids.filter_map(|id| PlanId::try_from(id).ok()).collect()
+}
+
 fn of_plan(plan: &Plan) -> String {
     let id = harmless(&plan.id.to_string());
     let mut line = format!("{}  {}  {id}", harmless(&plan.name), plan.status);
     line.push_str(&assignee(plan.metadata.as_ref()));
-    let asks = |task: &PlanTask| task.status.is_interrupted();
-    if plan.status == PlanStatus::Blocked && !plan.tasks.iter().flatten().any(asks) {
+    let said = |key: &str| plan.metadata.as_ref().and_then(|all| all.get(key)?.as_str());
+    if said(key::BLOCKED_BY) == Some(BlockedBy::Approval.as_str()) {
         line.push_str(&format!("  (approve with: openclaw-a2a objective approve {id})"));
+    }
+    if let Some(reason) = said(key::REASON) {
+        line.push_str(&format!("  ({})", harmless(reason)));
     }
     line
 }
@@ -120,17 +133,25 @@ mod tests {
         second["metadata"] = json!({"opt/v1/assignee": "tim"});
         second["a2aTaskId"] = json!("0192a4c8-7e1a-7b3c-9d4e-000000000003");
         let first = plan("plan-1", "blocked", &[task("step-1", "plan-1", "completed"), second]);
-        let mut last = plan("plan-2", "blocked", &[task("step-3", "plan-2", "pending")]);
-        last["dependencies"] = json!(["plan-1"]);
+        let mut held = plan("plan-2", "blocked", &[task("step-3", "plan-2", "pending")]);
+        held["metadata"] = json!({"opt/v1/blockedBy": "approval"});
+        held["dependencies"] = json!(["plan-1"]);
+        let mut waits = plan("plan-3", "blocked", &[]);
+        waits["metadata"] = json!({"opt/v1/blockedBy": "dependencies"});
+        waits["dependencies"] = json!(["plan-2"]);
+        let mut last = plan("plan-4", "failed", &[]);
+        last["metadata"] = json!({"opt/v1/after": ["plan-3"], "opt/v1/reason": "no\u{1b}[2J"});
         let expected = [
             "Post\\u{1b}[2J  blocked  obj-1",
             "├─ P plan-1  blocked  plan-1",
             "│  ├─ T step-1  completed",
             "│  └─ T step-2  input-required  by tim  (answer the A2A task 0192a4c8-7e1a-7b3c-9d4e-000000000003)  after: T step-1",
-            "└─ P plan-2  blocked  plan-2  (approve with: openclaw-a2a objective approve plan-2)  after: P plan-1",
-            "   └─ T step-3  pending",
+            "├─ P plan-2  blocked  plan-2  (approve with: openclaw-a2a objective approve plan-2)  after: P plan-1",
+            "│  └─ T step-3  pending",
+            "├─ P plan-3  blocked  plan-3  after: P plan-2",
+            "└─ P plan-4  failed  plan-4  (no\\u{1b}[2J)  after: P plan-3",
         ];
-        assert_eq!(drawn(&objective("blocked", &[first, last])), expected);
+        assert_eq!(drawn(&objective("blocked", &[first, held, waits, last])), expected);
     }
 
     #[test]

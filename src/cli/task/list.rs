@@ -24,6 +24,7 @@ const LEDGER: usize = 1_000;
 Examples:
   openclaw-a2a task list
   openclaw-a2a task list --agent tim --state working
+  openclaw-a2a task list --overdue
   openclaw-a2a task list --of a2a \\
     --context 0192a4c8-7e1a-7b3c-9d4e-000000000005
   openclaw-a2a task list --format jsonl | jq 'select(.of == \"bus\") | .taskId'
@@ -46,6 +47,9 @@ pub(super) struct Args {
     /// At most so many
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     limit: usize,
+    /// Only those of the bus that are overdue: past their deadline, or without news for too long
+    #[arg(long)]
+    overdue: bool,
     /// Only those of this sort
     #[arg(long, value_name = "SORT")]
     of: Option<Of>,
@@ -87,7 +91,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     }
     let server = Place::of(global)?.must_have_server()?;
     let mut rows = Vec::new();
-    if wants(Of::A2a) && fits(Of::A2a) {
+    // Only the ledger of the bus marks tasks; A2A ends its own after a time without news.
+    if wants(Of::A2a) && fits(Of::A2a) && !args.overdue {
         rows.extend(a2a_tasks(&server, args)?);
     }
     if wants(Of::Bus) && fits(Of::Bus) {
@@ -169,6 +174,7 @@ fn bus_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
     }
     let state = args.state.and_then(|state| state.bus);
     question.extend(state.map(|state| ("state", state.to_string())));
+    question.extend(args.overdue.then(|| ("overdue", "true".to_owned())));
     question.push(("limit", args.limit.clamp(1, LEDGER).to_string()));
     let page = ask(server, "/bus/tasks", &question)?;
     page.tasks.iter().map(|raw| Row::of_bus(raw)).collect()

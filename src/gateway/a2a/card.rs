@@ -199,6 +199,11 @@ impl A2a {
             let text = "Takes a task in plain text and answers with what came of it.";
             card = card.skill(Skill::new("tasks", "Tasks", text, &["tasks"]));
         }
+        // The card says the same; some clients read the skill alone.
+        for skill in &mut card.skills {
+            skill.input_modes.clone_from(&card.default_input_modes);
+            skill.output_modes.clone_from(&card.default_output_modes);
+        }
         if secured {
             card = card.secured_by("bearer", SecurityScheme::bearer(), &[]);
         }

@@ -33,14 +33,23 @@ pub(super) fn declared(required: &[String]) -> Vec<Extension> {
 
 /// The extensions of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Extensions(Vec<String>);
+pub(super) struct Extensions {
+    active: Vec<String>,
+    /// The header that the caller named them in; `None` when it named none.
+    named_in: Option<HeaderName>,
+}
+
+/// The header of A2A 1.0, and that of 0.3.
+const HEADERS: [HeaderName; 2] =
+    [HeaderName::from_static("a2a-extensions"), HeaderName::from_static("x-a2a-extensions")];
 
 impl Extensions {
     /// Those that the request names and the server knows: its own, and those it requires.
     pub(super) fn of(request: &HttpRequest, required: &[String]) -> Self {
         let headers = request.headers();
         // 0.3 puts an X before it; both are read from everybody.
-        let named = headers.get_all("a2a-extensions").chain(headers.get_all("x-a2a-extensions"));
+        let named = HEADERS.into_iter().flat_map(|name| headers.get_all(name));
+        let named_in = HEADERS.into_iter().find(|name| headers.contains_key(name));
         let uris = named.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
         let mut active: Vec<String> = Vec::new();
         for uri in uris.map(str::trim).take(MOST) {
@@ -49,12 +58,12 @@ impl Extensions {
                 active.push(uri.to_owned());
             }
         }
-        Self(active)
+        Self { active, named_in }
     }
 
     /// Whether this one is activated.
     pub(super) fn is_active(&self, uri: &str) -> bool {
-        self.0.iter().any(|active| active == uri)
+        self.active.iter().any(|active| active == uri)
     }
 
     /// Whether the caller wants to know how far its tasks are.
@@ -76,7 +85,7 @@ impl Extensions {
         let wishes = [key::OBJECTIVE, key::PREFER_OBJECTIVE, key::SUGGESTED_NAME];
         let wished = |key: &&str| metadata.get(*key).is_some_and(|value| !value.is_null());
         if wishes.iter().any(wished) && !self.show_opt() {
-            self.0.push(OPT_EXTENSION.to_owned());
+            self.active.push(OPT_EXTENSION.to_owned());
         }
     }
 
@@ -109,16 +118,18 @@ impl Extensions {
         Some(if self.show_progress() { event } else { without_progress(event) })
     }
 
-    /// The header of the answer; none when nothing is activated.
+    /// The header of the answer, under the name that the caller used; none when nothing is
+    /// activated.
     pub(super) fn header(&self, version: Version) -> Option<(HeaderName, HeaderValue)> {
-        if self.0.is_empty() {
+        if self.active.is_empty() {
             return None;
         }
-        let name = match version {
-            Version::V0_3 => HeaderName::from_static("x-a2a-extensions"),
-            Version::V1_0 => HeaderName::from_static("a2a-extensions"),
-        };
-        HeaderValue::from_str(&self.0.join(", ")).ok().map(|value| (name, value))
+        let [current, legacy] = HEADERS;
+        let name = self.named_in.clone().unwrap_or(match version {
+            Version::V0_3 => legacy,
+            Version::V1_0 => current,
+        });
+        HeaderValue::from_str(&self.active.join(", ")).ok().map(|value| (name, value))
     }
 }
 
@@ -154,6 +165,25 @@ mod tests {
         assert!(Extensions::default().header(Version::V1_0).is_none());
     }
 
+    #[test]
+    fn header_of_the_answer_has_the_name_that_the_caller_used() {
+        for (sent, version) in [
+            ("A2A-Extensions", Version::V0_3),
+            ("X-A2A-Extensions", Version::V0_3),
+            ("A2A-Extensions", Version::V1_0),
+            ("X-A2A-Extensions", Version::V1_0),
+        ] {
+            let request = TestRequest::get().insert_header((sent, OPT_EXTENSION)).to_http_request();
+            let (name, _) = Extensions::of(&request, &[]).header(version).unwrap();
+            assert_eq!(name.as_str(), sent.to_lowercase());
+        }
+        let activated_by_metadata =
+            Extensions { active: vec![OPT_EXTENSION.to_owned()], named_in: None };
+        let name = |version| activated_by_metadata.header(version).unwrap().0;
+        assert_eq!(name(Version::V0_3).as_str(), "x-a2a-extensions");
+        assert_eq!(name(Version::V1_0).as_str(), "a2a-extensions");
+    }
+
     fn event(metadata: serde_json::Value) -> StreamEvent {
         serde_json::from_value(serde_json::json!({"statusUpdate": {
             "taskId": "0192a4c8-7e1a-7b3c-9d4e-000000000003", "contextId": "c",
@@ -179,14 +209,15 @@ mod tests {
             (&[][..], &opt, true, Some(none)),
             (&OWN[1..], &opt, false, Some(Some(opt.clone()))),
         ];
-        for (active, metadata, last, expected) in cases {
-            let extensions = Extensions(active.iter().map(|uri| (*uri).to_owned()).collect());
+        for (uris, metadata, last, expected) in cases {
+            let active = uris.iter().map(|uri| (*uri).to_owned()).collect();
+            let extensions = Extensions { active, named_in: None };
             let event = event(metadata.clone());
             let shown = extensions.shown(&event, last).map(|shown| {
                 let StreamEvent::StatusUpdate(update) = shown.into_owned() else { panic!() };
                 update.metadata.map(serde_json::Value::Object)
             });
-            assert_eq!(shown, expected, "{active:?} {metadata} {last}");
+            assert_eq!(shown, expected, "{uris:?} {metadata} {last}");
         }
     }
 }

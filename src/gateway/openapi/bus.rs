@@ -1,7 +1,7 @@
 //! The table: `/bus` without the log, schemas and the server itself.
 
 use a2a_actors::{AgentView, CircuitView, DeadLetterView};
-use a2a_policy::{Circuit, CircuitKey, Explanation, Profile, Task as LedgerTask};
+use a2a_policy::{Circuit, CircuitKey, Explanation, Holder, Profile, Task as LedgerTask};
 use a2a_protocol::body::Scope;
 use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{AgentId, Kind, MessageId, Receipt, TaskId, TaskState as LedgerState};
@@ -87,6 +87,15 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
         },
         "additionalProperties": false,
     });
+    let holder: Value = schemas.subschema_for::<Holder>().into();
+    let held = object(&[("name", text()), ("holder", holder.clone())]);
+    let refused = object(&[
+        ("token", text()),
+        ("name", text()),
+        ("holder", holder),
+        ("taken", held.clone()),
+        ("reason", text()),
+    ]);
     let registered = json!({ "allOf": [profile, object(&[("agentId", agent.clone())])] });
     vec![
         Call::new("GET", "/bus/agents", "listAgents", "directory", "Who is there").json(
@@ -110,6 +119,11 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .body(&given)
         .json(200, "As it is now", &registered)
         .problems(&[408, 413, 415, 422]),
+        Call::new("DELETE", "/bus/agents/{agent}", "removeAgent", "directory", "Remove an agent")
+            .about("For people. It is on record who did it; the agent can come back as a new one. Refused while it is connected, is listed in the configuration, or messages wait for it.")
+            .query("drop", json!({ "type": "boolean", "default": false }), "Give up the messages that wait for it: their senders are notified")
+            .json(200, "It is removed", &object(&[("agentId", agent.clone()), ("event", word("left")), ("dropped", number())]))
+            .problems(&[409]),
         Call::new("GET", "/bus/access", "explainAccess", "directory", "May it, and by which rule")
             .must_query("from", agent.clone(), "Who would send")
             .must_query("to", agent, "To whom")
@@ -117,6 +131,12 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
             .query("scope", schemas.subschema_for::<Scope>().into(), "Of a broadcast")
             .json(200, "The verdict", &schemas.subschema_for::<Explanation>().into())
             .problems(&[404]),
+        Call::new("GET", "/bus/names", "listRefusedNames", "directory", "List tokens whose name is taken")
+            .about("For people. Agents, A2A clients and operators share one list of names, whatever their case; such a token is refused.")
+            .json(200, "The tokens", &object(&[("refused", list(&refused))])),
+        Call::new("GET", "/bus/names/{name}", "showName", "directory", "Look up who has a name")
+            .about("Whatever its case. Agents and clients can look up their own.")
+            .json(200, "Who has it", &held),
     ]
 }
 
@@ -155,6 +175,11 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
         .query("state", schemas.subschema_for::<LedgerState>().into(), "In this state")
         .query("correlation", id.clone(), "Of this conversation")
+        .query(
+            "overdue",
+            json!({ "type": "boolean" }),
+            "Only those that are marked overdue, or that are not",
+        )
         .query("limit", limit.clone(), "How many, 1 to 1,000; others are taken for the nearest")
         .json(200, "The tasks", &object(&[("tasks", list(&task))])),
         Call::new(
@@ -240,14 +265,20 @@ fn server() -> Vec<Call> {
     let schema = json!({ "application/schema+json": { "schema": { "type": "object" } } });
     let metrics =
         json!({ "application/openmetrics-text": { "schema": { "description": "Text." } } });
-    let parts = object(&[("server", text()), ("journal", text()), ("task_store", text())]);
+    let parts = object(&[
+        ("server", text()),
+        ("journal", text()),
+        ("bus", text()),
+        ("task_store", text()),
+        ("index", text()),
+    ]);
     vec![
         Call::new("GET", "/healthz", "isAlive", "server", "Whether the program answers")
             .public()
             .json(200, "It does", &object(&[("status", word("ok"))])),
         Call::new("GET", "/readyz", "isReady", "server", "Whether it accepts messages")
             .public()
-            .about("503 while it starts or stops, or a disk refuses; `parts` says which it is.")
+            .about("503 while a message sent now would not be accepted: the server starts or stops, the last write failed, one takes longer than 5 s, or a part of the program has ended. `reasons` says which part and why. `degraded` names what does not work though messages are accepted.")
             .json(200, "It does", &object(&[("status", word("ready")), ("parts", parts)])),
         Call::new("GET", "/metrics", "showMetrics", "server", "Numbers for Prometheus")
             .about("For people. Every number: docs/observability.md.")

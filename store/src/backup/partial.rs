@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::{BackedUp, BackupError};
-use crate::log;
+use crate::{log, private};
 
 const CHUNK: usize = 1 << 20;
 
@@ -25,7 +25,7 @@ pub(super) struct Partial {
 impl Partial {
     /// Makes it, for its owner's eyes only: it holds secrets.
     pub(super) fn new(path: PathBuf) -> Result<Self, BackupError> {
-        match DirBuilder::new().mode(0o700).create(&path) {
+        match DirBuilder::new().mode(private::FOLDER).create(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(BackupError::Unfinished { path });
             }
@@ -34,7 +34,7 @@ impl Partial {
         let partial = Self { path, files: Vec::new(), is_done: false };
         for folder in [log::FOLDER, "data"] {
             let folder = partial.path.join(folder);
-            fs::create_dir(&folder).map_err(BackupError::at(&folder))?;
+            private::create_dir_all(&folder).map_err(BackupError::at(&folder))?;
         }
         Ok(partial)
     }
@@ -43,7 +43,8 @@ impl Partial {
         &self.path
     }
 
-    /// Writes a file with these rights; how many bytes it has.
+    /// Writes a file with these rights of its owner; how many bytes it has. Others have none,
+    /// whatever they had where it comes from.
     pub(super) fn write(
         &mut self,
         name: &str,
@@ -158,7 +159,11 @@ fn sync(folder: &Path) -> Result<(), BackupError> {
 }
 
 fn write(path: &Path, rights: u32, from: impl Read) -> io::Result<(u64, String)> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(rights).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(rights & private::FOLDER)
+        .open(path)?;
     let copied = hash_into(from, &mut file)?;
     file.sync_all()?;
     Ok(copied)

@@ -14,8 +14,8 @@ use super::manifest::Manifest;
 use super::partial::{Partial, open_within};
 use super::take::must_have_room;
 use super::{BackupError, partial};
-use crate::FormatError;
 use crate::format::RESTORING;
+use crate::{FormatError, private};
 
 /// Restores a backup that [`super::check_backup`] found whole, as it was then. The index is built
 /// from the log when a server is started there.
@@ -29,7 +29,7 @@ pub fn restore_backup(
 ) -> Result<(), BackupError> {
     let is_new = !must_be_empty(state_dir)?;
     if is_new {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(state_dir);
+        let made = DirBuilder::new().recursive(true).mode(private::FOLDER).create(state_dir);
         made.map_err(BackupError::at(state_dir))?;
     }
     let restored = put(from, state_dir, manifest);

@@ -1,7 +1,6 @@
 //! Removing what is too old: the journal decides, writes down what goes, and only then
 //! lets the keeper remove it.
 
-use std::fs;
 use std::io;
 use std::time::Duration;
 
@@ -99,12 +98,14 @@ impl Journal {
     }
 
     fn holdings(&self) -> io::Result<Holdings> {
-        let index = self.shared.index().ok_or(io::ErrorKind::NotConnected)?;
+        let index = self.shared.index().map_err(io::Error::other)?;
         let mut days = index.days();
         let newest = index.last().map(|meta| meta.end.day);
         for file in day_files(&self.shared.dir)? {
-            if let Some(day) = days.get_mut(&file.day) {
-                let size = fs::metadata(&file.path)?.len();
+            // The keeper packs and removes files while this looks: one that is gone is no failure.
+            if let Some(day) = days.get_mut(&file.day)
+                && let Some((file, size)) = file.sized(&self.shared.dir)?
+            {
                 // A closed day will be packed: it is not charged for waiting to be.
                 let waits = self.retention.pack && !file.is_packed && Some(file.day) < newest;
                 day.file = Some(if waits { size.min(day.stored) } else { size });
@@ -172,6 +173,9 @@ impl Journal {
             tail = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
             if self.indexer.as_ref().is_none_or(|indexer| indexer.is_finished()) {
                 return Err(fail(io::Error::other("the indexer has ended")));
+            }
+            if let Some(fault) = shared.fault() {
+                return Err(fail(io::Error::other(&*fault)));
             }
         }
         Ok(())

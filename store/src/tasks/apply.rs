@@ -10,14 +10,15 @@ mod together;
 
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::PushConfig;
-use a2a_protocol::task::{Label, Message, Moment};
+use a2a_protocol::task::{Message, Moment};
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
 use super::key_of;
 use super::known::{Before, Changed, History, Known};
 use super::{
-    Misfit, NewEvent, Repeated, StoredTask, TaskStoreError, Write, Written, check, row, word,
+    Misfit, NewEvent, Repeated, SentMessage, StoredTask, TaskStoreError, Write, Written, check,
+    row, word,
 };
 
 type Result<T> = std::result::Result<T, TaskStoreError>;
@@ -95,7 +96,7 @@ impl<'a> Batch<'a> {
     fn create(
         &mut self,
         mut stored: StoredTask,
-        message: Option<Label>,
+        message: Option<SentMessage>,
         events: &[NewEvent],
         push: &[PushConfig],
     ) -> Result<Written> {
@@ -142,7 +143,7 @@ impl<'a> Batch<'a> {
         mut stored: StoredTask,
         expected: u64,
         events: &[NewEvent],
-        message: Option<Label>,
+        message: Option<SentMessage>,
     ) -> Result<Written> {
         let known = self.known.before(&stored);
         let before = match known.map_or_else(|| self.before(&stored), |known| Ok(Some(known)))? {
@@ -172,23 +173,34 @@ impl<'a> Batch<'a> {
     }
 
     /// What came of the message, if it was heard before.
-    fn heard(&self, stored: &StoredTask, message: Option<&Label>) -> Result<Option<Repeated>> {
+    fn heard(
+        &self,
+        stored: &StoredTask,
+        message: Option<&SentMessage>,
+    ) -> Result<Option<Repeated>> {
         let Some(message) = message else { return Ok(None) };
         heard(self.sql, &stored.owner, stored.agent.as_str(), message)
     }
 
     /// `false` when it was heard before.
-    fn hear(&self, stored: &StoredTask, message: Option<&Label>) -> Result<bool> {
+    fn hear(&self, stored: &StoredTask, message: Option<&SentMessage>) -> Result<bool> {
         let Some(message) = message else { return Ok(true) };
         let id = stored.id().to_string();
         let at = word::of_moment(stored.updated);
         let heard = self
             .sql
             .prepare_cached(
-                "INSERT INTO sent_messages (owner, agent, message_id, task_id, at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
+                "INSERT INTO sent_messages (owner, agent, message_id, task_id, at, fingerprint) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
             )?
-            .execute(params![&*stored.owner, stored.agent.as_str(), message.as_str(), id, at])?;
+            .execute(params![
+                &*stored.owner,
+                stored.agent.as_str(),
+                message.id.as_str(),
+                id,
+                at,
+                message.fingerprint.map(word::of_hash),
+            ])?;
         Ok(heard == 1)
     }
 
@@ -298,7 +310,7 @@ impl<'a> Batch<'a> {
     fn answer_at_once(
         &self,
         stored: &StoredTask,
-        message: &Label,
+        message: &SentMessage,
         answer: &Message,
     ) -> Result<Written> {
         if let Some(repeated) = self.heard(stored, Some(message))? {
@@ -307,15 +319,16 @@ impl<'a> Batch<'a> {
         let at = word::of_moment(stored.updated);
         self.sql
             .prepare_cached(
-                "INSERT INTO sent_messages (owner, agent, message_id, answer, at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5)",
+                "INSERT INTO sent_messages (owner, agent, message_id, answer, at, fingerprint) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute(params![
                 &*stored.owner,
                 stored.agent.as_str(),
-                message.as_str(),
+                message.id.as_str(),
                 json(answer)?,
-                at
+                at,
+                message.fingerprint.map(word::of_hash),
             ])?;
         Ok(Written::Done)
     }
@@ -358,14 +371,19 @@ pub(super) fn heard(
     sql: &Connection,
     owner: &str,
     agent: &str,
-    message: &Label,
+    message: &SentMessage,
 ) -> Result<Option<Repeated>> {
     let mut statement = sql.prepare_cached(
-        "SELECT task_id, answer FROM sent_messages \
+        "SELECT task_id, answer, fingerprint FROM sent_messages \
          WHERE owner = ?1 AND agent = ?2 AND message_id = ?3",
     )?;
-    let mut rows = statement.query([owner, agent, message.as_str()])?;
-    rows.next()?.map(row::repeated).transpose()
+    let mut rows = statement.query([owner, agent, message.id.as_str()])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let known: Option<i64> = row.get(2)?;
+    if message.differs_from(known.map(word::to_hash)) {
+        return Ok(Some(Repeated::Other));
+    }
+    row::repeated(row).map(Some)
 }
 
 /// The keys of all messages that were heard; `None` when they are more than `most`.

@@ -3,7 +3,7 @@
 //! It is not the database itself that is locked: closing any handle to that would drop the
 //! locks that SQLite holds on it.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use super::TaskOpenError;
@@ -16,7 +16,7 @@ impl Lock {
     pub(super) fn take(database: &Path) -> Result<Self, TaskOpenError> {
         let path = database.with_extension("lock");
         let cannot = |source| TaskOpenError::Folder { path: path.clone(), source };
-        let mut options = OpenOptions::new();
+        let mut options = crate::private::options();
         options.create(true).truncate(false).write(true);
         let file = options.open(&path).map_err(cannot)?;
         match file.try_lock() {

@@ -15,8 +15,8 @@ use a2a_protocol::task::{Label, Message, Moment};
 use a2a_protocol::{AgentId, TaskId};
 
 use super::{
-    Misfit, NewEvent, ObjectiveTree, Repeated, StoredTask, TaskReader, TaskStoreError, TaskWriter,
-    Write, Written, check,
+    Misfit, NewEvent, ObjectiveTree, Repeated, SentMessage, StoredTask, TaskReader, TaskStoreError,
+    TaskWriter, Write, Written, check,
 };
 use reader::MemoryReader;
 
@@ -38,6 +38,10 @@ impl TaskWriter for Memory {
     fn commit(&mut self, writes: Vec<Write>) -> Result<Vec<Written>, TaskStoreError> {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         Ok(writes.into_iter().map(|write| state.apply(write)).collect())
+    }
+
+    fn probe(&mut self) -> Result<(), TaskStoreError> {
+        Ok(())
     }
 
     fn reader(&self) -> Arc<dyn TaskReader> {
@@ -74,6 +78,17 @@ type Heard = (Arc<str>, AgentId, Label);
 struct Sent {
     outcome: Repeated,
     at: Moment,
+    fingerprint: Option<u64>,
+}
+
+impl Sent {
+    /// What a message of the same id is told.
+    fn repeated_by(&self, message: &SentMessage) -> Repeated {
+        match message.differs_from(self.fingerprint) {
+            true => Repeated::Other,
+            false => self.outcome.clone(),
+        }
+    }
 }
 
 /// Somebody is to be told of an event.
@@ -115,7 +130,7 @@ impl State {
     fn create(
         &mut self,
         stored: StoredTask,
-        message: Option<Label>,
+        message: Option<SentMessage>,
         events: Vec<NewEvent>,
         push: Vec<PushConfig>,
     ) -> Written {
@@ -143,7 +158,7 @@ impl State {
         stored: StoredTask,
         expected: u64,
         events: Vec<NewEvent>,
-        message: Option<Label>,
+        message: Option<SentMessage>,
     ) -> Written {
         let message = message.filter(|message| self.heard(&stored, Some(message)).is_none());
         let before = match self.tasks.get(&stored.id()).map(|kept| &kept.stored) {
@@ -167,17 +182,20 @@ impl State {
         self.tasks.values().map(|kept| &kept.stored)
     }
 
-    fn heard(&self, stored: &StoredTask, message: Option<&Label>) -> Option<Repeated> {
-        let key = (Arc::clone(&stored.owner), stored.agent.clone(), message?.clone());
-        self.messages.get(&key).map(|sent| sent.outcome.clone())
+    fn heard(&self, stored: &StoredTask, message: Option<&SentMessage>) -> Option<Repeated> {
+        let message = message?;
+        let key = (Arc::clone(&stored.owner), stored.agent.clone(), message.id.clone());
+        self.messages.get(&key).map(|sent| sent.repeated_by(message))
     }
 
-    fn keep(&mut self, mut stored: StoredTask, message: Option<Label>) {
+    fn keep(&mut self, mut stored: StoredTask, message: Option<SentMessage>) {
         stored.hide_place();
+        let fingerprint = message.as_ref().and_then(|message| message.fingerprint);
         let heard =
-            message.map(|message| (Arc::clone(&stored.owner), stored.agent.clone(), message));
+            message.map(|message| (Arc::clone(&stored.owner), stored.agent.clone(), message.id));
         if let Some(heard) = &heard {
-            let sent = Sent { outcome: Repeated::Task(stored.id()), at: stored.updated };
+            let outcome = Repeated::Task(stored.id());
+            let sent = Sent { outcome, at: stored.updated, fingerprint };
             self.messages.insert(heard.clone(), sent);
         }
         match self.tasks.entry(stored.id()) {
@@ -213,7 +231,8 @@ impl State {
         let at = kept.stored.updated;
         for heard in kept.messages.drain(..) {
             let outcome = Repeated::Answer(Box::new(message.clone()));
-            self.messages.insert(heard, Sent { outcome, at });
+            let fingerprint = self.messages.get(&heard).and_then(|sent| sent.fingerprint);
+            self.messages.insert(heard, Sent { outcome, at, fingerprint });
         }
         self.delete(id)
     }
@@ -221,14 +240,15 @@ impl State {
     fn answer_at_once(
         &mut self,
         stored: &StoredTask,
-        message: Label,
+        message: SentMessage,
         answer: Box<Message>,
     ) -> Written {
         if let Some(repeated) = self.heard(stored, Some(&message)) {
             return Written::Repeated(repeated);
         }
-        let heard = (Arc::clone(&stored.owner), stored.agent.clone(), message);
-        let sent = Sent { outcome: Repeated::Answer(answer), at: stored.updated };
+        let heard = (Arc::clone(&stored.owner), stored.agent.clone(), message.id);
+        let outcome = Repeated::Answer(answer);
+        let sent = Sent { outcome, at: stored.updated, fingerprint: message.fingerprint };
         self.messages.insert(heard, sent);
         Written::Done
     }

@@ -14,8 +14,8 @@ use super::page::{Measured, fill};
 use super::pool::Pool;
 use super::row::{ALL_COLUMNS, COLUMNS, HISTORY, json, number, parsed, parsed_or_null, stored};
 use super::{
-    Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError,
-    apply, word,
+    Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, SentMessage, StoredTask, TaskReader,
+    TaskStoreError, apply, word,
 };
 
 type Result<T> = std::result::Result<T, TaskStoreError>;
@@ -318,8 +318,13 @@ impl TaskReader for SqliteReader {
         self.pool.with(|sql| Ok(all(sql, select, [], next)?.pop().flatten()))
     }
 
-    fn message(&self, owner: &str, agent: &AgentId, id: &Label) -> Result<Option<Repeated>> {
-        self.pool.with(|sql| apply::heard(sql, owner, agent.as_str(), id))
+    fn message(
+        &self,
+        owner: &str,
+        agent: &AgentId,
+        message: &SentMessage,
+    ) -> Result<Option<Repeated>> {
+        self.pool.with(|sql| apply::heard(sql, owner, agent.as_str(), message))
     }
 
     fn message_keys(&self, most: usize) -> Result<Option<Vec<u64>>> {

@@ -14,8 +14,12 @@ use crate::NewerFormat;
 use crate::format::Part;
 
 /// From nothing to the first schema, from there to the second, and so on.
-const MIGRATIONS: [&str; 3] =
-    [include_str!("schema/1.sql"), include_str!("schema/2.sql"), include_str!("schema/3.sql")];
+const MIGRATIONS: [&str; 4] = [
+    include_str!("schema/1.sql"),
+    include_str!("schema/2.sql"),
+    include_str!("schema/3.sql"),
+    include_str!("schema/4.sql"),
+];
 
 /// The newest schema that this program knows.
 pub(crate) const SCHEMA: u32 = MIGRATIONS.len() as u32;

@@ -3,7 +3,7 @@
 //! One process writes (`lock`). Readers, in this process or another, need no leave. What a write
 //! does to the rows stands in `apply`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use super::lock::Lock;
 use super::pool::Pool;
 use super::reader::SqliteReader;
 use crate::format::{self, Part};
+use crate::private;
 
 use super::{TaskOpenError, TaskReader, TaskStoreError, TaskWriter, Write, Written, schema};
 
@@ -78,7 +79,7 @@ impl Sqlite {
             let path = path.to_owned();
             move |source| TaskOpenError::Folder { path, source }
         };
-        fs::create_dir_all(&folder).map_err(cannot(&folder))?;
+        private::create_dir_all(&folder).map_err(cannot(&folder))?;
         sync_folder(&options.state_dir).map_err(cannot(&options.state_dir))?;
         let lock = Lock::take(&path)?;
         make_private(&path).map_err(cannot(&path))?;
@@ -120,6 +121,20 @@ impl TaskWriter for Sqlite {
         }
         let written = self.try_commit(writes, Care::PartByPart)?;
         written.ok_or_else(|| TaskStoreError::Damaged { what: "a part that was taken back".into() })
+    }
+
+    fn probe(&mut self) -> Result<(), TaskStoreError> {
+        if !self.connection.is_autocommit() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // The same value again: the page that has it is written and synced all the same.
+        let version: u32 =
+            transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        transaction.pragma_update(None, "user_version", version)?;
+        transaction.commit()?;
+        Ok(())
     }
 
     fn reader(&self) -> Arc<dyn TaskReader> {
@@ -168,11 +183,7 @@ fn commit(
 /// Makes the database for its owner's eyes only: push configurations hold secrets. SQLite gives
 /// the files beside it the same rights.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
+    match private::options().write(true).create_new(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made.map(drop),
     }

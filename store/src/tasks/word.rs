@@ -53,6 +53,15 @@ pub(super) fn of_number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
+/// All bits of a hash, in an integer with a sign.
+pub(super) const fn of_hash(hash: u64) -> i64 {
+    hash.cast_signed()
+}
+
+pub(super) const fn to_hash(kept: i64) -> u64 {
+    kept.cast_unsigned()
+}
+
 #[cfg(test)]
 mod tests {
     use a2a_protocol::opt::ObjectiveStatus;

@@ -4,7 +4,7 @@ use a2a_protocol::TaskId;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::{Label, Message, Moment};
 
-use super::{Misfit, NewEvent, ObjectiveChange, StoredTask};
+use super::{Misfit, NewEvent, ObjectiveChange, SentMessage, StoredTask};
 
 /// One change.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,8 +13,8 @@ pub enum Write {
     Create {
         /// The task.
         stored: StoredTask,
-        /// The id of the message that asks for it, heard once per owner and agent.
-        message: Option<Label>,
+        /// The message that asks for it, heard once per owner and agent.
+        message: Option<SentMessage>,
         /// What happened to it already.
         events: Vec<NewEvent>,
         /// Whom to tell; each has an id.
@@ -28,9 +28,9 @@ pub enum Write {
         expected: u64,
         /// What happened.
         events: Vec<NewEvent>,
-        /// The id of the message that goes on with it. One that was heard before stays with what
-        /// came of it then: what happened to a task is never refused because of it.
-        message: Option<Label>,
+        /// The message that goes on with it. One that was heard before stays with what came of
+        /// it then: what happened to a task is never refused because of it.
+        message: Option<SentMessage>,
     },
     /// The agent answered with a message instead of a task: the task goes, and the answer stays
     /// under the ids of the caller's messages, so that a repeat gets it again.
@@ -44,8 +44,8 @@ pub enum Write {
     AnswerAtOnce {
         /// The task that never was.
         stored: StoredTask,
-        /// The id of the message that asked for it.
-        message: Label,
+        /// The message that asked for it.
+        message: SentMessage,
         /// The answer.
         answer: Box<Message>,
     },
@@ -142,4 +142,6 @@ pub enum Repeated {
     Task(TaskId),
     /// It was answered without a task.
     Answer(Box<Message>),
+    /// Its id was heard before, with other content.
+    Other,
 }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2a_store::{
-    BackupError, BackupJob, Commit, CommitError, Journal, Options, RealDisk, Recovered, Retention,
-    take_backup,
+    BackupError, BackupJob, Commit, CommitError, Journal, Line, OpenError, Options, RealDisk,
+    Recovered, Retention, take_backup,
 };
 
 use crate::faulty::{Faults, FaultyDisk};
@@ -212,6 +212,107 @@ fn a_log_that_went_on_otherwise_is_left_alone() {
     let down = rig.went_down(|bytes| theirs.clone_into(bytes));
     assert_eq!(reopen(down.path()).report.bytes_brought_back, 0);
     assert_eq!(fs::read(&log_files(down.path())[0]).unwrap(), theirs);
+}
+
+/// The rooms as they were kept, and that everything else of the start went well.
+fn kept(dir: &Path) -> Vec<PathBuf> {
+    let report = reopen(dir).report;
+    assert!(report.batches_left_out > 0, "{report:?}");
+    assert!(!room(dir, 0).exists() && !room(dir, 1).exists());
+    for path in &report.ahead_kept {
+        assert!(report.to_string().contains(&path.display().to_string()), "{report}");
+    }
+    report.ahead_kept
+}
+
+#[test]
+fn a_room_of_which_a_batch_was_left_out_is_kept() {
+    let mut rig = Rig::new();
+    rig.commit(10);
+    // A line in front of those that were written ahead is gone, so that none of them follows.
+    let down = rig.went_down(|bytes| bytes.truncate(100));
+    let rooms = [0, 1].map(|n| fs::read(room(down.path(), n)).unwrap());
+    let kept_rooms = kept(down.path());
+    let names = kept_rooms.iter().map(|path| path.file_name().unwrap().to_str().unwrap());
+    assert!(names.eq(["a2a-ahead-0.bin.kept-1", "a2a-ahead-1.bin.kept-1"]));
+    let content: Vec<_> = kept_rooms.iter().map(|path| fs::read(path).unwrap()).collect();
+    assert_eq!(content, rooms);
+    // The same once more: it is kept already.
+    for (n, bytes) in rooms.iter().enumerate() {
+        fs::write(room(down.path(), n as u8), bytes).unwrap();
+    }
+    assert_eq!(kept(down.path()), kept_rooms);
+}
+
+#[test]
+fn no_more_than_eight_of_each_room_are_kept_and_none_is_removed() {
+    let mut rig = Rig::new();
+    rig.commit(10);
+    let down = rig.went_down(|bytes| bytes.truncate(100));
+    for n in 1..=8 {
+        fs::write(down.path().join(format!("data/a2a-ahead-0.bin.kept-{n}")), "other").unwrap();
+    }
+    let before = fs::read(room(down.path(), 0)).unwrap();
+    for _ in 0..2 {
+        let error = Journal::open(&options(down.path())).err().unwrap();
+        assert!(matches!(error, OpenError::TooManyKept { .. }), "{error:?}");
+        assert_eq!(fs::read(room(down.path(), 0)).unwrap(), before);
+    }
+    fs::remove_file(down.path().join("data/a2a-ahead-0.bin.kept-5")).unwrap();
+    assert!(kept(down.path())[0].ends_with("a2a-ahead-0.bin.kept-5"));
+}
+
+#[test]
+fn rooms_of_a_day_without_a_file_are_kept_unless_the_day_was_packed() {
+    let mut rig = Rig::new();
+    rig.commit(10);
+    let [file] = log_files(rig.dir.path()).try_into().unwrap();
+    let text = fs::read(&file).unwrap();
+    let down = |with: &dyn Fn(&Path)| {
+        let down = rig.went_down(|_| {});
+        let [file] = log_files(down.path()).try_into().unwrap();
+        // So that the log goes on, and the index is not all there is.
+        fs::write(file.with_file_name("2026-02-23.jsonl"), "").unwrap();
+        fs::remove_file(&file).unwrap();
+        let _ = fs::remove_dir_all(down.path().join("data/a2a-journal"));
+        with(&file);
+        down
+    };
+    let gone = down(&|_| {});
+    assert_eq!(kept(gone.path()).len(), 2);
+    let packed = down(&|file| {
+        let packed = zstd::encode_all(&text[..], 3).unwrap();
+        fs::write(file.with_extension("jsonl.zst"), packed).unwrap();
+    });
+    let report = reopen(packed.path()).report;
+    assert_eq!((report.batches_left_out, report.ahead_kept.len()), (0, 0));
+    assert!(!room(packed.path(), 0).exists());
+    // A packed file that lacks the end is none.
+    let short = down(&|file| {
+        let packed = zstd::encode_all(&text[..text.len() - 500], 3).unwrap();
+        fs::write(file.with_extension("jsonl.zst"), packed).unwrap();
+    });
+    assert_eq!(kept(short.path()).len(), 2);
+}
+
+#[test]
+fn rooms_of_a_day_that_only_the_index_has_are_not_kept() {
+    let retention = Retention { pack: false, keep_jsonl: false, ..Retention::default() };
+    let mut rig = Rig::with(|dir| Options { retention, ..options(dir) });
+    rig.commit(10);
+    let down = rig.went_down(|_| {});
+    let mut line = accepted(rig.next, &["tim"]);
+    line.time = at(86_400_000);
+    commit(&mut rig.journal, &[Line::Message(line)]);
+    rig.journal.retain(at(86_400_000)).unwrap();
+    rig.journal.close().unwrap();
+    assert_eq!(log_files(rig.dir.path()).len(), 1, "the first day is in the index alone");
+    for n in 0..2 {
+        fs::copy(room(down.path(), n), room(rig.dir.path(), n)).unwrap();
+    }
+    let report = reopen(rig.dir.path()).report;
+    assert_eq!((report.batches_left_out, report.ahead_kept.len()), (0, 0));
+    assert!(!room(rig.dir.path(), 0).exists());
 }
 
 #[test]

@@ -23,6 +23,8 @@ mod model;
 mod offline;
 /// Long values lie in sled in pieces: all of them count, and all of them go.
 mod pieces;
+/// What a power cut left of an unpromised batch is not taken for damage, nor damage for that.
+mod promised;
 /// Every filter, against a plain look at each line.
 mod query;
 /// Much about one message, clocks that were set back, and places beyond the end.
@@ -40,6 +42,11 @@ mod tasks;
 /// A write cut at every byte, damage in the middle, files that are not ours.
 mod torn;
 
+/// A failed writeback, a failed fsync and what the page cache shows afterwards.
+mod writeback;
+
+/// A disk with a page cache, which shows what it has not.
+mod cached;
 /// A disk that fails when told to.
 mod faulty;
 /// Lines to commit, and ways to look at what came of them.

@@ -140,8 +140,15 @@ fn an_extension_that_is_required_must_be_named_and_is_confirmed() {
     let named = server.client().with("a2a-extensions", "urn:other,urn:example:must");
     let answer = named.get("/agents/tim/tasks");
     assert_eq!(answer.headers["a2a-extensions"], "urn:example:must");
+    // Whatever the version, under the name that the caller used.
     let answer = named.get("/agents/tim/v1/tasks");
-    assert_eq!(answer.headers["x-a2a-extensions"], "urn:example:must");
+    assert_eq!(answer.headers["a2a-extensions"], "urn:example:must");
+    let legacy = server.client().with("x-a2a-extensions", "urn:example:must");
+    for path in ["/agents/tim/v1/tasks", "/agents/tim/tasks"] {
+        let answer = legacy.get(path);
+        assert_eq!(answer.headers["x-a2a-extensions"], "urn:example:must");
+        assert!(!answer.headers.contains_key("a2a-extensions"));
+    }
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks"});
     let answer = named.post("/agents/tim/a2a", call.to_string().as_bytes());
     assert_eq!(answer.headers["a2a-extensions"], "urn:example:must");
@@ -160,7 +167,7 @@ fn there_is_an_extended_card_for_those_with_a_token() {
     }
     // The first token may be made while the server runs.
     let made = crate::openclaw_a2a()
-        .args(["token", "create", "--client", "acme", "--format", "json", "--state-dir"])
+        .args(["token", "create", "--client", "acme", "--yes", "--format", "json", "--state-dir"])
         .arg(folder.path())
         .output()
         .unwrap();

@@ -41,9 +41,12 @@ fn who_says_too_much_is_told_when_to_come_again() {
         let http = (refused.answer.status, refused.answer.retry_after.clone());
         let expected = (429, Some(wait.div_ceil(1_000).to_string()));
         assert_eq!(http, if is_rest { expected } else { (200, None) }, "{form:?}");
-        // Looking costs nothing, and what was taken once is not refused now.
+        // Looking costs nothing. A repeat is a call like any other.
         assert_eq!(caller.list(&[]).unwrap()["totalSize"], 2, "{form:?}");
-        assert_eq!(id(&caller.begin(message).unwrap()), id(&first), "{form:?}");
+        let refused = caller.begin(message).unwrap_err();
+        assert_eq!(refused.code, -32051, "{form:?} {refused:?}");
+        let said = json!({"messageId": new_id(), "taskId": first["id"]});
+        assert_eq!(caller.begin(said).unwrap_err().code, -32051, "{form:?}");
         tim.next();
         tim.next();
         assert!(!tim.has_work());

@@ -116,6 +116,13 @@ fn directory(it: &mut Described) {
     it.get("/bus/agents", &[]);
     it.get("/bus/agents/{agent}", &["tim"]);
     it.call(404, "GET", "/bus/agents/{agent}", &["nobody"], &Value::Null);
+    it.get("/bus/names", &[]);
+    it.get("/bus/names/{name}", &["TIM"]);
+    it.call(404, "GET", "/bus/names/{name}", &["nobody"], &Value::Null);
+    it.call(200, "PUT", "/bus/agents/{agent}", &["ann"], &json!({}));
+    it.call(200, "DELETE", "/bus/agents/{agent}?drop=false", &["ann"], &Value::Null);
+    it.call(404, "DELETE", "/bus/agents/{agent}", &["ann"], &Value::Null);
+    it.call(409, "DELETE", "/bus/agents/{agent}", &["conformance"], &Value::Null);
     it.get("/bus/access?from=roman&to=tim&type=task_request", &[]);
     it.call(404, "GET", "/bus/access?from=roman&to=nobody&type=broadcast", &[], &Value::Null);
     it.call(400, "GET", "/bus/access?from=roman", &[], &Value::Null);

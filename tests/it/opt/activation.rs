@@ -59,15 +59,17 @@ fn every_card_declares_it_with_its_limits() {
 #[test]
 fn wishes_are_checked_only_where_it_is_active() {
     let opt = Opt::start();
-    let odd = json!({"opt/v1/other": "maybe", "opt/v1/historyScope": 7});
+    let odd = json!({"opt/v1/other": "maybe", "opt/v1/taskIndex": "first"});
+    let odder = json!({"opt/v1/suggestedName": 7});
     for version in VERSIONS {
         let (method, params) = send(version, "Is this odd?", json!({ "metadata": odd }));
         let plain = OptCaller(opt.server.client().with("a2a-version", version));
         plain.ok(method, params.clone());
         assert_eq!(opt.work(), "Is this odd?");
+        let (method, params) = send(version, "Is this odd?", json!({ "metadata": odder }));
         let error = opt.speaking(version).refused(method, params);
         assert_eq!(error["code"], -32602, "{error}");
-        assert!(error.to_string().contains("opt~1v1~1historyScope"), "{error}");
+        assert!(error.to_string().contains("opt~1v1~1suggestedName"), "{error}");
         // Wishing for an objective activates it; nothing in its place does not.
         let named = |objective: Value| json!({"metadata": {"opt/v1/objective": objective}});
         let (method, params) = send(version, "x", named(json!("obj-1")));

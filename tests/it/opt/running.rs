@@ -12,7 +12,7 @@ fn tasks_run_in_their_order_until_everything_is_completed() {
     let tasks = json!([{"name": "Read", "dependencies": ["task-1"]}, {"name": "Search"}]);
     let first = opt.plan(&objective, &[], json!({ "tasks": tasks }));
     let writing = json!({"name": "Writing", "dependencies": [first["id"]]});
-    assert_eq!(opt.plan(&objective, &["Draft"], writing)["status"], "pending");
+    assert_eq!(opt.plan(&objective, &["Draft"], writing)["status"], "blocked");
     assert_eq!([opt.work(), opt.work(), opt.work()], ["Search", "Read", "Draft"]);
     let end = opt.until_status(&objective, "completed");
     for plan in end["plans"].as_array().unwrap() {

@@ -157,8 +157,7 @@ pub(super) fn is_consistent(objective: &Value) {
             "completed" => ended && count(tasks, "completed") > 0,
             "failed" => ended && count(tasks, "failed") > 0,
             "skipped" => ended,
-            "pending" => untouched && waits,
-            "blocked" => untouched,
+            "blocked" => untouched && (waits || plan["metadata"]["opt/v1/blockedBy"] == "approval"),
             "working" => runs && !waits,
             _ => false,
         };
@@ -167,11 +166,13 @@ pub(super) fn is_consistent(objective: &Value) {
     }
     let ended = plans.iter().all(|plan| is_end(&plan["status"]));
     let (completed, failed) = (count(plans, "completed"), count(plans, "failed"));
+    let held = plans.iter().filter(|plan| plan["metadata"]["opt/v1/blockedBy"] == "approval");
+    let held = held.count();
     let right = match objective["status"].as_str().unwrap() {
         "submitted" => plans.is_empty(),
         "planning" => !plans.is_empty() && count(plans, "skipped") == plans.len(),
         "working" => count(plans, "working") > 0,
-        "blocked" => count(plans, "working") == 0 && count(plans, "blocked") > 0,
+        "blocked" => count(plans, "working") == 0 && held > 0,
         "completed" => ended && completed > 0 && failed == 0,
         "failed" => ended && failed > 0,
         "canceled" => ended,

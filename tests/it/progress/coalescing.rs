@@ -35,8 +35,11 @@ async fn a_thousand_updates_are_few_events_and_the_last_is_never_dropped() {
     }
     tim.complete(&letter, "done").await.unwrap();
     let seen = all(watching).await;
-    assert_eq!(words(&seen), ["task working", "working", "completed"]);
-    assert_eq!(snapshots(&seen), [None, Some(snapshot(1, 1_000)), Some(snapshot(1_000, 1_000))]);
+    assert_eq!(words(&seen), ["task working", "working", "artifact.", "completed"]);
+    assert_eq!(
+        snapshots(&seen),
+        [None, Some(snapshot(1, 1_000)), None, Some(snapshot(1_000, 1_000))]
+    );
     let done = side.get("tim", &task).await.unwrap();
     assert_eq!((said(&done).as_str(), of_task(&done)), ("done", Some(snapshot(1_000, 1_000))));
     assert!(done.metadata.is_none(), "{:?}", done.metadata);

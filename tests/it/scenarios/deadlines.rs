@@ -143,3 +143,79 @@ async fn a_deadline_that_passes_while_the_bus_is_down_is_noticed_when_it_is_back
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
     bus.stop().await;
 }
+
+/// A ledger that calls a task overdue after a moment without news.
+fn impatient() -> BusSettings {
+    let mut settings = quick();
+    settings.ledger.overdue_after = Some(SHORTLY);
+    settings
+}
+
+#[tokio::test]
+async fn a_task_that_was_taken_and_never_answered_is_flagged_once_and_both_are_told() {
+    let folder = folder();
+    let bus = start(&folder, impatient());
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (_tony, mut tony_hears) = listener(&bus, "tony").await;
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+    let id = asked.task_id().unwrap();
+    // Tony acknowledges the request, and says nothing.
+    let letter = next(&mut tony_hears).await;
+    for hears in [&mut hears, &mut tony_hears] {
+        let text = next_notice(hears, asked.correlation_id()).await;
+        assert!(text.contains("no news") && text.contains("still with tony"), "{text}");
+    }
+    let overdue = task(&bus, id).await;
+    assert_eq!((overdue.state, overdue.overdue), (TaskState::Requested, true));
+    assert_eq!(bus.system().load().await.unwrap().overdue_tasks, 1);
+    assert_eq!(bus.system().stats().overdue(), 1);
+    // A restart keeps the mark, and nobody is told again.
+    let bus = restart(bus, &folder, impatient()).await;
+    assert_eq!(task(&bus, id).await, overdue);
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (tony, mut tony_hears) = listener(&bus, "tony").await;
+    next_is(&mut tony_hears, &word(&roman, "tony").await).await;
+    next_is(&mut hears, &word(&tony, "roman").await).await;
+    // News takes the mark away; the next silence sets it again.
+    let accepted = tony.accept(&letter).await.unwrap();
+    assert!(!task(&bus, id).await.overdue);
+    next_is(&mut hears, &accepted).await;
+    next_notice(&mut hears, asked.correlation_id()).await;
+    assert!(task(&bus, id).await.overdue);
+    let marks = events(&bus, asked.seq().unwrap());
+    assert_eq!(marks.iter().filter(|event| *event == "overdue").count(), 2, "{marks:?}");
+    tony.complete(&letter, "Late, but done").await.unwrap();
+    let done = task(&bus, id).await;
+    assert_eq!((done.state, done.overdue), (TaskState::Completed, false));
+    bus.stop().await;
+}
+
+/// What is overdue over HTTP and in the command.
+#[tokio::test]
+async fn overdue_tasks_are_listed() {
+    let folder = folder();
+    let bus = start(&folder, impatient());
+    let (roman, mut hears) = listener(&bus, "roman").await;
+    let (_tony, _tony_hears) = listener(&bus, "tony").await;
+    let asked = roman.send_task_request("tony", small_task()).await.unwrap();
+    next_notice(&mut hears, asked.correlation_id()).await;
+    bus.stop().await;
+    let server = crate::server::Server::start(folder.path());
+    let fresh = crate::log_http::task("roman", "tony", "Begun a moment ago");
+    server.accepted(&fresh);
+    let list = |query: &str| server.get(&format!("/bus/tasks?{query}")).body["tasks"].take();
+    assert_eq!(list("").as_array().unwrap().len(), 2);
+    let overdue = list("overdue=true");
+    assert_eq!(overdue[0]["taskId"], asked.task_id().unwrap().to_string(), "{overdue}");
+    assert_eq!((overdue.as_array().unwrap().len(), &overdue[0]["overdue"]), (1, &true.into()));
+    assert_eq!(list("overdue=false").as_array().unwrap().len(), 1);
+    assert_eq!(server.get("/bus/tasks?overdue=perhaps").status, 400);
+    let mut command = crate::openclaw_a2a();
+    command.args(["task", "list", "--overdue", "--state-dir"]).arg(folder.path());
+    let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+    assert_eq!(said.lines().count(), 2, "{said}");
+    assert!(
+        said.contains("overdue") && said.contains(&asked.task_id().unwrap().to_string()),
+        "{said}"
+    );
+}

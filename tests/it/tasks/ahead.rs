@@ -249,10 +249,12 @@ async fn what_was_said_about_a_task_begins_no_other() {
     let ends = async { tim.complete(&asked(&mut hears).await, "done").await.map(drop).unwrap() };
     let (done, ()) = tokio::join!(side.task("tim", answer.clone()), ends);
     assert_eq!(done.status.state, TaskState::Completed);
-    // The same message, by somebody who has forgotten what it was about.
-    let again =
+    assert_eq!(task(side.send("tim", answer.clone()).await.unwrap()).id, begun.id);
+    // The same id without the task is another message: it neither begins a task nor repeats one.
+    let other =
         message(json!({"messageId": answer.message.message_id, "parts": [{"text": "this one"}]}));
-    assert_eq!(task(side.send("tim", again).await.unwrap()).id, begun.id);
+    let refused = side.send("tim", other).await.unwrap_err();
+    assert!(matches!(refused, Fault::MessageConflict { .. }), "{refused:?}");
     side.stop().await;
 }
 

@@ -7,7 +7,7 @@ use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::{Message, TaskState};
-use a2a_store::tasks::{Queued, StoredTask, Write};
+use a2a_store::tasks::{Queued, SentMessage, StoredTask, Write};
 use actix::prelude::*;
 
 use super::{Answering, Awaited, Begun, Service, Wake};
@@ -31,6 +31,8 @@ pub(in crate::tasks) enum Want {
 pub(in crate::tasks) struct Begin {
     /// As it is before anybody looked whether it can run at once.
     pub(in crate::tasks) stored: StoredTask,
+    /// The message that asks for it, as it was sent.
+    pub(in crate::tasks) sent: SentMessage,
     /// Its request, assessed.
     pub(in crate::tasks) parcel: Parcel,
     pub(in crate::tasks) push: Option<PushConfig>,
@@ -42,12 +44,12 @@ impl Handler<Begin> for Service {
     type Result = ();
 
     fn handle(&mut self, begin: Begin, _: &mut Self::Context) {
-        let Begin { stored, parcel, push, want, reply } = begin;
+        let Begin { stored, sent, parcel, push, want, reply } = begin;
         let (id, now) = (stored.task.id, self.clock.now());
+        let sent_id = sent.id.clone();
         let _span =
             tracing::debug_span!("task", trace = %stored.trace().id(), task = %id).entered();
-        let message = stored.task.history.last().map(|message| message.message_id.clone());
-        let message = message.filter(|_| !self.settings.reused_ids.contains(&stored.agent));
+        let message = Some(sent).filter(|_| !self.settings.reused_ids.contains(&stored.agent));
         let mut entry = Entry::new(stored);
         match self.queues.submit(&entry.lane, id) {
             Ok(Place::Runs) => {
@@ -71,14 +73,14 @@ impl Handler<Begin> for Service {
         entry.unseen = want != Want::Now;
         entry.is_pushed = push.is_some();
         if let Some(message) = &message {
-            self.hear(&entry.stored, message);
+            self.hear(&entry.stored, message.clone());
         }
         self.held.insert(id, entry.stored.principal.clone());
         let stored = entry.stored.clone();
         let push = push.into_iter().collect();
         self.entries.insert(id, entry);
         let write = Write::Create { stored, message, events: Vec::new(), push };
-        self.write(write, Awaited::Create { task: id, want, reply });
+        self.write(write, Awaited::Create { task: id, sent: sent_id, want, reply });
     }
 }
 
@@ -88,6 +90,8 @@ impl Handler<Begin> for Service {
 pub(in crate::tasks) struct GoOn {
     pub(in crate::tasks) task: TaskId,
     pub(in crate::tasks) message: Message,
+    /// The same as it was sent.
+    pub(in crate::tasks) sent: SentMessage,
     /// The message as an agent at work hears it, assessed.
     pub(in crate::tasks) addition: Parcel,
     pub(in crate::tasks) want: Want,
@@ -98,24 +102,28 @@ impl Handler<GoOn> for Service {
     type Result = ();
 
     fn handle(&mut self, go_on: GoOn, ctx: &mut Self::Context) {
-        let GoOn { task: id, message, addition, want, reply } = go_on;
+        let GoOn { task: id, message, sent, addition, want, reply } = go_on;
         let Some(entry) = self.entries.get_mut(&id).filter(|entry| !entry.is_over()) else {
             let reason = format!("task {id} has ended; begin a new one without a taskId");
             let _ = reply.send(Err(Fault::Unsupported { reason }));
             return;
         };
-        let said_before = |other: &Arc<Message>| {
+        let said_before = |other: &&Arc<Message>| {
             other.message_id == message.message_id && other.role == message.role
         };
         let tells_apart = !self.settings.reused_ids.contains(&entry.stored.agent);
-        if tells_apart && entry.stored.task.history.iter().any(said_before) {
-            let _ = reply.send(Ok(Begun::Repeated(id)));
+        if let Some(before) = entry.stored.task.history.iter().find(said_before)
+            && tells_apart
+        {
+            let is_same = **before == message;
+            let conflict = || Fault::MessageConflict { message: message.message_id.to_string() };
+            let _ = reply.send(if is_same { Ok(Begun::Repeated(id)) } else { Err(conflict()) });
             return;
         }
-        let message_id = tells_apart.then(|| message.message_id.clone());
-        if let Some(said) = &message_id {
+        let sent = tells_apart.then_some(sent);
+        if let Some(sent) = &sent {
             // Whoever says it again without naming the task begins none.
-            self.unborn.note(&entry.stored.owner, &entry.stored.agent, said);
+            self.unborn.note(&entry.stored.owner, &entry.stored.agent, &sent.id);
         }
         entry.unseen = false;
         entry.listen(message);
@@ -132,10 +140,6 @@ impl Handler<GoOn> for Service {
         } else if entry.state() == TaskState::Working {
             self.tell_agent(id, addition, ctx);
         }
-        self.change(
-            id,
-            events,
-            Wake { message: message_id, told, watchers, then, ..Wake::default() },
-        );
+        self.change(id, events, Wake { message: sent, told, watchers, then, ..Wake::default() });
     }
 }

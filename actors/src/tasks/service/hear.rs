@@ -78,7 +78,7 @@ impl Handler<Hear> for Service {
             self.fail(id, &why, true);
             return;
         }
-        if let Heard::Completed { direct: true, said, artifacts } = &heard
+        if let Heard::Completed { direct: true, said, artifacts, .. } = &heard
             && artifacts.is_empty()
             && !said.is_empty()
             && entry.unseen
@@ -165,8 +165,9 @@ fn take_in(entry: &mut Entry, heard: Heard, id: MessageId, now: Now) -> (Vec<Str
             let step = if credentials { Step::AskForCredentials } else { Step::Ask };
             events.extend(end(entry, step, said));
         }
-        Heard::Completed { said, artifacts, .. } => {
-            for artifact in artifacts {
+        Heard::Completed { said, artifacts, summary, .. } => {
+            let summary = summary.filter(|_| entry.stored.task.artifacts.is_empty());
+            for artifact in artifacts.into_iter().chain(summary) {
                 let piece = ArtifactPiece { artifact, append: false, last_chunk: true };
                 events.push(entry.take_piece(piece));
             }

@@ -98,6 +98,7 @@ impl Service {
             held.keep_result(&step, &entry.stored.task);
         }
         let effects = held.tree.report(&step, status);
+        held.keep_reason(&step, &entry.stored.task, &effects);
         let mut next = Vec::new();
         if status.is_terminal() || status.is_interrupted() {
             // First, so that what begins now finds its place.
@@ -241,6 +242,7 @@ impl Service {
             return None;
         }
         held.stored.objective.status = status;
+        held.note_metadata();
         held.stored.objective.updated_at = now;
         let expected = (!cause.is_new).then_some(held.stored.revision);
         if !cause.is_new {

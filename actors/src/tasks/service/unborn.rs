@@ -20,7 +20,7 @@ use std::time::Duration;
 use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::task::{Label, Message};
 use a2a_protocol::{AgentId, Receipt, TaskId};
-use a2a_store::tasks::{StoredTask, Write, Written, message_key};
+use a2a_store::tasks::{SentMessage, StoredTask, Write, Written, message_key};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
@@ -70,7 +70,7 @@ impl Unborn {
 
 /// Where a task that is not on the disk belongs there.
 pub(in crate::tasks) struct Birth {
-    message: Label,
+    message: SentMessage,
     key: u64,
 }
 
@@ -80,6 +80,8 @@ pub(in crate::tasks) struct Birth {
 pub(in crate::tasks) struct BeginAtOnce {
     /// As it is before anybody looked whether it can run at once.
     pub(in crate::tasks) stored: StoredTask,
+    /// The message that asks for it, as it was sent.
+    pub(in crate::tasks) sent: SentMessage,
     /// Its request, which nobody has looked at.
     pub(in crate::tasks) request: Composed,
     pub(in crate::tasks) reply: Answering,
@@ -90,13 +92,11 @@ impl Handler<BeginAtOnce> for Service {
 
     /// It begins, or comes back as [`Begun::Unsure`].
     fn handle(&mut self, begin: BeginAtOnce, ctx: &mut Self::Context) {
-        let BeginAtOnce { stored, request: Composed { parcel, whole }, reply } = begin;
+        let BeginAtOnce { stored, sent, request: Composed { parcel, whole }, reply } = begin;
         let mut entry = Entry::new(stored);
-        let said = entry.stored.task.history.last();
-        let said = said.filter(|_| !self.settings.reused_ids.contains(&entry.stored.agent));
-        let said = said.map(|message| message.message_id.clone());
-        let said = said.filter(|_| self.queues.is_free(&entry.lane));
-        match said.and_then(|message| self.hear(&entry.stored, &message)) {
+        let tells_apart = !self.settings.reused_ids.contains(&entry.stored.agent);
+        let sent = Some(sent).filter(|_| tells_apart && self.queues.is_free(&entry.lane));
+        match sent.and_then(|message| self.hear(&entry.stored, message)) {
             Some(birth) if self.queues.submit(&entry.lane, entry.stored.task.id).is_ok() => {
                 entry.parcel = Some(parcel);
                 entry.in_journal = whole;
@@ -133,10 +133,10 @@ impl Handler<Bear> for Service {
 impl Service {
     /// Notes a message. If it certainly was not heard before, its task need not be on the disk
     /// before it begins; otherwise the task that it may have begun goes there, to be found.
-    pub(super) fn hear(&mut self, stored: &StoredTask, message: &Label) -> Option<Birth> {
-        let key = message_key(&stored.owner, &stored.agent, message);
+    pub(super) fn hear(&mut self, stored: &StoredTask, message: SentMessage) -> Option<Birth> {
+        let key = message_key(&stored.owner, &stored.agent, &message.id);
         if self.unborn.hear(key) {
-            return Some(Birth { message: message.clone(), key });
+            return Some(Birth { message, key });
         }
         if let Some(&first) = self.unborn.tasks.get(&key) {
             self.bear(first);
@@ -192,7 +192,7 @@ impl Service {
     }
 
     /// The write that puts a task onto the disk as it is now, if it is not there.
-    pub(super) fn birth_of(&mut self, id: TaskId) -> Option<Label> {
+    pub(super) fn birth_of(&mut self, id: TaskId) -> Option<SentMessage> {
         let birth = self.entries.get_mut(&id)?.birth.take()?;
         self.unborn.tasks.remove(&birth.key);
         Some(birth.message)
@@ -227,7 +227,8 @@ impl Service {
         entry.turn = 1;
         entry.unseen = true;
         entry.in_journal = true;
-        entry.birth = Some(Birth { message, key });
+        // What it said when it was sent is not in the journal.
+        entry.birth = Some(Birth { message: message.into(), key });
         self.held.insert(id, entry.stored.principal.clone());
         self.entries.insert(id, entry);
     }

@@ -31,9 +31,17 @@ impl Handler<Wait> for Service {
         let state = entry.durable.status.state;
         if state.is_terminal() || state.is_interrupted() {
             let _ = reply.send(Ok(Begun::Task(Arc::clone(&entry.durable))));
-        } else {
-            entry.waiters.push((entry.stored.version, reply));
+            return;
         }
+        // Repeats of one message wait here, also those whose callers have gone meanwhile.
+        entry.waiters.retain(|(_, waiter)| !waiter.is_closed());
+        let limit = self.settings.watchers_per_task;
+        if entry.waiters.len() >= limit {
+            let reason = format!("{limit} calls wait for this task already; get the task instead");
+            let _ = reply.send(Err(Fault::Unavailable { reason, retry_after_ms: 1_000 }));
+            return;
+        }
+        entry.waiters.push((entry.stored.version, reply));
     }
 }
 

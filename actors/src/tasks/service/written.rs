@@ -7,13 +7,14 @@ use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::Task;
-use a2a_store::tasks::{Repeated, Written};
+use a2a_store::tasks::Written;
 use actix::prelude::*;
 
 use super::{Answering, Awaited, Begun, Service, Want};
 use crate::Ticket;
 use crate::tasks::entry::{Entry, Then};
 use crate::tasks::stats::TaskEnd;
+use crate::tasks::system::send::repeated;
 use crate::tasks::watch::Follows;
 
 /// What came of changes, by their numbers; `None` when the disk refused.
@@ -51,16 +52,13 @@ impl Service {
                 tracing::error!(?written, %id, "a change of an objective did not fit the store");
                 self.objectives.forget(&id);
             }
-            (Awaited::Create { task, want, reply }, Some(Written::Done)) => {
+            (Awaited::Create { task, want, reply, .. }, Some(Written::Done)) => {
                 self.created(task, want, reply, ctx);
             }
-            (Awaited::Create { task, reply, .. }, written) => {
+            (Awaited::Create { task, sent, reply, .. }, written) => {
                 self.not_created(task);
                 let _ = reply.send(match written {
-                    Some(Written::Repeated(Repeated::Task(first))) => Ok(Begun::Repeated(first)),
-                    Some(Written::Repeated(Repeated::Answer(message))) => {
-                        Ok(Begun::Message(message))
-                    }
+                    Some(Written::Repeated(found)) => repeated(found, &sent),
                     None => Err(disk_refuses()),
                     Some(other) => {
                         tracing::error!(?other, %task, "a new task did not fit the store");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::opt::{Asked, Draft, PlanDraft, TaskDraft};
+use a2a_policy::opt::{Asked, Draft, PlanDraft, TaskDraft, with_server_keys};
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{
@@ -14,10 +14,12 @@ use a2a_protocol::opt::{
     HistoryScope, Objective, ObjectiveId, ObjectiveStatus, OptHints, PLANS_PER_OBJECTIVE, Plan,
     PlanStatus, PlanTask, PlanTaskStatus, key,
 };
-use a2a_protocol::task::{Metadata, Moment, PlanId, Task};
+use a2a_protocol::task::{ContextId, Metadata, Moment, PlanId, Task};
 use a2a_store::tasks::{
-    ObjectiveQuery, ObjectiveToken, ObjectiveTree, StoredObjective, TaskReader, TaskStoreError,
+    ListQuery, ObjectiveQuery, ObjectiveToken, ObjectiveTree, SentMessage, StoredObjective,
+    TaskReader, TaskStoreError,
 };
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::send::must_be_a_users;
@@ -63,7 +65,7 @@ impl TaskSystem {
     ) -> Result<Reply, Fault> {
         match operation {
             OptOperation::CreateObjective(create) => {
-                let tree = self.new_objective(caller, agent, create);
+                let tree = self.new_objective(caller, agent, made::objective_id(), create);
                 self.alter(caller, tree, Alteration::Create).await
             }
             OptOperation::GetObjective(get) => self.get_objective(caller, get).await,
@@ -99,16 +101,17 @@ impl TaskSystem {
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
+        id: ObjectiveId,
         create: CreateObjective,
     ) -> ObjectiveTree {
         let now = Moment::from(self.clock.now().utc);
         let objective = Objective {
-            id: made::objective_id(),
+            id,
             name: create.name,
             description: create.description.filter(|text| !text.is_empty()),
             status: ObjectiveStatus::Submitted,
             plans: None,
-            metadata: create.metadata.filter(|metadata| !metadata.is_empty()),
+            metadata: with_server_keys(create.metadata, None),
             created_at: now,
             updated_at: now,
         };
@@ -146,9 +149,13 @@ impl TaskSystem {
         caller: &TaskCaller,
         id: &ObjectiveId,
     ) -> Result<Option<ObjectiveTree>, Fault> {
+        let found = self.any_objective(id).await?;
+        Ok(found.filter(|tree| may_see(caller, tree)))
+    }
+
+    async fn any_objective(&self, id: &ObjectiveId) -> Result<Option<ObjectiveTree>, Fault> {
         let id = id.clone();
-        let found = self.look(move |reader| reader.objective(&id)).await?;
-        Ok(found.filter(|tree| caller.sees_all || tree.stored.owner == caller.owner))
+        self.look(move |reader| reader.objective(&id)).await
     }
 
     async fn objective(
@@ -241,7 +248,7 @@ impl TaskSystem {
     ) -> Result<Reply, Fault> {
         let want = if send.return_immediately { Want::Now } else { Want::End };
         let length = send.history_length;
-        let begun = self.plan(caller, agent, send, &hints, want).await?;
+        let (begun, want) = self.plan(caller, agent, send, &hints, want).await?;
         match self.sent(begun, want, length).await? {
             Sent::Task(task) => {
                 let objective = self.objective_beside(caller, &task).await?;
@@ -278,11 +285,12 @@ impl TaskSystem {
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
-        let begun = self.plan(caller, agent, send, &hints, Want::Stream).await?;
+        let (begun, _) = self.plan(caller, agent, send, &hints, Want::Stream).await?;
         Ok(self.streamed(begun, after).await?.with_history(length))
     }
 
-    /// Decides whether a message needs a plan, and begins what it needs.
+    /// Decides whether a message needs a plan, and begins what it needs; with what the caller
+    /// waits for then.
     async fn plan(
         &self,
         caller: &TaskCaller,
@@ -290,18 +298,31 @@ impl TaskSystem {
         mut send: SendMessage,
         hints: &OptHints,
         want: Want,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<(Begun, Want), Fault> {
         must_be_a_users(&send.message)?;
+        let sent = SentMessage::of(&send.message);
         if send.message.task_id.is_some() {
-            return self.begin(caller, agent, send, want).await;
+            return Ok((self.begin(caller, agent, send, sent, want).await?, want));
         }
         let wished = hints.objective.as_ref();
-        let there = match wished.and_then(|wished| wished.id.as_ref()) {
-            Some(id) => Some(self.objective(caller, id).await?),
-            None => match &send.message.context_id {
-                Some(context) => self.find_objective(caller, context).await?,
-                None => None,
-            },
+        let context = send.message.context_id.clone();
+        let (there, is_taken) = match (wished.and_then(|wished| wished.id.as_ref()), &context) {
+            (Some(id), Some(context)) if id != context => {
+                let why = format!(
+                    "the message belongs to objective {id}, whose contextId is the same; send \
+                     that one or none"
+                );
+                return Err(invalid("/message/contextId", &why));
+            }
+            (Some(id), _) => (Some(self.objective(caller, id).await?), false),
+            (None, Some(context)) => {
+                let found = self.any_objective(context).await?;
+                let is_there = found.is_some();
+                let visible = found.filter(|tree| may_see(caller, tree));
+                let is_taken = is_there && visible.is_none();
+                (visible, is_taken)
+            }
+            (None, None) => (None, false),
         };
         let name = wished.and_then(|wished| wished.name.as_deref());
         let name = name.or(hints.suggested_name.as_deref());
@@ -326,21 +347,30 @@ impl TaskSystem {
             if let Some(tree) = &there {
                 send.message.context_id = Some(tree.stored.objective.id.clone());
             }
-            return self.begin(caller, agent, send, want).await;
+            return Ok((self.begin(caller, agent, send, sent, want).await?, want));
         };
-        let said = send.message.message_id.clone();
-        if let Some(heard) = self.heard_before(&caller.owner, agent, said).await? {
-            return Ok(heard);
+        // Whoever does not say that it waits gets the first task at once.
+        let want = if send.waits_unless_planned && want == Want::End { Want::Now } else { want };
+        if let Some(heard) = self.heard_before(&caller.owner, agent, sent.clone()).await? {
+            return Ok((heard, want));
         }
         self.take_answers_for(&caller.principal, caller.alone).await?;
         if self.is_a_callers(agent) {
             return Err(Fault::no_such_agent(agent.as_str()));
         }
         let is_new = there.is_none();
-        let tree = there.unwrap_or_else(|| {
-            let create = CreateObjective { name, description: Some(text.clone()), metadata: None };
-            self.new_objective(caller, agent, create)
-        });
+        let tree = match there {
+            Some(tree) => tree,
+            None => {
+                let id = match context {
+                    Some(context) => self.objective_for(caller, context, is_taken).await?,
+                    None => made::objective_id(),
+                };
+                let description = Some(text.clone());
+                let create = CreateObjective { name, description, metadata: None };
+                self.new_objective(caller, agent, id, create)
+            }
+        };
         if tree.stored.owner != caller.owner {
             let reason =
                 format!("this objective is {}'s: you may see it and stop it", tree.stored.owner);
@@ -353,14 +383,51 @@ impl TaskSystem {
             objective: Box::new(tree),
             is_new,
             plans,
+            sent,
             message: send.message,
             push: send.push,
             want,
             trace: caller.trace.clone(),
             reply,
         })?;
-        answer.await.unwrap_or_else(|_| Err(stopping()))
+        Ok((answer.await.unwrap_or_else(|_| Err(stopping()))?, want))
     }
+
+    /// The id of a new objective for a message that brings its context: the context's.
+    ///
+    /// # Errors
+    /// When the context is not new: an objective is never made in another one.
+    async fn objective_for(
+        &self,
+        caller: &TaskCaller,
+        context: ContextId,
+        is_taken: bool,
+    ) -> Result<ObjectiveId, Fault> {
+        let refused = |why: &str| {
+            let advice = "an objective needs a context of its own: send the message without contextId, or with a new one";
+            invalid("/message/contextId", &format!("{why}; {advice}"))
+        };
+        if is_taken {
+            return Err(refused(&format!("{context} names something else already")));
+        }
+        self.caught_up().await?;
+        let query = ListQuery {
+            owner: Some(Arc::clone(&caller.owner)),
+            context: Some(context.clone()),
+            page_size: 1,
+            history_length: Some(0),
+            ..ListQuery::default()
+        };
+        if self.look(move |reader| reader.list(&query)).await?.tasks.is_empty() {
+            return Ok(context);
+        }
+        Err(refused(&format!("context {context} has tasks already that belong to no objective")))
+    }
+}
+
+/// Whether the caller may know of the objective.
+fn may_see(caller: &TaskCaller, tree: &ObjectiveTree) -> bool {
+    caller.sees_all || tree.stored.owner == caller.owner
 }
 
 fn has_room(tree: &ObjectiveTree) -> bool {
@@ -386,11 +453,6 @@ fn drafted(
     scope: Option<HistoryScope>,
     now: Moment,
 ) -> Vec<Plan> {
-    // What is wished for the message is wished for the steps that are made of it.
-    let metadata = scope.map(|scope| {
-        let wished = (key::HISTORY_SCOPE.to_owned(), scope.as_str().into());
-        Metadata::from_iter([wished])
-    });
     let ids: Vec<PlanId> = drafts.iter().map(|_| made::plan_id()).collect();
     let each = drafts.into_iter().zip(ids.clone());
     each.map(|(draft, id)| {
@@ -411,6 +473,16 @@ fn drafted(
             status: PlanTaskStatus::Pending,
             metadata: None,
         });
+        let before = draft.depends_on.iter().filter_map(|place| ids.get(*place));
+        let before: Vec<Value> = before.map(|id| id.as_str().into()).collect();
+        let mut metadata = Metadata::new();
+        if !before.is_empty() {
+            metadata.insert(key::AFTER.to_owned(), before.into());
+        }
+        // What is wished for the message is wished for the steps that are made of it.
+        if let Some(scope) = scope {
+            metadata.insert(key::HISTORY_SCOPE.to_owned(), scope.as_str().into());
+        }
         Plan {
             tasks: Some(tasks.collect()),
             id: id.clone(),
@@ -418,12 +490,9 @@ fn drafted(
             name: draft.name,
             description: None,
             status: PlanStatus::Pending,
-            dependencies: draft
-                .depends_on
-                .iter()
-                .filter_map(|place| ids.get(*place).cloned())
-                .collect(),
-            metadata: metadata.clone(),
+            // Its plans merely follow one another: no caller has said that one needs the other.
+            dependencies: Vec::new(),
+            metadata: Some(metadata).filter(|metadata| !metadata.is_empty()),
             created_at: now,
             updated_at: now,
         }

@@ -83,7 +83,8 @@ impl TaskSystem {
             }
             let Some(stored) = rebuilt::from_journal(&*journal, task)? else { continue };
             let Some(message) = rebuilt::message_of(&stored) else { continue };
-            if self.reader.message(&stored.owner, &stored.agent, &message)?.is_none() {
+            let sent = message.clone().into();
+            if self.reader.message(&stored.owner, &stored.agent, &sent)?.is_none() {
                 let began = (Arc::clone(&stored.owner), stored.agent.clone(), message);
                 rebuilt.insert(began, stored);
             }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{SendMessage, StreamEvent};
-use a2a_protocol::opt::{HistoryScope, key, without_opt};
+use a2a_protocol::opt::{HistoryScope, OptHints, without_opt};
 use a2a_protocol::task::{Label, Message, Role};
 use a2a_protocol::{AgentId, TaskId};
-use a2a_store::tasks::{Repeated, StoredTask};
+use a2a_store::tasks::{Repeated, SentMessage, StoredTask};
 use tokio::sync::oneshot;
 
 use super::{Sent, TaskCaller, TaskSystem, invalid, stopping};
@@ -34,7 +34,8 @@ impl TaskSystem {
     ) -> Result<Sent, Fault> {
         let want = if send.return_immediately { Want::Now } else { Want::End };
         let length = send.history_length;
-        let begun = self.begin(caller, agent, send, want).await?;
+        let sent = SentMessage::of(&send.message);
+        let begun = self.begin(caller, agent, send, sent, want).await?;
         self.sent(begun, want, length).await
     }
 
@@ -74,7 +75,8 @@ impl TaskSystem {
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
-        let begun = self.begin(caller, agent, send, Want::Stream).await?;
+        let sent = SentMessage::of(&send.message);
+        let begun = self.begin(caller, agent, send, sent, Want::Stream).await?;
         Ok(self.streamed(begun, after).await?.with_history(length))
     }
 
@@ -95,16 +97,18 @@ impl TaskSystem {
         }
     }
 
+    /// Begins what a message asks for. `sent` is the message as its caller sent it.
     pub(super) async fn begin(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
+        sent: SentMessage,
         want: Want,
     ) -> Result<Begun, Fault> {
         must_be_a_users(&send.message)?;
         if let Some(named) = send.message.task_id.clone() {
-            return Box::pin(self.go_on(caller, agent, send, &named, want)).await;
+            return Box::pin(self.go_on(caller, agent, send, sent, &named, want)).await;
         }
         self.take_answers_for(&caller.principal, caller.alone).await?;
         if self.is_a_callers(agent) {
@@ -124,38 +128,38 @@ impl TaskSystem {
         let request = compose::request(&stored, &before, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
         let (stored, parcel) = match (want, &push) {
-            (Want::End, None) => match self.begin_at_once(stored, request).await? {
+            (Want::End, None) => match self.begin_at_once(stored, request, sent.clone()).await? {
                 Begun::Unsure(stored, parcel) => (*stored, *parcel),
                 begun => return Ok(begun),
             },
             _ => (stored, request.parcel),
         };
-        let said = stored.task.history.last().map(|message| message.message_id.clone());
         let begun = match self.assess(&stored, parcel).await {
             Err(refused) => Err(refused),
             Ok(parcel) => {
                 let push = push.map(|push| made::named_push(push, stored.task.id));
                 let (reply, answer) = oneshot::channel();
-                self.tell(Begin { stored, parcel, push, want, reply })?;
+                self.tell(Begin { stored, sent: sent.clone(), parcel, push, want, reply })?;
                 answer.await.unwrap_or_else(|_| Err(stopping()))
             }
         };
-        match (begun, said) {
+        match begun {
+            // A repeat is a call like any other, so it is charged and may be refused for that.
+            Err(fault @ (Fault::MessageConflict { .. } | Fault::RateLimited { .. })) => Err(fault),
             // What was taken once is not refused now, for want of room or anything else.
-            (Err(refused), Some(said)) => {
-                let heard = self.heard_before(&caller.owner, agent, said).await?;
+            Err(refused) => {
+                let heard = self.heard_before(&caller.owner, agent, sent).await?;
                 heard.ok_or(refused)
             }
-            (begun, _) => begun,
+            begun => begun,
         }
     }
 
     /// What was said about other tasks of the conversation, where its agent is to hear of it.
     pub(super) async fn said_before(&self, stored: &StoredTask) -> Result<Vec<Message>, Fault> {
         let Some(message) = stored.task.history.last() else { return Ok(Vec::new()) };
-        let wished = message.metadata.as_ref().and_then(|all| all.get(key::HISTORY_SCOPE));
         // Outside of a plan there is nothing between the task and its conversation.
-        if wished.and_then(|scope| scope.as_str()) != Some(HistoryScope::Objective.as_str()) {
+        if OptHints::history_scope_of(message)? != Some(HistoryScope::Objective) {
             return Ok(Vec::new());
         }
         let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
@@ -170,9 +174,10 @@ impl TaskSystem {
         &self,
         stored: StoredTask,
         request: Composed,
+        sent: SentMessage,
     ) -> Result<Begun, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(BeginAtOnce { stored, request, reply })?;
+        self.tell(BeginAtOnce { stored, sent, request, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
@@ -181,6 +186,7 @@ impl TaskSystem {
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
+        sent: SentMessage,
         named: &Label,
         want: Want,
     ) -> Result<Begun, Fault> {
@@ -196,8 +202,17 @@ impl TaskSystem {
             let reason = format!("task {named} is {}'s: you may see it and stop it", stored.owner);
             return Err(Fault::Forbidden { reason });
         }
-        let said = send.message.message_id.clone();
-        if let Some(heard) = self.heard_before(&caller.owner, agent, said).await? {
+        let now = self.clock.now();
+        let mut message = send.message;
+        message.context_id = Some(stored.task.context_id.clone());
+        let addition = compose::addition(&stored, &message, caller.trace.clone(), now)
+            .ok_or(Fault::Internal)?;
+        // First of all: a repeat is charged, too.
+        let assessed = self.assess(&stored, addition).await;
+        if let Err(limited @ Fault::RateLimited { .. }) = assessed {
+            return Err(limited);
+        }
+        if let Some(heard) = self.heard_before(&caller.owner, agent, sent.clone()).await? {
             return Ok(heard);
         }
         if stored.task.status.state.is_terminal() {
@@ -206,17 +221,12 @@ impl TaskSystem {
                 format!("task {named} has ended ({state}); begin a new one without a taskId");
             return Err(Fault::Unsupported { reason });
         }
-        let now = self.clock.now();
-        let mut message = send.message;
-        message.context_id = Some(stored.task.context_id.clone());
-        let addition = compose::addition(&stored, &message, caller.trace.clone(), now)
-            .ok_or(Fault::Internal)?;
-        let addition = self.assess(&stored, addition).await?;
+        let addition = assessed?;
         if let Some(push) = send.push {
             self.put_push(stored.task.id, made::named_push(push, stored.task.id)).await?;
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(GoOn { task: stored.task.id, message, addition, want, reply })?;
+        self.tell(GoOn { task: stored.task.id, message, sent, addition, want, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
@@ -231,19 +241,20 @@ impl TaskSystem {
     }
 
     /// What came of a message, if it was heard before.
+    ///
+    /// # Errors
+    /// When its id was used for another message.
     pub(super) async fn heard_before(
         &self,
         owner: &Arc<str>,
         agent: &AgentId,
-        message: Label,
+        message: SentMessage,
     ) -> Result<Option<Begun>, Fault> {
         self.caught_up().await?;
         let (owner, agent) = (Arc::clone(owner), agent.clone());
+        let id = message.id.clone();
         let found = self.look(move |reader| reader.message(&owner, &agent, &message)).await?;
-        Ok(found.map(|found| match found {
-            Repeated::Task(first) => Begun::Repeated(first),
-            Repeated::Answer(message) => Begun::Message(message),
-        }))
+        found.map(|found| repeated(found, &id)).transpose()
     }
 
     pub(super) async fn wait(&self, task: TaskId) -> Result<Begun, Fault> {
@@ -254,6 +265,15 @@ impl TaskSystem {
             Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Arc::new(self.read(task).await?))),
             other => other,
         }
+    }
+}
+
+/// What a caller gets for a message whose id the store knows.
+pub(in crate::tasks) fn repeated(found: Repeated, id: &Label) -> Result<Begun, Fault> {
+    match found {
+        Repeated::Task(first) => Ok(Begun::Repeated(first)),
+        Repeated::Answer(message) => Ok(Begun::Message(message)),
+        Repeated::Other => Err(Fault::MessageConflict { message: id.to_string() }),
     }
 }
 

@@ -18,6 +18,7 @@ fn every_change_of_a_parent_is_said_once_and_after_its_children() {
         [
             Effect::Begin { plan: a.clone(), task: task("a") },
             Effect::Plan { plan: a.clone(), status: PlanStatus::Working },
+            Effect::Plan { plan: b.clone(), status: PlanStatus::Blocked },
             Effect::Objective { status: ObjectiveStatus::Working },
         ]
     );
@@ -46,7 +47,7 @@ fn what_cannot_be_changed_is_refused_and_stays() {
     let refused = [
         tree.move_plan(&id("Z"), PlanStatus::Skipped),
         tree.move_plan(&id("A"), PlanStatus::Pending),
-        tree.move_objective(ObjectiveStatus::Blocked),
+        tree.move_objective(ObjectiveStatus::Submitted),
         tree.add_tasks(&id("Z"), &tasks(1)),
         tree.add_tasks(&id("A"), &tasks(50)),
         tree.set_dependencies(&id("A"), &[id("B")]),

@@ -37,6 +37,7 @@ pub(super) fn send(version: Version, method: Method, read: Send<'_>) -> Result<D
         // Proto 3 does not write `false`: a configuration that is silent has said it.
         Dialect::V0_3Proto => configured && !configuration.blocking.as_ref().is_some_and(|b| b.0),
     };
+    let waits_unless_planned = dialect == Dialect::V0_3 && configuration.blocking.is_none();
     let at = Place::Key(&Place::Root, "configuration");
     let history_length = check.history_length(&at, configuration.history_length);
     let (field, push) = match version {
@@ -58,6 +59,7 @@ pub(super) fn send(version: Version, method: Method, read: Send<'_>) -> Result<D
             push,
             history_length,
             return_immediately,
+            waits_unless_planned,
             metadata: read.metadata,
         })
     });

@@ -76,6 +76,7 @@ fn facts(fault: &Fault) -> Vec<(&'static str, String)> {
         Fault::VersionNotSupported { version } => {
             vec![("version", version.clone()), ("supported", "0.3, 1.0".to_owned())]
         }
+        Fault::MessageConflict { message } => vec![("messageId", message.clone())],
         Fault::NoSuchAgent { agent, .. } => vec![("agentId", agent.clone())],
         Fault::QueueFull { limit, .. } => vec![("limit", limit.to_string())],
         _ => Vec::new(),

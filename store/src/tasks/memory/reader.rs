@@ -12,8 +12,8 @@ use a2a_protocol::{AgentId, TaskId};
 use super::State;
 use crate::tasks::page::fill;
 use crate::tasks::{
-    Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, StoredTask, TaskReader, TaskStoreError,
-    message_key,
+    Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, SentMessage, StoredTask, TaskReader,
+    TaskStoreError, message_key,
 };
 
 type Result<T> = std::result::Result<T, TaskStoreError>;
@@ -173,9 +173,14 @@ impl TaskReader for MemoryReader {
         Ok(self.state().outbox.values().filter_map(|telling| telling.next).min())
     }
 
-    fn message(&self, owner: &str, agent: &AgentId, id: &Label) -> Result<Option<Repeated>> {
-        let key = (Arc::from(owner), agent.clone(), id.clone());
-        Ok(self.state().messages.get(&key).map(|sent| sent.outcome.clone()))
+    fn message(
+        &self,
+        owner: &str,
+        agent: &AgentId,
+        message: &SentMessage,
+    ) -> Result<Option<Repeated>> {
+        let key = (Arc::from(owner), agent.clone(), message.id.clone());
+        Ok(self.state().messages.get(&key).map(|sent| sent.repeated_by(message)))
     }
 
     fn message_keys(&self, most: usize) -> Result<Option<Vec<u64>>> {

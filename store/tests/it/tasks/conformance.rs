@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use a2a_protocol::task::{Role, TaskState};
-use a2a_store::tasks::{Misfit, Queued, Repeated, StoredTask, Write, Written};
+use a2a_store::tasks::{Misfit, Queued, Repeated, SentMessage, StoredTask, Write, Written};
 use serde_json::json;
 
 use super::setup::*;
@@ -190,13 +190,14 @@ fn a_message_is_heard_once_per_owner_and_agent() {
         );
         let repeated = Written::Repeated(Repeated::Task(id(1)));
         assert_eq!(one(tasks, create_for(&new_task(4), "m")), repeated);
-        let found =
-            |owner, name, message| reader.message(owner, &agent(name), &label(message)).unwrap();
+        let found = |owner, name, message| {
+            reader.message(owner, &agent(name), &label(message).into()).unwrap()
+        };
         let follow = |stored: &StoredTask, message| Write::Update {
             stored: stored.clone(),
             expected: stored.version - 1,
             events: Vec::new(),
-            message: Some(label(message)),
+            message: Some(label(message).into()),
         };
         let second = then(&first, TaskState::Working, 5);
         done(tasks, vec![follow(&second, "n")]);
@@ -219,6 +220,34 @@ fn a_message_is_heard_once_per_owner_and_agent() {
 }
 
 #[test]
+fn message_id_with_other_content_is_another_message() {
+    on_each(|tasks, reader| {
+        let sent = |print| SentMessage { id: label("m"), fingerprint: Some(print) };
+        let create = |stored: &StoredTask, print| Write::Create {
+            stored: stored.clone(),
+            message: Some(sent(print)),
+            events: vec![],
+            push: vec![],
+        };
+        let heard =
+            |message: &SentMessage| reader.message("client:acme", &agent("tim"), message).unwrap();
+        done(tasks, vec![create(&new_task(1), u64::MAX)]);
+        let first = Repeated::Task(id(1));
+        assert_eq!(one(tasks, create(&new_task(2), u64::MAX)), Written::Repeated(first.clone()));
+        assert_eq!(one(tasks, create(&new_task(2), 7)), Written::Repeated(Repeated::Other));
+        assert_eq!(heard(&sent(u64::MAX)), Some(first.clone()));
+        assert_eq!(heard(&sent(7)), Some(Repeated::Other));
+        // Nothing is known of what it says.
+        assert_eq!(heard(&label("m").into()), Some(first));
+        let message = Box::new(says(Role::Agent, "42"));
+        done(tasks, vec![Write::Answer { id: id(1), message }]);
+        assert_eq!(heard(&sent(7)), Some(Repeated::Other));
+        assert!(matches!(heard(&sent(u64::MAX)), Some(Repeated::Answer(_))));
+        assert!(reader.get(id(2)).unwrap().is_none());
+    });
+}
+
+#[test]
 fn an_answer_without_a_task_is_given_again() {
     on_each(|tasks, reader| {
         let first = new_task(1);
@@ -227,7 +256,7 @@ fn an_answer_without_a_task_is_given_again() {
             stored: second,
             expected: 1,
             events: vec![],
-            message: Some(label("n")),
+            message: Some(label("n").into()),
         };
         done(tasks, vec![create_for(&first, "m"), follow]);
         let answer = Box::new(says(Role::Agent, "42"));
@@ -246,7 +275,7 @@ fn an_answer_without_a_task_is_given_again() {
         assert_eq!(one(tasks, expire(50)), Written::Expired(0));
         assert_eq!(one(tasks, expire(51)), Written::Expired(1));
         assert_eq!(
-            reader.message("client:acme", &agent("tim"), &label("m")).unwrap(),
+            reader.message("client:acme", &agent("tim"), &label("m").into()).unwrap(),
             None,
             "in order"
         );
@@ -381,7 +410,7 @@ fn what_ended_long_ago_goes_with_everything_about_it() {
             stored.last_event = 1;
             Arc::make_mut(&mut stored.task).status.state = state;
             let write = Write::Create {
-                message: Some(label(&n.to_string())),
+                message: Some(label(&n.to_string()).into()),
                 events: vec![event(&stored, 1)],
                 push: vec![push("a")],
                 stored,
@@ -396,7 +425,7 @@ fn what_ended_long_ago_goes_with_everything_about_it() {
         assert!(reader.get(id(3)).unwrap().is_some());
         assert!(reader.events(id(1), 0, 9).unwrap().is_empty());
         assert!(reader.pushes(id(1)).unwrap().is_empty());
-        assert_eq!(reader.message("client:acme", &agent("tim"), &label("1")).unwrap(), None);
+        assert_eq!(reader.message("client:acme", &agent("tim"), &label("1").into()).unwrap(), None);
         assert_eq!(reader.outbox_due(at(99), 9).unwrap().len(), 2);
         assert_eq!(one(tasks, expire(4, 9)), Written::Expired(1), "its own moment is not older");
         assert_eq!(one(tasks, expire(99, 9)), Written::Expired(1));

@@ -66,7 +66,7 @@ fn signs_of_objective(reader: &dyn TaskReader, batch: u64, ended: bool) -> [bool
 /// The commit of this number: new tasks and an objective, and the end of those before.
 fn writes_of(batch: u64) -> Vec<Write> {
     let created = tasks_of(batch).into_iter().map(|stored| Write::Create {
-        message: Some(label(&stored.task.id.to_string())),
+        message: Some(label(&stored.task.id.to_string()).into()),
         events: vec![event(&stored, 1)],
         push: vec![push("a")],
         stored,
@@ -118,7 +118,8 @@ fn is_there(reader: &dyn TaskReader, batch: u64) -> bool {
     let mut signs = Vec::new();
     for stored in tasks_of(batch) {
         let id = stored.task.id;
-        let heard = reader.message(&stored.owner, &stored.agent, &label(&id.to_string())).unwrap();
+        let heard =
+            reader.message(&stored.owner, &stored.agent, &label(&id.to_string()).into()).unwrap();
         signs.push(reader.get(id).unwrap().is_some());
         signs.push(heard == Some(Repeated::Task(id)));
         signs.push(!reader.events(id, 0, 1).unwrap().is_empty());

@@ -38,7 +38,7 @@ fn a_restart_remembers_everything() {
     stored.last_event = 1;
     let write = Write::Create {
         stored: stored.clone(),
-        message: Some(label("m")),
+        message: Some(label("m").into()),
         events: vec![event(&stored, 1)],
         push: vec![push("a")],
     };
@@ -48,7 +48,7 @@ fn a_restart_remembers_everything() {
     let reader = tasks.reader();
     assert_eq!(reader.open().unwrap(), [stored]);
     assert_eq!(reader.events(id(1), 0, 9).unwrap().len(), 1);
-    assert!(reader.message("client:acme", &agent("tim"), &label("m")).unwrap().is_some());
+    assert!(reader.message("client:acme", &agent("tim"), &label("m").into()).unwrap().is_some());
     assert_eq!(reader.outbox_due(at(9), 9).unwrap().len(), 1);
 }
 
@@ -152,13 +152,13 @@ fn only_databases_of_this_program_are_opened() {
     assert!(newer.contains("newer version") && newer.contains("format 7"), "{newer}");
     let newer = Sqlite::open_read_only(dir.path()).err().unwrap();
     assert!(matches!(&newer, TaskOpenError::Newer(n) if n.found == 7), "{newer}");
-    raw(dir.path()).pragma_update(None, "user_version", 3).unwrap();
+    raw(dir.path()).pragma_update(None, "user_version", 4).unwrap();
     drop(open(dir.path()));
 
     raw(dir.path()).pragma_update(None, "user_version", 0).unwrap();
     assert!(matches!(refusal(dir.path()), TaskOpenError::Foreign { .. }));
     let older = Sqlite::open_read_only(dir.path()).err().unwrap();
-    assert!(matches!(older, TaskOpenError::Older { found: 0, known: 3, .. }), "{older}");
+    assert!(matches!(older, TaskOpenError::Older { found: 0, known: 4, .. }), "{older}");
 
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{suffix}", file(dir.path()).display()));

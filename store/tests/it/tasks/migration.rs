@@ -20,7 +20,7 @@ fn seen(reader: &dyn TaskReader) -> String {
         format!("{:#?} {events:?} {pushes:?}", reader.get(id(n)))
     };
     let due = reader.outbox_due(at(99), 9);
-    let heard = reader.message("client:acme", &agent("tim"), &label("m"));
+    let heard = reader.message("client:acme", &agent("tim"), &label("m").into());
     format!("{} {} {due:?} {heard:?}", task(1), task(2))
 }
 
@@ -64,7 +64,7 @@ fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
     first.last_event = 1;
     let told = Write::Create {
         stored: first.clone(),
-        message: Some(label("m")),
+        message: Some(label("m").into()),
         events: vec![event(&first, 1)],
         push: vec![push("a")],
     };
@@ -117,7 +117,7 @@ fn the_version_that_old_metadata_holds_gets_a_column_of_its_own() {
         let mut stored = new_task(n);
         stored.last_event = 1;
         Arc::make_mut(&mut stored.task).metadata = before.as_object().cloned();
-        let (message, events) = (Some(label(&n.to_string())), vec![event(&stored, 1)]);
+        let (message, events) = (Some(label(&n.to_string()).into()), vec![event(&stored, 1)]);
         let write = Write::Create { stored, message, events, push: vec![push("a")] };
         done(&mut bench.tasks, vec![write]);
     }
@@ -151,7 +151,8 @@ fn both_ways_lead_to_the_same_schema() {
     let mut stored = new_task(1);
     stored.last_event = 1;
     let events = vec![event(&stored, 1)];
-    let write = Write::Create { stored, message: Some(label("m")), events, push: vec![push("a")] };
+    let write =
+        Write::Create { stored, message: Some(label("m").into()), events, push: vec![push("a")] };
     done(&mut old.tasks, vec![write]);
     drop(old.tasks);
     turn_back(old.dir.path());

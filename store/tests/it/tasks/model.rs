@@ -175,7 +175,7 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
             let mut stored = born(n, ms);
             let events = with_events(&mut stored, events);
             let push = pushes.into_iter().map(push).collect();
-            Write::Create { stored, message: message.map(label), events, push }
+            Write::Create { stored, message: message.map(|text| label(text).into()), events, push }
         }
         Draft::Update { n, ms, message, events, change } => {
             let before = reader.get(id(n)).unwrap().unwrap_or_else(|| born(n, 0));
@@ -197,7 +197,12 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
                 Some(false) => stored.principal = agent("mallory"),
                 None => {}
             }
-            Write::Update { stored, expected, events, message: message.map(label) }
+            Write::Update {
+                stored,
+                expected,
+                events,
+                message: message.map(|text| label(text).into()),
+            }
         }
         Draft::Answer(n) => Write::Answer {
             id: id(n),
@@ -231,7 +236,7 @@ fn seen(reader: &dyn TaskReader) -> Vec<String> {
     }
     for owner in ["client:acme", "client:other"] {
         for (name, message) in ["tim", "ann"].into_iter().flat_map(|a| NAMES.map(|m| (a, m))) {
-            let heard = reader.message(owner, &agent(name), &label(message)).unwrap();
+            let heard = reader.message(owner, &agent(name), &label(message).into()).unwrap();
             seen.push(format!("{owner} {name} {message} {heard:?}"));
         }
         let history = reader.history_of_context(owner, &agent("tim"), &context("ctx"), 3);

@@ -60,7 +60,7 @@ fn an_answer_whose_task_never_was_is_given_again() {
         let answer = Box::new(says(Role::Agent, "4"));
         let at_once = |n, message: &str| Write::AnswerAtOnce {
             stored: new_task(n),
-            message: label(message),
+            message: label(message).into(),
             answer: answer.clone(),
         };
         done(tasks, vec![at_once(1, "m")]);

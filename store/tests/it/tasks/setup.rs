@@ -167,7 +167,7 @@ pub fn create(stored: &StoredTask) -> Write {
 
 /// The same, asked for by this message.
 pub fn create_for(stored: &StoredTask, message: &str) -> Write {
-    let message = Some(label(message));
+    let message = Some(label(message).into());
     Write::Create { stored: stored.clone(), message, events: Vec::new(), push: Vec::new() }
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use a2a_policy::opt::{Effect, Refused, Settings, graph};
+use a2a_policy::opt::{Effect, Refused, Settings, graph, with_server_keys};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{AddTasks, CreatePlan, NewPlanTask, UpdateObjective, UpdatePlan};
 use a2a_protocol::opt::{Objective, ObjectiveId, Plan, PlanStatus, PlanTask, PlanTaskStatus};
-use a2a_protocol::task::{Moment, PlanId, PlanTaskId};
+use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId};
 use a2a_store::tasks::{ObjectiveTree, PlanTree, StoredPlan};
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -94,7 +94,9 @@ impl Handler<Alter> for Service {
         }
         let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*tree));
         let altered = match what {
-            Alteration::Create => Ok((Vec::new(), None)),
+            Alteration::Create => {
+                settings(held.stored.objective.metadata.as_ref(), &[]).map(|()| (Vec::new(), None))
+            }
             Alteration::Update(update) => held.update(update).map(|effects| (effects, None)),
             Alteration::CreatePlan(create) => held.create_plan(create, now),
             Alteration::UpdatePlan(update) => {
@@ -115,8 +117,8 @@ impl Handler<Alter> for Service {
                 next.into_iter().for_each(|next| self.start_next(Some(next)));
             }
             Err(fault) => {
-                // One that has ended was taken up for nothing.
-                if held.is_over() && held.changes.is_empty() {
+                // One that has ended was taken up for nothing, and a new one is not made.
+                if is_new || (held.is_over() && held.changes.is_empty()) {
                     self.objectives.forget(&id);
                 }
                 let _ = reply.send(Err(fault));
@@ -145,6 +147,7 @@ fn refused(refused: Refused) -> Fault {
 
 impl Held {
     fn update(&mut self, update: UpdateObjective) -> Result<Vec<Effect>, Fault> {
+        settings(update.metadata.as_ref(), &[])?;
         let effects = match update.status {
             Some(status) => self.tree.move_objective(status).map_err(refused)?,
             None => Vec::new(),
@@ -157,7 +160,8 @@ impl Held {
             objective.description = Some(description).filter(|text| !text.is_empty());
         }
         if let Some(metadata) = update.metadata {
-            objective.metadata = Some(metadata).filter(|metadata| !metadata.is_empty());
+            let before = objective.metadata.take();
+            objective.metadata = with_server_keys(Some(metadata), before.as_ref());
         }
         Ok(effects)
     }
@@ -168,7 +172,7 @@ impl Held {
         now: Moment,
     ) -> Result<(Vec<Effect>, Option<PlanId>), Fault> {
         self.tree.has_room_for_plan(create.tasks.len()).map_err(refused)?;
-        settings(&create)?;
+        settings(create.metadata.as_ref(), &create.tasks)?;
         graph::check_plan(&self.tree, &create)
             .map_err(|found| refused(Refused::Dependencies(found)))?;
         let id = made::plan_id();
@@ -181,7 +185,7 @@ impl Held {
             status: create.status.unwrap_or(PlanStatus::Pending),
             tasks: Some(tasks),
             dependencies: create.dependencies,
-            metadata: create.metadata.filter(|metadata| !metadata.is_empty()),
+            metadata: with_server_keys(create.metadata, None),
             created_at: now,
             updated_at: now,
         };
@@ -239,8 +243,9 @@ impl Held {
         }
         self.touched.push(update.id.clone());
         if let Some(metadata) = update.metadata {
-            self.plans[place].stored.plan.metadata =
-                Some(metadata).filter(|metadata| !metadata.is_empty());
+            let plan = &mut self.plans[place].stored.plan;
+            let before = plan.metadata.take();
+            plan.metadata = with_server_keys(Some(metadata), before.as_ref());
             // Who does it and what follows a failure may be others now.
             let mut shown = self.shown();
             self.tree.show_in(&mut shown);
@@ -254,6 +259,7 @@ impl Held {
 
     fn create_tasks(&mut self, add: AddTasks) -> Result<Vec<Effect>, Fault> {
         self.tree.has_room_for_tasks(&add.plan_id, add.tasks.len()).map_err(refused)?;
+        settings(None, &add.tasks)?;
         graph::check_tasks(&self.tree, &add.plan_id, &add.tasks)
             .map_err(|found| refused(Refused::Dependencies(found)))?;
         let objective = self.stored.objective.id.clone();
@@ -270,11 +276,11 @@ impl Held {
 }
 
 /// What the metadata of a new plan and its tasks says must make sense.
-fn settings(create: &CreatePlan) -> Result<(), Fault> {
+fn settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<(), Fault> {
     let mut found = Vec::new();
     let read = |metadata, place: &str| Settings::read(metadata, place).err().unwrap_or_default();
-    found.extend(read(create.metadata.as_ref(), "/metadata"));
-    for (at, task) in create.tasks.iter().enumerate() {
+    found.extend(read(metadata, "/metadata"));
+    for (at, task) in tasks.iter().enumerate() {
         found.extend(read(task.metadata.as_ref(), &format!("/tasks/{at}/metadata")));
     }
     if found.is_empty() { Ok(()) } else { Err(Fault::InvalidParams(found)) }

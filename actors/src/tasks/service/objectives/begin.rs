@@ -3,13 +3,13 @@
 
 use a2a_policy::opt::{Effect, Settings};
 use a2a_policy::tasks::{Place, Said, Step};
-use a2a_protocol::Trace;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::opt::{HistoryScope, ObjectiveId, PlanTask, PlanTaskStatus, key};
 use a2a_protocol::task::{Message, Metadata, Part as MessagePart, PlanId, PlanTaskId, Role};
+use a2a_protocol::{Code, Trace, Violation};
 use a2a_store::tasks::{
-    ObjectiveTree, PlanTree, Queued, StoredObjective, StoredPlan, Write, message_key,
+    ObjectiveTree, PlanTree, Queued, SentMessage, StoredObjective, StoredPlan, Write, message_key,
 };
 use actix::prelude::*;
 use serde_json::{Value, json};
@@ -29,6 +29,7 @@ const OTHER_RESULTS: usize = 50;
 /// Whoever asked for what a plan does first, and waits for it.
 pub(super) struct First {
     pub(super) message: Message,
+    pub(super) sent: SentMessage,
     pub(super) push: Option<PushConfig>,
     pub(super) want: Want,
     pub(super) reply: Answering,
@@ -83,10 +84,11 @@ impl Service {
         self.held.insert(task, entry.stored.principal.clone());
         let stored = entry.stored.clone();
         let (awaited, message, push) = match first {
-            Some(First { message, push, want, reply }) => {
+            Some(First { sent, push, want, reply, .. }) => {
                 entry.is_pushed = push.is_some();
                 let push = push.into_iter().map(|push| made::named_push(push, task)).collect();
-                (Awaited::Create { task, want, reply }, Some(message.message_id), push)
+                let id = sent.id.clone();
+                (Awaited::Create { task, sent: id, want, reply }, Some(sent), push)
             }
             None => {
                 let then = if runs { Then::Dispatch } else { Then::Nothing };
@@ -125,6 +127,14 @@ fn asked(held: &Held, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Meta
     }
     let before = tasks.iter().filter(|task| needed(task));
     let ids = before.filter_map(|task| task.a2a_task_id.map(|id| id.to_string()));
+    let ids: Vec<String> = ids.collect();
+    let mut metadata = Metadata::new();
+    metadata.insert(key::OBJECTIVE_ID.to_owned(), json!(found.objective_id));
+    metadata.insert(key::PLAN_ID.to_owned(), json!(found.plan_id));
+    metadata.insert(key::TASK_INDEX.to_owned(), json!(found.task_index));
+    if !ids.is_empty() {
+        metadata.insert(key::DEPENDENCIES.to_owned(), json!(ids));
+    }
     let message = Message {
         message_id: Uuid::now_v7().into(),
         context_id: Some(found.objective_id.clone()),
@@ -133,15 +143,8 @@ fn asked(held: &Held, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Meta
         parts,
         metadata: None,
         extensions: Vec::new(),
-        reference_task_ids: ids.collect(),
+        reference_task_ids: ids,
     };
-    let mut metadata = Metadata::new();
-    metadata.insert(key::OBJECTIVE_ID.to_owned(), json!(found.objective_id));
-    metadata.insert(key::PLAN_ID.to_owned(), json!(found.plan_id));
-    metadata.insert(key::TASK_INDEX.to_owned(), json!(found.task_index));
-    if !found.dependencies.is_empty() {
-        metadata.insert(key::DEPENDENCIES.to_owned(), json!(found.dependencies));
-    }
     Some((message, metadata))
 }
 
@@ -182,6 +185,8 @@ pub(in crate::tasks) struct BeginObjective {
     /// The plans, with their tasks.
     pub(in crate::tasks) plans: Vec<a2a_protocol::opt::Plan>,
     pub(in crate::tasks) message: Message,
+    /// The same as it was sent.
+    pub(in crate::tasks) sent: SentMessage,
     pub(in crate::tasks) push: Option<PushConfig>,
     pub(in crate::tasks) want: Want,
     /// The trace of the call.
@@ -193,8 +198,29 @@ impl Handler<BeginObjective> for Service {
     type Result = ();
 
     fn handle(&mut self, begin: BeginObjective, _: &mut Self::Context) {
-        let BeginObjective { objective, is_new, plans, message, push, want, trace, reply } = begin;
+        let BeginObjective {
+            objective,
+            mut is_new,
+            plans,
+            message,
+            sent,
+            push,
+            want,
+            trace,
+            reply,
+        } = begin;
+        let id = objective.stored.objective.id.clone();
         let StoredObjective { owner, agent, .. } = &objective.stored;
+        if is_new && let Some(there) = self.objectives.held.get(&id) {
+            // Another message has brought the same context a moment ago.
+            if there.stored.owner != *owner {
+                let why = format!("{id} names something else already; choose another contextId");
+                let found = Violation::new("/message/contextId", Code::NotAllowed, why);
+                let _ = reply.send(Err(Fault::InvalidParams(vec![found])));
+                return;
+            }
+            is_new = false;
+        }
         if is_new && let Err(fault) = self.has_room_for_objective(owner) {
             let _ = reply.send(Err(fault));
             return;
@@ -206,10 +232,9 @@ impl Handler<BeginObjective> for Service {
             let _ = reply.send(Err(Fault::Unavailable { reason, retry_after_ms: 100 }));
             return;
         }
-        let id = objective.stored.objective.id.clone();
         let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*objective));
         let mut effects = Vec::new();
-        held.first = Some(First { message, push, want, reply });
+        held.first = Some(First { message, sent, push, want, reply });
         held.trace = trace;
         for plan in plans {
             match held.add_plan(plan) {

@@ -3,12 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use a2a_policy::opt::Tree;
+use a2a_policy::opt::{Effect, Tree, blocked_by};
 use a2a_protocol::operation::StreamEvent;
-use a2a_protocol::opt::{Objective, Plan, PlanTask, PlanTaskStatus, key};
-use a2a_protocol::task::{Moment, PlanId, PlanTaskId, Task};
+use a2a_protocol::opt::{
+    BlockedBy, Objective, ObjectiveStatus, Plan, PlanStatus, PlanTask, PlanTaskStatus, key,
+};
+use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId, Task};
 use a2a_protocol::{TaskId, Trace};
 use a2a_store::tasks::{ObjectiveTree, PlanTree, StoredObjective, StoredPlan};
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::alter::Answer;
@@ -18,6 +21,8 @@ use crate::tasks::watch::Watchers;
 
 /// How much of what came of a step travels to the steps that need it, in characters.
 const RESULT_CHARS: usize = 4_000;
+/// How much of why a plan failed is noted, in characters.
+const REASON_CHARS: usize = 1_000;
 
 /// A change on its way to the disk.
 pub(super) struct News {
@@ -141,6 +146,42 @@ impl Held {
         (plans, tasks)
     }
 
+    /// Notes on plans that have just failed why they did.
+    pub(super) fn keep_reason(&mut self, step: &PlanTaskId, task: &Task, effects: &[Effect]) {
+        let failed = effects.iter().filter_map(|effect| match effect {
+            Effect::Plan { plan, status: PlanStatus::Failed } => Some(plan),
+            _ => None,
+        });
+        let failed: Vec<&PlanId> = failed.collect();
+        if failed.is_empty() {
+            return;
+        }
+        let name = self.step(step).map(|step| step.name.as_str()).unwrap_or_default();
+        let said = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
+        let reason = format!("{name}: {}: {said}", task.status.state.in_a_word());
+        let reason: String = reason.chars().take(REASON_CHARS).collect();
+        for plan in &mut self.plans {
+            if failed.contains(&&plan.stored.plan.id) {
+                let metadata = plan.stored.plan.metadata.get_or_insert_default();
+                metadata.insert(key::REASON.to_owned(), reason.clone().into());
+            }
+        }
+    }
+
+    /// Brings what the server says in the metadata of the objective into line with the tree.
+    pub(super) fn note_metadata(&mut self) {
+        let reason = || {
+            let failed = |plan: &&PlanTree| plan.stored.plan.status == PlanStatus::Failed;
+            let first = self.plans.iter().find(failed)?.stored.plan.metadata.as_ref()?;
+            first.get(key::REASON).cloned()
+        };
+        let reason = (self.tree.status() == ObjectiveStatus::Failed).then(reason).flatten();
+        let held = self.tree.is_held().then(|| BlockedBy::Approval.as_str().into());
+        let metadata = &mut self.stored.objective.metadata;
+        set(metadata, key::REASON, reason);
+        set(metadata, key::BLOCKED_BY, held);
+    }
+
     /// As its caller sees it, with everything below it.
     pub(super) fn shown(&self) -> Objective {
         let tree = ObjectiveTree { stored: self.stored.clone(), plans: self.plans.clone() };
@@ -148,9 +189,29 @@ impl Held {
     }
 
     pub(super) fn shown_plan(&self, id: &PlanId) -> Option<Plan> {
-        let PlanTree { stored, tasks } = self.plan(id)?.clone();
-        Some(Plan { tasks: Some(tasks), ..stored.plan })
+        Some(shown_plan(self.plan(id)?.clone(), true))
     }
+}
+
+/// Sets a key of metadata, or takes it away.
+fn set(metadata: &mut Option<Metadata>, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => drop(metadata.get_or_insert_default().insert(key.to_owned(), value)),
+        None => {
+            if let Some(fields) = metadata {
+                fields.shift_remove(key);
+            }
+            metadata.take_if(|fields| fields.is_empty());
+        }
+    }
+}
+
+/// A plan as its caller sees it.
+fn shown_plan(PlanTree { stored, tasks }: PlanTree, with_tasks: bool) -> Plan {
+    let mut plan = stored.plan;
+    let waits_for = blocked_by(&plan, &tasks, stored.held).map(|word| word.as_str().into());
+    set(&mut plan.metadata, key::BLOCKED_BY, waits_for);
+    Plan { tasks: with_tasks.then_some(tasks), ..plan }
 }
 
 /// What came of a task, in a few words for those who go on with it.
@@ -177,12 +238,7 @@ pub(in crate::tasks) fn shown(
     let mut objective = stored.objective;
     let metadata = objective.metadata.get_or_insert_default();
     metadata.insert(key::REVISION.to_owned(), stored.revision.into());
-    objective.plans = with_plans.then(|| {
-        let plan = |PlanTree { stored, tasks }: PlanTree| Plan {
-            tasks: with_tasks.then_some(tasks),
-            ..stored.plan
-        };
-        plans.into_iter().map(plan).collect()
-    });
+    objective.plans =
+        with_plans.then(|| plans.into_iter().map(|plan| shown_plan(plan, with_tasks)).collect());
     objective
 }

@@ -1,0 +1,90 @@
+//! A caller's message as the store knows it: its id, and a hash of what it says.
+
+use a2a_protocol::task::{Label, Message};
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// A message of a caller. Its id is taken once per owner and agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentMessage {
+    /// The id that the caller gave it.
+    pub id: Label,
+    /// A hash of its content, in any order of keys; `None` where that is not known. Two messages
+    /// of one id whose hashes differ are two messages.
+    pub fingerprint: Option<u64>,
+}
+
+impl SentMessage {
+    /// A message as its caller sent it, before anything was filled in.
+    #[must_use]
+    pub fn of(message: &Message) -> Self {
+        Self { id: message.message_id.clone(), fingerprint: fingerprint(message) }
+    }
+
+    /// Whether one of this fingerprint, which has the same id, is another message.
+    #[must_use]
+    pub fn differs_from(&self, known: Option<u64>) -> bool {
+        self.fingerprint.zip(known).is_some_and(|(this, known)| this != known)
+    }
+}
+
+impl From<Label> for SentMessage {
+    /// A message of which nothing but the id is known.
+    fn from(id: Label) -> Self {
+        Self { id, fingerprint: None }
+    }
+}
+
+fn fingerprint(message: &Message) -> Option<u64> {
+    let mut value = serde_json::to_value(message).ok()?;
+    // A client that builds its message anew for a retry may write the keys in another order.
+    value.sort_all_objects();
+    let mut hasher = Hashing(Xxh3Default::new());
+    serde_json::to_writer(&mut hasher, &value).ok()?;
+    Some(hasher.0.digest())
+}
+
+struct Hashing(Xxh3Default);
+
+impl std::io::Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn sent(fields: &Value) -> SentMessage {
+        let mut message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "a"}]});
+        message.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        SentMessage::of(&serde_json::from_value(message).unwrap())
+    }
+
+    #[test]
+    fn fingerprint_follows_content_and_not_the_order_of_keys() {
+        let plain = sent(&json!({}));
+        for other in [
+            json!({"parts": [{"text": "b"}]}),
+            json!({"parts": [{"text": "a"}, {"text": "a"}]}),
+            json!({"contextId": "c"}),
+            json!({"taskId": "t"}),
+            json!({"metadata": {"k": 1}}),
+            json!({"referenceTaskIds": ["t"]}),
+        ] {
+            assert!(sent(&other).differs_from(plain.fingerprint), "{other}");
+        }
+        let [one, two] = [r#"{"a":{"x":1,"y":2},"b":1}"#, r#"{"b":1,"a":{"y":2,"x":1}}"#]
+            .map(|text| sent(&json!({"metadata": serde_json::from_str::<Value>(text).unwrap()})));
+        assert_eq!(one, two);
+        assert!(!plain.differs_from(None) && !plain.differs_from(plain.fingerprint));
+        assert!(!SentMessage::from(plain.id.clone()).differs_from(plain.fingerprint));
+    }
+}
