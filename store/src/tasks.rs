@@ -11,6 +11,7 @@
 
 mod list;
 mod objective;
+mod page;
 mod sent;
 mod stored;
 mod token;

@@ -13,7 +13,7 @@ use actix_web::http::header::{
     CACHE_CONTROL, ETAG, EntityTag, HttpDate, IF_NONE_MATCH, LAST_MODIFIED, TryIntoHeaderValue,
     VARY,
 };
-use actix_web::{HttpRequest, HttpResponse, get, web};
+use actix_web::{HttpRequest, HttpResponse, get, routes, web};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -21,7 +21,7 @@ use super::A2a;
 use super::call::{Context, no_such_agent};
 use super::extensions::declared;
 use crate::gateway::auth::A2aCaller;
-use crate::gateway::problem::{agent_id, refuse};
+use crate::gateway::problem::{agent_id, problem, refuse};
 use crate::tokens::KeyRing;
 
 /// How long a card may be kept without asking.
@@ -54,7 +54,11 @@ pub(in crate::gateway) async fn host_card(
     response
 }
 
+// The base of an agent shows its card too: clients are given it and are told to look there.
+#[routes]
 #[get("/agents/{id}/.well-known/agent-card.json")]
+#[get("/agents/{id}")]
+#[get("/agents/{id}/")]
 pub(in crate::gateway) async fn agent_card(
     _caller: A2aCaller,
     id: web::Path<String>,
@@ -68,6 +72,15 @@ pub(in crate::gateway) async fn agent_card(
     };
     let card = a2a.card(&agent, Some(&view), false, &Place::of(&a2a, &request));
     Ok(served(&request, &card.hybrid()))
+}
+
+/// Where a client looks that was given the base of an agent without a slash at its end: the last
+/// part of the base is lost on the way, and with it the agent.
+pub(super) const NO_AGENTS_CARD: &str = "/agents/.well-known/agent-card.json";
+
+pub(super) fn no_agents_card() -> HttpResponse {
+    let detail = "This path names no agent. Give the client the base URL of an agent with a slash at its end (/agents/ID/), or the URL of the card itself (/agents/ID/.well-known/agent-card.json).";
+    problem(actix_web::http::StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 fn served(request: &HttpRequest, card: &Value) -> HttpResponse {

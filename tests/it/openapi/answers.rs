@@ -133,6 +133,7 @@ fn directory(it: &mut Described) {
     it.call(404, "GET", "/schemas/{name}.json", &["gossip"], &Value::Null);
     it.get("/.well-known/agent-card.json", &[]);
     it.get("/agents/{agent}/.well-known/agent-card.json", &["tim"]);
+    it.get("/agents/{agent}", &["tim"]);
     it.call(426, "GET", "/bus/agents/{agent}/session", &["tim"], &Value::Null);
 }
 
