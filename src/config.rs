@@ -23,17 +23,20 @@ mod environment;
 mod http;
 mod keys;
 mod limits;
+mod logging;
 mod problem;
 mod safeguards;
 mod sessions;
 mod tls;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use a2a_actors::BusSettings;
 use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::AgentId;
 use a2a_store::Retention;
+use rustls::sign::CertifiedKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -45,10 +48,12 @@ use crate::webhooks::WebhookSettings;
 pub use assembly::{Origin, Origins};
 pub use changes::{Change, value_at};
 pub use environment::Environment;
-pub use http::DEFAULT_LISTEN;
+pub use http::{DEFAULT_LISTEN, listen_addresses};
 pub use keys::{Key, Kind, Section, sections};
+pub use logging::LogFormat;
 pub use problem::{ConfigError, Place, Problem};
 use safeguards::{BreakerValues, LedgerValues};
+pub use tls::{Certificates, Tls, is_ca};
 
 /// Where the bus keeps its things.
 #[derive(Debug, Clone)]
@@ -115,6 +120,8 @@ pub struct Config {
     audit: audit::AuditValues,
     /// Where to listen, what a caller may cost, whom to answer. See security.md
     http: http::HttpValues,
+    /// The program's own log, on stderr. See observability.md
+    logging: logging::LoggingValues,
     /// Who is let in. See security.md
     #[schemars(extend("x-reload" = true))]
     auth: auth::AuthValues,
@@ -210,6 +217,7 @@ impl Config {
             sessions: self.sessions.in_force(),
             audit: self.audit.in_force(),
             http: self.http.in_force()?,
+            logging: self.logging.in_force(),
             auth: self.auth.clone(),
             folder: self.folder.clone(),
             origins: self.origins.clone(),
@@ -236,12 +244,26 @@ impl Config {
         self.http.settings()
     }
 
+    /// How the program's own log is written.
+    #[must_use]
+    pub fn log_format(&self) -> LogFormat {
+        self.logging.format()
+    }
+
     /// How to listen under TLS, if the file says so.
     ///
     /// # Errors
     /// A sentence about the certificate or key that cannot be used.
-    pub fn tls(&self) -> Result<Option<rustls::ServerConfig>, String> {
+    pub fn tls(&self) -> Result<Option<Tls>, String> {
         self.http.tls().server(&self.folder)
+    }
+
+    /// The certificate and its key as the files are now.
+    ///
+    /// # Errors
+    /// A sentence about the certificate or key that cannot be used.
+    pub fn certified_key(&self) -> Result<Option<Arc<CertifiedKey>>, String> {
+        self.http.tls().certified_key(&self.folder)
     }
 
     /// The certificates by which our own commands know the server; none without TLS.
@@ -345,6 +367,9 @@ impl Config {
             lease: self.delivery.lease(&defaults),
             handler_deadline: self.delivery.handler_deadline(&defaults),
             inbox_limit: self.limits.inbox(&defaults),
+            inbox_bytes: self.limits.inbox_bytes(&defaults),
+            pending_bytes: self.limits.pending_bytes(&defaults),
+            max_dead_letter_bytes: self.limits.dead_letter_bytes(&defaults),
             access: access::read(&self.access)?,
             max_recipients: self.limits.max_recipients(&defaults),
             breaker: self.breaker.settings()?,

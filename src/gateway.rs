@@ -10,6 +10,7 @@ mod dead_letters;
 mod guard;
 mod health;
 mod inbox;
+mod known;
 pub mod log;
 mod messages;
 mod metrics;
@@ -129,6 +130,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(agents::list)
         .service(agents::show)
         .service(agents::register)
+        .service(agents::remove)
         .service(agents::explain)
         .service(names::list)
         .service(names::show)
@@ -158,6 +160,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(schemas::show)
         .service(openapi::show)
         .service(tasks::whole)
+        .service(tasks::remove)
         .service(a2a::host_card)
         .service(a2a::agent_card)
         .service(a2a::agent_call)

@@ -170,10 +170,10 @@ impl Audit {
 
     fn undo(&self, then: Then) {
         match then {
-            Then::Receipt { mut receipt, kind, reply, to, ahead, undo, .. } => {
+            Then::Receipt { mut receipt, kind, reply, to, content, ahead, undo } => {
                 match receipt.seq.filter(|_| ahead) {
                     Some(seq) => self.desks.take_back(&to, seq),
-                    None => self.desks.release(&to),
+                    None => self.desks.release(&to, content.map_or(0, |content| content.size())),
                 }
                 if let Some(seq) = receipt.seq {
                     // Nothing is left to turn away.

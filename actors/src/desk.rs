@@ -4,19 +4,23 @@
 //! directly; the session is woken only when it waits for something. A broadcast to a thousand
 //! busy sessions costs a thousand pushes and not one mailbox message.
 
+mod poll;
+
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::{Delivery, Inbox, InboxFull, Slots};
+use a2a_policy::{Delivery, Inbox, InboxFull, InboxLimits, Slots};
 use a2a_protocol::{AgentId, Envelope, Outcome};
 use actix::Addr;
 
 use crate::Runtime;
 use crate::letter::Content;
 use crate::session::{Session, TakenBack, Wake};
+
+pub(crate) use poll::{Poll, Polling};
 
 /// The number of a desk; it can travel in messages, a desk cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,9 +40,32 @@ pub(crate) struct Desk {
     pub(crate) attachment: Cell<u64>,
     /// When somebody was last here, since the bus started.
     pub(crate) last_seen: Cell<Option<Duration>>,
+    /// Calls that wait for messages of this desk, or did since it was last looked at.
+    polls: RefCell<Vec<Arc<Poll>>>,
 }
 
 impl Desk {
+    /// Notes a call that waits for messages of this desk.
+    pub(crate) fn polled_by(&self, poll: Arc<Poll>, now: Duration) {
+        self.is_polled(now);
+        self.polls.borrow_mut().push(poll);
+    }
+
+    /// Whether a call waits for messages now. The end of those that do not was when the agent was
+    /// last seen.
+    pub(crate) fn is_polled(&self, now: Duration) -> bool {
+        let mut polls = self.polls.borrow_mut();
+        polls.retain(|poll| match poll.ended() {
+            Some(ago) => {
+                let seen = Some(now.saturating_sub(ago));
+                self.last_seen.set(self.last_seen.get().max(seen));
+                false
+            }
+            None => true,
+        });
+        !polls.is_empty()
+    }
+
     pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
         let wanted = self.wants(&delivery.by, &delivery.item.message);
         self.inbox.borrow_mut().arrive(delivery);
@@ -54,7 +81,7 @@ impl Desk {
 
     /// The same without waking the session, for one who does so afterwards.
     pub(crate) fn lay_again(&self, delivery: Delivery<Arc<Content>>) {
-        self.slots.take_back();
+        self.slots.take_back(delivery.bytes);
         self.inbox.borrow_mut().arrive(delivery);
     }
 
@@ -133,6 +160,7 @@ impl Desks {
             runtime: RefCell::default(),
             attachment: Cell::new(0),
             last_seen: Cell::new(None),
+            polls: RefCell::default(),
         });
         all.push(Place::Open(Rc::clone(&desk)));
         (number, desk)
@@ -161,24 +189,29 @@ impl Desks {
         }
     }
 
-    /// So many messages may wait at each desk from now on.
-    pub(crate) fn set_limit(&self, limit: usize) {
+    /// So much may wait at each desk from now on.
+    pub(crate) fn set_limits(&self, limits: InboxLimits) {
         for place in self.all.borrow().iter() {
             if let Place::Open(desk) = place {
-                desk.slots.set_limit(limit);
+                desk.slots.set_limits(limits);
             }
         }
     }
 
     /// Takes a place at a desk, for an `exempt` message even beyond its limit.
-    pub(crate) fn take_slot(&self, number: DeskNo, exempt: bool) -> Result<Outcome, InboxFull> {
+    pub(crate) fn take_slot(
+        &self,
+        number: DeskNo,
+        exempt: bool,
+        bytes: usize,
+    ) -> Result<Outcome, InboxFull> {
         match self.all.borrow().get(number.0 as usize) {
             Some(Place::Open(desk)) if exempt => {
-                desk.slots.take_exempt()?;
+                desk.slots.take_exempt(bytes)?;
                 Ok(Outcome::Queued)
             }
-            Some(Place::Open(desk)) => desk.slots.take(),
-            _ => Err(InboxFull { limit: 0 }),
+            Some(Place::Open(desk)) => desk.slots.take(bytes),
+            _ => Err(InboxFull::Messages { limit: 0 }),
         }
     }
 
@@ -195,7 +228,7 @@ impl Desks {
     /// Lays one durable message onto each desk.
     pub(crate) fn deliver(&self, to: &[DeskNo], content: &Arc<Content>) {
         if self.is_turned_away(content.seq) {
-            return self.release(to);
+            return self.release(to, content.size());
         }
         let all = self.all.borrow();
         for number in to {
@@ -221,8 +254,8 @@ impl Desks {
     pub(crate) fn take_back(&self, to: &[DeskNo], seq: u64) {
         for desk in to.iter().filter_map(|number| self.get(*number)) {
             let mut inbox = desk.inbox.borrow_mut();
-            if inbox.acknowledge(seq).or_else(|| inbox.withdraw(seq)).is_some() {
-                desk.slots.free();
+            if let Some(taken) = inbox.acknowledge(seq).or_else(|| inbox.withdraw(seq)) {
+                desk.slots.free(taken.bytes);
             }
             drop(inbox);
             if let Some(session) = desk.session() {
@@ -232,12 +265,12 @@ impl Desks {
         }
     }
 
-    /// Gives places back that were taken for a message that is laid onto no desk.
-    pub(crate) fn release(&self, to: &[DeskNo]) {
+    /// Gives places back that were taken for a message of so many bytes that is laid onto no desk.
+    pub(crate) fn release(&self, to: &[DeskNo], bytes: usize) {
         let all = self.all.borrow();
         for number in to {
             if let Some(Place::Open(desk)) = all.get(number.0 as usize) {
-                desk.slots.free();
+                desk.slots.free(bytes);
             }
         }
     }

@@ -1,11 +1,11 @@
 //! A message inside the bus: read once at the edge, shared from then on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use a2a_policy::{Delivery, Fingerprints};
-use a2a_protocol::{AgentId, Envelope, Kind, Report, Trace, TraceId};
+use a2a_protocol::{AgentId, Envelope, Kind, MessageIds, Report, Trace, TraceId};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
@@ -14,6 +14,8 @@ use tokio::sync::Notify;
 pub struct Parcel {
     pub(crate) message: Result<Arc<Envelope>, Report>,
     pub(crate) bytes: Arc<[u8]>,
+    /// What could be read of a message that is refused; its own ids say it for the others.
+    pub(crate) ids: MessageIds,
     pub(crate) fingerprints: Fingerprints,
     /// How many bytes came, also where fewer are kept.
     pub(crate) size: usize,
@@ -29,8 +31,12 @@ impl Parcel {
     pub fn from_json(bytes: &[u8], since: Instant) -> Self {
         let message = Envelope::parse(bytes).map(Arc::new);
         let fingerprints = message.as_deref().map(Fingerprints::of).unwrap_or_default();
+        let ids = match &message {
+            Ok(_) => MessageIds::default(),
+            Err(_) => MessageIds::read(bytes),
+        };
         let (bytes, size) = (bytes.into(), bytes.len());
-        Self { message, bytes, fingerprints, size, since, trace: None }
+        Self { message, bytes, ids, fingerprints, size, since, trace: None }
     }
 
     /// Bytes that were not read to their end because there are `total`, too many.
@@ -39,6 +45,7 @@ impl Parcel {
         Self {
             message: Err(Report::too_large(total)),
             bytes: beginning.into(),
+            ids: MessageIds::read(beginning),
             fingerprints: Fingerprints::default(),
             size: total,
             since,
@@ -61,7 +68,8 @@ impl Parcel {
         }
         let (fingerprints, size) = (Fingerprints::of_written(&message, &bytes), bytes.len());
         let (message, bytes) = (Ok(Arc::new(message)), bytes.into());
-        Self { message, bytes, fingerprints, size, since, trace: None }
+        let ids = MessageIds::default();
+        Self { message, bytes, ids, fingerprints, size, since, trace: None }
     }
 
     /// The same as part of a trace that its sender gave.
@@ -176,6 +184,35 @@ impl std::fmt::Debug for Letter {
     }
 }
 
+/// Bytes of the messages that the bus holds, each counted once, however many recipients it has:
+/// on their way to the disk, in inboxes and as dead letters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HeldBytes(Arc<AtomicUsize>);
+
+impl HeldBytes {
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    fn hold(&self, bytes: usize) -> Hold {
+        self.0.fetch_add(bytes, Relaxed);
+        Hold { all: self.clone(), bytes }
+    }
+}
+
+/// Counts as held for as long as it lives, which is as long as the content it is part of.
+#[derive(Debug)]
+struct Hold {
+    all: HeldBytes,
+    bytes: usize,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.all.0.fetch_sub(self.bytes, Relaxed);
+    }
+}
+
 /// What the bus keeps of a message: one of these, however many recipients.
 #[derive(Debug)]
 pub(crate) struct Content {
@@ -189,9 +226,33 @@ pub(crate) struct Content {
     pub(crate) accepted: DateTime<Utc>,
     /// It survived a restart: whether an earlier attempt killed the process is not known.
     pub(crate) recovered: bool,
+    _hold: Hold,
+}
+
+/// What a [`Content`] is made of.
+pub(crate) struct ContentParts {
+    pub(crate) seq: u64,
+    pub(crate) by: AgentId,
+    pub(crate) message: Arc<Envelope>,
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) trace: Option<Arc<Trace>>,
+    pub(crate) accepted: DateTime<Utc>,
+    pub(crate) recovered: bool,
 }
 
 impl Content {
+    /// A message that `held` counts from now until the last of its recipients is done with it.
+    pub(crate) fn new(parts: ContentParts, held: &HeldBytes) -> Arc<Self> {
+        let ContentParts { seq, by, message, bytes, trace, accepted, recovered } = parts;
+        let hold = held.hold(bytes.len());
+        Arc::new(Self { seq, by, message, bytes, trace, accepted, recovered, _hold: hold })
+    }
+
+    /// How many bytes it is counted with.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Its place in the trace it belongs to.
     pub(crate) fn trace(&self) -> Trace {
         place(self.trace.as_ref(), &self.message)
@@ -204,6 +265,7 @@ impl Content {
             by: self.by.clone(),
             priority: self.message.priority,
             attempts,
+            bytes: self.size(),
             item: Arc::clone(self),
         }
     }

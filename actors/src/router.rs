@@ -16,20 +16,22 @@ mod floor;
 mod look;
 mod measure;
 mod names;
+mod reach;
 mod records;
 mod refusals;
 mod reload;
+mod removal;
 mod sessions;
 mod tasks;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use a2a_policy::{
-    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, Incoming, Ledger, Now,
-    Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo, Verdict,
-    admit,
+    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, InboxLimits, Incoming,
+    Ledger, Now, Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
+    Verdict, admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
 use a2a_store::{Alive, EventLine, Line, Recovered};
@@ -38,18 +40,19 @@ use actix::prelude::*;
 use crate::audit::{self, Health, Then};
 use crate::clock::Clock;
 use crate::desk::{Desk, DeskNo, Desks};
-use crate::letter::{Content, Parcel};
+use crate::letter::{Content, ContentParts, Parcel};
 use crate::reply::Reply;
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::writer::Append;
 
+use dead_letters::{Dead, DeadLetters};
 use records::{Kept, RestoredContents, message_line};
 use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
-pub(crate) use assess::{Assess, Assessed, AttachAside};
+pub(crate) use assess::{Assess, Assessed, AttachAside, Charge};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
@@ -60,16 +63,34 @@ pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
 pub(crate) use look::Look;
 pub use look::{InboxView, LetterView};
 pub use measure::BusLoad;
-pub(crate) use measure::Measure;
+pub(crate) use measure::{Measure, Measured};
 pub(crate) use names::{ClaimNames, FindName};
+pub(crate) use reach::AskReach;
+pub use reach::Reach;
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
-pub use tasks::TaskFilter;
-pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
+pub(crate) use removal::RemoveAgent;
+pub use removal::RemoveError;
+pub(crate) use tasks::{
+    CancelTask, CompareLedger, FindTask, Ledgered, ListTasks, RecordDeleted, UnheardAnswers,
+};
+pub use tasks::{TaskFilter, TaskPlace};
 
-struct Dead {
-    delivery: Delivery<Arc<Content>>,
-    reason: String,
+/// Entries of a list that one message looks at: a list of any length holds the bus up no longer
+/// than a few messages do.
+const PART: usize = 512;
+
+/// A part of a list.
+pub(crate) struct Part<T, Place> {
+    pub(crate) found: Vec<T>,
+    /// Where the next part begins; `None` at the end.
+    pub(crate) next: Option<Place>,
+}
+
+impl<T, Place> Default for Part<T, Place> {
+    fn default() -> Self {
+        Self { found: Vec::new(), next: None }
+    }
 }
 
 pub(crate) struct Router {
@@ -84,11 +105,14 @@ pub(crate) struct Router {
     /// These three begin as the settings say and can change while the bus runs.
     access: AccessRules,
     max_recipients: usize,
-    inbox_limit: usize,
+    inbox_limits: InboxLimits,
+    /// Bytes that all inboxes may hold together.
+    pending_bytes: usize,
+    dead_letter_bytes: usize,
     refusals: Refusals,
     /// The sessions of each agent, beside the roster.
     sessions: Vec<Sessions>,
-    dead: BTreeMap<(u64, AgentId), Dead>,
+    dead: DeadLetters,
     /// How often an agent's code was attached.
     attachments: u64,
     /// Places reserved for the message that is being admitted.
@@ -110,7 +134,9 @@ impl Router {
         Self {
             access: settings.access.clone(),
             max_recipients: settings.max_recipients,
-            inbox_limit: settings.inbox_limit,
+            inbox_limits: settings.inbox_limits(),
+            pending_bytes: settings.pending_bytes,
+            dead_letter_bytes: settings.max_dead_letter_bytes,
             _alive: shared.parts.endless("router"),
             shared,
             roster,
@@ -120,7 +146,7 @@ impl Router {
             breaker,
             refusals: Refusals::default(),
             sessions: Vec::new(),
-            dead: BTreeMap::new(),
+            dead: DeadLetters::default(),
             attachments: 0,
             reserved: Vec::new(),
             deadline: None,
@@ -148,7 +174,7 @@ impl Router {
             let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
             self.seen.insert(seen.message_id, remembered);
         }
-        let mut contents = RestoredContents::default();
+        let mut contents = RestoredContents::new(self.shared.held.clone());
         for p in recovered.pending {
             let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
             let Some(delivery) = contents.delivery(p.seq, p.by, p.attempts, kept) else { continue };
@@ -235,7 +261,7 @@ impl Router {
     }
 
     fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
-        let slots = Slots::new(self.inbox_limit, self.shared.settings.prompt_slots);
+        let slots = Slots::new(self.inbox_limits, self.shared.settings.prompt_slots);
         let (number, desk) = self.shared.desks.open(agent, slots);
         let shared = Rc::clone(&self.shared);
         let session = Session::new(Rc::clone(&desk), ctx.address(), shared);
@@ -294,6 +320,7 @@ impl Router {
         let incoming = Incoming {
             caller,
             message: parcel.message.as_deref(),
+            bytes: parcel.bytes.len(),
             fingerprints: parcel.fingerprints,
         };
         let verdict = admit(&incoming, self, now);
@@ -307,7 +334,8 @@ impl Router {
             Verdict::Accepted(accepted) => self.accept(caller, accepted, parcel, reply, now, ctx),
             Verdict::Duplicate { seq } => {
                 let by = records::sender(caller, &parcel);
-                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, now) {
+                let size = records::refusal_size(&parcel, 0, &[]);
+                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, size, now) {
                     let receipt = records::unnumbered_receipt(&parcel, now);
                     let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                     self.count_refusals(ctx);
@@ -373,7 +401,7 @@ impl Router {
         let fingerprint = parcel.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });
         let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
-        let content = Arc::new(Content {
+        let content = ContentParts {
             seq,
             by,
             message,
@@ -381,7 +409,8 @@ impl Router {
             trace: parcel.trace,
             accepted: now.utc,
             recovered: false,
-        });
+        };
+        let content = Content::new(content, &self.shared.held);
         let to = std::mem::take(&mut self.reserved);
         let ahead = self.shared.desks.take_ahead(&to);
         if ahead {
@@ -402,10 +431,11 @@ impl Router {
         now: Now,
         ctx: &mut Context<Self>,
     ) {
-        self.shared.desks.release(&std::mem::take(&mut self.reserved));
+        self.shared.desks.release(&std::mem::take(&mut self.reserved), parcel.bytes.len());
         let opens = refusal.opens;
         let by = records::sender(caller, parcel);
-        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, now);
+        let size = records::refusal_size(parcel, refusal.recipients.len(), &refusal.errors);
+        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
         let mut receipt = if written {
             self.receipt(parcel, now)
         } else {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use a2a_policy::{
-    AccessRules, BreakerSettings, LedgerSettings, Profile, RateSettings, RetryPolicy,
+    AccessRules, BreakerSettings, InboxLimits, LedgerSettings, Profile, RateSettings, RetryPolicy,
 };
 use a2a_protocol::AgentId;
 
@@ -42,8 +42,17 @@ pub struct BusSettings {
     pub handler_deadline: Duration,
     /// How long a message taken over HTTP is kept for the one who took it.
     pub lease: Duration,
+    /// How long an agent that takes its messages over HTTP counts as online after its last call.
+    pub presence_grace: Duration,
     /// Messages that may wait for one session.
     pub inbox_limit: usize,
+    /// Bytes of messages that may wait for one session.
+    pub inbox_bytes: usize,
+    /// Bytes of messages that the bus may hold for all agents together; one to several recipients
+    /// counts once.
+    pub pending_bytes: usize,
+    /// Bytes of dead letters that are kept; beyond that the oldest are dropped.
+    pub max_dead_letter_bytes: usize,
     /// Messages that may wait for a session that is there and still count as delivered.
     pub prompt_slots: usize,
     /// Messages that may wait for the disk; beyond that the bus answers `unavailable`.
@@ -73,6 +82,13 @@ pub struct LiveSettings {
     pub breaker: BreakerSettings,
     /// Messages that may wait for one session.
     pub inbox_limit: usize,
+    /// Bytes of messages that may wait for one session.
+    pub inbox_bytes: usize,
+    /// Bytes of messages that the bus may hold for all agents together; one to several recipients
+    /// counts once.
+    pub pending_bytes: usize,
+    /// Bytes of dead letters that are kept; beyond that the oldest are dropped.
+    pub max_dead_letter_bytes: usize,
 }
 
 impl BusSettings {
@@ -87,7 +103,20 @@ impl BusSettings {
             rates: self.rates,
             breaker: self.breaker.clone(),
             inbox_limit: self.inbox_limit,
+            inbox_bytes: self.inbox_bytes,
+            pending_bytes: self.pending_bytes,
+            max_dead_letter_bytes: self.max_dead_letter_bytes,
         }
+    }
+
+    pub(crate) fn inbox_limits(&self) -> InboxLimits {
+        InboxLimits { messages: self.inbox_limit, bytes: self.inbox_bytes }
+    }
+}
+
+impl LiveSettings {
+    pub(crate) fn inbox_limits(&self) -> InboxLimits {
+        InboxLimits { messages: self.inbox_limit, bytes: self.inbox_bytes }
     }
 }
 
@@ -109,7 +138,11 @@ impl Default for BusSettings {
             retry: RetryPolicy::default(),
             handler_deadline: Duration::from_secs(30 * 60),
             lease: Duration::from_secs(60),
+            presence_grace: Duration::from_secs(15),
             inbox_limit: 10_000,
+            inbox_bytes: 64 << 20,
+            pending_bytes: 512 << 20,
+            max_dead_letter_bytes: 64 << 20,
             prompt_slots: 64,
             uncommitted_limit: 16_384,
             batch_limit: 1_024,

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use crate::audit::{Gauge, Then};
 use crate::clock::Clock;
 use crate::desk::Desks;
+use crate::letter::HeldBytes;
 use crate::tray::Tray;
 use crate::writer::Append;
 use crate::{BusSettings, Stats};
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) idle: Notify,
     pub(crate) seq: Cell<u64>,
     pub(crate) desks: Rc<Desks>,
+    pub(crate) held: HeldBytes,
     /// What is on its way to the journal's thread.
     pub(crate) tray: Rc<Tray>,
     pub(crate) stats: Arc<Stats>,

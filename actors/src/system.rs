@@ -18,11 +18,12 @@ use tokio::sync::{Notify, oneshot, watch};
 use crate::audit::{Audit, Close, Meet};
 use crate::clock::Clock;
 use crate::desk::Desks;
+use crate::letter::HeldBytes;
 use crate::lodging::{self, Landlord, Lodging};
 use crate::reply::Reply;
 use crate::router::{
-    AskWhetherClosed, Assess, Assessed, Deny, ListAgents, Measure, Reload, Route, Router,
-    WriteCounted,
+    AskWhetherClosed, Assess, Assessed, Deny, ListCircuits, Measure, Measured, Reload, Route,
+    Router, WriteCounted,
 };
 use crate::shared::{Shared, offer_every_day};
 use crate::tray::Tray;
@@ -137,7 +138,7 @@ impl BusSystem {
                     let wiring = wire(settings, journal, recovered, agents, counters, head_sender);
                     let (lodging, landlord) = lodging::open();
                     // Whoever gets the handle finds everything restored.
-                    let _ = wiring.router.send(ListAgents).await;
+                    let _ = wiring.router.send(ListCircuits).await;
                     let _ = ready.send((wiring.router.clone(), lodging));
                     run_until_stopped(wiring, landlord, stop_requests).await;
                 });
@@ -193,6 +194,16 @@ impl BusSystem {
         }
     }
 
+    /// Charges a call that brings so many bytes to who makes it; `None` when the bus has stopped.
+    pub(crate) async fn charge(
+        &self,
+        (from, to): (a2a_protocol::AgentId, a2a_protocol::AgentId),
+        counts: bool,
+        bytes: usize,
+    ) -> Option<Result<(), a2a_policy::Limited>> {
+        self.router.send(crate::router::Charge { from, to, counts, bytes }).await.ok()
+    }
+
     /// Gives the bus other settings while it runs; they hold for every message after this. Nothing
     /// that waits, is connected or was counted is lost. `false` when the bus has stopped.
     pub async fn reload(&self, settings: LiveSettings) -> bool {
@@ -201,7 +212,13 @@ impl BusSystem {
 
     /// How much lies on the bus now; `None` when it has stopped.
     pub async fn load(&self) -> Option<BusLoad> {
-        self.router.send(Measure).await.ok()
+        let Measured { mut load, mut next } = self.router.send(Measure { from: 0 }).await.ok()?;
+        while let Some(from) = next {
+            let part = self.router.send(Measure { from }).await.ok()?;
+            load = load.and(part.load);
+            next = part.next;
+        }
+        Some(load)
     }
 
     /// The thread of the bus, for others who speak with it all the time.
@@ -310,6 +327,7 @@ fn wire(
         idle: Notify::new(),
         seq: recovered.next_seq.into(),
         desks,
+        held: HeldBytes::default(),
         tray,
         stats,
         reader,

@@ -3,12 +3,14 @@
 //! Every figure is a median of interleaved rounds in this one process, so that their ratios
 //! mean something on any machine. The last line is one JSON object.
 //!
-//! `cargo bench --bench load`, or `cargo bench --bench load -- route` for the first rows alone.
+//! `cargo bench --bench load`, or `cargo bench --bench load -- route` for the first rows alone, `-- inbox`
+//! for those of the inbox.
 
 mod bare_log;
 mod conversations;
 mod fan_out;
 mod idle;
+mod inbox;
 mod mailbox;
 mod recovery;
 mod route;
@@ -35,7 +37,9 @@ fn main() {
         .enable_all()
         .build()
         .unwrap_or_else(|error| panic!("{error}"));
-    if std::env::args().any(|arg| arg == "route") {
+    if std::env::args().any(|arg| arg == "inbox") {
+        inbox::rows();
+    } else if std::env::args().any(|arg| arg == "route") {
         runtime.block_on(route_alone());
     } else {
         runtime.block_on(run());
@@ -131,6 +135,7 @@ async fn run() {
         println!("{name:<52} {megabytes:>4.0}");
     }
     println!("{:<44} {recovery:>12.2}", "recovery, a million records (s)");
+    inbox::rows();
     let whole = |value: f64| value.round() as u64;
     println!(
         "{}",

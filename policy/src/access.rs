@@ -225,6 +225,23 @@ impl AccessRules {
         NarrowedRules { from, rules }
     }
 
+    /// To whom `from` may write at all, with any kind of message: whom it may know of.
+    #[must_use]
+    pub fn reach<'a>(&'a self, from: Party<'a>) -> Reach<'a> {
+        let mut narrowed = Vec::new();
+        let broadcasts = [Scope::Org, Scope::CSuite, Scope::Squad].map(Some);
+        let scoped = broadcasts.into_iter().map(|scope| (Kind::Broadcast, scope));
+        let direct = Kind::ALL.iter().copied().filter(|kind| *kind != Kind::Broadcast);
+        for (kind, scope) in direct.map(|kind| (kind, None)).chain(scoped) {
+            match self.decide_for_all(from, kind, scope) {
+                Some(Decision { allowed: true, .. }) => return Reach(None),
+                Some(_) => {}
+                None => narrowed.push(self.narrow(from, kind, scope)),
+            }
+        }
+        Reach(Some(narrowed))
+    }
+
     fn deciding(&self, asked: &Asked<'_>) -> Option<&Rule> {
         self.0.iter().find(|rule| {
             rule.concerns(asked.from, asked.kind, asked.scope) && rule.reaches(asked.to, asked.from)
@@ -244,6 +261,19 @@ impl<'a> NarrowedRules<'a> {
     #[must_use]
     pub fn decide(&self, to: Party<'_>) -> Decision<'a> {
         decision(self.rules.iter().copied().find(|rule| rule.reaches(to, self.from)))
+    }
+}
+
+/// To whom one agent may write at all; `None` for everyone.
+#[derive(Debug, Clone)]
+pub struct Reach<'a>(Option<Vec<NarrowedRules<'a>>>);
+
+impl Reach<'_> {
+    /// Whether there is any message that it may send to this agent.
+    #[must_use]
+    pub fn includes(&self, to: Party<'_>) -> bool {
+        let Self(Some(rules)) = self else { return true };
+        rules.iter().any(|rules| rules.decide(to).allowed)
     }
 }
 

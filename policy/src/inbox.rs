@@ -59,6 +59,8 @@ pub struct Delivery<T> {
     pub priority: Priority,
     /// Attempts begun so far.
     pub attempts: u32,
+    /// How large the message is.
+    pub bytes: usize,
     /// The message.
     pub item: T,
 }
@@ -101,6 +103,8 @@ pub struct Inbox<T> {
     /// When the pause of each of them ends.
     pauses: BTreeMap<DeliveryKey, Duration>,
     out: HashMap<DeliveryKey, Out<T>>,
+    /// Bytes of the messages that are out.
+    out_bytes: usize,
     /// No lease ends before this. It may be too early: what was handed out is many, and whoever
     /// waits until then finds out with [`Inbox::overdue`].
     first_lease: Option<Duration>,
@@ -113,6 +117,7 @@ impl<T> Default for Inbox<T> {
             pausing: BTreeMap::new(),
             pauses: BTreeMap::new(),
             out: HashMap::new(),
+            out_bytes: 0,
             first_lease: None,
         }
     }
@@ -135,6 +140,12 @@ impl<T> Inbox<T> {
     #[must_use]
     pub fn out(&self) -> usize {
         self.out.len()
+    }
+
+    /// Bytes of the messages being handled right now.
+    #[must_use]
+    pub fn out_bytes(&self) -> usize {
+        self.out_bytes
     }
 
     /// Whether nothing is left to hand out, now or later.
@@ -193,6 +204,7 @@ impl<T> Inbox<T> {
     fn hand_out(&mut self, mut delivery: Delivery<T>, until: Duration) -> &Delivery<T> {
         delivery.attempts += 1;
         self.lease_until(until);
+        self.out_bytes += delivery.bytes;
         let out = Out { delivery, until };
         &self.out.entry(out.delivery.seq).insert_entry(out).into_mut().delivery
     }
@@ -218,10 +230,16 @@ impl<T> Inbox<T> {
 
     /// The recipient is done with the message, wherever it stands.
     pub fn acknowledge(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
-        if let Some(out) = self.out.remove(&key) {
-            return Some(out.delivery);
+        if let Some(delivery) = self.take_out(key) {
+            return Some(delivery);
         }
         self.end_pause(key).or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
+    }
+
+    fn take_out(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+        let delivery = self.out.remove(&key)?.delivery;
+        self.out_bytes -= delivery.bytes;
+        Some(delivery)
     }
 
     /// Takes a message out that nobody is handling, tried before or not.
@@ -244,7 +262,7 @@ impl<T> Inbox<T> {
         now: Duration,
         retry: &RetryPolicy,
     ) -> Option<AfterFailure<T>> {
-        let delivery = self.out.remove(&key)?.delivery;
+        let delivery = self.take_out(key)?;
         let attempt = delivery.attempts;
         if attempt >= retry.attempts {
             return Some(AfterFailure::GiveUp(delivery));
@@ -258,7 +276,7 @@ impl<T> Inbox<T> {
 
     /// Puts back what was handed out and never begun, as if it had not been handed out.
     pub fn put_back(&mut self, key: DeliveryKey) {
-        if let Some(Out { mut delivery, .. }) = self.out.remove(&key) {
+        if let Some(mut delivery) = self.take_out(key) {
             delivery.attempts = delivery.attempts.saturating_sub(1);
             self.waiting.insert(delivery);
         }
@@ -279,6 +297,16 @@ impl<T> Inbox<T> {
         idle.append(&mut std::mem::take(&mut self.waiting).drain());
         idle.sort_by_key(|delivery| delivery.seq);
         idle
+    }
+
+    /// Takes out up to `most` of what is not being handled.
+    pub fn take_idle(&mut self, most: usize) -> Vec<Delivery<T>> {
+        let next = std::iter::from_fn(|| {
+            // What pauses goes first: until its pause has ended, others wait behind it.
+            let pausing = self.pausing.first_key_value().map(|((_, key), _)| *key);
+            pausing.and_then(|key| self.end_pause(key)).or_else(|| self.waiting.pop())
+        });
+        next.take(most).collect()
     }
 
     /// What was handed out and neither acknowledged nor failed in time.
@@ -302,6 +330,7 @@ impl<T> Inbox<T> {
     /// Empties it, in the order in which things would have come.
     pub fn drain(&mut self) -> Vec<Delivery<T>> {
         let mut all = self.drain_idle();
+        self.out_bytes = 0;
         all.extend(std::mem::take(&mut self.out).into_values().map(|out| out.delivery));
         all.sort_by_key(|delivery| delivery.seq);
         all
@@ -326,7 +355,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn delivery(seq: u64, by: &str) -> Delivery<()> {
-        Delivery { seq, by: by.parse().unwrap(), priority: Priority::Normal, attempts: 0, item: () }
+        Delivery {
+            seq,
+            by: by.parse().unwrap(),
+            priority: Priority::Normal,
+            attempts: 0,
+            bytes: 10,
+            item: (),
+        }
     }
 
     fn inbox_of(senders: &[&str]) -> Inbox<()> {
@@ -350,8 +386,10 @@ mod tests {
         assert_eq!(next(&mut inbox, Duration::ZERO), Some(4));
         assert_eq!(next(&mut inbox, Duration::ZERO), Some(1));
         assert_eq!(oldest(&inbox), Some(2), "the first is in somebody's hands");
+        assert_eq!((inbox.out(), inbox.out_bytes()), (2, 20));
         inbox.fail(1, Duration::ZERO, &RetryPolicy::default());
         assert_eq!(oldest(&inbox), Some(1), "it pauses");
+        assert_eq!((inbox.out(), inbox.out_bytes()), (1, 10));
     }
 
     #[test]
@@ -465,6 +503,17 @@ mod tests {
         let mut inbox = inbox_of(&["roman"]);
         assert_eq!(inbox.acknowledge(1), None);
         assert_eq!(inbox.len(), 1);
+    }
+
+    #[test]
+    fn what_is_idle_is_taken_a_few_at_a_time_also_behind_a_pause() {
+        let mut inbox = inbox_of(&["roman", "roman", "tim", "roman"]);
+        next(&mut inbox, Duration::ZERO);
+        inbox.fail(1, Duration::ZERO, &RetryPolicy::default());
+        assert_eq!(next(&mut inbox, Duration::ZERO), Some(3));
+        let mut taken = |most| inbox.take_idle(most).iter().map(|d| d.seq).collect::<Vec<_>>();
+        assert_eq!([taken(2), taken(2), taken(2)], [vec![1, 2], vec![4], vec![]]);
+        assert_eq!((inbox.len(), inbox.next_due()), (1, Some(60 * SECOND)));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod task;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 use std::time::Duration;
 
 use a2a_protocol::{AgentId, CorrelationId, Envelope, TaskId, TaskState};
@@ -31,6 +32,9 @@ pub struct LedgerSettings {
     pub max_open: usize,
     /// Ended tasks that are remembered; beyond that the oldest are forgotten.
     pub max_ended: usize,
+    /// Bytes of text in all tasks, such as reasons and proposals; beyond that the oldest ended tasks
+    /// are forgotten, and where none is left no new tasks are taken.
+    pub max_text_bytes: usize,
     /// After so long without news an open task is overdue; `None` leaves it to deadlines.
     pub overdue_after: Option<Duration>,
 }
@@ -41,6 +45,7 @@ impl Default for LedgerSettings {
             enabled: true,
             max_open: 1_000_000,
             max_ended: 100_000,
+            max_text_bytes: 256 << 20,
             overdue_after: Some(Duration::from_secs(60 * 60)),
         }
     }
@@ -81,6 +86,10 @@ pub struct Ledger {
     settings: LedgerSettings,
     /// Boxed: a task is large, and it is moved about more often than it is read.
     tasks: HashMap<TaskId, Box<Task>>,
+    /// Bytes of text in all of them.
+    text_bytes: usize,
+    /// All of them, by when they changed last.
+    latest: BTreeSet<(DateTime<Utc>, TaskId)>,
     /// In the order in which they ended.
     ended: BTreeSet<(DateTime<Utc>, TaskId)>,
     /// When each open task is overdue, by [`Ledger::due_at`].
@@ -109,9 +118,18 @@ impl Ledger {
         self.tasks.get(id).map(Box::as_ref)
     }
 
-    /// Every task it remembers, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.values().map(Box::as_ref)
+    /// The tasks it remembers, those that changed last first; only those behind a place if one is
+    /// given.
+    pub fn latest(&self, behind: Option<(DateTime<Utc>, TaskId)>) -> impl Iterator<Item = &Task> {
+        let end = behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let places = self.latest.range((Bound::Unbounded, end)).rev();
+        places.filter_map(|(_, id)| self.get(id))
+    }
+
+    /// The tasks of a conversation.
+    pub fn of_conversation(&self, conversation: CorrelationId) -> impl Iterator<Item = &Task> {
+        let tasks = self.tasks.values().map(Box::as_ref);
+        tasks.filter(move |task| task.correlation_id == conversation)
     }
 
     /// How many tasks are open.
@@ -295,12 +313,16 @@ impl Ledger {
         if task.proposed.iter().any(|proposal| proposal.started.is_none()) {
             self.proposing.entry(task.correlation_id).or_default().push(id);
         }
+        self.text_bytes += task.text_bytes();
+        self.latest.insert((task.changed, id));
         self.tasks.insert(id, task);
         before
     }
 
     fn remove(&mut self, id: &TaskId) -> Option<Box<Task>> {
         let task = self.tasks.remove(id)?;
+        self.text_bytes -= task.text_bytes();
+        self.latest.remove(&(task.changed, *id));
         if task.state.is_ended() {
             self.ended.remove(&(task.changed, *id));
         } else if let Some(at) = self.due_at(&task) {
@@ -319,7 +341,8 @@ impl Ledger {
 
     fn forget_the_oldest(&mut self) -> Vec<TaskId> {
         let mut forgotten = Vec::new();
-        while self.ended.len() > self.settings.max_ended
+        while (self.ended.len() > self.settings.max_ended
+            || self.text_bytes > self.settings.max_text_bytes)
             && let Some((_, id)) = self.ended.first().copied()
         {
             self.remove(&id);

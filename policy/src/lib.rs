@@ -35,8 +35,8 @@ mod slots;
 pub mod tasks;
 
 pub use access::{
-    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Rule,
-    Selector,
+    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Reach,
+    Rule, Selector,
 };
 pub use breaker::{
     BadCircuitKey, Breaker, BreakerSettings, Circuit, CircuitKey, CircuitState, Gate, Passage,
@@ -55,4 +55,4 @@ pub use refusals::{Refusals, Suppressed};
 pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
 pub use seen::{Fingerprints, Seen, SeenBefore, SeenIds};
 
-pub use slots::{InboxFull, Slots};
+pub use slots::{InboxFull, InboxLimits, Slots};

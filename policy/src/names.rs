@@ -11,7 +11,19 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// What a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Holder {
     /// An agent: it has an inbox under this name.
@@ -35,7 +47,8 @@ impl fmt::Display for Holder {
 /// The name is in use for something else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no {wanted} can be called `{name}`: there is the {holder} `{held}`. Agents, clients and operators share one list of names, whatever their case; choose another name"
+    "`{name}` would be {}: there is the {holder} `{held}`. Agents, clients and operators share one list of names, whatever their case; choose another name",
+    both(*wanted, *holder)
 )]
 pub struct NameTaken {
     /// The name that was asked for.
@@ -46,6 +59,16 @@ pub struct NameTaken {
     pub held: String,
     /// What it stands for.
     pub holder: Holder,
+}
+
+/// What a name would stand for that two holders had.
+fn both(one: Holder, other: Holder) -> String {
+    let article = |holder| if holder == Holder::Client { "a" } else { "an" };
+    let (first, second) = if one <= other { (one, other) } else { (other, one) };
+    match first == second {
+        true => format!("a second {first} of that name"),
+        false => format!("{} {first} and {} {second}", article(first), article(second)),
+    }
 }
 
 /// Names by their lower-case form; each stands for one thing.
@@ -120,7 +143,7 @@ mod tests {
         }
         let said = names.check("Tim", Holder::Client).unwrap_err().to_string();
         assert!(
-            said.starts_with("no client can be called `Tim`: there is the agent `tim`."),
+            said.starts_with("`Tim` would be an agent and a client: there is the agent `tim`."),
             "{said}"
         );
         names.release("TIM");

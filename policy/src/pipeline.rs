@@ -54,8 +54,22 @@ pub struct Incoming<'a> {
     pub caller: &'a Caller,
     /// The message, or what is wrong with it.
     pub message: Result<&'a Envelope, &'a Report>,
+    /// How many bytes of it are kept.
+    pub bytes: usize,
     /// What [`crate::Fingerprints`] makes of it.
     pub fingerprints: crate::Fingerprints,
+}
+
+impl Incoming<'_> {
+    /// Who is charged for a refusal: the agent as far as it is proven, or as it says where nobody is
+    /// asked. People are not.
+    fn sender(&self) -> Option<&AgentId> {
+        match self.caller {
+            Caller::Agent(agent) | Caller::Service { agent, .. } => Some(agent),
+            Caller::Local => self.message.ok().map(|message| &message.from.agent_id),
+            Caller::Operator { .. } | Caller::Bus => None,
+        }
+    }
 }
 
 /// What the stages look at and change.
@@ -77,11 +91,29 @@ pub trait Floor {
     /// # Errors
     /// The limit that was reached.
     fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited>;
+    /// Charges the sender for a message that is refused before [`Floor::charge`].
+    ///
+    /// # Errors
+    /// The sender was refused too often.
+    fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited>;
+    /// Whether [`Floor::charge_refusal`] would refuse.
+    fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool;
+    /// Whether all inboxes together can hold so many bytes more. They are held once, however many
+    /// recipients there are.
+    ///
+    /// # Errors
+    /// When they cannot.
+    fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull>;
     /// Takes a place in the inbox of a session of `agent`; `Delivered` when the session is free.
     ///
     /// # Errors
     /// When there is no place.
-    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull>;
+    fn reserve(
+        &mut self,
+        agent: AgentKey,
+        message: &Envelope,
+        bytes: usize,
+    ) -> Result<Outcome, InboxFull>;
 }
 
 /// What is to be done with the message.
@@ -149,7 +181,7 @@ const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
 /// Sends a message through every stage and says what is to be done with it.
 pub fn admit(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Verdict {
-    match stages(incoming, floor, now, false) {
+    match charged_stages(incoming, floor, now, false) {
         Ok(verdict) => verdict,
         Err(refusal) => Verdict::Refused(refusal),
     }
@@ -161,7 +193,26 @@ pub fn admit(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Verdi
 /// # Errors
 /// Why it is not taken.
 pub fn assess(incoming: &Incoming<'_>, floor: &mut impl Floor, now: Now) -> Result<(), Refusal> {
-    stages(incoming, floor, now, true).map(drop)
+    charged_stages(incoming, floor, now, true).map(drop)
+}
+
+/// The stages, with a charge for those who are refused before the stage that charges: finding out
+/// what is wrong with a message costs as much as delivering it.
+fn charged_stages(
+    incoming: &Incoming<'_>,
+    floor: &mut impl Floor,
+    now: Now,
+    only_assess: bool,
+) -> Result<Verdict, Refusal> {
+    let mut charged = false;
+    let result = stages(incoming, floor, now, only_assess, &mut charged);
+    if result.is_err()
+        && !charged
+        && let Some(sender) = incoming.sender()
+    {
+        floor.charge_refusal(sender, now).map_err(limited)?;
+    }
+    result
 }
 
 fn stages(
@@ -169,6 +220,7 @@ fn stages(
     floor: &mut impl Floor,
     now: Now,
     only_assess: bool,
+    charged: &mut bool,
 ) -> Result<Verdict, Refusal> {
     // Size, parse, validate: done by the edge; here its findings count.
     let message = incoming.message.map_err(invalid)?;
@@ -176,7 +228,7 @@ fn stages(
     // Identity: the sender is who it says, and may speak at all.
     check_identity(incoming.caller, message, floor.roster())?;
     // Resolve: names and scopes become agents.
-    let mut to = Resolved::of(message, floor)?;
+    let mut to = Resolved::of(message, floor, now)?;
     // Duplicate: an id is accepted once.
     match floor.seen(message, incoming.fingerprints.message) {
         Some(SeenBefore::Same { seq }) => return Ok(Verdict::Duplicate { seq }),
@@ -190,7 +242,8 @@ fn stages(
     }
     // The notices of the bus itself are subject to nothing but the room for them.
     if *incoming.caller == Caller::Bus {
-        return reserve(message, &to, floor).map(Verdict::Accepted);
+        *charged = true;
+        return reserve(message, incoming.bytes, &to, floor).map(Verdict::Accepted);
     }
     // Access: who may write to whom, with what.
     to.keep_the_allowed(message, floor)?;
@@ -201,11 +254,13 @@ fn stages(
     };
     // What was assessed before has been charged and counted.
     if !only_assess && matches!(incoming.caller, Caller::Service { assessed: true, .. }) {
-        let accepted = reserve(message, &to, floor)?;
+        *charged = true;
+        let accepted = reserve(message, incoming.bytes, &to, floor)?;
         return Ok(Verdict::Accepted(Accepted { change, ..accepted }));
     }
     // Rate limit: how much the sender may say. What is refused further on has been charged: a
     // flood into a stopped conversation or a full inbox is a flood.
+    *charged = true;
     floor.charge(message, &to.known, now).map_err(limited)?;
     // Breaker: what goes in circles is stopped.
     let only = match to.known.as_slice() {
@@ -230,7 +285,10 @@ fn stages(
         }
     }
     // Reserve: a place in each recipient's inbox.
-    let accepted = if only_assess { none_reserved(&to)? } else { reserve(message, &to, floor)? };
+    let accepted = match only_assess {
+        true => none_reserved(&to)?,
+        false => reserve(message, incoming.bytes, &to, floor)?,
+    };
     let closes = floor.breaker().accept(&passage, now);
     Ok(Verdict::Accepted(Accepted { change, closes, ..accepted }))
 }
@@ -336,11 +394,18 @@ fn none_reserved(to: &Resolved) -> Result<Accepted, Refusal> {
     Ok(Accepted { outcome: Outcome::Queued, recipients: Vec::new(), change: None, closes: None })
 }
 
-fn reserve(message: &Envelope, to: &Resolved, floor: &mut impl Floor) -> Result<Accepted, Refusal> {
+fn reserve(
+    message: &Envelope,
+    bytes: usize,
+    to: &Resolved,
+    floor: &mut impl Floor,
+) -> Result<Accepted, Refusal> {
+    let room = if to.known.is_empty() { Ok(()) } else { floor.has_room(message, bytes) };
     let (mut delivered, mut queued, mut full) = (0, 0, None);
     let mut recipients = Vec::with_capacity(to.known.len() + to.unknown.len());
     for key in &to.known {
-        let outcome = match floor.reserve(*key, message) {
+        let reserved = room.and_then(|()| floor.reserve(*key, message, bytes));
+        let outcome = match reserved {
             Ok(outcome) => outcome,
             Err(error) => {
                 full = Some(error);
@@ -360,8 +425,11 @@ fn reserve(message: &Envelope, to: &Resolved, floor: &mut impl Floor) -> Result<
     }));
     let outcome = match (delivered, queued, full) {
         (0, 0, Some(error)) => {
-            let who = full_one.as_ref().map_or("nobody", AgentId::as_str);
-            let reason = format!("`{who}` takes no more: {error}. Send it again later.");
+            let who = match (error, &full_one) {
+                (InboxFull::AllBytes { .. }, _) | (_, None) => "The bus".to_owned(),
+                (_, Some(agent)) => format!("`{agent}`"),
+            };
+            let reason = format!("{who} takes no more: {error}. Send it again later.");
             return Err(Refusal {
                 retry_after_ms: Some(1_000),
                 recipients,

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     fn delivery(seq: u64, priority: Priority) -> Delivery<()> {
-        Delivery { seq, by: "roman".parse().unwrap(), priority, attempts: 0, item: () }
+        Delivery { seq, by: "roman".parse().unwrap(), priority, attempts: 0, bytes: 0, item: () }
     }
 
     fn next(queue: &mut PriorityQueue<()>) -> Option<u64> {

@@ -1,6 +1,7 @@
 //! How much one agent may say, and to whom.
 //!
-//! Three token buckets (governor's GCRA): per agent, per pair, and for `urgent`. A message is
+//! Token buckets (governor's GCRA): per agent, per pair, for `urgent`, and for the bytes that a
+//! caller of A2A sends. A message is
 //! first tried against all of them and only then charged to all, so that a refusal costs
 //! nothing and the time it names is exact.
 
@@ -28,6 +29,15 @@ pub struct RateSettings {
     pub pair_burst: NonZeroU32,
     /// Messages a minute with priority `urgent` from one agent; the burst is the same.
     pub urgent_per_minute: NonZeroU32,
+    /// Messages a minute from one agent that may be refused before they are charged, such as those
+    /// to nobody; more are answered `rate_limited`.
+    pub refusals_per_minute: NonZeroU32,
+    /// How many of those may come at once.
+    pub refusal_burst: NonZeroU32,
+    /// Bytes a minute from one caller of A2A.
+    pub a2a_bytes_per_minute: NonZeroU32,
+    /// How many of those may come at once.
+    pub a2a_byte_burst: NonZeroU32,
     /// How many agents and pairs are remembered at most.
     pub max_keys: usize,
 }
@@ -41,6 +51,10 @@ impl Default for RateSettings {
             per_pair_per_minute: n(60),
             pair_burst: n(20),
             urgent_per_minute: n(12),
+            refusals_per_minute: n(600),
+            refusal_burst: n(1_000),
+            a2a_bytes_per_minute: n(60_000_000),
+            a2a_byte_burst: n(60_000_000),
             max_keys: 1_000_000,
         }
     }
@@ -57,17 +71,23 @@ impl RateSettings {
             per_pair_per_minute: far,
             pair_burst: far,
             urgent_per_minute: far,
+            refusals_per_minute: far,
+            refusal_burst: far,
+            a2a_bytes_per_minute: far,
+            a2a_byte_burst: far,
             ..Self::default()
         }
     }
 
-    /// Of one agent, of a pair, of what is urgent.
-    fn quotas(&self) -> [Quota; 3] {
+    /// Of one agent, of a pair, of what is urgent, of refusals, of bytes.
+    fn quotas(&self) -> [Quota; 5] {
         let quota = |rate, burst| Quota::per_minute(rate).allow_burst(burst);
         [
             quota(self.per_agent_per_minute, self.agent_burst),
             quota(self.per_pair_per_minute, self.pair_burst),
             Quota::per_minute(self.urgent_per_minute),
+            quota(self.refusals_per_minute, self.refusal_burst),
+            quota(self.a2a_bytes_per_minute, self.a2a_byte_burst),
         ]
     }
 }
@@ -97,27 +117,39 @@ pub struct RateLimits {
     agents: Limiter<AgentId>,
     pairs: Limiter<(AgentId, AgentId)>,
     urgent: Limiter<AgentId>,
+    refusals: Limiter<AgentId>,
+    bytes: Limiter<AgentId>,
 }
 
 impl RateLimits {
     /// Full buckets for everyone.
     #[must_use]
     pub fn new(settings: RateSettings) -> Self {
-        let [agents, pairs, urgent] = settings.quotas();
+        let [agents, pairs, urgent, refusals, bytes] = settings.quotas();
         Self {
             settings,
             agents: Limiter::new(agents),
             pairs: Limiter::new(pairs),
             urgent: Limiter::new(urgent),
+            refusals: Limiter::new(refusals),
+            bytes: Limiter::new(bytes),
         }
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub const fn settings(&self) -> &RateSettings {
+        &self.settings
     }
 
     /// Other limits from now on. Nobody gets a fresh burst by it: what was used stays used.
     pub fn reconfigure(&mut self, settings: RateSettings, now: Now) {
-        let [agents, pairs, urgent] = settings.quotas();
+        let [agents, pairs, urgent, refusals, bytes] = settings.quotas();
+        self.bytes.reconfigure(bytes, now);
         self.agents.reconfigure(agents, now);
         self.pairs.reconfigure(pairs, now);
         self.urgent.reconfigure(urgent, now);
+        self.refusals.reconfigure(refusals, now);
         self.settings = settings;
     }
 
@@ -174,6 +206,65 @@ impl RateLimits {
         Ok(())
     }
 
+    /// Charges `from` for a message that is refused before [`RateLimits::charge`], or says that it
+    /// was refused too often.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing is charged then.
+    pub fn charge_refusal(&mut self, from: &AgentId, now: Now) -> Result<(), Limited> {
+        self.refusals.forget_the_idle(self.settings.max_keys, now);
+        if let Some(retry_after) = self.wait_after_refusals(from, now) {
+            let most = self.settings.refusals_per_minute;
+            let limit = format!("{from} may send {most} messages a minute that are refused");
+            return Err(Limited { limit, retry_after });
+        }
+        self.refusals.take(from, NonZeroU32::MIN, now);
+        Ok(())
+    }
+
+    /// How long until `from` is told again why a message of it is refused; `None` when it is now.
+    #[must_use]
+    pub fn wait_after_refusals(&self, from: &AgentId, now: Now) -> Option<Duration> {
+        self.refusals.wait(from, NonZeroU32::MIN, now)
+    }
+
+    /// Charges so many bytes of a call of A2A from `from`. More than the burst counts as the burst.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing is charged then.
+    pub fn charge_bytes(&mut self, from: &AgentId, bytes: usize, now: Now) -> Result<(), Limited> {
+        let Some(cost) = self.byte_cost(bytes) else { return Ok(()) };
+        self.may_send_bytes(from, bytes, now)?;
+        self.bytes.take(from, cost, now);
+        Ok(())
+    }
+
+    /// Whether so many bytes would be taken; nothing is charged.
+    ///
+    /// # Errors
+    /// [`Limited`].
+    pub fn may_send_bytes(
+        &mut self,
+        from: &AgentId,
+        bytes: usize,
+        now: Now,
+    ) -> Result<(), Limited> {
+        self.forget_the_idle(now);
+        let wait = self.byte_cost(bytes).and_then(|cost| self.bytes.wait(from, cost, now));
+        wait.map_or(Ok(()), |retry_after| {
+            let most = self.settings.a2a_bytes_per_minute;
+            Err(Limited {
+                limit: format!("{from} may send {most} bytes a minute over A2A"),
+                retry_after,
+            })
+        })
+    }
+
+    fn byte_cost(&self, bytes: usize) -> Option<NonZeroU32> {
+        let bytes = NonZeroU32::new(u32::try_from(bytes).unwrap_or(u32::MAX))?;
+        Some(bytes.min(self.settings.a2a_byte_burst))
+    }
+
     fn cost(&self, recipients: usize) -> NonZeroU32 {
         let share = u32::try_from(recipients.div_ceil(100)).unwrap_or(u32::MAX);
         NonZeroU32::MIN.saturating_add(share).min(self.settings.agent_burst)
@@ -186,12 +277,15 @@ impl RateLimits {
         self.agents.forget_the_idle(max, now);
         self.pairs.forget_the_idle(max, now);
         self.urgent.forget_the_idle(max, now);
+        self.refusals.forget_the_idle(max, now);
+        self.bytes.forget_the_idle(max, now);
     }
 
     /// How many buckets are remembered.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.agents.len() + self.pairs.len() + self.urgent.len()
+        let messages = self.agents.len() + self.pairs.len() + self.urgent.len();
+        messages + self.refusals.len() + self.bytes.len()
     }
 }
 
@@ -224,6 +318,45 @@ mod tests {
         }
         limits.charge(&roman, tim, Normal, at(1_000)).unwrap();
         assert!(limits.charge(&roman, tim, Normal, at(1_000)).is_err());
+    }
+
+    #[test]
+    fn refusals_are_limited_by_themselves() {
+        let mut limits = RateLimits::new(RateSettings::default());
+        let (roman, tim) = (id("roman"), id("tim"));
+        for _ in 0..1_000 {
+            limits.charge_refusal(&roman, at(0)).unwrap();
+        }
+        let limited = limits.charge_refusal(&roman, at(0)).unwrap_err();
+        assert_eq!(limited.retry_after, Duration::from_millis(100));
+        assert!(limits.wait_after_refusals(&roman, at(99)).is_some());
+        limits.charge_refusal(&roman, at(100)).unwrap();
+        limits.charge_refusal(&tim, at(0)).unwrap();
+        limits.charge(&roman, One(&tim), Normal, at(0)).unwrap();
+    }
+
+    #[test]
+    fn bytes_have_a_bucket_of_their_own() {
+        let n = |n| NonZeroU32::new(n).unwrap();
+        let settings = RateSettings {
+            a2a_bytes_per_minute: n(60_000),
+            a2a_byte_burst: n(10_000),
+            ..RateSettings::default()
+        };
+        let mut limits = RateLimits::new(settings);
+        let roman = id("roman");
+        limits.charge_bytes(&roman, 0, at(0)).unwrap();
+        limits.charge_bytes(&roman, 4_000, at(0)).unwrap();
+        limits.charge_bytes(&roman, 6_000, at(0)).unwrap();
+        let refused = limits.charge_bytes(&roman, 2_000, at(0)).unwrap_err();
+        assert_eq!(refused.retry_after, Duration::from_secs(2));
+        assert!(refused.limit.contains("60000 bytes a minute"), "{refused}");
+        // A refusal costs nothing, and others are not limited.
+        limits.charge_bytes(&roman, 2_000, at(2_000)).unwrap();
+        limits.charge_bytes(&id("tony"), 10_000, at(0)).unwrap();
+        // What is larger than the burst passes when the bucket is full.
+        assert!(limits.charge_bytes(&roman, usize::MAX, at(11_999)).is_err());
+        limits.charge_bytes(&roman, usize::MAX, at(12_000)).unwrap();
     }
 
     #[test]

@@ -21,6 +21,13 @@ const A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
 /// What anybody can cause who has no token weighs more: ten at once, one in ten seconds after
 /// that, and ten times as many in all.
 const WITHOUT_TOKEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
+/// Kilobytes of refusals of one sender that are written at once, of whatever kind; so many a second
+/// after that.
+const KB_BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(4_095);
+const KB_A_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(31);
+/// The same for all senders together.
+const KB_BURST_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(32_767);
+const KB_A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(255);
 /// Senders whose refusals are told apart.
 const MAX_KEYS: usize = 10_000;
 
@@ -42,32 +49,56 @@ pub struct Suppressed {
 pub struct Refusals {
     each: Limiter<Key>,
     all: Limiter<Outcome>,
+    kb_each: Limiter<Option<AgentId>>,
+    kb_all: Limiter<()>,
     counted: HashMap<Key, u64>,
 }
 
 impl Default for Refusals {
     fn default() -> Self {
-        let quota = |rate, burst| Limiter::new(Quota::per_second(rate).allow_burst(burst));
+        const fn quota(rate: NonZeroU32, burst: NonZeroU32) -> Quota {
+            Quota::per_second(rate).allow_burst(burst)
+        }
         Self {
-            each: quota(A_SECOND, BURST),
-            all: Limiter::new(Quota::per_second(A_SECOND_OF_ALL).allow_burst(BURST_OF_ALL)),
+            each: Limiter::new(quota(A_SECOND, BURST)),
+            all: Limiter::new(quota(A_SECOND_OF_ALL, BURST_OF_ALL)),
+            kb_each: Limiter::new(quota(KB_A_SECOND, KB_BURST)),
+            kb_all: Limiter::new(quota(KB_A_SECOND_OF_ALL, KB_BURST_OF_ALL)),
             counted: HashMap::new(),
         }
     }
 }
 
 impl Refusals {
-    /// Whether this refusal is to be written down; if not, it is counted.
-    pub fn is_written(&mut self, sender: Option<&AgentId>, outcome: Outcome, now: Now) -> bool {
+    /// Whether this refusal, whose record takes about `bytes`, is to be written down; if not, it is
+    /// counted.
+    pub fn is_written(
+        &mut self,
+        sender: Option<&AgentId>,
+        outcome: Outcome,
+        bytes: usize,
+        now: Now,
+    ) -> bool {
         let one = match outcome {
             Outcome::Unauthorized => WITHOUT_TOKEN,
             _ => NonZeroU32::MIN,
         };
+        let kb = u32::try_from(bytes.div_ceil(1_024)).ok().and_then(NonZeroU32::new);
+        let kb = kb.unwrap_or(NonZeroU32::MIN).min(KB_BURST);
         self.each.forget_the_idle(MAX_KEYS, now);
+        self.kb_each.forget_the_idle(MAX_KEYS, now);
         let key = (sender.cloned(), outcome);
-        if self.each.wait(&key, one, now).is_none() && self.all.wait(&outcome, one, now).is_none() {
+        let waits = [
+            self.each.wait(&key, one, now),
+            self.all.wait(&outcome, one, now),
+            self.kb_each.wait(&key.0, kb, now),
+            self.kb_all.wait(&(), kb, now),
+        ];
+        if waits.iter().all(Option::is_none) {
             self.each.take(&key, one, now);
             self.all.take(&outcome, one, now);
+            self.kb_each.take(&key.0, kb, now);
+            self.kb_all.take(&(), kb, now);
             return true;
         }
         let room = self.counted.len() < MAX_KEYS || self.counted.contains_key(&key);
@@ -106,12 +137,13 @@ mod tests {
         let mut written = 0;
         for i in 0..10_000 {
             // A thousand a second, for ten seconds.
-            written += u32::from(refusals.is_written(Some(&roman), Outcome::RateLimited, at(i)));
+            written +=
+                u32::from(refusals.is_written(Some(&roman), Outcome::RateLimited, 700, at(i)));
         }
         assert!((1_080..=1_110).contains(&written), "{written}");
         let tim: AgentId = "tim".parse().unwrap();
         assert!(
-            refusals.is_written(Some(&tim), Outcome::RateLimited, at(10_000)),
+            refusals.is_written(Some(&tim), Outcome::RateLimited, 700, at(10_000)),
             "others are seen"
         );
         assert!(refusals.has_counted());
@@ -126,12 +158,28 @@ mod tests {
     }
 
     #[test]
+    fn large_refusals_of_one_sender_are_written_until_their_bytes_are_used_up() {
+        let mut refusals = Refusals::default();
+        let (roman, tim): (AgentId, AgentId) = ("roman".parse().unwrap(), "tim".parse().unwrap());
+        let at = |ms| Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) };
+        let mut written = |by: &AgentId, outcome, ms: u64| {
+            let large = |_: &i32| refusals.is_written(Some(by), outcome, 400 * 1_024, at(ms));
+            (0..100).filter(large).count()
+        };
+        assert_eq!(written(&roman, Outcome::QueueFull, 0), 10, "4 MiB");
+        assert_eq!(written(&roman, Outcome::Invalid, 0), 0, "of whatever kind");
+        assert_eq!(written(&tim, Outcome::QueueFull, 0), 10);
+        assert_eq!(written(&roman, Outcome::QueueFull, 25_000), 2);
+        assert_eq!(refusals.take_counted().iter().map(|s| s.count).sum::<u64>(), 400 - 22);
+    }
+
+    #[test]
     fn whoever_has_no_token_fills_less_of_the_log() {
         let mut refusals = Refusals::default();
         let at = |ms| Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) };
         let mut written = |from: u64, until: u64| {
             (from..until)
-                .filter(|ms| refusals.is_written(None, Outcome::Unauthorized, at(*ms)))
+                .filter(|ms| refusals.is_written(None, Outcome::Unauthorized, 100, at(*ms)))
                 .count()
         };
         assert_eq!(written(0, 1_000), 10);
@@ -145,7 +193,7 @@ mod tests {
         let now = Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::ZERO };
         let names = (0..50_000).map(|n| format!("agent-{n}").parse::<AgentId>().unwrap());
         let written = names
-            .filter(|name| refusals.is_written(Some(name), Outcome::UnknownRecipient, now))
+            .filter(|name| refusals.is_written(Some(name), Outcome::UnknownRecipient, 700, now))
             .count();
         assert_eq!(written, 10_000);
         let counted = refusals.take_counted();

@@ -4,7 +4,8 @@ mod groups;
 mod profile;
 mod seniority;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Body, Envelope};
@@ -106,6 +107,8 @@ const PEOPLE: &[&str] = &["human", "operator"];
 #[derive(Debug, Default)]
 pub struct Roster {
     agents: IndexMap<AgentId, Entry>,
+    /// The same in the order of their names, for lists in pages.
+    by_name: BTreeMap<AgentId, AgentKey>,
     groups: Groups,
     /// Who is reached by name only, in the order of joining.
     apart: BTreeSet<AgentKey>,
@@ -186,12 +189,14 @@ impl Roster {
                 }
                 let key = AgentKey(place.index());
                 self.gone -= 1;
+                self.by_name.insert(place.key().clone(), key);
                 self.groups.enter(key, &profile);
                 place.insert(Entry::new(profile, listed, false));
                 key
             }
             indexmap::map::Entry::Vacant(place) => {
                 let key = AgentKey(place.index());
+                self.by_name.insert(place.key().clone(), key);
                 self.groups.enter(key, &profile);
                 place.insert(Entry::new(profile, listed, false));
                 key
@@ -290,6 +295,7 @@ impl Roster {
         entry.profile = Profile::default();
         (entry.tier, entry.listed, entry.told) = (None, false, false);
         self.apart.remove(&key);
+        self.by_name.remove(agent);
         self.gone += 1;
         self.names.release(agent.as_str());
         Some(key)
@@ -354,7 +360,10 @@ impl Roster {
                 // What is known of one that was never listed was not the configuration's to say.
                 let keeps = entry.told || (!is_listed && !entry.listed);
                 let profile = if keeps { entry.profile.clone() } else { now.unwrap_or_default() };
-                let holder = if is_listed { Standing::Agent } else { entry.holder };
+                let holder = match entry.holder {
+                    Standing::Presumed if is_listed => Standing::Agent,
+                    holder => holder,
+                };
                 Entry { holder, ..Entry::new(profile, is_listed, entry.told) }
             });
         }
@@ -386,6 +395,12 @@ impl Roster {
     #[must_use]
     pub fn is_apart(&self, key: AgentKey) -> bool {
         self.apart.contains(&key)
+    }
+
+    /// Whether the configuration lists the agent at a place.
+    #[must_use]
+    pub fn is_listed(&self, key: AgentKey) -> bool {
+        self.agents.get_index(key.0).is_some_and(|(_, entry)| entry.listed)
     }
 
     /// The agent's place.
@@ -431,6 +446,16 @@ impl Roster {
             Some((_, entry)) => entry.listed || self.open,
             None => self.open && self.len() < self.capacity,
         }
+    }
+
+    /// The agents whose names come after `name`, in that order; all of them without one.
+    pub fn after(
+        &self,
+        name: Option<&AgentId>,
+    ) -> impl Iterator<Item = (AgentKey, &AgentId, &Profile)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let named = self.by_name.range::<AgentId, _>((from, Bound::Unbounded));
+        named.filter_map(|(agent, key)| Some((*key, agent, self.profile(*key)?)))
     }
 
     /// Every agent with its place and profile, in the order in which they joined.

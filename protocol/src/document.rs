@@ -8,7 +8,7 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use crate::limits::{DEPTH, MESSAGE_BYTES, VIOLATIONS};
+use crate::limits::{COUNTED_BYTES, DEPTH, MESSAGE_BYTES, VIOLATIONS};
 use crate::violation::{Code, Violation};
 
 /// A JSON text, parsed, with the keys that stood twice.
@@ -39,11 +39,15 @@ impl Document {
 
 /// The violation for a message of more bytes than the limit.
 pub(crate) fn too_large(bytes: usize) -> Violation {
+    let has = match bytes {
+        counted if counted <= COUNTED_BYTES => format!("{counted} bytes"),
+        _ => format!("more than {COUNTED_BYTES} bytes"),
+    };
     Violation::new(
         "",
         Code::TooLarge,
         format!(
-            "The message has {bytes} bytes; at most {MESSAGE_BYTES} are allowed. Shorten it, or put large content into a file and name the file."
+            "The message has {has}; at most {MESSAGE_BYTES} are allowed. Shorten it, or put large content into a file and name the file."
         ),
     )
 }

@@ -46,6 +46,7 @@ mod activation;
 mod agent_id;
 mod ids;
 mod list;
+mod message_ids;
 mod open;
 mod text;
 mod timestamp;
@@ -76,6 +77,7 @@ pub use envelope::{Envelope, Priority, Protocol, Recipient, Sender};
 pub use ids::{BadUuid, CorrelationId, MessageId, TaskId};
 pub use ledger::{ReviewState, TaskState};
 pub use list::{BadLength, List};
+pub use message_ids::MessageIds;
 pub use open::{Known, NotOpen, Open};
 pub use progress::{
     PROGRESS_EXTENSION, Progress, ProgressAggregate, ProgressTracker, TrackerStatus,

@@ -5,6 +5,8 @@
 
 /// Bytes in one message.
 pub const MESSAGE_BYTES: usize = 256 * 1024;
+/// What is counted of a message that has too many bytes; readers stop there.
+pub const COUNTED_BYTES: usize = 16 * MESSAGE_BYTES;
 /// Code points in a string, where nothing tighter is said.
 pub const STRING_CHARS: usize = 32_768;
 /// Code points in a title or topic.

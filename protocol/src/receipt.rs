@@ -70,6 +70,8 @@ closed_set! {
         Dropped = "dropped",
         /// An agent became known to the bus, or what is known of it changed.
         Joined = "joined",
+        /// An agent was removed from the directory, by a person.
+        Left = "left",
         /// The breaker opened a circuit: messages of it are refused from now on.
         Tripped = "tripped",
         /// A circuit is closed again.
@@ -82,6 +84,8 @@ closed_set! {
         Suppressed = "suppressed",
         /// Somebody came without a good token.
         Denied = "denied",
+        /// A person had an A2A task that had ended deleted from the task store.
+        Deleted = "deleted",
         /// Old records were removed, as the settings ask for; this is which.
         Removed = "removed",
     }

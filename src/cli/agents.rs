@@ -1,5 +1,7 @@
 //! `openclaw-a2a agents`: who is there, what they are, how much waits for them.
 
+mod remove;
+
 use anstyle::{AnsiColor, Style};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -19,21 +21,34 @@ use super::{Answer, Format, Global, format};
 Examples:
   openclaw-a2a agents
   openclaw-a2a agents tim
+  openclaw-a2a agents remove tim
   openclaw-a2a agents --format jsonl | jq 'select(.pending > 0)'
 
 A running server is asked (see a2a.addr in the state folder). PENDING counts what waits or is being handled;
 `openclaw-a2a inbox ID` shows it.
 
 Exit codes: 0 success, 1 there is no such agent, 2 the server could not be asked.")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+
     /// Only this one, with everything that is known of it
     #[arg(value_name = "ID")]
     agent: Option<AgentId>,
 }
 
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Remove an agent that nobody needs any more
+    Remove(remove::Args),
+}
+
 #[derive(Deserialize)]
-struct Agents {
+#[serde(rename_all = "camelCase")]
+struct Page {
     agents: Vec<Box<RawValue>>,
+    next_cursor: String,
 }
 
 #[derive(Deserialize)]
@@ -51,9 +66,14 @@ struct Agent {
     last_seen: Option<DateTime<Utc>>,
     sessions: usize,
     pending: usize,
+    #[serde(default)]
+    pending_bytes: u64,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
+    if let Some(Verb::Remove(args)) = &args.verb {
+        return remove::run(args, global);
+    }
     let server = Place::of(global)?.must_have_server()?;
     match &args.agent {
         Some(agent) => show(&server, agent, global.format),
@@ -62,7 +82,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
 }
 
 fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
-    let Agents { agents } = server.ask("/bus/agents", &[])?;
+    let agents = all(server)?;
     format::list(format, "agents", &agents, |out| {
         if agents.is_empty() {
             writeln!(out, "nobody is here yet; an agent joins when it connects or takes messages")?;
@@ -88,6 +108,19 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
+/// Every agent, page by page.
+fn all(server: &Server) -> anyhow::Result<Vec<Box<RawValue>>> {
+    let (mut agents, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page: Page = server.ask("/bus/agents", &[("cursor", cursor)])?;
+        agents.extend(page.agents);
+        cursor = page.next_cursor;
+        if cursor.is_empty() {
+            return Ok(agents);
+        }
+    }
+}
+
 fn presence(word: &str) -> Cell {
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
     Cell::from(word).styled(if word == "online" { green } else { Style::new().dimmed() })
@@ -100,6 +133,10 @@ fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answ
         let bold = Style::new().bold();
         writeln!(out, "{bold}{}{bold:#}", agent.agent_id)?;
         let capabilities = agent.capabilities.join(", ");
+        let pending = match agent.pending {
+            0 => "0".to_owned(),
+            some => format!("{some} ({} bytes)", agent.pending_bytes),
+        };
         fields(
             out,
             &[
@@ -111,7 +148,7 @@ fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answ
                 ("c-suite", agent.c_suite.then(|| "yes".to_owned())),
                 ("capabilities", Some(capabilities).filter(|text| !text.is_empty())),
                 ("sessions", Some(agent.sessions.to_string())),
-                ("pending", Some(agent.pending.to_string())),
+                ("pending", Some(pending)),
             ],
         )?;
         if agent.pending > 0 {

@@ -27,6 +27,7 @@ use uuid::Uuid;
 
 use super::place::Place;
 use super::server::Server;
+use super::stdout::note;
 use super::{Answer, Global};
 use course::{Course, Goal, LONGEST};
 use messages::{Messages, ON_THE_WAY};
@@ -148,6 +149,13 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
             let bar = bar();
             let load = messages.run(&course, at_once.min(senders), &|| tick(&bar, &course));
             bar.finish_and_clear();
+            // Whatever came of the run: its agents are of no use to anybody.
+            match messages.remove_agents(at_once) {
+                0 => {}
+                stay => note(&format!(
+                    "{stay} agents of the run could not be removed; see `openclaw-a2a agents`"
+                )),
+            }
             (load?, course)
         }
         Mode::Tasks => {

@@ -9,6 +9,7 @@ mod address;
 mod clock;
 mod configuration;
 mod data;
+mod denied;
 mod disk;
 mod files;
 mod finding;
@@ -80,6 +81,9 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     if let Some(server) = &near {
         report.extend(server::hints(server))?;
         report.extend(data::waiting(state.path()))?;
+    }
+    if let Some(finding) = folder::left_out(state.path()) {
+        report.add(finding)?;
     }
     report.add(folder::leftovers(state.path()))?;
     report.finish()

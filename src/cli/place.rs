@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a_store::check_formats;
 use anyhow::bail;
-use openclaw_a2a::config::{Config, StateDir};
+use openclaw_a2a::config::{Config, StateDir, is_ca};
 use openclaw_a2a::gateway::Redaction;
 
 use super::Global;
@@ -65,6 +65,20 @@ impl Place {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => bail!("cannot read {}: {error}", file.display()),
         };
+        // Where there is no journal at all, the address was put there on purpose: it is no leftover
+        // of a server of this folder.
+        if let Some(url) = url.as_deref().filter(|_| !self.has_journal()) {
+            return Ok(match Server::connect(url, self.token.as_deref(), &self.trusted) {
+                Ok(server) => (Found::Server(server), String::new()),
+                Err(error) => {
+                    let why = format!(
+                        "{} names {url}, which does not answer ({error:#})",
+                        file.display()
+                    );
+                    (Found::Nobody, why)
+                }
+            });
+        }
         Ok(match (url, self.is_locked()?) {
             (None, false) => (Found::Nobody, String::new()),
             (Some(url), false) => {
@@ -74,7 +88,10 @@ impl Place {
             (Some(url), true) => {
                 match Server::connect(&url, self.token.as_deref(), &self.trusted) {
                     Ok(server) => (Found::Server(server), String::new()),
-                    Err(error) => (Found::Silent, format!("{url} does not answer ({error})")),
+                    Err(error) => (
+                        Found::Silent,
+                        format!("{url} cannot be asked ({error:#}){}", self.hint(&url)),
+                    ),
                 }
             }
             (None, true) => {
@@ -86,6 +103,19 @@ impl Place {
                 )
             }
         })
+    }
+
+    fn has_journal(&self) -> bool {
+        let (state, journal) = (self.state.path(), "data/a2a-journal");
+        state.join("a2a-log").exists() || state.join(journal).exists()
+    }
+
+    /// What to do about a server under TLS that our own commands do not trust.
+    fn hint(&self, url: &str) -> &'static str {
+        if url.starts_with("https://") && self.trusted.first().is_some_and(|cert| is_ca(cert)) {
+            return ". The first certificate in [http.tls] cert is that of an authority (CA:TRUE), which callers refuse as a server's own: make the server a certificate of its own, signed by that authority, and put it first";
+        }
+        ""
     }
 
     /// The server that runs, asked by the holder of this token.
@@ -115,8 +145,11 @@ impl Place {
 
     /// The same for a verb that is nothing without one.
     pub(super) fn must_have_server(&self) -> anyhow::Result<Server> {
-        self.look_until_started()?.map_err(|why| {
+        self.look_until_started()?.map_err(|(is_there, why)| {
             let state = self.state.path().display();
+            if is_there {
+                return anyhow::anyhow!("a server runs on {state}, but {why}");
+            }
             let why = if why.is_empty() { format!("nothing runs on {state}") } else { why };
             anyhow::anyhow!(
                 "no server is running ({why}); start one with `openclaw-a2a serve`, or name its folder with --state-dir"
@@ -126,16 +159,16 @@ impl Place {
 
     /// The server, or why there is none. One that starts says where it is a moment after it has
     /// opened the journal.
-    fn look_until_started(&self) -> anyhow::Result<Result<Server, String>> {
+    fn look_until_started(&self) -> anyhow::Result<Result<Server, (bool, String)>> {
         let mut last = String::new();
         for _ in 0..STARTING {
             match self.look()? {
                 (Found::Server(server), _) => return Ok(Ok(server)),
-                (Found::Nobody, why) => return Ok(Err(why)),
+                (Found::Nobody, why) => return Ok(Err((false, why))),
                 (Found::Silent, why) => last = why,
             }
             std::thread::sleep(LOOK);
         }
-        Ok(Err(last))
+        Ok(Err((true, last)))
     }
 }

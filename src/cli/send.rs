@@ -180,6 +180,12 @@ impl<P: clap::Args + Payload> Draft<P> {
         let answered = known.as_ref().and_then(|known| self.payload.addressee(known));
         let to = self.to.as_ref().or(answered);
         if to.is_none() && P::KIND.needs_recipient() {
+            if let Some(task) = self.payload.task().filter(|_| known.is_none()) {
+                bail!(
+                    "there is no task {task} that {} could see; give the taskId of the request (`openclaw-a2a task list` shows them), or begin a task with `openclaw-a2a send task-request`",
+                    self.sender.name()
+                );
+            }
             bail!("name the recipient with --to; `openclaw-a2a agents` shows who is there");
         }
         let correlation = self.conversation.or(known.as_ref().map(|known| known.correlation_id));

@@ -17,10 +17,13 @@ use a2a_store::tasks::{Options, Sqlite};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};
+use clap::ValueEnum;
 use openclaw_a2a::agents::conformance::{self, Conformance};
 use openclaw_a2a::agents::demo::{self, Demo, Pace};
 use openclaw_a2a::agents::host;
-use openclaw_a2a::config::{Config, DEFAULT_LISTEN, StateDir};
+use openclaw_a2a::config::{
+    Config, DEFAULT_LISTEN, LogFormat, StateDir, Tls, is_ca, listen_addresses,
+};
 use openclaw_a2a::gateway::a2a::{A2a, Pump};
 use openclaw_a2a::gateway::{self, Edge, HttpSettings, Lobby};
 use openclaw_a2a::protocol::AgentId;
@@ -47,6 +50,7 @@ const CLOCK: Duration = Duration::from_millis(500);
 Examples:
   openclaw-a2a serve
   openclaw-a2a serve --listen 127.0.0.1:0 --state-dir ./state   any free port, see ./state/a2a.addr
+  openclaw-a2a serve --listen localhost:7421                    a name is looked up, IPv4 first
   openclaw-a2a serve --demo --state-dir ./demo                  with a small team at work
   openclaw-a2a serve --format json                              one JSON object a line instead of text
 
@@ -56,7 +60,8 @@ write into the state folder like all agents, so give them one of their own.
 
 Stops cleanly on SIGTERM and Ctrl-C: running work finishes, everything is written, exit code 0; 1 when
 the disk did not take all of it, and 2 when a part of the program failed and it had to end.
-Reads the configuration again on SIGHUP: what changed is in the log, and what needs a restart.")]
+Reads the configuration again on SIGHUP, and the certificate under TLS: what changed is in the log, and what
+needs a restart.")]
 pub(super) struct Args {
     /// Where to listen [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDR:PORT")]
@@ -67,6 +72,9 @@ pub(super) struct Args {
     /// Bring a small team of agents that work together, so that there is something to see
     #[arg(long)]
     demo: bool,
+    /// How the log on stderr is written [default: text; also OPENCLAW_LOG_FORMAT, or `format` in [logging]]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
 }
 
 /// The agents that come with the server.
@@ -79,10 +87,10 @@ enum BuiltIn {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    start_log();
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
+    start_log(log_format(args, &config)?);
     // Before anything is opened, which alone changes files.
     check_formats(state.path())?;
     let mut settings = config.settings().map_err(anyhow::Error::msg)?;
@@ -95,6 +103,11 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let log = config.log().map_err(anyhow::Error::msg)?;
     let mut http = config.http().map_err(anyhow::Error::msg)?;
     let tls = config.tls().map_err(anyhow::Error::msg)?;
+    if config.trusted().is_ok_and(|chain| chain.first().is_some_and(|cert| is_ca(cert))) {
+        tracing::warn!(
+            "the first certificate in [http.tls] cert is that of an authority (CA:TRUE); callers that look at it refuse it as the server's own"
+        );
+    }
     let address = args.listen.as_deref().unwrap_or(config.listen());
     let listener = listen(address, &keys)?;
     let is_new = create_folder(state.path())?;
@@ -135,6 +148,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         tasks: tasks.clone(),
         keys: Arc::clone(&keys),
         log: log.clone(),
+        certificates: tls.as_ref().map(|tls| Arc::clone(&tls.certificates)),
         config: config.clone(),
     };
     let lobby = Arc::new(Lobby::new(config.sessions().map_err(anyhow::Error::msg)?));
@@ -151,7 +165,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     )
     .map_err(anyhow::Error::msg)?;
     let (recovery, secured, demo) = (bus.recovery().to_string(), keys.has_tokens(), args.demo);
-    let banner = Banner { url: url.clone(), state: &state, is_new, recovery, demo, secured };
+    let banner = Banner { url: url.clone(), local, state: &state, is_new, recovery, demo, secured };
     let front = Front { listener, edge, http, tls, keys, url };
     let inside = Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, reloading };
     let hello = || banner.say(global);
@@ -164,7 +178,19 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
 /// error; anybody could fill the disk with those.
 const DEFAULT_LOG: &str = "info,actix_server=warn,actix_http=off";
 
-fn start_log() {
+/// The flag counts most, then the environment, then the file.
+fn log_format(args: &Args, config: &Config) -> anyhow::Result<LogFormat> {
+    if let Some(format) = args.log_format {
+        return Ok(format);
+    }
+    match std::env::var("OPENCLAW_LOG_FORMAT").ok().filter(|word| !word.is_empty()) {
+        Some(word) => LogFormat::from_str(&word, true)
+            .map_err(|_| anyhow::anyhow!("OPENCLAW_LOG_FORMAT is text or json, not {word:?}")),
+        None => Ok(config.log_format()),
+    }
+}
+
+fn start_log(format: LogFormat) {
     let mut filter = tracing_subscriber::EnvFilter::try_from_env("OPENCLAW_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
     if !std::env::var("OPENCLAW_LOG").is_ok_and(|said| said.contains("sled"))
@@ -173,13 +199,21 @@ fn start_log() {
         // It says the same of every write while the disk is full. The journal says it once.
         filter = filter.add_directive(quiet);
     }
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         // Spans are there at `debug` and below; each says how long it took when it ends.
         .with_span_events(FmtSpan::CLOSE)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .init();
+        .with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
+        LogFormat::Json => {
+            log.json().flatten_event(true).with_current_span(false).with_ansi(false).init();
+            // Who reads JSON wants every line to be some.
+            std::panic::set_hook(Box::new(|panic| {
+                tracing::error!(%panic, "a thread panicked");
+            }));
+        }
+    }
 }
 
 /// The host's own agent is known from the start, also to a directory that takes no others.
@@ -192,16 +226,18 @@ fn know_the_host(settings: &mut BusSettings, agent: &AgentId) {
 }
 
 fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
-    let addr: SocketAddr = text.parse().with_context(|| {
+    let all = listen_addresses(text).with_context(|| {
         format!("{text:?} is not an address and a port, such as {DEFAULT_LISTEN}")
     })?;
-    if !addr.ip().is_loopback() && !keys.has_tokens() {
+    // A name may stand for several; the rule is the same for each of them.
+    let reachable = all.iter().find(|addr| !addr.ip().is_loopback());
+    if let Some(addr) = reachable.filter(|_| !keys.has_tokens()) {
         bail!(
             "refusing to listen on {addr}: without tokens anyone who reaches it could speak for any agent. Listen on 127.0.0.1, or make a token for every agent first: openclaw-a2a token create --agent ID"
         );
     }
-    TcpListener::bind(addr).with_context(|| {
-        format!("cannot listen on {addr}; is another server running? --listen 127.0.0.1:0 takes any free port")
+    TcpListener::bind(&all[..]).with_context(|| {
+        format!("cannot listen on {text}; is another server running? --listen 127.0.0.1:0 takes any free port")
     })
 }
 
@@ -230,7 +266,7 @@ struct Front {
     listener: TcpListener,
     edge: Edge,
     http: HttpSettings,
-    tls: Option<rustls::ServerConfig>,
+    tls: Option<Tls>,
     keys: Arc<KeyRing>,
     url: String,
 }
@@ -275,7 +311,7 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     .disable_signals()
     .shutdown_timeout(STOP_DEADLINE.as_secs());
     Ok(match tls {
-        Some(tls) => server.listen_rustls_0_23(listener, tls)?.run(),
+        Some(tls) => server.listen_rustls_0_23(listener, tls.config)?.run(),
         None => server.listen(listener)?.run(),
     })
 }

@@ -104,6 +104,15 @@ impl Server {
         self.answered(self.headed(request, headers).send(body))
     }
 
+    /// What the server answers to a call that removes something.
+    ///
+    /// # Errors
+    /// A [`Refusal`] when it says no.
+    pub(super) fn delete(&self, path: &str) -> anyhow::Result<Box<RawValue>> {
+        let request = self.agent.delete(format!("{}{path}", self.url));
+        read(self.answered(self.headed(request, &[]).call())?)
+    }
+
     fn headed<Any>(
         &self,
         mut request: ureq::RequestBuilder<Any>,
@@ -155,6 +164,15 @@ impl Server {
     /// A [`Refusal`] when it says no.
     pub(super) fn tell(&self, path: &str, body: &Value) -> anyhow::Result<Box<RawValue>> {
         read(self.post(path, &[], body.to_string().as_bytes())?)
+    }
+
+    /// The same for a call that deletes something; `None` if there is nothing.
+    pub(super) fn delete_found(&self, path: &str) -> anyhow::Result<Option<Box<RawValue>>> {
+        match self.delete(path) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if is_nothing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

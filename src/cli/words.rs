@@ -65,7 +65,7 @@ pub(super) fn style_of(word: &str) -> Style {
         "rate_limited" | "queue_full" | "unavailable" | "attempt_failed" | "overdue" => {
             AnsiColor::Yellow
         }
-        "joined" | "closed" | "removed" | "suppressed" => return Style::new().dimmed(),
+        "joined" | "left" | "closed" | "removed" | "suppressed" => return Style::new().dimmed(),
         _ => AnsiColor::Red,
     };
     Style::new().fg_color(Some(colour.into()))

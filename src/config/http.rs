@@ -1,6 +1,7 @@
 //! `[http]`: where to listen, what a caller may cost, whom to answer.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
@@ -13,11 +14,40 @@ use crate::gateway::HttpSettings;
 /// Where the server listens unless somebody says otherwise.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 
+/// The addresses that `text` names: an address and a port, or a name and a port, which is looked
+/// up. Those of IPv4 come first.
+///
+/// # Errors
+/// When it is neither, or the name cannot be looked up.
+pub fn listen_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = text.parse() {
+        return Ok(vec![address]);
+    }
+    if !names_a_port(text) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no host, or no port"));
+    }
+    let mut found: Vec<SocketAddr> = text.to_socket_addrs()?.collect();
+    found.sort_by_key(SocketAddr::is_ipv6);
+    found.dedup();
+    if found.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+    }
+    Ok(found)
+}
+
+/// Whether it is `NAME:PORT`.
+fn names_a_port(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    text.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty() && host.chars().all(plain) && port.parse::<u16>().is_ok()
+    })
+}
+
 /// `[http]`. Times are seconds and may have a fraction.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HttpValues {
-    /// Where to listen: an address and a port. Loopback only, unless there are tokens
+    /// Where to listen: an address or a name, and a port. Loopback only, unless there are tokens
     listen: Option<String>,
     /// How others call the server
     #[schemars(example = &"https://bus.example.org", extend("x-default" = "as each caller names it"))]
@@ -112,7 +142,8 @@ impl HttpValues {
             Some(mib) => Err(format!("[http] {name} = {mib} is more than {}", 1 << 20)),
         };
         let listen = self.listen();
-        if listen.parse::<SocketAddr>().is_err() {
+        // A name is looked up where the server listens; whether it has an address may change.
+        if listen.parse::<SocketAddr>().is_err() && !names_a_port(listen) {
             let example = DEFAULT_LISTEN;
             return Err(format!(
                 "[http] listen = {listen:?} is not an address and a port, such as {example:?}"
@@ -185,6 +216,18 @@ mod tests {
         assert_eq!((read.head, read.idle), (Duration::from_millis(500), Duration::from_secs(9)));
         assert_eq!((read.body_bytes, read.streams), (2_048, 3));
         assert_eq!(parse("").unwrap().body_bytes, 4 << 20);
+    }
+
+    #[test]
+    fn names_are_looked_up_and_ipv4_comes_first() {
+        let local = listen_addresses("localhost:7421").unwrap();
+        assert!(local.iter().all(|address| address.ip().is_loopback() && address.port() == 7421));
+        assert!(local[0].is_ipv4() || local.iter().all(SocketAddr::is_ipv6), "{local:?}");
+        assert_eq!(listen_addresses("[::1]:1").unwrap(), ["[::1]:1".parse().unwrap()]);
+        for bad in ["localhost", ":7421", "localhost:", "localhost:70000", "a b:1", "::1:1x"] {
+            assert!(listen_addresses(bad).is_err(), "{bad}");
+        }
+        assert!(parse("[http]\nlisten = \"localhost:7421\"").is_ok());
     }
 
     #[test]

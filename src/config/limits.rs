@@ -22,8 +22,23 @@ pub(super) struct Limits {
     pair_burst: Option<NonZeroU32>,
     /// Messages a minute with priority urgent from one agent
     urgent_per_minute: Option<NonZeroU32>,
+    /// Messages a minute from one agent that may be refused before they count as sent, such as those to
+    /// nobody; more are answered rate_limited
+    refusals_per_minute: Option<NonZeroU32>,
+    /// How many of those may come at once
+    refusal_burst: Option<NonZeroU32>,
+    /// Bytes a minute that one caller of A2A may send; messages of up to 4 KiB count as none
+    a2a_bytes_per_minute: Option<NonZeroU32>,
+    /// How many of those may come at once; where it is left out, a2a_bytes_per_minute if that is set
+    a2a_byte_burst: Option<NonZeroU32>,
     /// Messages that may wait for one session
     inbox: Option<usize>,
+    /// Megabytes of messages that may wait for one session
+    inbox_mb: Option<NonZeroU32>,
+    /// Megabytes of messages that the bus may hold for all agents together; a message to several counts once
+    pending_mb: Option<NonZeroU32>,
+    /// Megabytes of dead letters that are kept; the oldest go first
+    dead_letters_mb: Option<NonZeroU32>,
     /// Agents that one message may reach
     max_recipients: Option<NonZeroUsize>,
 }
@@ -39,12 +54,33 @@ impl Limits {
             per_pair_per_minute: self.per_pair_per_minute.unwrap_or(defaults.per_pair_per_minute),
             pair_burst: self.pair_burst.or(self.burst).unwrap_or(defaults.pair_burst),
             urgent_per_minute: self.urgent_per_minute.unwrap_or(defaults.urgent_per_minute),
+            refusals_per_minute: self.refusals_per_minute.unwrap_or(defaults.refusals_per_minute),
+            refusal_burst: self.refusal_burst.unwrap_or(defaults.refusal_burst),
+            a2a_bytes_per_minute: self
+                .a2a_bytes_per_minute
+                .unwrap_or(defaults.a2a_bytes_per_minute),
+            a2a_byte_burst: self
+                .a2a_byte_burst
+                .or(self.a2a_bytes_per_minute)
+                .unwrap_or(defaults.a2a_byte_burst),
             max_keys: defaults.max_keys,
         }
     }
 
     pub(super) fn inbox(&self, defaults: &BusSettings) -> usize {
         self.inbox.unwrap_or(defaults.inbox_limit)
+    }
+
+    pub(super) fn inbox_bytes(&self, defaults: &BusSettings) -> usize {
+        bytes(self.inbox_mb, defaults.inbox_bytes)
+    }
+
+    pub(super) fn pending_bytes(&self, defaults: &BusSettings) -> usize {
+        bytes(self.pending_mb, defaults.pending_bytes)
+    }
+
+    pub(super) fn dead_letter_bytes(&self, defaults: &BusSettings) -> usize {
+        bytes(self.dead_letters_mb, defaults.max_dead_letter_bytes)
     }
 
     pub(super) fn max_recipients(&self, defaults: &BusSettings) -> usize {
@@ -60,7 +96,14 @@ impl Limits {
             per_pair_per_minute: Some(rates.per_pair_per_minute),
             pair_burst: Some(rates.pair_burst),
             urgent_per_minute: Some(rates.urgent_per_minute),
+            refusals_per_minute: Some(rates.refusals_per_minute),
+            refusal_burst: Some(rates.refusal_burst),
+            a2a_bytes_per_minute: Some(rates.a2a_bytes_per_minute),
+            a2a_byte_burst: Some(rates.a2a_byte_burst),
             inbox: Some(self.inbox(&defaults)),
+            inbox_mb: megabytes(self.inbox_bytes(&defaults)),
+            pending_mb: megabytes(self.pending_bytes(&defaults)),
+            dead_letters_mb: megabytes(self.dead_letter_bytes(&defaults)),
             max_recipients: NonZeroUsize::new(self.max_recipients(&defaults)),
         }
     }
@@ -113,6 +156,16 @@ impl Delivery {
             handler_deadline_seconds: Some(self.handler_deadline(&defaults).as_secs()),
         }
     }
+}
+
+fn bytes(given: Option<NonZeroU32>, default: usize) -> usize {
+    given.map_or(default, |mb| {
+        usize::try_from(mb.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20)
+    })
+}
+
+fn megabytes(bytes: usize) -> Option<NonZeroU32> {
+    u32::try_from(bytes >> 20).ok().and_then(NonZeroU32::new)
 }
 
 fn seconds(given: Option<u64>, default: Duration) -> Duration {

@@ -109,6 +109,8 @@ pub(super) struct LedgerValues {
     max_open: Option<NonZeroUsize>,
     /// Ended tasks that are remembered
     max_finished: Option<NonZeroUsize>,
+    /// Megabytes of text in all tasks, such as reasons and proposals; the oldest ended tasks go first
+    max_text_mb: Option<NonZeroU32>,
     /// An open task without news for so long is marked overdue, and both sides are told; 0 for never
     overdue_minutes: Option<u32>,
 }
@@ -123,6 +125,9 @@ impl LedgerValues {
             enabled: self.enabled.unwrap_or(defaults.enabled),
             max_open: number(self.max_open, defaults.max_open),
             max_ended: number(self.max_finished, defaults.max_ended),
+            max_text_bytes: self.max_text_mb.map_or(defaults.max_text_bytes, |mb| {
+                usize::try_from(mb.get()).unwrap_or(usize::MAX).saturating_mul(1 << 20)
+            }),
             overdue_after: match self.overdue_minutes {
                 None => defaults.overdue_after,
                 Some(0) => None,
@@ -138,6 +143,7 @@ impl LedgerValues {
             enabled: Some(settings.enabled),
             max_open: NonZeroUsize::new(settings.max_open),
             max_finished: NonZeroUsize::new(settings.max_ended),
+            max_text_mb: whole((settings.max_text_bytes >> 20) as u64),
             overdue_minutes: Some(
                 settings
                     .overdue_after
@@ -164,7 +170,8 @@ mod tests {
             "[breaker]\nenabled = false\nrounds = 4\nmax_hops = 33\nmax_turns = 201\n\
              repeats = 21\nprobes = 5\nwindow_minutes = 61\ncooldown_seconds = 31\n\
              longest_cooldown_minutes = 62\nmax_correlations = 1000\n\
-             [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\noverdue_minutes = 9\n\
+             [ledger]\nenabled = false\nmax_finished = 7\nmax_open = 8\nmax_text_mb = 6\n\
+             overdue_minutes = 9\n\
              [limits]\nmax_recipients = 9",
         );
         let settings = settings.unwrap();
@@ -177,7 +184,13 @@ mod tests {
         let times = [breaker.window, breaker.cooldown, breaker.longest_cooldown];
         assert_eq!(times, [3_660, 31, 3_720].map(Duration::from_secs));
         let overdue_after = Some(Duration::from_secs(540));
-        let ledger = LedgerSettings { enabled: false, max_open: 8, max_ended: 7, overdue_after };
+        let ledger = LedgerSettings {
+            enabled: false,
+            max_open: 8,
+            max_ended: 7,
+            max_text_bytes: 6 << 20,
+            overdue_after,
+        };
         assert_eq!(parse("[ledger]\noverdue_minutes = 0").unwrap().ledger.overdue_after, None);
         assert_eq!((settings.ledger, settings.max_recipients), (ledger, 9));
         let empty = parse("").unwrap();

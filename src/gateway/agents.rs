@@ -1,30 +1,49 @@
 //! `/bus/agents` and `/bus/access`: who is there, what they are, who may write to whom.
 
-use a2a_actors::{BusSystem, RegisterError};
+use a2a_actors::{BusSystem, RegisterError, RemoveError};
 use a2a_policy::Profile;
-use a2a_protocol::Kind;
 use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Kind};
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, get, put, web};
+use actix_web::{HttpResponse, delete, get, put, web};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::auth::Who;
-use super::problem::{agent_id, no_such_agent, refuse};
+use super::problem::{agent_id, cursor, no_such_agent, refuse};
+
+/// Agents on one page, if the caller does not say.
+const MOST: usize = 1_000;
+
+#[derive(Deserialize)]
+struct Page {
+    limit: Option<usize>,
+    /// The last name of the page before.
+    cursor: Option<String>,
+}
 
 #[get("/bus/agents")]
-pub(super) async fn list(_: Who, bus: web::Data<BusSystem>) -> HttpResponse {
-    HttpResponse::Ok().json(json!({ "agents": bus.agents().await }))
+pub(super) async fn list(
+    who: Who,
+    page: web::Query<Page>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    let limit = page.limit.unwrap_or(MOST).clamp(1, MOST);
+    let after = cursor(page.cursor.as_deref())?;
+    let (agents, next) = bus.agents_page(who.agent().cloned(), after, limit).await;
+    let next = next.as_ref().map(AgentId::as_str).unwrap_or_default();
+    Ok(HttpResponse::Ok().json(json!({ "agents": agents, "nextCursor": next })))
 }
 
 #[get("/bus/agents/{id}")]
 pub(super) async fn show(
-    _: Who,
+    who: Who,
     agent: web::Path<String>,
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
     let agent = agent_id(&agent)?;
-    let view = bus.agent(agent.clone()).await.ok_or_else(|| no_such_agent(&agent))?;
+    let view = bus.agent_for(who.agent().cloned(), agent.clone()).await;
+    let view = view.ok_or_else(|| no_such_agent(&agent))?;
     Ok(HttpResponse::Ok().json(view))
 }
 
@@ -62,6 +81,38 @@ pub(super) async fn register(
     let mut body = json!(profile);
     body["agentId"] = json!(agent);
     Ok(HttpResponse::Ok().json(body))
+}
+
+#[derive(Deserialize)]
+struct Removal {
+    #[serde(default)]
+    drop: bool,
+}
+
+#[delete("/bus/agents/{id}")]
+pub(super) async fn remove(
+    who: Who,
+    agent: web::Path<String>,
+    query: web::Query<Removal>,
+    bus: web::Data<BusSystem>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let agent = agent_id(&agent)?;
+    let by = who.owner().unwrap_or_else(|| "a person of this machine".to_owned());
+    let removed = bus.remove_agent(agent.clone(), query.drop, by).await;
+    let dropped = removed.map_err(|error| {
+        let (status, code) = match error {
+            RemoveError::NoSuchAgent(_) => (StatusCode::NOT_FOUND, "unknown_recipient"),
+            RemoveError::Kept(_) | RemoveError::Listed(_) => {
+                (StatusCode::CONFLICT, "not_removable")
+            }
+            RemoveError::AtWork(_) => (StatusCode::CONFLICT, "at_work"),
+            RemoveError::Owed { .. } => (StatusCode::CONFLICT, "messages_wait"),
+            RemoveError::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &error.to_string())
+    })?;
+    Ok(HttpResponse::Ok().json(json!({ "agentId": agent, "event": "left", "dropped": dropped })))
 }
 
 #[derive(Deserialize)]

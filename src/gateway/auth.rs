@@ -17,6 +17,7 @@ use actix_web::http::header::{
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use chrono::{SecondsFormat, Utc};
 
+use super::known;
 use super::problem::{agent_id, problem, refuse};
 use super::vitals::{Unauthorized, Vitals};
 use crate::tokens::{Entry, KeyRing, Pass, Principal, UNNAMED_CLIENT};
@@ -108,7 +109,19 @@ impl FromRequest for Who {
     type Future = Ready<Result<Self, Self::Error>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(identify(request))
+        ready(identify(request).and_then(|who| only_known_parameters(request).map(|()| who)))
+    }
+}
+
+/// Refuses a parameter that the call does not have. The calls of the log read their own.
+fn only_known_parameters(request: &HttpRequest) -> actix_web::Result<()> {
+    let (path, query) = (request.path(), request.query_string());
+    if query.is_empty() || path.starts_with("/bus/log") || path.ends_with("/log") {
+        return Ok(());
+    }
+    match known::unknown_parameter(request.method().as_str(), path, query) {
+        Some(detail) => Err(refuse(StatusCode::BAD_REQUEST, "bad_request", &detail)),
+        None => Ok(()),
     }
 }
 

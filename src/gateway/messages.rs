@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use a2a_actors::{BusSystem, Parcel};
-use a2a_protocol::limits::MESSAGE_BYTES;
+use a2a_protocol::limits::{COUNTED_BYTES, MESSAGE_BYTES};
 use actix_web::{HttpRequest, HttpResponse, post, web};
 use futures_util::StreamExt;
 
@@ -28,8 +28,6 @@ pub(super) async fn send(
 
 /// Reads no more than a message may have; the rest is counted, not kept.
 async fn read(mut body: web::Payload) -> Result<Parcel, actix_web::error::PayloadError> {
-    /// What is read of a body that is too large before the connection is given up.
-    const GIVE_UP: usize = 16 * MESSAGE_BYTES;
     let mut bytes = Vec::new();
     let mut total = 0;
     while let Some(chunk) = body.next().await {
@@ -37,7 +35,9 @@ async fn read(mut body: web::Payload) -> Result<Parcel, actix_web::error::Payloa
         total += chunk.len();
         if total <= MESSAGE_BYTES {
             bytes.extend_from_slice(&chunk);
-        } else if total > GIVE_UP {
+        } else if total > COUNTED_BYTES {
+            // What comes behind that is not waited for.
+
             break;
         }
     }

@@ -130,7 +130,7 @@ fn about_messages(stats: &Stats) -> [Family; 7] {
     ]
 }
 
-fn about_load(load: &BusLoad) -> [Family; 8] {
+fn about_load(load: &BusLoad) -> [Family; 10] {
     let number = |count: usize| count as f64;
     let state = |word| vec![("state", word)];
     [
@@ -144,6 +144,20 @@ fn about_load(load: &BusLoad) -> [Family; 8] {
             "inbox_messages",
             "Messages in all inboxes that wait, or are in their recipient's hands",
             [(state("waiting"), number(load.waiting)), (state("in_hands"), number(load.in_hands))],
+        ),
+        Family::gauges(
+            "inbox_bytes",
+            "Bytes of the messages that wait, are in their recipient's hands, or are dead letters; one to several recipients counts for each",
+            [
+                (state("waiting"), number(load.waiting_bytes)),
+                (state("in_hands"), number(load.in_hands_bytes)),
+                (state("dead_letter"), number(load.dead_letter_bytes)),
+            ],
+        ),
+        Family::gauge(
+            "held_bytes",
+            "Bytes of all messages that the bus holds; one to several recipients counts once",
+            number(load.held_bytes),
         ),
         Family::gauge("inbox_messages_max", "Messages in the fullest inbox", number(load.most)),
         Family::gauge(

@@ -39,11 +39,21 @@ pub(super) async fn show() -> HttpResponse {
         .body(DOCUMENT.as_str())
 }
 
+fn rows(schemas: &mut SchemaGenerator) -> Vec<call::Call> {
+    [bus::calls(schemas), log::calls(), a2a::calls(schemas)].concat()
+}
+
+/// Each call: its verb, its path, and the parameters it takes.
+pub(super) fn calls() -> Vec<(&'static str, String, Vec<String>)> {
+    let rows = rows(&mut schema::answers(SCHEMAS));
+    rows.into_iter().map(|call| (call.verb(), call.path(), call.parameters())).collect()
+}
+
 /// The document.
 #[must_use]
 pub fn document() -> Value {
     let mut schemas = schema::answers(SCHEMAS);
-    let calls = [bus::calls(&mut schemas), log::calls(), a2a::calls(&mut schemas)].concat();
+    let calls = rows(&mut schemas);
     let mut paths = Map::new();
     for call in &calls {
         let item = paths.entry(call.path()).or_insert_with(|| json!({}));

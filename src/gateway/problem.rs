@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::str::FromStr;
 
 use a2a_actors::InboxError;
 use a2a_protocol::{AgentId, Outcome, Receipt};
@@ -10,10 +11,12 @@ use actix_web::error::{
     InternalError, JsonPayloadError, PathError, PayloadError, QueryPayloadError, ResponseError,
 };
 use actix_web::http::StatusCode;
-use actix_web::http::header::RETRY_AFTER;
+use actix_web::http::header::{ALLOW, HeaderValue, RETRY_AFTER};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use super::known;
 
 /// The status of every outcome, in one table.
 pub(super) fn status_of(outcome: Outcome) -> StatusCode {
@@ -142,6 +145,15 @@ pub(super) fn refuse(status: StatusCode, code: &str, detail: &str) -> actix_web:
     InternalError::from_response(detail.to_owned(), problem(status, code, detail)).into()
 }
 
+/// Where a page begins; an empty cursor is none.
+pub(super) fn cursor<T: FromStr>(text: Option<&str>) -> actix_web::Result<Option<T>> {
+    let place = text.filter(|text| !text.is_empty()).map(str::parse).transpose();
+    place.map_err(|_| {
+        let detail = "`cursor` is no `nextCursor` of this list; leave it out to begin anew.";
+        refuse(StatusCode::BAD_REQUEST, "bad_request", detail)
+    })
+}
+
 /// The agent a path or a query names.
 pub(super) fn agent_id(text: &str) -> actix_web::Result<AgentId> {
     text.parse::<AgentId>()
@@ -189,6 +201,16 @@ impl FromRequest for Reason {
 }
 
 pub(super) async fn no_such_place(request: HttpRequest) -> HttpResponse {
+    let verbs = known::verbs(request.path());
+    if !verbs.is_empty() {
+        let allowed = verbs.join(", ");
+        let detail = format!("This path takes {allowed}.");
+        let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &detail);
+        if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+            response.headers_mut().insert(ALLOW, allowed);
+        }
+        return response;
+    }
     let detail = format!("There is nothing at {} {}.", request.method(), request.path());
     problem(StatusCode::NOT_FOUND, "not_found", &detail)
 }

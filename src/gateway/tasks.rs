@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use a2a_actors::{BusSystem, CancelError, TaskFilter};
 use a2a_policy::Task;
+use a2a_protocol::fault::Fault;
 use a2a_protocol::{BadUuid, TaskId, TaskState};
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, get, post, web};
+use actix_web::{HttpResponse, delete, get, post, web};
 use serde::Deserialize;
 use serde_json::json;
 
 use super::a2a::A2a;
 use super::auth::Who;
-use super::problem::{Reason, agent_id, refuse, status_of};
+use super::problem::{Reason, agent_id, cursor, refuse, status_of};
 
 const MOST: usize = 1_000;
 
@@ -23,6 +24,7 @@ struct Filter {
     correlation: Option<String>,
     overdue: Option<bool>,
     limit: Option<usize>,
+    cursor: Option<String>,
 }
 
 #[get("/bus/tasks")]
@@ -43,7 +45,9 @@ pub(super) async fn list(
         refuse(StatusCode::BAD_REQUEST, "bad_uuid", &error.to_string())
     })?;
     let wanted = TaskFilter { agent, state: filter.state, correlation, overdue: filter.overdue };
-    Ok(HttpResponse::Ok().json(json!({ "tasks": bus.tasks(wanted, limit).await })))
+    let (tasks, next) = bus.tasks_page(wanted, cursor(filter.cursor.as_deref())?, limit).await;
+    let next = next.map(|place| place.to_string()).unwrap_or_default();
+    Ok(HttpResponse::Ok().json(json!({ "tasks": tasks, "nextCursor": next })))
 }
 
 #[get("/bus/tasks/{id}")]
@@ -108,6 +112,27 @@ pub(super) async fn whole(
         None => a2a.tasks().whole(id).await.map(|stored| Arc::unwrap_or_clone(stored.task)),
     };
     Ok(HttpResponse::Ok().json(task.map_err(|_| none())?))
+}
+
+/// Deletes an A2A task that has ended, with its artifacts, history and webhooks.
+#[delete("/bus/tasks/{id}/a2a")]
+pub(super) async fn remove(
+    who: Who,
+    id: web::Path<String>,
+    a2a: web::Data<A2a>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let id = task_id(&id)?;
+    let by = who.owner().unwrap_or_else(|| "a person of this machine".to_owned());
+    a2a.tasks().delete(id, &by).await.map_err(|fault| {
+        let (status, code) = match &fault {
+            Fault::TaskNotFound { .. } => (StatusCode::NOT_FOUND, "unknown_task"),
+            Fault::Unsupported { .. } => (StatusCode::CONFLICT, "illegal_transition"),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &fault.to_string())
+    })?;
+    Ok(HttpResponse::Ok().json(json!({ "taskId": id, "deleted": true })))
 }
 
 #[derive(Deserialize)]

@@ -41,9 +41,17 @@ impl Bus {
 
     /// The tasks that changed last, of one agent or of all.
     pub async fn tasks(&self, agent: Option<&AgentId>, limit: usize) -> Vec<Task> {
-        self.system
-            .tasks(TaskFilter { agent: agent.cloned(), ..TaskFilter::default() }, limit)
-            .await
+        let filter = TaskFilter { agent: agent.cloned(), ..TaskFilter::default() };
+        let (mut tasks, mut place) = (Vec::new(), None);
+        loop {
+            let rest = limit.saturating_sub(tasks.len());
+            let (page, next) = self.system.tasks_page(filter.clone(), place, rest).await;
+            tasks.extend(page);
+            place = next;
+            if place.is_none() || tasks.len() >= limit {
+                return tasks;
+            }
+        }
     }
 
     /// Calls a task off, whoever asked for it.

@@ -13,7 +13,7 @@
 //!   the journal is poisoned: Linux reports a failed writeback once, drops the pages and goes on
 //!   showing them, so no later sync of the day file proves anything.
 //! - The descriptor that is synced in the background is opened before the first batch that relies
-//!   on it, because a descriptor is told of failures after its opening.
+//!   on it, because a sync reports only failures after the opening of its descriptor.
 //! - A batch larger than a room is synced in the day file, and with it all that came before.
 //!
 //! At a start, [`replay`] compares the frames with what the disk has, not with what the page cache
@@ -189,6 +189,15 @@ impl Helper {
         if sent { Ok(()) } else { Err(gone()) }
     }
 
+    /// What the background sync said, once it has ended.
+    fn poll(&self) -> Option<io::Result<Box<dyn LogFile>>> {
+        match self.synced.try_recv() {
+            Ok((day, result)) => Some(result.map(|()| day)),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(gone())),
+        }
+    }
+
     fn wait(&self) -> io::Result<Box<dyn LogFile>> {
         let (day, result) = self.synced.recv().map_err(|_| gone())?;
         result.map(|()| day)
@@ -255,6 +264,12 @@ impl Ahead {
         bytes: &[u8],
         day: impl FnOnce() -> io::Result<Box<dyn LogFile>>,
     ) -> Result<(), AheadError> {
+        if self.is_syncing
+            && let Some(ended) = self.helper.poll()
+        {
+            self.is_syncing = false;
+            self.day = Some(ended.map_err(AheadError::Day)?);
+        }
         if self.day.is_none() && !self.is_syncing {
             self.day = Some(day().map_err(AheadError::Room)?);
         }

@@ -11,7 +11,8 @@ use chrono::{DateTime, NaiveDate, Utc};
 use serde::Serialize;
 
 use crate::batch::{Entry, Kind};
-use crate::hash::{Head, seal};
+use crate::hash::{Hash, Head, seal};
+use crate::head::{HEAD, head_of};
 use crate::mark::Marks;
 use crate::{EventLine, Fact, Line, MessageLine, Received, Seen};
 
@@ -102,6 +103,20 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
             let kept = &bytes[..bytes.len().min(RAW_KEPT)];
             push_json(out, "raw", &String::from_utf8_lossy(kept));
         }
+        Received::JsonHead(bytes) => {
+            match head_of(bytes) {
+                Some(head) => {
+                    out.extend_from_slice(b",\"message\":");
+                    push_on_one_line(out, &head);
+                }
+                None => push_raw_head(out, bytes),
+            }
+            push_digest(out, line, bytes);
+        }
+        Received::RawHead(bytes) => {
+            push_raw_head(out, bytes);
+            push_digest(out, line, bytes);
+        }
     }
     out.extend_from_slice(b",\"recipients\":[");
     for (i, recipient) in line.recipients.iter().enumerate() {
@@ -123,6 +138,18 @@ fn push_message(out: &mut Vec<u8>, line: &MessageLine) {
         push_json(out, "errors", &line.errors);
     }
     push_facts(out, &line.facts);
+}
+
+fn push_raw_head(out: &mut Vec<u8>, bytes: &[u8]) {
+    push_json(out, "raw", &String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD)]));
+}
+
+/// The hash of a message of which only a part is kept, so that a copy elsewhere can be told to be
+/// the same. There is none where the end of it was never read.
+fn push_digest(out: &mut Vec<u8>, line: &MessageLine, bytes: &[u8]) {
+    if line.bytes == bytes.len() as u64 {
+        push_word(out, "sha256", &Hash::of(bytes).to_string());
+    }
 }
 
 fn push_facts(out: &mut Vec<u8>, facts: &[Fact]) {

@@ -25,6 +25,12 @@ impl Hash {
     /// What stands as `prev` in the very first line.
     pub const ZERO: Self = Self([0; 32]);
 
+    /// The hash of these bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
     /// The hash as bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {

@@ -138,9 +138,9 @@ pub enum OpenError {
         /// Number of the first line there is.
         before: u64,
     },
-    /// What the log holds cannot be made sure of.
+    /// A day file cannot be made durable, or cannot be read back from the disk.
     #[error(
-        "the disk refuses to say what it holds of {path}, or to keep it; nothing was given up: mend the disk or make room on it (as much as that file has, and 64 MiB), then start again"
+        "{path} cannot be synced, or the disk does not keep what is written to it; no file was removed: mend the disk or make room on it (the size of that file and 64 MiB), then start again"
     )]
     Unsettled {
         /// The file.

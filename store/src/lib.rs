@@ -23,6 +23,7 @@
 //! clock to decide anything, knows an actor, or re-serialises a message.
 
 mod hash;
+mod head;
 mod line;
 mod seen;
 

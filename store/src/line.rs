@@ -18,6 +18,11 @@ pub enum Received {
     Json(Arc<[u8]>),
     /// Anything else; the journal keeps its beginning.
     Raw(Arc<[u8]>),
+    /// One JSON text of a message that was not accepted: the journal keeps its short fields and the
+    /// hash of all of it.
+    JsonHead(Arc<[u8]>),
+    /// The same for anything else: the journal keeps less of its beginning, and its hash.
+    RawHead(Arc<[u8]>),
 }
 
 /// The record of one attempt to send a message, accepted or refused.

@@ -199,6 +199,10 @@ impl State {
             }
             return;
         }
+        if event == Event::Left {
+            self.agents.remove(agent_id);
+            return;
+        }
         let Some(of) = of else { return };
         let Some(held) = self.held.get_mut(&of) else { return };
         let Some(at) = held.copies.iter().position(|copy| copy.agent_id == *agent_id) else {
@@ -310,5 +314,7 @@ mod tests {
         state.event(2, Event::Joined, None, Some(&agent("tim")), None, None);
         state.event(2, Event::Joined, None, Some(&agent("tim")), None, None);
         assert_eq!(state.agents.len(), 1);
+        state.event(3, Event::Left, None, Some(&agent("tim")), None, None);
+        assert!(state.agents.is_empty());
     }
 }

@@ -3,11 +3,11 @@
 //! A power cut leaves any pages of a batch that was being written, in any order: its last lines
 //! may be whole while its first are zeros. Such a batch was never promised and is cut off. The
 //! same bytes in front of the end of what was promised are damage, which must be reported. Only
-//! a note that is on the disk tells one from the other.
+//! a note that is on the disk distinguishes the two.
 //!
 //! Each commit that syncs the day file notes its end in one of two slots. The note is written
 //! at once, which is enough should the process be killed, and synced before the next batch is
-//! written to the log: until then nothing lies behind that end which could be mistaken. While
+//! written to the log: until then there is nothing behind that end to be mistaken. While
 //! batches are written ahead ([`crate::ahead`]) their frames say where each ends; the note then
 //! says only that, since without the frames the end is not known.
 //!
@@ -132,13 +132,13 @@ impl Watermark {
         Self { data, disk, file: None, last: None, is_dirty: false, is_off: false }
     }
 
-    /// Begins with an opened log, durably. `None` when the log has no line.
+    /// Begins with an opened log; `None` when that has no line. [`Watermark::sync`] makes it
+    /// durable: until the next batch the older note is as good, as recovery left nothing torn.
     pub fn begin(&mut self, promised: Option<Promised>) -> io::Result<()> {
         let Some(promised) = promised else { return self.remove() };
         // Both slots: what the other says may be of a log that has gone since.
         self.note(promised, false)?;
-        self.note(promised, false)?;
-        self.sync()
+        self.note(promised, false)
     }
 
     /// Notes an end. [`Watermark::sync`] makes it durable.

@@ -123,7 +123,7 @@ fn answered(client: &Client, heard: &Value) -> Option<()> {
 /// One life of the server: everybody at work, and then it is killed.
 fn live(folder: &Path, book: Shared<'_>, promises: usize) {
     let server = start(folder);
-    server.inbox("tim", "limit=1&lease=1");
+    server.inbox("tim", "limit=1");
     let before = open(book).promised.len();
     let clients: Vec<Client> = (0..=CALLERS).map(|_| server.client()).collect();
     thread::scope(|scope| {

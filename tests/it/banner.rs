@@ -190,3 +190,36 @@ fn programs_get_json() {
     let (out, _) = server.stop();
     assert_eq!(out, "{\"stopped\":true}\n");
 }
+
+#[test]
+fn the_log_on_stderr_is_json_where_that_is_asked_for() {
+    for how in ["flag", "environment", "file"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = crate::server::serve(folder.path());
+        command.env("OPENCLAW_LOG", "info");
+        if how == "flag" {
+            command.args(["--log-format", "json"]).env("OPENCLAW_LOG_FORMAT", "text");
+        } else if how == "environment" {
+            command.env("OPENCLAW_LOG_FORMAT", "json");
+        } else {
+            let config = "[logging]\nformat = \"json\"\n";
+            std::fs::write(folder.path().join("a2a.toml"), config).unwrap();
+        }
+        let server = crate::server::Server::start_by(command, folder.path());
+        let said = server.hang_up();
+        assert_eq!(server.terminate().code(), Some(0));
+        let lines = crate::server::stderr(folder.path());
+        assert!(lines.lines().count() > 0 && said.contains("reloaded"), "{how}: {lines}");
+        for line in lines.lines() {
+            let line: serde_json::Value =
+                serde_json::from_str(line).unwrap_or_else(|_| panic!("{how}: {line}"));
+            assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
+        }
+        assert!(lines.contains("\"message\":\"configuration reloaded"), "{how}: {lines}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = crate::server::serve(folder.path());
+    let refused = command.env("OPENCLAW_LOG_FORMAT", "xml").output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && said.contains("text or json"), "{said}");
+}

@@ -69,9 +69,10 @@ fn messages_are_sent_taken_and_acknowledged() {
     assert_eq!(json!(records.len()), result["sent"]);
     let run = format!("bench-{}-", result["run"].as_str().unwrap());
     assert!(records.iter().all(|record| record["by"].as_str().unwrap().starts_with(&run)));
-    // Those who send and those who take, and nobody else.
-    let agents = server.get("/bus/agents").body["agents"].as_array().unwrap().len();
-    assert_eq!(result["agents"], json!(agents));
+    // Those who send and those who take were there, and are gone.
+    assert!(result["agents"].as_u64().unwrap() >= 4, "{result}");
+    let agents = server.get("/bus/agents").body;
+    assert_eq!(agents["agents"], json!([]), "{agents}");
     let accepted = records.iter().filter(|record| record["outcome"] != "rate_limited");
     for record in accepted {
         let events = record["deliveries"].as_array().unwrap();
@@ -191,8 +192,7 @@ fn with_tokens_it_speaks_for_its_agents_as_an_operator() {
     let result = result(folder.path(), &["--count", "3", "--token", &david]);
     assert_eq!(result["acknowledged"], 3);
     let agents = server.client().bearing(&david).get("/bus/agents").body;
-    let waits = |agent: &Value| agent["pending"] != 0;
-    let agents = agents["agents"].as_array().unwrap();
-    assert!(!agents.iter().any(waits), "{agents:?}");
-    assert_eq!(json!(agents.len()), result["agents"], "only who has something to send is made");
+    assert_eq!(agents["agents"], json!([]), "none of the run is left: {agents}");
+    let made = result["agents"].as_u64().unwrap();
+    assert!((3..=20).contains(&made), "only who has something to send is made: {result}");
 }

@@ -1,5 +1,7 @@
 //! The bus in one process, through the SDK.
 
+/// Bytes: how many may wait for one agent, for all together, and as dead letters.
+mod budgets;
 /// Handlers: what they do wrong, in which order they get work, what becomes of it.
 mod handlers;
 /// Polling: what waits for a call that has gone, and which of several calls is served.

@@ -22,6 +22,7 @@ fn agents_are_listed_and_shown() {
         tim.contains("  capabilities  review\n") && tim.contains("next: openclaw-a2a inbox tim"),
         "{tim}"
     );
+    assert!(tim.contains("  pending       1 (") && tim.contains(" bytes)\n"), "{tim}");
     assert_eq!(desk.json(&["agents", "tim"])["squad"], "core");
     desk.says_no(&["agents", "timm"], "openclaw-a2a agents");
     assert_eq!(desk.run(&["agents", "a b"]).code, Some(2));

@@ -26,6 +26,10 @@ const ENDS: [End; 8] = [
 ];
 /// No round lasts longer than this many answers.
 const MOST_ANSWERS: u64 = 500;
+/// One round in so many lasts as long as that, so that batches are written ahead for a while.
+const LONG_EVERY: usize = 8;
+/// So many rounds at least are killed while batches are written ahead.
+const FEWEST_AHEAD: usize = 3;
 const RECIPIENTS: [&str; 3] = ["tim", "ann", "bob"];
 const SENDERS: [&str; 4] = ["roman", "tony", "xavier", "tim"];
 const PRIORITIES: [&str; 4] = ["low", "normal", "high", "urgent"];
@@ -225,8 +229,9 @@ fn note_hand_out(name: &str, letter: &Value, book: &mut Book) {
     book.handed.entry(name.to_owned()).or_default().push(id);
 }
 
-/// One life of the server, and how it ends.
-fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) {
+/// One life of the server, and how it ends. Returns whether it was killed while its receipts
+/// rested on what was written ahead of the day file.
+fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) -> bool {
     let end = ENDS[number % ENDS.len()];
     if end == End::KillEarly {
         let mut child = spawn(folder);
@@ -237,12 +242,15 @@ fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        return;
+        return false;
     }
     let server = Server::start(folder);
     // Often early, when everything is new; now and then late.
     let longest = random.below(MOST_ANSWERS) + 1;
-    let answers = random.below(longest);
+    let answers = match number % LONG_EVERY {
+        0 => MOST_ANSWERS,
+        _ => random.below(longest),
+    };
     let newcomer = format!("new-{number}");
     let senders = SENDERS.into_iter().chain([newcomer.as_str()]);
     std::thread::scope(|scope| {
@@ -267,6 +275,9 @@ fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) {
             _ => server.kill(),
         }
     });
+    // Made with zeros; a batch begins with something else. A clean stop removes them.
+    let room = std::fs::read(folder.join("data/a2a-ahead-0.bin")).unwrap_or_default();
+    room.first().is_some_and(|first| *first != 0)
 }
 
 /// Takes and acknowledges until nothing is owed to anyone.
@@ -304,9 +315,11 @@ fn no_promise_is_broken_however_often_the_server_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a2a.toml"), CONFIG).unwrap();
     let book = Mutex::new(Book::default());
+    let mut ahead = 0;
     for number in 0..ROUNDS {
-        round(folder.path(), number, &book, &mut random);
+        ahead += usize::from(round(folder.path(), number, &book, &mut random));
     }
+    assert!(ahead >= FEWEST_AHEAD, "{ahead} rounds were killed while batches were written ahead");
 
     let server = Server::start(folder.path());
     drain(&server, &book);
@@ -326,7 +339,7 @@ fn no_promise_is_broken_however_often_the_server_is_killed() {
     assert!(bad.is_empty(), "{bad:#?}");
     let count = |seq: bool| book.sent.values().filter(|sent| sent.seq.is_some() == seq).count();
     println!(
-        "{} receipts, {} never answered, {} duplicates, {} hand-outs, {} records",
+        "{} receipts, {} never answered, {} duplicates, {} hand-outs, {} records, {ahead} rounds ahead",
         count(true),
         count(false),
         book.duplicates,

@@ -146,6 +146,38 @@ async fn what_was_worked_out_while_the_disk_refused_never_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn while_a_commit_hangs_nothing_gets_a_receipt() {
+    let folder = tempfile::tempdir().unwrap();
+    let bus = UnreliableBus::start(folder.path(), BusSettings::default());
+    bus.system.pull(tim(), 1, Duration::ZERO).await.unwrap(); // tim joins
+    let (first, second) = (message(), message());
+    let (waits, begun) = sync_channel(1);
+    let (sign, goes_on) = channel();
+    *bus.fate.hold_up.lock().unwrap() = Some((first.message_id, waits, goes_on));
+    let mut both = Box::pin(async { tokio::join!(send(&bus, &first), send(&bus, &second)) });
+    let hangs = async { tokio::task::block_in_place(|| begun.recv_timeout(SOON)).unwrap() };
+    let Body::TaskRequest(body) = &second.body else { panic!("{second:?}") };
+    // The bus answers all the while, and gives no receipt.
+    let looks = async {
+        hangs.await;
+        while bus.system.task(body.task_id).await.is_none() {
+            tokio::task::yield_now().await;
+        }
+        for _ in 0..100 {
+            bus.system.task(body.task_id).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        receipts = &mut both => panic!("{receipts:?}"),
+        () = looks => {}
+    }
+    sign.send(()).unwrap();
+    assert_eq!(both.await, (Outcome::Queued, Outcome::Queued));
+    bus.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_called_off_on_its_way_to_the_disk_is_never_handed_out() {
     let folder = tempfile::tempdir().unwrap();
     let limit_of_one = BusSettings { inbox_limit: 1, ..BusSettings::default() };

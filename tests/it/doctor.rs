@@ -311,3 +311,53 @@ fn what_lies_around_is_listed() {
         "{text}"
     );
 }
+
+#[test]
+fn batches_that_are_not_in_the_log_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    used(folder.path());
+    let (_, found) = checks(folder.path(), &[]);
+    assert!(!found.keys().any(|(name, _)| name == "left-out"));
+    std::fs::write(folder.path().join("data/a2a-ahead-0.bin.kept-1"), "x").unwrap();
+    let (is_ok, found) = checks(folder.path(), &[]);
+    let said = said(&found, "left-out", "warning");
+    assert!(
+        is_ok && said.contains("a2a-ahead-0.bin.kept-1") && said.contains("docs/log.md"),
+        "{said}"
+    );
+}
+
+/// Another user learns that it may not look, and not that something is broken.
+#[test]
+fn what_may_not_be_read_is_not_called_broken() {
+    let folder = tempfile::tempdir().unwrap();
+    used(folder.path());
+    let set = |path: &str, mode| {
+        let path = folder.path().join(path);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set("", 0o755);
+    for file in ["data/a2a-tasks.db", "data/a2a-journal/db"] {
+        set(file, 0o000);
+    }
+    let program = assert_cmd::cargo::cargo_bin!("openclaw-a2a");
+    let mut command = std::process::Command::new(program);
+    if rustix::process::geteuid().is_root() {
+        // Nothing is kept from root. By a program of its own, so that no child of this process
+        // lives between fork and exec with the sockets of other tests.
+        command = std::process::Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(program);
+    }
+    command.args(["doctor", "--format", "json", "--state-dir"]).arg(folder.path());
+    let output = command.env_remove("OPENCLAW_TOKEN").output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap();
+    for name in ["tasks", "address"] {
+        let check = checks.iter().find(|check| check["name"] == name);
+        let check = check.unwrap_or_else(|| panic!("no {name}: {report:#}"));
+        let [detail, next] = ["detail", "next"].map(|key| check[key].as_str().unwrap());
+        assert!(detail.contains("cannot") || detail.contains("denied"), "{check}");
+        assert!(next.contains("as the user that the server runs as"), "{check}");
+    }
+    assert!(!report.to_string().contains("good copy"), "{report:#}");
+}

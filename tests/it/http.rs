@@ -1,11 +1,17 @@
 //! `openclaw-a2a serve` over HTTP: what is common to its tests.
 
+/// Lists in pages, who sees whom, and what it costs to be refused.
+mod directory;
 /// Starting, stopping, and starting again.
 mod lifecycle;
+/// Verbs and parameters that a path does not take; refused messages; names to listen on.
+mod paths;
 /// Questions that make no sense, health, the log.
 mod questions;
 /// Inboxes: what is handed out, acknowledged, given back.
 mod receiving;
+/// Records of refused messages.
+mod refusals;
 /// Messages: receipts, refusals, limits.
 mod sending;
 

@@ -7,6 +7,8 @@ mod a2a_agents;
 mod a2a_crash;
 /// A2A through HTTP: both versions over both bindings, against the real program.
 mod a2a_http;
+/// Agents that leave: presence, and `openclaw-a2a agents remove`.
+mod agents_removed;
 /// Answers that are worked out on the spot.
 mod at_once;
 /// What the bus must withstand, row by row.
@@ -89,6 +91,8 @@ mod tasks;
 mod tls;
 /// `openclaw-a2a token`, and what a running server makes of it.
 mod tokens;
+/// What a power cut leaves at the end of the log, and damage that looks like it.
+mod torn_log;
 /// Traces: `traceparent` in, through inbox, WebSocket, webhook, handler and log, out.
 mod tracing;
 /// Push notifications: where they may go, receivers and name servers that misbehave.

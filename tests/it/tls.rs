@@ -109,3 +109,112 @@ fn a_certificate_that_cannot_be_used_stops_the_start() {
         assert!(refused.status.code() == Some(2) && said.contains(word), "{config}{said}");
     }
 }
+
+/// A client of one connection that stays open: it asks, and says which certificate it was shown.
+struct Open {
+    stream: rustls::StreamOwned<rustls::ClientConnection, TcpStream>,
+}
+
+impl Open {
+    fn to(server: &Server, trusted: &[&CertificateDer<'static>]) -> Self {
+        let mut roots = rustls::RootCertStore::empty();
+        trusted.iter().for_each(|certificate| roots.add((*certificate).clone()).unwrap());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap();
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let name = ServerName::try_from("127.0.0.1").unwrap();
+        let connection = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+        let socket = TcpStream::connect(server.host()).unwrap();
+        socket.set_read_timeout(Some(TOO_LONG)).unwrap();
+        Self { stream: rustls::StreamOwned::new(connection, socket) }
+    }
+
+    fn ask(&mut self, host: &str) -> String {
+        let request = format!("GET /healthz HTTP/1.1\r\nhost: {host}\r\n\r\n");
+        self.stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"}") {
+            let mut byte = [0];
+            self.stream.read_exact(&mut byte).unwrap();
+            answer.push(byte[0]);
+        }
+        String::from_utf8(answer).unwrap()
+    }
+
+    fn shown(&self) -> CertificateDer<'static> {
+        self.stream.conn.peer_certificates().unwrap()[0].clone().into_owned()
+    }
+}
+
+#[test]
+fn a_renewed_certificate_is_shown_after_sighup_and_open_connections_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = certify(folder.path());
+    std::fs::write(folder.path().join("a2a.toml"), CONFIG).unwrap();
+    let mut command = serve(folder.path());
+    command.env("OPENCLAW_LOG", "warn,openclaw_a2a=info");
+    let server = Server::start_by(command, folder.path());
+    let mut old = Open::to(&server, &[&first]);
+    assert!(old.ask(server.host()).starts_with("HTTP/1.1 200"));
+    let second = certify(folder.path());
+    assert_eq!(Open::to(&server, &[&first]).ask_and_show(server.host()), first, "not yet");
+    let said = server.hang_up();
+    assert!(said.contains("another certificate"), "{said}");
+    assert_eq!(Open::to(&server, &[&first, &second]).ask_and_show(server.host()), second);
+    assert!(old.ask(server.host()).starts_with("HTTP/1.1 200"), "it goes on");
+    assert_eq!(old.shown(), first);
+    // A broken one, or a key that does not fit: what is in use stays, and the log says why.
+    let key = std::fs::read(folder.path().join("key.pem")).unwrap();
+    certify(folder.path());
+    std::fs::write(folder.path().join("key.pem"), key).unwrap();
+    let said = server.hang_up();
+    assert!(said.contains("do not fit") && said.contains("certificate in use stays"), "{said}");
+    std::fs::write(folder.path().join("cert.pem"), "no certificate").unwrap();
+    let said = server.hang_up();
+    assert!(said.contains("no certificate") && said.contains("not reloaded"), "{said}");
+    assert_eq!(Open::to(&server, &[&first, &second]).ask_and_show(server.host()), second);
+    assert!(old.ask(server.host()).starts_with("HTTP/1.1 200"));
+}
+
+impl Open {
+    fn ask_and_show(mut self, host: &str) -> CertificateDer<'static> {
+        assert!(self.ask(host).starts_with("HTTP/1.1 200"));
+        self.shown()
+    }
+}
+
+#[test]
+fn a_certificate_of_an_authority_is_named_as_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+    let mut params = rcgen::CertificateParams::new(names).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let made = params.self_signed(&key).unwrap();
+    std::fs::write(folder.path().join("cert.pem"), made.pem()).unwrap();
+    std::fs::write(folder.path().join("key.pem"), key.serialize_pem()).unwrap();
+    let server = Server::with_config(folder.path(), CONFIG);
+    assert!(crate::server::stderr(folder.path()).contains("CA:TRUE"), "it says so at the start");
+    let said = openclaw_a2a().args(["agents", "--state-dir"]).arg(folder.path()).output().unwrap();
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(!said.contains("no server is running"), "{said}");
+    assert!(said.contains("a server runs on") && said.contains("CA:TRUE"), "{said}");
+    drop(server);
+}
+
+#[test]
+fn a_folder_with_nothing_but_an_address_leads_to_the_server() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let server = Server::start(folder.path());
+    server.inbox("tim", "");
+    std::fs::write(elsewhere.path().join("a2a.addr"), format!("{}\n", server.url())).unwrap();
+    let ask =
+        || openclaw_a2a().args(["agents", "--state-dir"]).arg(elsewhere.path()).output().unwrap();
+    let found = ask();
+    assert!(String::from_utf8_lossy(&found.stdout).contains("tim"), "{found:?}");
+    drop(server);
+    let gone = String::from_utf8(ask().stderr).unwrap();
+    assert!(gone.contains("does not answer"), "{gone}");
+}

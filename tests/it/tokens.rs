@@ -287,3 +287,32 @@ fn whoever_is_not_let_in_is_on_record_without_what_was_shown() {
         "a flood is a few of them and a number: {reasons:?}"
     );
 }
+
+#[test]
+fn the_first_token_cuts_nobody_off_unawares() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::start(folder.path());
+    let waits = server.client();
+    let waiting = std::thread::spawn(move || waits.try_inbox("tim", "wait=60s"));
+    while server.get("/bus/agents/tim").body["connected"] != true {
+        std::thread::yield_now();
+    }
+    let said = |args: &[&str]| {
+        let output = command(folder.path(), args);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, err) = said(&["create", "--operator", "david"]);
+    assert_eq!(code, Some(2), "{err}");
+    for word in ["this is the first token", "1 connected: tim", "--yes", "token create --agent ID"]
+    {
+        assert!(err.contains(word), "no {word:?} in {err}");
+    }
+    assert_eq!(server.get("/bus/agents").status, 200, "nothing has changed");
+    let (code, err) = said(&["create", "--operator", "david", "--yes"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("from now on the running server asks every call for one"), "{err}");
+    is(&server.get("/bus/agents"), 401, "unauthorized");
+    is(&waiting.join().unwrap().unwrap(), 401, "unauthorized");
+    let (code, err) = said(&["create", "--agent", "tim"]);
+    assert!(code == Some(0) && !err.contains("first token"), "{err}");
+}

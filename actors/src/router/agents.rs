@@ -1,6 +1,6 @@
 //! The directory: who is there, what is known of them, and who may write to whom.
 
-use a2a_policy::{AgentKey, Asked, CannotUpdate, Explanation, Profile};
+use a2a_policy::{AgentKey, Asked, CannotUpdate, Explanation, Profile, Reach};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Event, Kind, Timestamp};
 use a2a_store::{EventLine, Fact, Line};
@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::oneshot;
 
-use super::Router;
+use super::{PART, Part, Router};
 use crate::audit::Then;
 use crate::writer::Append;
 
@@ -21,7 +21,8 @@ pub(super) const KEY: &str = "agent:";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
-    /// Its code is attached, or it took messages or waited for some within the last lease.
+    /// Its code is attached, a call of it waits for messages, or it has some in its hands; or one
+    /// of that was so a moment ago.
     Online,
     /// It is known, and what is sent to it waits.
     Offline,
@@ -43,57 +44,113 @@ pub struct AgentView {
     pub last_seen: Option<Timestamp>,
     /// Sessions with the agent's code in them.
     pub sessions: usize,
+    /// Whether there is such a session, or a call waits for messages, at this moment.
+    pub connected: bool,
     /// Messages that wait or are being handled.
     pub pending: usize,
+    /// How many bytes they have.
+    pub pending_bytes: usize,
 }
 
+/// Agents in the order of their names. One message looks at a bounded number of them; the caller
+/// goes on at `next`, so that other messages of the bus come in between.
 #[derive(Message)]
-#[rtype(result = "Vec<AgentView>")]
-pub(crate) struct ListAgents;
+#[rtype(result = "Part<AgentView, AgentId>")]
+pub(crate) struct ListAgents {
+    /// Only those that this agent may write to, and itself.
+    pub(crate) viewer: Option<AgentId>,
+    pub(crate) after: Option<AgentId>,
+    pub(crate) limit: usize,
+}
 
 impl Handler<ListAgents> for Router {
     type Result = MessageResult<ListAgents>;
 
-    fn handle(&mut self, _: ListAgents, _: &mut Self::Context) -> Self::Result {
-        let shown = self.roster.iter().filter(|(key, ..)| !self.roster.is_apart(*key));
-        let mut agents: Vec<_> = shown.map(|agent| self.view(agent)).collect();
-        agents.sort_by(|a, b| a.agent_id.cmp(&b.agent_id));
-        MessageResult(agents)
+    fn handle(&mut self, ask: ListAgents, _: &mut Self::Context) -> Self::Result {
+        let sight = self.sight(ask.viewer.as_ref());
+        let mut part = Part::default();
+        let mut all = self.roster.after(ask.after.as_ref()).enumerate();
+        while let Some((looked_at, agent)) = all.next() {
+            if !self.roster.is_apart(agent.0) && sight.includes(agent) {
+                part.found.push(self.view(agent));
+            }
+            if part.found.len() == ask.limit || looked_at + 1 == PART {
+                part.next = all.next().map(|_| agent.1.clone());
+                break;
+            }
+        }
+        MessageResult(part)
+    }
+}
+
+/// Whom somebody may know of.
+struct Sight<'a>(Option<(&'a AgentId, Reach<'a>)>);
+
+impl Sight<'_> {
+    fn includes(&self, (_, agent, profile): (AgentKey, &AgentId, &Profile)) -> bool {
+        let Self(Some((viewer, reach))) = self else { return true };
+        *viewer == agent || reach.includes((agent, profile))
     }
 }
 
 /// One agent, also one that is set apart.
 #[derive(Message)]
 #[rtype(result = "Option<AgentView>")]
-pub(crate) struct FindAgent(pub(crate) AgentId);
+pub(crate) struct FindAgent {
+    /// `None` when this agent may not write to it at all.
+    pub(crate) viewer: Option<AgentId>,
+    pub(crate) agent: AgentId,
+}
 
 impl Handler<FindAgent> for Router {
     type Result = MessageResult<FindAgent>;
 
-    fn handle(&mut self, FindAgent(agent): FindAgent, _: &mut Self::Context) -> Self::Result {
+    fn handle(
+        &mut self,
+        FindAgent { viewer, agent }: FindAgent,
+        _: &mut Self::Context,
+    ) -> Self::Result {
         let key = self.roster.key(&agent);
         let found = key.and_then(|key| Some((key, &agent, self.roster.profile(key)?)));
+        let found = found.filter(|found| self.sight(viewer.as_ref()).includes(*found));
         MessageResult(found.map(|found| self.view(found)))
     }
 }
 
 impl Router {
+    /// Whom `viewer` may know of: everyone when it is `None`.
+    fn sight<'a>(&'a self, viewer: Option<&'a AgentId>) -> Sight<'a> {
+        static NEW: Profile = Profile::NEW;
+        Sight(viewer.map(|viewer| {
+            let profile = self.roster.key(viewer).and_then(|key| self.roster.profile(key));
+            (viewer, self.access.reach((viewer, profile.unwrap_or(&NEW))))
+        }))
+    }
+
     fn view(&self, (key, agent, profile): (AgentKey, &AgentId, &Profile)) -> AgentView {
         let now = self.shared.clock.now();
         let numbers = self.sessions[key.index()].all();
         let desks: Vec<_> = numbers.filter_map(|number| self.shared.desks.get(number)).collect();
         let sessions = desks.iter().filter(|desk| desk.slots.is_live()).count();
+        let polled = desks.iter().filter(|desk| desk.is_polled(now.uptime)).count() > 0;
         let seen = desks.iter().filter_map(|desk| desk.last_seen.get()).max();
         let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
-        let here = sessions > 0 || ago.is_some_and(|ago| ago <= self.shared.settings.lease);
-        let last = if sessions > 0 { Some(now.utc) } else { ago.map(|ago| now.utc - ago) };
+        // What it took over HTTP is in its hands for as long as its lease; who died with it is gone
+        // when that ends.
+        let holds = desks.iter().any(|desk| desk.inbox.borrow().out() > 0);
+        let grace = self.shared.settings.presence_grace;
+        let here = sessions > 0 || polled || holds || ago.is_some_and(|ago| ago < grace);
+        let last =
+            if sessions > 0 || polled { Some(now.utc) } else { ago.map(|ago| now.utc - ago) };
         AgentView {
             agent_id: agent.clone(),
             profile: profile.clone(),
             presence: if here { Presence::Online } else { Presence::Offline },
             last_seen: last.map(|last| last.trunc_subsecs(3).into()),
             sessions,
+            connected: sessions > 0 || polled,
             pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
+            pending_bytes: desks.iter().map(|desk| desk.slots.bytes()).sum(),
         }
     }
 

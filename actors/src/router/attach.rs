@@ -153,7 +153,7 @@ impl Router {
         let mut moved = Vec::new();
         for desk in away {
             for delivery in desk.inbox.borrow_mut().drain_idle() {
-                desk.slots.free();
+                desk.slots.free(delivery.bytes);
                 moved.push(delivery);
             }
         }

@@ -71,8 +71,8 @@ impl Router {
 
     /// Who has a part in the tasks of a conversation: the breaker forgets sooner than the ledger.
     fn people_at_work_in(&self, conversation: CorrelationId) -> Vec<AgentId> {
-        let tasks = self.ledger.iter().flat_map(|ledger| ledger.iter());
-        let people = tasks.filter(|task| task.correlation_id == conversation).flat_map(|task| {
+        let tasks = self.ledger.iter().flat_map(|ledger| ledger.of_conversation(conversation));
+        let people = tasks.flat_map(|task| {
             let reviewer = task.review.as_ref().map(|review| &review.reviewer);
             [Some(&task.requester), Some(&task.assignee), reviewer].into_iter().flatten()
         });

@@ -1,5 +1,7 @@
 //! Messages that were given up: listed, sent again, dropped.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use a2a_policy::{Caller, Delivery};
@@ -9,7 +11,7 @@ use actix::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{Dead, Router};
+use super::{PART, Part, Router};
 use crate::audit::Then;
 use crate::clock::Clock;
 use crate::letter::{Content, Parcel};
@@ -34,14 +36,62 @@ pub struct DeadLetterView {
     pub reason: String,
 }
 
+/// A delivery that was given up.
+pub(super) struct Dead {
+    pub(super) delivery: Delivery<Arc<Content>>,
+    pub(super) reason: String,
+}
+
+/// The dead letters that are kept, oldest first.
+#[derive(Default)]
+pub(super) struct DeadLetters {
+    all: BTreeMap<(u64, AgentId), Dead>,
+    bytes: usize,
+}
+
+impl DeadLetters {
+    pub(super) fn insert(&mut self, key: (u64, AgentId), dead: Dead) {
+        self.bytes += dead.delivery.bytes;
+        if let Some(before) = self.all.insert(key, dead) {
+            self.bytes -= before.delivery.bytes;
+        }
+    }
+
+    fn remove(&mut self, key: &(u64, AgentId)) -> Option<Dead> {
+        let dead = self.all.remove(key)?;
+        self.bytes -= dead.delivery.bytes;
+        Some(dead)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How many bytes they have, a message counted once for each recipient.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// How many dead letters are dropped at most for one that comes: more can be too many only after the
+/// limit was lowered.
+const DROPPED_AT_ONCE: usize = 16;
+
+/// Dead letters in their order, a bounded number at a time.
 #[derive(Message)]
-#[rtype(result = "Vec<DeadLetterView>")]
-pub(crate) struct ListDeadLetters;
+#[rtype(result = "Part<DeadLetterView, (u64, AgentId)>")]
+pub(crate) struct ListDeadLetters {
+    pub(crate) after: Option<(u64, AgentId)>,
+}
 
 impl Handler<ListDeadLetters> for Router {
     type Result = MessageResult<ListDeadLetters>;
 
-    fn handle(&mut self, _: ListDeadLetters, _: &mut Self::Context) -> Self::Result {
+    fn handle(
+        &mut self,
+        ListDeadLetters { after }: ListDeadLetters,
+        _: &mut Self::Context,
+    ) -> Self::Result {
         let view = |((seq, agent), dead): (&(u64, AgentId), &Dead)| DeadLetterView {
             seq: *seq,
             message_id: dead.delivery.item.message.message_id,
@@ -50,7 +100,11 @@ impl Handler<ListDeadLetters> for Router {
             attempts: dead.delivery.attempts,
             reason: dead.reason.clone(),
         };
-        MessageResult(self.dead.iter().map(view).collect())
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.dead.all.range((from, Bound::Unbounded));
+        let found: Vec<_> = rest.by_ref().take(PART).map(view).collect();
+        let last = found.last().map(|last| (last.seq, last.agent_id.clone()));
+        MessageResult(Part { next: last.filter(|_| rest.next().is_some()), found })
     }
 }
 
@@ -73,7 +127,7 @@ impl Handler<ResolveDeadLetter> for Router {
 }
 
 impl Router {
-    fn resolve_dead_letter(
+    pub(super) fn resolve_dead_letter(
         &mut self,
         seq: u64,
         agent: &AgentId,
@@ -81,6 +135,9 @@ impl Router {
         ctx: &mut Context<Self>,
     ) -> bool {
         let key = (seq, agent.clone());
+        if again && !self.roster.contains(agent) {
+            return false; // it was removed: nobody would ever get it
+        }
         let Some(dead) = self.dead.remove(&key) else { return false };
         let facts = match again.then(|| self.ask_again(&dead.delivery, ctx)) {
             None => Vec::new(),
@@ -160,9 +217,14 @@ impl Router {
         });
         self.shared.append(Append { line, then });
         self.dead.insert((delivery.seq, agent.clone()), Dead { delivery, reason });
-        if self.dead.len() > self.shared.settings.max_dead_letters
-            && let Some(((seq, agent), _)) = self.dead.first_key_value()
-        {
+        for _ in 0..DROPPED_AT_ONCE {
+            let fits = self.dead.len() <= self.shared.settings.max_dead_letters
+                && self.dead.bytes() <= self.dead_letter_bytes;
+            // The one that came last stays, whatever the limits.
+            if fits || self.dead.len() <= 1 {
+                break;
+            }
+            let Some(((seq, agent), _)) = self.dead.all.first_key_value() else { break };
             let (seq, agent) = (*seq, agent.clone());
             tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
             self.resolve_dead_letter(seq, &agent, false, ctx);

@@ -4,7 +4,7 @@ use a2a_policy::{
     AccessRules, AgentKey, Audience, Breaker, Floor, InboxFull, Ledger, Limited, Now, Roster,
     SeenBefore,
 };
-use a2a_protocol::{Body, Envelope, Outcome};
+use a2a_protocol::{AgentId, Body, Envelope, Outcome};
 
 use super::Router;
 use crate::notice;
@@ -47,15 +47,42 @@ impl Floor for Router {
         self.limits.charge(&message.from.agent_id, audience, message.priority, now)
     }
 
-    fn reserve(&mut self, agent: AgentKey, message: &Envelope) -> Result<Outcome, InboxFull> {
+    fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited> {
+        self.limits.charge_refusal(sender, now)
+    }
+
+    fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool {
+        self.limits.wait_after_refusals(sender, now).is_some()
+    }
+
+    fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull> {
+        // Notices have room beyond the limit here as they have in each inbox.
+        let times = if is_notice(message) { 2 } else { 1 };
+        let limit = self.pending_bytes;
+        if self.shared.held.get().saturating_add(bytes) > limit.saturating_mul(times) {
+            return Err(InboxFull::AllBytes { limit });
+        }
+        Ok(())
+    }
+
+    fn reserve(
+        &mut self,
+        agent: AgentKey,
+        message: &Envelope,
+        bytes: usize,
+    ) -> Result<Outcome, InboxFull> {
         let sessions = &mut self.sessions[agent.index()];
         let number = sessions.choose(&message.from.agent_id, message, &self.shared.desks);
         // Notices are exempt from limits; there are never more than messages given up.
-        let exempt = message.from.agent_id.as_str() == notice::SYSTEM;
-        let outcome = self.shared.desks.take_slot(number, exempt)?;
+        let exempt = is_notice(message);
+        let outcome = self.shared.desks.take_slot(number, exempt, bytes)?;
         self.reserved.push(number);
         Ok(outcome)
     }
+}
+
+fn is_notice(message: &Envelope) -> bool {
+    message.from.agent_id.as_str() == notice::SYSTEM
 }
 
 impl Router {

@@ -1,12 +1,12 @@
 //! How much lies where: asked from time to time by whoever watches the bus. It costs a look at
-//! every desk, and a name of nobody leaves here.
+//! every desk, a bounded number of them at a time, and a name of nobody leaves here.
 
 use std::time::Duration;
 
 use a2a_policy::CircuitState;
 use actix::prelude::*;
 
-use super::Router;
+use super::{PART, Router};
 
 /// How much lies on the bus at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,6 +19,14 @@ pub struct BusLoad {
     pub waiting: usize,
     /// Messages that are in their recipient's hands.
     pub in_hands: usize,
+    /// Bytes of the messages that wait, or are on their way to the disk.
+    pub waiting_bytes: usize,
+    /// Bytes of the messages that are in their recipient's hands.
+    pub in_hands_bytes: usize,
+    /// Bytes of dead letters.
+    pub dead_letter_bytes: usize,
+    /// Bytes of all messages that the bus holds, each counted once, however many recipients it has.
+    pub held_bytes: usize,
     /// Messages of the agent that has most, waiting or in hands.
     pub most: usize,
     /// How long the oldest of those that wait has been accepted.
@@ -35,25 +43,54 @@ pub struct BusLoad {
     pub uncommitted: usize,
 }
 
-/// Asks how much lies on the bus.
+/// Asks how much lies on the bus, from the sessions of the agent with this number on. One message
+/// looks at a bounded number of agents; the caller adds the parts up.
 #[derive(Message)]
-#[rtype(result = "BusLoad")]
-pub(crate) struct Measure;
+#[rtype(result = "Measured")]
+pub(crate) struct Measure {
+    pub(crate) from: usize,
+}
+
+/// A part of it.
+pub(crate) struct Measured {
+    pub(crate) load: BusLoad,
+    /// The number of the next agent; `None` at the end.
+    pub(crate) next: Option<usize>,
+}
+
+impl BusLoad {
+    /// This and what the next agents have.
+    pub(crate) fn and(self, next: Self) -> Self {
+        Self {
+            sessions: self.sessions + next.sessions,
+            waiting: self.waiting + next.waiting,
+            in_hands: self.in_hands + next.in_hands,
+            waiting_bytes: self.waiting_bytes + next.waiting_bytes,
+            in_hands_bytes: self.in_hands_bytes + next.in_hands_bytes,
+            most: self.most.max(next.most),
+            oldest: self.oldest.max(next.oldest),
+            // These are of the whole bus, at the time of the last part.
+            ..next
+        }
+    }
+}
 
 impl Handler<Measure> for Router {
     type Result = MessageResult<Measure>;
 
-    fn handle(&mut self, _: Measure, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, Measure { from }: Measure, _: &mut Self::Context) -> Self::Result {
         let now = self.shared.clock.now();
         let mut load = BusLoad {
             agents: self.sessions.len(),
             dead_letters: self.dead.len(),
+            dead_letter_bytes: self.dead.bytes(),
+            held_bytes: self.shared.held.get(),
             overdue_tasks: self.ledger.as_ref().map_or(0, a2a_policy::Ledger::overdue_count),
             uncommitted: self.shared.gauge.waiting.get(),
             ..BusLoad::default()
         };
         let mut oldest = None;
-        for sessions in &self.sessions {
+        for sessions in self.sessions.iter().skip(from).take(PART) {
             let numbers = sessions.all().chain(sessions.aside);
             let mut of_agent = 0;
             for desk in numbers.filter_map(|number| self.shared.desks.get(number)) {
@@ -63,6 +100,8 @@ impl Handler<Measure> for Router {
                 load.sessions += usize::from(desk.slots.is_live());
                 load.in_hands += out;
                 load.waiting += waiting;
+                load.in_hands_bytes += inbox.out_bytes();
+                load.waiting_bytes += desk.slots.bytes().saturating_sub(inbox.out_bytes());
                 of_agent += out + waiting;
                 if let Some(first) = inbox.oldest() {
                     oldest = oldest.into_iter().chain([first.item.accepted]).min();
@@ -79,6 +118,7 @@ impl Handler<Measure> for Router {
                 CircuitState::HalfOpen => load.half_open_circuits += 1,
             }
         }
-        MessageResult(load)
+        let next = from.saturating_add(PART);
+        MessageResult(Measured { load, next: (next < self.sessions.len()).then_some(next) })
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_policy::{Caller, Delivery, Now};
-use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace};
+use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace, Violation};
 use a2a_store::{MessageLine, Received};
 use chrono::{DateTime, Utc};
 
-use crate::letter::{Content, Parcel};
+use crate::letter::{Content, ContentParts, HeldBytes, Parcel};
 
 /// A receipt that says which message it is for, and nothing else yet.
 pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
@@ -17,6 +17,9 @@ pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
     if let Ok(message) = &parcel.message {
         receipt.message_id = Some(message.message_id);
         receipt.correlation_id = Some(message.correlation_id);
+    } else {
+        receipt.message_id = parcel.ids.message_id;
+        receipt.correlation_id = parcel.ids.correlation_id;
     }
     receipt
 }
@@ -37,8 +40,12 @@ pub(super) fn message_line(
     now: Now,
     took: Duration,
 ) -> MessageLine {
-    let is_json = parcel.message.is_ok() || is_json_text(&parcel.bytes);
-    let bytes = Arc::clone(&parcel.bytes);
+    let (errors, left_out) = kept_errors(&receipt.errors);
+    let mut reason = receipt.reason.clone();
+    if left_out > 0 {
+        let rest = format!(" (The record leaves out {left_out} further errors.)");
+        reason.get_or_insert_default().push_str(&rest);
+    }
     let via = match caller {
         Caller::Operator { name, .. } => Some(format!("operator:{name}").into()),
         Caller::Service { via, .. } => Some(Arc::clone(via)),
@@ -52,17 +59,61 @@ pub(super) fn message_line(
         by: sender(caller, parcel),
         via,
         trace: parcel.trace.clone(),
-        received: if is_json { Received::Json(bytes) } else { Received::Raw(bytes) },
+        received: received(receipt.outcome, parcel),
         message: parcel.message.as_ref().ok().map(Arc::clone),
         bytes: parcel.size as u64,
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         fingerprint: parcel.message.is_ok().then_some(parcel.fingerprints.message),
         recipients: Arc::clone(&receipt.recipients),
-        reason: receipt.reason.clone(),
+        reason,
         retry_after_ms: receipt.retry_after_ms,
-        errors: receipt.errors.clone(),
+        errors: errors.to_vec(),
         facts: Vec::new(),
     }
+}
+
+/// A message that was not accepted is kept whole up to this size.
+const WHOLE: usize = 2_048;
+/// Errors of an invalid message that its record keeps, and bytes of them: they repeat names out of
+/// the message. The receipt has all of them.
+const ERRORS: usize = 16;
+const ERROR_BYTES: usize = 4_096;
+
+fn received(outcome: Outcome, parcel: &Parcel) -> Received {
+    let bytes = Arc::clone(&parcel.bytes);
+    let is_json = parcel.message.is_ok() || is_json_text(&parcel.bytes);
+    match (is_json, outcome.is_accepted() || parcel.size <= WHOLE) {
+        (true, true) => Received::Json(bytes),
+        (false, true) => Received::Raw(bytes),
+        (true, false) => Received::JsonHead(bytes),
+        (false, false) => Received::RawHead(bytes),
+    }
+}
+
+/// The errors that the record of a message keeps, and how many more there are.
+fn kept_errors(errors: &[Violation]) -> (&[Violation], usize) {
+    let mut bytes = 0;
+    let fits = |error: &&Violation| {
+        bytes += error_size(error);
+        bytes <= ERROR_BYTES
+    };
+    let kept = &errors[..errors.iter().take(ERRORS).take_while(fits).count()];
+    (kept, errors.len() - kept.len())
+}
+
+fn error_size(error: &Violation) -> usize {
+    let allowed = error.allowed.iter().map(String::len).sum::<usize>();
+    64 + error.path.len() + error.message.len() + allowed
+}
+
+/// About how many bytes the record of a message that was not accepted takes.
+pub(super) fn refusal_size(parcel: &Parcel, recipients: usize, errors: &[Violation]) -> usize {
+    /// Of a record besides the message.
+    const FIELDS: usize = 512;
+    /// A name, an outcome, and what is between.
+    const RECIPIENT: usize = 64;
+    let errors: usize = kept_errors(errors).0.iter().map(error_size).sum();
+    FIELDS + parcel.size.min(WHOLE) + recipients * RECIPIENT + errors
 }
 
 fn is_json_text(bytes: &[u8]) -> bool {
@@ -80,10 +131,16 @@ pub(super) struct Kept<'a> {
 
 /// Messages that survived a restart, by number of record. Each is parsed once, however many
 /// agents it is owed to: its deliveries and dead letters share one content.
-#[derive(Default)]
-pub(super) struct RestoredContents(HashMap<u64, Option<Arc<Content>>>);
+pub(super) struct RestoredContents {
+    held: HeldBytes,
+    contents: HashMap<u64, Option<Arc<Content>>>,
+}
 
 impl RestoredContents {
+    pub(super) fn new(held: HeldBytes) -> Self {
+        Self { held, contents: HashMap::new() }
+    }
+
     /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
     pub(super) fn delivery(
         &mut self,
@@ -92,22 +149,26 @@ impl RestoredContents {
         attempts: u32,
         kept: Kept<'_>,
     ) -> Option<Delivery<Arc<Content>>> {
-        let content = self.0.entry(seq).or_insert_with(|| restored(seq, by, kept));
+        let content = self.contents.entry(seq);
+        let content = content.or_insert_with(|| restored(seq, by, kept, &self.held));
         content.as_ref().map(|content| content.delivery(attempts))
     }
 }
 
-fn restored(seq: u64, by: AgentId, kept: Kept<'_>) -> Option<Arc<Content>> {
+fn restored(seq: u64, by: AgentId, kept: Kept<'_>, held: &HeldBytes) -> Option<Arc<Content>> {
     match Envelope::parse(kept.message) {
-        Ok(message) => Some(Arc::new(Content {
-            seq,
-            by,
-            message: Arc::new(message),
-            bytes: Arc::clone(kept.message),
-            trace: kept.trace,
-            accepted: kept.time,
-            recovered: true,
-        })),
+        Ok(message) => {
+            let parts = ContentParts {
+                seq,
+                by,
+                message: Arc::new(message),
+                bytes: Arc::clone(kept.message),
+                trace: kept.trace,
+                accepted: kept.time,
+                recovered: true,
+            };
+            Some(Content::new(parts, held))
+        }
         Err(report) => {
             tracing::error!(seq, %report, "an accepted message can no longer be read");
             None

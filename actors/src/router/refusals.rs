@@ -49,7 +49,7 @@ impl Handler<Deny> for Router {
 
     fn handle(&mut self, Deny(reason): Deny, ctx: &mut Self::Context) {
         let now = self.shared.clock.now();
-        if !self.refusals.is_written(None, Outcome::Unauthorized, now) {
+        if !self.refusals.is_written(None, Outcome::Unauthorized, reason.len(), now) {
             return self.count_refusals(ctx);
         }
         let event = self.shared.event(Event::Denied);

@@ -15,14 +15,16 @@ impl Handler<Reload> for Router {
     type Result = ();
 
     fn handle(&mut self, Reload(settings): Reload, ctx: &mut Self::Context) {
-        let LiveSettings { agents, open, access, max_recipients, rates, breaker, inbox_limit } =
-            settings;
+        let inbox_limits = settings.inbox_limits();
+        let LiveSettings { agents, open, access, max_recipients, rates, breaker, .. } = settings;
         self.limits.reconfigure(rates, self.shared.clock.now());
         self.breaker.reconfigure(breaker);
         self.access = access;
         self.max_recipients = max_recipients;
-        self.inbox_limit = inbox_limit;
-        self.shared.desks.set_limit(inbox_limit);
+        self.inbox_limits = inbox_limits;
+        self.shared.desks.set_limits(inbox_limits);
+        self.pending_bytes = settings.pending_bytes;
+        self.dead_letter_bytes = settings.max_dead_letter_bytes;
         let mut listed = agents;
         for (agent, profile) in &self.shared.settings.built_in {
             if !listed.iter().any(|(name, _)| name == agent) {

@@ -1,16 +1,18 @@
 //! Tasks beyond their messages: kept, given up, overdue, called off.
 
-use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use a2a_policy::{Caller, Change, Delivery, LedgerRefusal, Now, Task, Undo};
 use a2a_protocol::{AgentId, Body, CorrelationId, Event, TaskId, TaskState};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
+use chrono::{DateTime, Utc};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-use super::Router;
+use super::{PART, Part, Router};
 use crate::audit::Then;
 use crate::clock::Clock;
 use crate::letter::{Content, Parcel};
@@ -200,7 +202,7 @@ impl Router {
         let desks = &self.shared.desks;
         self.sessions[key.index()].all().filter_map(|number| desks.get(number)).find_map(|desk| {
             let delivery = desk.inbox.borrow_mut().withdraw(seq)?;
-            desk.slots.free();
+            desk.slots.free(delivery.bytes);
             Some(delivery)
         })
     }
@@ -231,6 +233,66 @@ impl Handler<UnheardAnswers> for Router {
         tasks.sort_unstable();
         tasks.dedup();
         MessageResult(tasks)
+    }
+}
+
+/// What the ledger has open, and which of these tasks were cancelled there. Asked once, when
+/// the task service starts.
+#[derive(Message)]
+#[rtype(result = "Ledgered")]
+pub(crate) struct CompareLedger(pub(crate) Vec<TaskId>);
+
+/// See [`CompareLedger`].
+#[derive(Debug, Default)]
+pub(crate) struct Ledgered {
+    pub(crate) open: Vec<TaskId>,
+    pub(crate) cancelled: Vec<TaskId>,
+}
+
+impl Handler<CompareLedger> for Router {
+    type Result = MessageResult<CompareLedger>;
+
+    fn handle(
+        &mut self,
+        CompareLedger(known): CompareLedger,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let Some(ledger) = &self.ledger else { return MessageResult(Ledgered::default()) };
+        let open = ledger.iter().filter(|task| !task.state.is_ended()).map(|task| task.task_id);
+        let is_cancelled =
+            |id: &TaskId| ledger.get(id).is_some_and(|task| task.state == TaskState::Cancelled);
+        MessageResult(Ledgered {
+            open: open.collect(),
+            cancelled: known.into_iter().filter(is_cancelled).collect(),
+        })
+    }
+}
+
+/// A person has an A2A task deleted: who and which. The reply comes when that is durable; `None`
+/// when nothing can be written.
+#[derive(Message)]
+#[rtype(result = "Option<oneshot::Receiver<()>>")]
+pub(crate) struct RecordDeleted {
+    pub(crate) task: TaskId,
+    pub(crate) reason: String,
+}
+
+impl Handler<RecordDeleted> for Router {
+    type Result = MessageResult<RecordDeleted>;
+
+    fn handle(&mut self, deleted: RecordDeleted, _: &mut Self::Context) -> Self::Result {
+        if self.closed().is_some() {
+            return MessageResult(None);
+        }
+        let (done, durable) = oneshot::channel();
+        let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
+        let line = Line::Event(EventLine {
+            of: known.map(|task| task.record),
+            reason: Some(deleted.reason),
+            ..self.shared.event(Event::Deleted)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        MessageResult(Some(durable))
     }
 }
 
@@ -268,11 +330,43 @@ impl TaskFilter {
     }
 }
 
-/// The tasks that changed last.
+/// A place in the list of tasks, as a word that a caller can give back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskPlace {
+    changed: DateTime<Utc>,
+    id: TaskId,
+}
+
+impl fmt::Display for TaskPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.changed.timestamp_nanos_opt().unwrap_or_default();
+        write!(f, "{nanos}.{}", self.id)
+    }
+}
+
+/// The text is no place in the list of tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no place in the list of tasks")]
+pub struct BadTaskPlace;
+
+impl FromStr for TaskPlace {
+    type Err = BadTaskPlace;
+
+    fn from_str(text: &str) -> Result<Self, BadTaskPlace> {
+        let (nanos, id) = text.split_once('.').ok_or(BadTaskPlace)?;
+        let nanos = nanos.parse().map_err(|_| BadTaskPlace)?;
+        let id = id.parse().map_err(|_| BadTaskPlace)?;
+        Ok(Self { changed: DateTime::from_timestamp_nanos(nanos), id })
+    }
+}
+
+/// Tasks, those that changed last first. One message looks at a bounded number of them; the caller
+/// goes on at `next`.
 #[derive(Message)]
-#[rtype(result = "Vec<Task>")]
+#[rtype(result = "Part<Task, TaskPlace>")]
 pub(crate) struct ListTasks {
     pub(crate) filter: TaskFilter,
+    pub(crate) behind: Option<TaskPlace>,
     pub(crate) limit: usize,
 }
 
@@ -281,19 +375,23 @@ impl Handler<ListTasks> for Router {
 
     fn handle(
         &mut self,
-        ListTasks { filter, limit }: ListTasks,
+        ListTasks { filter, behind, limit }: ListTasks,
         _: &mut Self::Context,
     ) -> Self::Result {
-        let all = self.ledger.iter().flat_map(|ledger| ledger.iter());
-        let mut found: Vec<&Task> = all.filter(|task| filter.wants(task)).collect();
-        let latest = |task: &&Task| Reverse((task.changed, task.task_id));
-        if found.len() > limit {
-            // There may be a million; only those that are shown are put in order.
-            found.select_nth_unstable_by_key(limit, latest);
-            found.truncate(limit);
+        let behind = behind.map(|place| (place.changed, place.id));
+        let mut all = self.ledger.iter().flat_map(|ledger| ledger.latest(behind)).enumerate();
+        let mut part = Part::default();
+        while let Some((looked_at, task)) = all.next() {
+            if filter.wants(task) {
+                part.found.push(task.clone());
+            }
+            if part.found.len() == limit || looked_at + 1 == PART {
+                let place = TaskPlace { changed: task.changed, id: task.task_id };
+                part.next = all.next().map(|_| place);
+                break;
+            }
         }
-        found.sort_by_key(latest);
-        MessageResult(found.into_iter().cloned().collect())
+        MessageResult(part)
     }
 }
 

@@ -6,6 +6,8 @@
 //! caller only once it has the letters in hand ([`Handed::accept`]), and only then is the attempt
 //! written down.
 
+use std::sync::Arc;
+
 use a2a_protocol::Event;
 use actix::prelude::*;
 use tokio::sync::oneshot;
@@ -13,6 +15,7 @@ use tokio::sync::oneshot;
 use super::{Session, letter};
 use crate::Letter;
 use crate::audit::{Health, Then};
+use crate::desk::Poll;
 
 /// A poll that waits for messages.
 pub(super) struct WaitingPull {
@@ -125,17 +128,24 @@ impl Session {
 pub(crate) struct Pull {
     pub(crate) limit: usize,
     pub(crate) patient: bool,
+    /// The call that waits, for presence.
+    pub(crate) poll: Arc<Poll>,
     pub(crate) reply: oneshot::Sender<Handed>,
 }
 
 impl Handler<Pull> for Session {
     type Result = ();
 
-    fn handle(&mut self, Pull { limit, patient, reply }: Pull, ctx: &mut Self::Context) {
+    fn handle(&mut self, request: Pull, ctx: &mut Self::Context) {
+        let Pull { limit, patient, poll, reply } = request;
         if reply.is_closed() {
             return;
         }
-        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+        let now = self.shared.clock.now().uptime;
+        self.desk.last_seen.set(Some(now));
+        if patient {
+            self.desk.polled_by(poll, now);
+        }
         self.end_overdue();
         if patient {
             self.wait(WaitingPull { limit, reply });

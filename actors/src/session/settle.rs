@@ -16,7 +16,7 @@ impl Session {
     pub(super) fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
         let Some(delivery) = self.desk.inbox.borrow_mut().acknowledge(seq) else { return false };
         self.called_off.remove(&seq);
-        self.desk.slots.free();
+        self.desk.slots.free(delivery.bytes);
         self.shared.stats.acknowledged.add(1);
         self.record(Event::Acknowledged, seq, delivery.item.message.message_id, None, note, then);
         true
@@ -28,7 +28,7 @@ impl Session {
             let Some(delivery) = self.desk.inbox.borrow_mut().acknowledge(seq) else {
                 return false;
             };
-            self.desk.slots.free();
+            self.desk.slots.free(delivery.bytes);
             let id = delivery.item.message.message_id;
             self.record(Event::Cancelled, seq, id, None, Some(reason), then);
             return true;
@@ -56,7 +56,7 @@ impl Session {
                 self.offer_what_waits();
             }
             Some(AfterFailure::GiveUp(delivery)) => {
-                self.desk.slots.free();
+                self.desk.slots.free(delivery.bytes);
                 self.shared.stats.failed_attempts.add(1);
                 let agent = self.desk.agent.clone();
                 self.router.do_send(GaveUp { agent, delivery, reason, then });

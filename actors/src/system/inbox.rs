@@ -7,6 +7,7 @@ use a2a_protocol::{AgentId, MessageId};
 use tokio::sync::oneshot;
 
 use super::{BusSystem, SETTLE_DEADLINE};
+use crate::desk::Polling;
 use crate::router::{Attach, AttachAside, Detach, ForInbox, Look, SetPresent};
 use crate::session::{Departure, Handed, Pull, Settle, Settlement};
 use crate::{InboxError, InboxView, Letter, Runtime};
@@ -83,7 +84,10 @@ impl BusSystem {
     ) -> Result<Vec<Letter>, InboxError> {
         let (reply, mut letters) = oneshot::channel();
         let patient = !wait.is_zero();
-        let request = ForInbox::Pull(agent, Pull { limit, patient, reply });
+        // Dropped with this call: with its answer, or with the connection of its caller.
+        let polling = Polling::default();
+        let poll = polling.poll();
+        let request = ForInbox::Pull(agent, Pull { limit, patient, poll, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
         if !patient {
             return letters.await.map(Handed::accept).map_err(|_| InboxError::Closed);

@@ -170,7 +170,7 @@ proptest! {
                     // Odd, and below numbers that came before: one from another session.
                     let seq = if late { newest - 37 } else { newest };
                     let priority = PRIORITIES[priority];
-                    let delivery = Delivery { seq, by, priority, attempts: 0, item: seq };
+                    let delivery = Delivery { seq, by, priority, attempts: 0, bytes: 1, item: seq };
                     model.waiting.push(delivery.clone());
                     model.waiting.sort_by_key(|delivery| delivery.seq);
                     inbox.arrive(delivery);
@@ -213,7 +213,7 @@ proptest! {
                     model.passed_over = [0; 4];
                 }
             }
-            prop_assert_eq!(inbox.out(), model.out.len());
+            prop_assert_eq!((inbox.out(), inbox.out_bytes()), (model.out.len(), model.out.len()));
             prop_assert_eq!(inbox.len(), model.out.len() + model.idle().len());
             prop_assert_eq!(inbox.is_all_out(), model.idle().is_empty());
             prop_assert_eq!(inbox.oldest().map(|d| d.seq), model.idle().first().copied());

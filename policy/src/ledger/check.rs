@@ -43,6 +43,12 @@ pub enum LedgerRefusal {
         /// Why not, and what would be possible.
         problem: String,
     },
+    /// Open tasks hold as much text as they may.
+    #[error("the open tasks hold {limit} bytes of text, which is the limit; end some first")]
+    FullOfText {
+        /// The limit.
+        limit: usize,
+    },
     /// The limit of open tasks is reached.
     #[error("there are {limit} open tasks, which is the limit; end some first")]
     Full {
@@ -63,7 +69,7 @@ impl LedgerRefusal {
             Self::UnknownTask { .. } => Outcome::UnknownTask,
             Self::NotYours { .. } => Outcome::NotAssignee,
             Self::Illegal { .. } => Outcome::IllegalTransition,
-            Self::Full { .. } => Outcome::QueueFull,
+            Self::Full { .. } | Self::FullOfText { .. } => Outcome::QueueFull,
         }
     }
 }
@@ -97,10 +103,19 @@ impl Ledger {
         self.get(id).ok_or(LedgerRefusal::UnknownTask { task: *id })
     }
 
+    pub(super) fn check_text(&self) -> Result<(), LedgerRefusal> {
+        let limit = self.settings.max_text_bytes;
+        if self.text_bytes >= limit {
+            return Err(LedgerRefusal::FullOfText { limit });
+        }
+        Ok(())
+    }
+
     fn new_task(&self, message: &Envelope, id: TaskId, now: Now) -> Result<Task, LedgerRefusal> {
         if self.open() >= self.settings.max_open {
             return Err(LedgerRefusal::Full { limit: self.settings.max_open });
         }
+        self.check_text()?;
         let from = &message.from.agent_id;
         Ok(Task {
             task_id: id,
@@ -344,6 +359,9 @@ impl Ledger {
             }
             let next = body.next_tasks.iter().flat_map(|tasks| tasks.iter());
             let room = PROPOSED.saturating_sub(task.proposed.len());
+            if room > 0 && body.next_tasks.as_ref().is_some_and(|next| !next.is_empty()) {
+                self.check_text()?;
+            }
             task.proposed.extend(next.take(room).map(|next| Proposal {
                 title: next.title.as_str().to_owned(),
                 assign_to: next.assign_to.as_ref().map(|to| clip(to)),

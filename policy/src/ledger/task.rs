@@ -86,6 +86,18 @@ impl Task {
         self.overdue = false;
     }
 
+    /// Bytes of what it holds beside its fixed fields.
+    pub(super) fn text_bytes(&self) -> usize {
+        let proposed = self.proposed.iter().map(|proposal| {
+            size_of::<Proposal>()
+                + proposal.title.len()
+                + proposal.assign_to.as_ref().map_or(0, String::len)
+        });
+        self.reason.as_ref().map_or(0, String::len)
+            + size_of_val(&self.handed_on_by[..])
+            + proposed.sum::<usize>()
+    }
+
     /// Whether `agent` has any part in it.
     #[must_use]
     pub fn concerns(&self, agent: &AgentId) -> bool {

@@ -106,6 +106,31 @@ use Outcome::{IllegalTransition, NotAssignee, UnknownTask};
 use TaskState::*;
 
 #[test]
+fn text_in_tasks_is_bounded_the_oldest_ended_are_forgotten_first() {
+    let mut ledger =
+        Ledger::new(LedgerSettings { max_text_bytes: 1_000, ..LedgerSettings::default() });
+    let task = |n: u64, state, chars| {
+        let id = format!("0192a4c8-7e1a-7000-9000-{n:012x}");
+        let kept = serde_json::json!({
+            "correlationId": id, "requester": "roman", "assignee": "tim", "state": state,
+            "record": n, "version": 1, "changed": n, "reason": "x".repeat(chars),
+        });
+        Task::from_kept(id.parse().unwrap(), &kept.to_string()).unwrap()
+    };
+    for n in 1..=3 {
+        ledger.restore(task(n, "completed", 400));
+    }
+    ledger.restore(task(4, "blocked", 400));
+    assert_eq!((ledger.forget_the_oldest().len(), ledger.open()), (2, 1));
+    assert!(ledger.check_text().is_ok());
+    ledger.restore(task(5, "blocked", 600));
+    assert_eq!(ledger.forget_the_oldest().len(), 1);
+    let full = ledger.check_text().unwrap_err();
+    assert_eq!((full.outcome(), ledger.open()), (a2a_protocol::Outcome::QueueFull, 2));
+    assert!(full.to_string().contains("1000 bytes"), "{full}");
+}
+
+#[test]
 fn a_task_is_asked_for_taken_worked_on_and_done() {
     let mut talk = Talk::new();
     assert_eq!(talk.request("roman", "tim"), Ok(Requested));
@@ -399,11 +424,11 @@ fn what_it_remembers_is_bounded_and_survives_as_json() {
     let refused = talk.request("roman", "tim");
     assert_eq!(refused, Err(Outcome::QueueFull), "three may be open");
     let mut again = Ledger::new(LedgerSettings::default());
-    for task in talk.ledger.iter() {
+    for task in talk.ledger.latest(None) {
         again.restore(Task::from_kept(task.task_id, &task.to_kept()).unwrap());
     }
     assert_eq!(again.open(), 3);
-    for task in talk.ledger.iter() {
+    for task in talk.ledger.latest(None) {
         assert_eq!(again.get(&task.task_id), Some(task));
     }
 }

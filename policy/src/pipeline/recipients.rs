@@ -4,7 +4,7 @@ use a2a_protocol::body::{Scope, Verdict};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome};
 
 use super::{Floor, Refusal};
-use crate::{AgentKey, Asked, Decision, Profile, Roster};
+use crate::{AgentKey, Asked, Decision, Now, Profile, Roster};
 
 /// The recipients of a message.
 pub(super) struct Resolved {
@@ -18,11 +18,14 @@ pub(super) struct Resolved {
 
 impl Resolved {
     /// Whom the message is for.
-    pub(super) fn of(message: &Envelope, floor: &impl Floor) -> Result<Self, Refusal> {
+    pub(super) fn of(message: &Envelope, floor: &impl Floor, now: Now) -> Result<Self, Refusal> {
         let roster = floor.roster();
         let found = roster.recipients(message).map_err(|mut unknown| {
             let may_reach = |key| decide(message, key, floor).is_some_and(|d| d.allowed);
-            unknown.near = roster.nearest(&unknown.agent, may_reach);
+            // A sender that guesses names is not helped for ever.
+            if !floor.is_refused_too_often(&message.from.agent_id, now) {
+                unknown.near = roster.nearest(&unknown.agent, may_reach);
+            }
             // With a suggestion it is a question.
             let end = if unknown.near.is_some() { "" } else { "." };
             Refusal::new(

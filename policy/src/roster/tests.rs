@@ -208,3 +208,52 @@ fn another_list_changes_who_may_send_and_what_they_are_and_forgets_nobody() {
     assert_eq!(now(&roster, "tim"), (true, "core".to_owned()));
     assert_eq!(now(&roster, "openclaw"), (true, String::new()), "an open one admits everybody");
 }
+
+#[test]
+fn agents_and_clients_never_have_one_name() {
+    let mut roster = Roster::new(true, 10);
+    let add = |roster: &mut Roster, name: &str| {
+        roster.insert(id(name), Profile::default(), false).unwrap();
+    };
+    add(&mut roster, "tim");
+    assert!(roster.agent_may_be_called(&id("tim")).is_ok());
+    assert_eq!(roster.agent_may_be_called(&id("Tim")).unwrap_err().held, "tim");
+    assert!(roster.client_may_be_called(&id("TIM")).is_err());
+    let refused = roster.claim(&[id("Tim"), id("acme")]);
+    assert_eq!(refused.iter().map(|taken| &*taken.name).collect::<Vec<_>>(), ["Tim"]);
+    // Claimed, though it never called: no agent can have it, in any case.
+    assert!(roster.agent_may_be_called(&id("ACME")).is_err());
+    let taken = roster.update(id("Acme"), Profile::default()).unwrap_err();
+    assert!(matches!(taken, CannotUpdate::Taken(_)), "{taken}");
+    assert!(roster.claim(&[]).is_empty());
+    assert!(roster.agent_may_be_called(&id("ACME")).is_ok(), "its token is gone");
+    // Known only by what survived a restart: a client that claims the name has it, unless it
+    // turned out that it is an agent's.
+    for (name, is_agent) in [("left", false), ("right", true)] {
+        add(&mut roster, name);
+        roster.presume(&id(name));
+        if is_agent {
+            roster.confirm(&id(name));
+        }
+        assert_eq!(roster.claim(&[id(name)]).len(), usize::from(is_agent), "{name}");
+        assert_eq!(roster.agent_may_be_called(&id(name)).is_ok(), is_agent, "{name}");
+    }
+}
+
+#[test]
+fn who_is_removed_keeps_its_place_and_may_return() {
+    let mut roster = Roster::new(true, 2);
+    let [tim, ann] = ["tim", "ann"].map(|name| {
+        roster.insert(id(name), Profile { c_suite: true, ..Profile::default() }, false).unwrap()
+    });
+    assert_eq!(roster.remove(&id("tim")), Some(tim));
+    assert_eq!((roster.remove(&id("tim")), roster.len()), (None, 1));
+    assert!(!roster.contains(&id("tim")) && roster.key(&id("tim")).is_none());
+    assert_eq!(roster.iter().map(|(key, ..)| key).collect::<Vec<_>>(), [ann]);
+    assert_eq!(roster.senior_to(&id("nobody")), Some(ann), "it is in no group");
+    assert!(roster.admits(&id("new")), "there is room again");
+    assert!(roster.client_may_be_called(&id("Tim")).is_ok(), "the name is free");
+    assert_eq!(roster.insert(id("tim"), Profile::default(), false), Some(tim));
+    assert_eq!(roster.profile(tim), Some(&Profile::default()), "as a new one");
+    assert!(!roster.admits(&id("new")));
+}

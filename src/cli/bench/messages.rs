@@ -18,6 +18,7 @@ use super::course::Course;
 use super::pool::Pool;
 use super::tally::Tally;
 use super::{GIVE_UP, Load, PATIENCE};
+use crate::cli::refusal::Refusal;
 use crate::cli::server::Server;
 
 /// What is on the way at most, for each of those who send at once.
@@ -217,15 +218,48 @@ impl<'a> Messages<'a> {
         Ok(left)
     }
 
+    /// Removes the agents of this run; how many stay, because the server does not let them go.
+    pub(super) fn remove_agents(&self, at_once: usize) -> usize {
+        let senders = self.pool(|pool| (0..pool.len()).map(|n| pool.name(n)).collect::<Vec<_>>());
+        let all: Vec<_> = self.takers.iter().cloned().chain(senders).collect();
+        let share = all.len().div_ceil(at_once.max(1)).max(1);
+        thread::scope(|scope| {
+            let parts = all.chunks(share).map(|names| {
+                scope.spawn(move || {
+                    let server = self.server.within(PATIENCE);
+                    let stays = |name: &&String| {
+                        server.delete(&format!("/bus/agents/{name}?drop=true")).is_err_and(
+                            |error| {
+                                // One that never said anything is not there.
+                                error.downcast_ref::<Refusal>().is_none_or(|no| no.status != 404)
+                            },
+                        )
+                    };
+                    names.iter().filter(stays).count()
+                })
+            });
+            let parts: Vec<_> = parts.collect();
+            // A thread that panicked has removed an unknown number.
+            parts.into_iter().map(|part| part.join().unwrap_or(1)).sum()
+        })
+    }
+
     /// The agents of this run for whom something waits, and how much.
     fn waiting(&self, server: &Server) -> anyhow::Result<Vec<(String, u64)>> {
-        let body = call::get(server, "/bus/agents")?;
-        let agents = body["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let ours = agents.iter().filter_map(|agent| {
-            let (name, pending) = (agent["agentId"].as_str()?, agent["pending"].as_u64()?);
-            (pending > 0 && name.starts_with(&self.prefix)).then(|| (name.to_owned(), pending))
-        });
-        Ok(ours.collect())
+        let (mut waiting, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let body = call::get(server, &format!("/bus/agents?cursor={cursor}"))?;
+            let agents = body["agents"].as_array().map(Vec::as_slice).unwrap_or_default();
+            waiting.extend(agents.iter().filter_map(|agent| {
+                let (name, pending) = (agent["agentId"].as_str()?, agent["pending"].as_u64()?);
+                (pending > 0 && name.starts_with(&self.prefix)).then(|| (name.to_owned(), pending))
+            }));
+            // An agent's name, which needs no escaping.
+            cursor = body["nextCursor"].as_str().unwrap_or_default().to_owned();
+            if cursor.is_empty() {
+                return Ok(waiting);
+            }
+        }
     }
 }
 

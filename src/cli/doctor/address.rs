@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
-use openclaw_a2a::config::{Config, DEFAULT_LISTEN};
+use openclaw_a2a::config::{Config, DEFAULT_LISTEN, listen_addresses};
 use openclaw_a2a::tokens::TokenFile;
 
 use super::finding::Finding;
@@ -59,9 +59,16 @@ fn look(place: &Place) -> anyhow::Result<(Found, String)> {
 fn port(place: &Place, config: &Config) -> Finding {
     const NAME: &str = "port";
     let text = config.listen();
-    let Ok(address) = text.parse::<SocketAddr>() else {
-        let detail = format!("[http] listen = {text:?} is not an address and a port");
-        return Finding::problem(NAME, detail, format!("write one such as {DEFAULT_LISTEN}"));
+    let all = match listen_addresses(text) {
+        Ok(all) => all,
+        Err(error) => {
+            let detail = format!("[http] listen = {text:?} is not an address and a port: {error}");
+            return Finding::problem(NAME, detail, format!("write one such as {DEFAULT_LISTEN}"));
+        }
+    };
+    let first = all.iter().find(|address| !address.ip().is_loopback()).or(all.first());
+    let Some(&address) = first else {
+        return Finding::problem(NAME, format!("{text} has no address"), "name another in [http]");
     };
     if !address.ip().is_loopback() && !has_tokens(place, config) {
         return Finding::problem(

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use openclaw_a2a::config::{Config, ConfigError, StateDir};
 
+use super::denied;
 use super::finding::Finding;
 use crate::cli::Global;
 use crate::cli::place::Place;
@@ -31,6 +32,9 @@ pub(super) fn check(global: &Global) -> anyhow::Result<(Config, Place, Vec<Findi
         true => {
             let detail = format!("{} does not exist: the defaults count", file.display());
             vec![Finding::ok(NAME, detail)]
+        }
+        false if denied::unreadable(NAME, &[&file]).is_some() => {
+            denied::unreadable(NAME, &[&file]).into_iter().collect()
         }
         false => {
             let next = format!("correct {}; docs/configuration.md has every key", file.display());

@@ -1,7 +1,7 @@
 //! What is kept: the journal and its index, the task database, and the chain through all of it.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use a2a_protocol::task::TaskState;
@@ -9,6 +9,7 @@ use a2a_store::tasks::{ListQuery, MAX_PAGE, Sqlite, TaskOpenError};
 use a2a_store::{OfflineJournal, OpenError, RecoveryReport, read_offline};
 use chrono::{TimeDelta, Utc};
 
+use super::denied;
 use super::finding::{Finding, bytes};
 use super::folder::size_of;
 use crate::cli::log::verify::{self, Checked};
@@ -25,6 +26,12 @@ const PUT_BACK: &str = "stop the server, keep a copy of the state folder, and pu
 pub(super) fn journal(place: &Place, found: &Found) -> Vec<Finding> {
     const NAME: &str = "journal";
     let state = place.state.path();
+    if matches!(found, Found::Nobody)
+        && let Some(denied) =
+            denied::unreadable(NAME, &[&state.join("a2a-log"), &state.join("data/a2a-journal/db")])
+    {
+        return vec![denied];
+    }
     match found {
         Found::Server(_) => vec![Finding::ok(NAME, "the server has it open")],
         // Named with the address.
@@ -44,7 +51,9 @@ pub(super) fn journal(place: &Place, found: &Found) -> Vec<Finding> {
             }
             Err(error) => {
                 let error = anyhow::Error::from(error);
-                Finding::problem(NAME, format!("{error:#}"), PUT_BACK)
+                let denied = denied::is_denied(&error);
+                let next = if denied { denied::AS_THE_SERVER } else { PUT_BACK };
+                Finding::problem(NAME, format!("{error:#}"), next)
             }
         }],
     }
@@ -53,6 +62,12 @@ pub(super) fn journal(place: &Place, found: &Found) -> Vec<Finding> {
 fn opened(report: &RecoveryReport) -> Finding {
     const NAME: &str = "journal";
     let RecoveryReport { unreadable_lines, broken_links, torn_bytes, lines_replayed, .. } = report;
+    if report.lost_bytes > 0 {
+        let bytes = report.lost_bytes;
+        let detail =
+            format!("the log ends {bytes} bytes before what was durable when it was last written");
+        return Finding::problem(NAME, detail, PUT_BACK);
+    }
     if *unreadable_lines > 0 || *broken_links > 0 {
         let detail = format!(
             "behind what the index holds, {unreadable_lines} lines cannot be read and {broken_links} do not follow the line before"
@@ -62,7 +77,7 @@ fn opened(report: &RecoveryReport) -> Finding {
     if *torn_bytes > 0 {
         return Finding::warning(
             NAME,
-            format!("the last write was cut short: {torn_bytes} bytes are no whole line"),
+            format!("the last write was cut short: {torn_bytes} bytes were never promised"),
             "nothing that was acknowledged is in them; the next start sets them aside",
         );
     }
@@ -75,6 +90,13 @@ fn opened(report: &RecoveryReport) -> Finding {
 /// Whether SQLite finds the task database whole.
 pub(super) fn tasks(state: &Path) -> Option<Finding> {
     const NAME: &str = "tasks";
+    let file = state.join("data/a2a-tasks.db");
+    // SQLite only says that it cannot open them.
+    let beside = [state.join("data/a2a-tasks.db-wal"), state.join("data/a2a-tasks.db-shm")];
+    let files = [&state.join("data"), &file, &beside[0], &beside[1]];
+    if let Some(denied) = denied::unreadable(NAME, &files.map(PathBuf::as_path)) {
+        return Some(denied);
+    }
     Some(match Sqlite::inspect(state) {
         Ok(found) if found.faults.is_empty() => {
             let (size, schema) = (bytes(found.bytes), found.schema);
@@ -111,6 +133,9 @@ pub(super) fn chain(place: &Place, found: &Found, quick: bool) -> Finding {
     if !folder.is_dir() {
         return Finding::ok(NAME, "there is no log yet");
     }
+    if let Some(denied) = denied::unreadable(NAME, &[&folder]) {
+        return denied;
+    }
     let size = size_of(&folder);
     if quick {
         return Finding::ok(NAME, format!("not proven (--quick): {} of log", bytes(size)));
@@ -137,6 +162,11 @@ pub(super) fn chain(place: &Place, found: &Found, quick: bool) -> Finding {
                 "keep a copy of the state folder as evidence, then put a good copy back; `openclaw-a2a log verify` says more",
             )
         }
+        Err(error) if denied::is_denied(&error) => Finding::problem(
+            NAME,
+            format!("it could not be proven: {error:#}"),
+            denied::AS_THE_SERVER,
+        ),
         Err(error) => Finding::warning(
             NAME,
             format!("it could not be proven: {error:#}"),

@@ -112,6 +112,11 @@ fn durable(state: &Path) -> Finding {
             let took = took.as_secs_f64() * 1_000.0;
             Finding::ok(NAME, format!("a write takes {took:.1} ms to be durable"))
         }
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::problem(
+            NAME,
+            format!("not measured: you may not write to {} ({error})", state.display()),
+            super::denied::AS_THE_SERVER,
+        ),
         Err(error) => Finding::problem(
             NAME,
             format!("nothing can be written to {}: {error}", state.display()),

@@ -132,6 +132,25 @@ fn private(file: &Path, holds: Holds) -> Option<Finding> {
     })
 }
 
+/// Files of batches that are durable and not in the log: the store keeps them for a person.
+pub(super) fn left_out(state: &Path) -> Option<Finding> {
+    let kept: Vec<_> = entries(state).filter(|(path, _)| is_kept(path)).collect();
+    if kept.is_empty() {
+        return None;
+    }
+    let detail = format!(
+        "batches that were written ahead and do not follow what is in the log are kept in {}",
+        names(&kept)
+    );
+    let next = "messages that were accepted may be in them alone: see whether the log was exchanged or cut, put a good copy back, or move these files elsewhere (docs/log.md, Written ahead)";
+    Some(Finding::warning("left-out", detail, next))
+}
+
+fn is_kept(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with("a2a-ahead-") && name.contains(".kept-")
+}
+
 /// Messages are for their senders and recipients, and for who runs the server.
 fn readable(state: &Path) -> Option<Finding> {
     // Those two are told of one by one.
@@ -245,5 +264,7 @@ mod tests {
         ] {
             assert_eq!(leftover(Path::new(name)), expected, "{name}");
         }
+        assert!(is_kept(Path::new("data/a2a-ahead-1.bin.kept-3")));
+        assert!(!is_kept(Path::new("data/a2a-ahead-1.bin")));
     }
 }

@@ -4,6 +4,7 @@ use openclaw_a2a::config::Config;
 use openclaw_a2a::tokens::{TokenFile, Tokens};
 use serde::Deserialize;
 
+use super::denied;
 use super::finding::Finding;
 use crate::cli::place::Place;
 use crate::cli::server::Server;
@@ -36,9 +37,13 @@ pub(super) fn check(place: &Place, config: &Config, server: Option<&Server>) -> 
         );
         return Some(Finding::problem(NAME, detail, NEXT));
     }
+    let file = TokenFile::below(place.state.path());
+    if let Some(denied) = denied::unreadable(NAME, &[file.path()]) {
+        return Some(denied);
+    }
     let configured = config.tokens().unwrap_or_default();
     let listed = config.listed().unwrap_or_default();
-    let made = TokenFile::below(place.state.path()).tokens().ok().flatten().unwrap_or_default();
+    let made = file.tokens().ok().flatten().unwrap_or_default();
     if configured.is_empty() && made.is_empty() {
         return None;
     }

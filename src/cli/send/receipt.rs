@@ -1,6 +1,6 @@
 //! What became of a message, and what to do next.
 
-use a2a_protocol::Report;
+use a2a_protocol::{Kind, Report};
 use anstyle::Style;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
@@ -110,6 +110,14 @@ fn recipients(receipt: &Value) -> Option<String> {
     Some(names.join(", "))
 }
 
+/// The kind of an invalid message: as it says, or as it probably meant.
+fn a_kind(said: Option<&str>, receipt: &Value) -> Option<Kind> {
+    let errors = receipt["errors"].as_array().into_iter().flatten();
+    let meant = errors.filter(|error| error["path"] == "/type");
+    let mut meant = meant.filter_map(|error| error["suggestion"].as_str());
+    said.and_then(Kind::from_word).or_else(|| meant.find_map(Kind::from_word))
+}
+
 /// The command that helps most now.
 fn next(outcome: &str, receipt: &Value, message: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
@@ -121,7 +129,10 @@ fn next(outcome: &str, receipt: &Value, message: &Value) -> Option<String> {
             Some(task) if kind.as_deref() == Some("task_request") => format!("task show {task}"),
             _ => format!("log thread {}", text(&message["correlationId"])?),
         },
-        "invalid" => format!("schema {}", kind.unwrap_or_default()).trim_end().to_owned(),
+        "invalid" => match a_kind(kind.as_deref(), receipt) {
+            Some(kind) => format!("schema {kind}"),
+            None => "schema".to_owned(),
+        },
         "unknown_recipient" => "agents".to_owned(),
         "forbidden"
             if receipt["reason"].as_str().is_some_and(|why| why.contains("access rule")) =>

@@ -23,7 +23,12 @@ pub(super) fn read(sender: &Sender) -> anyhow::Result<Result<Letter, Report>> {
         bail!("standard input is empty; write a message such as {{\"type\": …, \"payload\": …}}");
     }
     if bytes.len() > limits::MESSAGE_BYTES {
-        return Ok(Err(Report::too_large(bytes.len())));
+        // The rest is counted, not kept.
+        let rest = std::io::stdin().lock().take(limits::COUNTED_BYTES as u64);
+        let rest = std::io::copy(&mut { rest }, &mut std::io::sink());
+        let rest = rest.context("cannot read standard input")?;
+        let total = bytes.len().saturating_add(usize::try_from(rest).unwrap_or(usize::MAX));
+        return Ok(Err(Report::too_large(total)));
     }
     filled(&bytes, sender)
 }

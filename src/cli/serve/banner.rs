@@ -4,9 +4,10 @@
 
 use std::ffi::OsStr;
 use std::io::Write;
-use std::path::Path;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
-use chrono::Utc;
+use chrono::{NaiveDate, Utc};
 use openclaw_a2a::config::StateDir;
 use serde_json::json;
 
@@ -16,6 +17,8 @@ use crate::cli::{Format, Global};
 pub(super) struct Banner<'a> {
     /// Its address.
     pub(super) url: String,
+    /// Where it listens, as bound.
+    pub(super) local: SocketAddr,
     pub(super) state: &'a StateDir,
     /// The folder was not there before.
     pub(super) is_new: bool,
@@ -40,6 +43,7 @@ impl Banner<'_> {
     fn json(&self) -> String {
         let line = json!({
             "address": self.url,
+            "listen": self.local.to_string(),
             "stateDir": absolute(self.state.path()),
             "version": env!("CARGO_PKG_VERSION"),
             "created": self.is_new,
@@ -49,10 +53,30 @@ impl Banner<'_> {
         format!("{line}\n")
     }
 
-    /// Where today's messages are written.
-    fn log_file(&self) -> std::path::PathBuf {
-        let day = Utc::now().date_naive();
-        self.state.path().join("a2a-log").join(format!("{day}.jsonl"))
+    /// Where messages are written: the file of today, or of a later day where the clock was set
+    /// back since, because the log never goes back.
+    fn log_file(&self) -> PathBuf {
+        let folder = self.state.path().join("a2a-log");
+        let today = Utc::now().date_naive();
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let days = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.split_once('.').and_then(|(day, _)| day.parse::<NaiveDate>().ok())
+        });
+        let day = days.max().map_or(today, |newest| newest.max(today));
+        folder.join(format!("{day}.jsonl"))
+    }
+
+    /// What those elsewhere can use, where the server listens on every address.
+    fn reach(&self) -> Option<String> {
+        let (scheme, port) =
+            (self.url.split_once("://").map_or("http", |(s, _)| s), self.local.port());
+        self.local.ip().is_unspecified().then(|| {
+            format!(
+                "  reach    {} is every address of this machine: others use {scheme}://ADDRESS:{port} with its address,\n           or with its name if that is in `hosts` of [http]\n",
+                self.local
+            )
+        })
     }
 
     fn text(&self, called: &Called) -> String {
@@ -64,6 +88,7 @@ impl Banner<'_> {
             env!("CARGO_PKG_VERSION"),
             absolute(&self.log_file()),
         );
+        text.extend(self.reach());
         if self.demo {
             text.push_str("  demo     lead, worker, reviewer and researcher are at work\n");
         }
@@ -185,6 +210,7 @@ mod tests {
     fn banner(state: &StateDir) -> Banner<'_> {
         Banner {
             url: "http://127.0.0.1:7420".into(),
+            local: "127.0.0.1:7420".parse().unwrap(),
             state,
             is_new: true,
             recovery: "read 3 lines of the log".into(),
@@ -205,6 +231,30 @@ mod tests {
         ] {
             assert_eq!(quoted(OsStr::new(word)), shown);
         }
+    }
+
+    #[test]
+    fn a_server_on_every_address_says_what_others_can_use() {
+        let state = StateDir::find(Some("/srv/bus".into()));
+        let all = Banner { local: "0.0.0.0:7420".parse().unwrap(), ..banner(&state) };
+        let said = all.text(&called());
+        assert!(said.starts_with("OpenClaw A2A listens on http://127.0.0.1:7420\n"), "{said}");
+        assert!(said.contains("0.0.0.0:7420 is every address of this machine"), "{said}");
+        assert!(said.contains("http://ADDRESS:7420"), "{said}");
+        assert!(!banner(&state).text(&called()).contains("reach"));
+    }
+
+    #[test]
+    fn the_log_file_is_the_one_that_is_written_also_when_the_clock_went_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = StateDir::find(Some(folder.path().into()));
+        let today = Utc::now().date_naive();
+        assert!(banner(&state).log_file().ends_with(format!("{today}.jsonl")));
+        std::fs::create_dir(folder.path().join("a2a-log")).unwrap();
+        for name in ["2999-01-02.jsonl", "2020-01-01.jsonl.zst", "torn-2999-01-03.bin"] {
+            std::fs::write(folder.path().join("a2a-log").join(name), "").unwrap();
+        }
+        assert!(banner(&state).log_file().ends_with("2999-01-02.jsonl"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use a2a_actors::tasks::TaskSystem;
 use anyhow::{Context, bail};
 use openclaw_a2a::RateSettings;
 use openclaw_a2a::agents::demo;
-use openclaw_a2a::config::{Change, Config};
+use openclaw_a2a::config::{Certificates, Change, Config};
 use openclaw_a2a::gateway::LogSettings;
 use openclaw_a2a::tokens::KeyRing;
 
@@ -26,6 +26,8 @@ pub(super) struct Reloading {
     pub(super) tasks: TaskSystem,
     pub(super) keys: Arc<KeyRing>,
     pub(super) log: LogSettings,
+    /// What the server shows under TLS.
+    pub(super) certificates: Option<Arc<Certificates>>,
     /// What is in force.
     pub(super) config: Config,
 }
@@ -37,7 +39,10 @@ impl Reloading {
             Ok(changes) => report(&changes),
             Err(error) => {
                 let error = format!("{error:#}");
-                tracing::error!(error, "the configuration was not reloaded; nothing has changed");
+                tracing::error!(
+                    error,
+                    "the configuration was not reloaded; nothing has changed, and the certificate in use stays"
+                );
             }
         }
     }
@@ -58,11 +63,21 @@ impl Reloading {
         let tasks = merged.tasks().map_err(anyhow::Error::msg)?.live();
         let redaction = merged.redaction().map_err(anyhow::Error::msg)?;
         let tokens = merged.tokens().map_err(anyhow::Error::msg)?;
+        // Where the files are needs a restart to change; what is in them does not.
+        let renewed = match &self.certificates {
+            Some(_) => merged.certified_key().map_err(anyhow::Error::msg)?,
+            None => None,
+        };
         // The only step that can refuse, so it is the first.
         self.keys.reconfigure(tokens, listed)?;
         self.log.hide(redaction);
         if !self.bus.reload(bus).await || !self.tasks.reload(tasks).await {
             bail!("the server is stopping");
+        }
+        if let Some((certificates, renewed)) = self.certificates.as_ref().zip(renewed)
+            && certificates.replace(renewed)
+        {
+            tracing::info!("another certificate is shown to new connections from now on");
         }
         self.config = merged;
         Ok(changes)

@@ -175,9 +175,20 @@ fn bus_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
     let state = args.state.and_then(|state| state.bus);
     question.extend(state.map(|state| ("state", state.to_string())));
     question.extend(args.overdue.then(|| ("overdue", "true".to_owned())));
-    question.push(("limit", args.limit.clamp(1, LEDGER).to_string()));
-    let page = ask(server, "/bus/tasks", &question)?;
-    page.tasks.iter().map(|raw| Row::of_bus(raw)).collect()
+    let (mut rows, mut cursor) = (Vec::new(), String::new());
+    while rows.len() < args.limit {
+        let limit = LEDGER.min(args.limit - rows.len());
+        let place = [("limit", limit.to_string()), ("cursor", cursor)];
+        let page = ask(server, "/bus/tasks", &[question.as_slice(), &place].concat())?;
+        for raw in &page.tasks {
+            rows.push(Row::of_bus(raw)?);
+        }
+        cursor = page.next_cursor;
+        if cursor.is_empty() {
+            break;
+        }
+    }
+    Ok(rows)
 }
 
 fn agent_of(args: &Args) -> Vec<(&'static str, String)> {

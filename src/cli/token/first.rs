@@ -23,7 +23,8 @@ struct Page {
 #[serde(rename_all = "camelCase")]
 struct Agent {
     agent_id: String,
-    presence: String,
+    #[serde(default)]
+    connected: bool,
 }
 
 /// Whether no token exists yet, so that callers are not asked for any.
@@ -34,7 +35,7 @@ pub(super) fn is_next(file: &TokenFile, config: &Config) -> anyhow::Result<bool>
 
 /// Refuses to cut off agents that are connected without a token, unless that is meant.
 pub(super) fn cuts_nobody_off(server: &Server, yes: bool) -> anyhow::Result<()> {
-    let online = online(server)?;
+    let online = connected(server)?;
     if online.is_empty() || yes {
         return Ok(());
     }
@@ -44,17 +45,17 @@ pub(super) fn cuts_nobody_off(server: &Server, yes: bool) -> anyhow::Result<()> 
     };
     let (count, names) = (online.len(), online[..online.len().min(LISTED)].join(", "));
     bail!(
-        "this is the first token: from then on every call needs one, and the running server cuts off what is connected without. {count} online: {names}{more}. If that is meant, give --yes; then make a token for each (openclaw-a2a token create --agent ID) and start it again with the token"
+        "this is the first token: from then on every call needs one, and the running server cuts off what is connected without. {count} connected: {names}{more}. If that is meant, give --yes; then make a token for each (openclaw-a2a token create --agent ID) and start it again with the token"
     )
 }
 
-/// The agents that are connected or were a moment ago.
-fn online(server: &Server) -> anyhow::Result<Vec<String>> {
+/// The agents that are connected at this moment.
+fn connected(server: &Server) -> anyhow::Result<Vec<String>> {
     let (mut online, mut cursor) = (Vec::new(), None);
     loop {
         let question: Vec<_> = cursor.take().map(|cursor| ("cursor", cursor)).into_iter().collect();
         let page: Page = server.ask("/bus/agents", &question)?;
-        let here = page.agents.into_iter().filter(|agent| agent.presence == "online");
+        let here = page.agents.into_iter().filter(|agent| agent.connected);
         online.extend(here.map(|agent| agent.agent_id));
         match page.next_cursor.filter(|cursor| !cursor.is_empty()) {
             Some(next) => cursor = Some(next),

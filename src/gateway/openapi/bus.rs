@@ -98,11 +98,11 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
     ]);
     let registered = json!({ "allOf": [profile, object(&[("agentId", agent.clone())])] });
     vec![
-        Call::new("GET", "/bus/agents", "listAgents", "directory", "Who is there").json(
-            200,
-            "The agents, by id",
-            &object(&[("agents", list(&view))]),
-        ),
+        Call::new("GET", "/bus/agents", "listAgents", "directory", "Who is there")
+            .about("By id. An agent sees itself and those that it may write to, people see all. A page may be short or empty and still have a `nextCursor`: go on until that is empty.")
+            .query("limit", json!({ "type": "integer", "minimum": 0, "default": 1000 }), "How many, 1 to 1,000; others are taken for the nearest")
+            .query("cursor", text(), "The `nextCursor` of the page before")
+            .json(200, "A page of agents", &object(&[("agents", list(&view)), ("nextCursor", text())])),
         Call::new("GET", "/bus/agents/{agent}", "showAgent", "directory", "One agent").json(
             200,
             "The agent",
@@ -119,6 +119,11 @@ fn directory(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .body(&given)
         .json(200, "As it is now", &registered)
         .problems(&[408, 413, 415, 422]),
+        Call::new("DELETE", "/bus/agents/{agent}", "removeAgent", "directory", "Remove an agent")
+            .about("For people. It is on record who did it; the agent can come back as a new one. Refused while it is connected, is listed in the configuration, or messages wait for it.")
+            .query("drop", json!({ "type": "boolean", "default": false }), "Give up the messages that wait for it: their senders are notified")
+            .json(200, "It is removed", &object(&[("agentId", agent.clone()), ("event", word("left")), ("dropped", number())]))
+            .problems(&[409]),
         Call::new("GET", "/bus/access", "explainAccess", "directory", "May it, and by which rule")
             .must_query("from", agent.clone(), "Who would send")
             .must_query("to", agent, "To whom")
@@ -150,6 +155,10 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
         ("task", schemas.subschema_for::<Task>().into()),
     ]);
     let shown = object(&[("tasks", list(&shown)), ("nextCursor", text())]);
+    let deleted = object(&[
+        ("taskId", schemas.subschema_for::<TaskId>().into()),
+        ("deleted", json!({ "type": "boolean" })),
+    ]);
     let called_off = object(&[
         ("taskId", schemas.subschema_for::<TaskId>().into()),
         ("state", word("cancelled")),
@@ -170,13 +179,15 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
         .query("agent", agent.clone(), "That it has a part in; an agent sees only its own")
         .query("state", schemas.subschema_for::<LedgerState>().into(), "In this state")
         .query("correlation", id.clone(), "Of this conversation")
+        .about("A page may be short or empty and still have a `nextCursor`: go on until that is empty.")
         .query(
             "overdue",
             json!({ "type": "boolean" }),
             "Only those that are marked overdue, or that are not",
         )
         .query("limit", limit.clone(), "How many, 1 to 1,000; others are taken for the nearest")
-        .json(200, "The tasks", &object(&[("tasks", list(&task))])),
+        .query("cursor", text(), "The `nextCursor` of the page before")
+        .json(200, "A page of tasks", &object(&[("tasks", list(&task)), ("nextCursor", text())])),
         Call::new(
             "GET",
             "/bus/tasks/a2a",
@@ -212,6 +223,19 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
             "The task, as A2A 1.0 writes it",
             &schemas.subschema_for::<Task>().into(),
         ),
+        Call::new(
+            "DELETE",
+            "/bus/tasks/{taskId}/a2a",
+            "deleteA2aTask",
+            "oversight",
+            "Delete an A2A task that has ended",
+        )
+        .about(
+            "For people. Its artifacts, history and webhooks go with it; who deleted it is an \
+             event in the log. A task of an objective is deleted when that has ended.",
+        )
+        .json(200, "It is deleted", &deleted)
+        .problems(&[409]),
         Call::new(
             "POST",
             "/bus/tasks/{taskId}/cancel",

@@ -57,6 +57,12 @@ impl Call {
         self.path.clone()
     }
 
+    /// The names of the parameters in its query.
+    pub(super) fn parameters(&self) -> Vec<String> {
+        let of_query = self.parameters.iter().filter(|parameter| parameter["in"] == "query");
+        of_query.filter_map(|one| one["name"].as_str().map(str::to_owned)).collect()
+    }
+
     pub(super) const fn verb(&self) -> &'static str {
         self.verb
     }

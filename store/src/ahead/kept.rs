@@ -1,7 +1,7 @@
 //! Rooms of which a frame was left out: they are kept, under another name.
 //!
-//! What was left out may be the only copy of what somebody has a receipt for. No program can tell
-//! what to do with it; a person may.
+//! What was left out may be the only copy of messages that were accepted. Whether the log or the
+//! room is the right one cannot be decided here, so neither is removed.
 
 use std::fs;
 use std::io;

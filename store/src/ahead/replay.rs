@@ -2,8 +2,8 @@
 //!
 //! After a failed writeback the page cache shows a batch that the disk has not, so every day file
 //! that a frame belongs to is read anew from the disk before it is compared. What is missing is
-//! written in place first. That can be in vain although the sync succeeds: where a writeback
-//! failed, ext4 may have lost which blocks the pages belong to. So it is read anew once more, and
+//! written in place first. That may not reach the disk although the sync succeeds: where a
+//! writeback failed, ext4 may have lost which blocks the pages belong to. So it is read anew once more, and
 //! if that did not help, the day is written to a new file, which then takes the place of the old.
 
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 //!
 //! The files themselves are the cache, since everything is read from them; what the disk has is
 //! held beside them. Pages whose writeback fails are dropped: they are shown on and never
-//! written, unless something else is written to them. Each open file is told of that once, by its
-//! next sync. Where a page had no block yet, writing it again in place is in vain, as it is on
+//! written, unless something else is written to them. Each descriptor reports that once, by its
+//! next sync. Where a page had no block yet, writing it again in place does not help, as on
 //! ext4, unless [`CachedDisk::heals`] says otherwise. Names are durable at once.
 
 use std::collections::{BTreeSet, HashMap};
@@ -31,7 +31,7 @@ struct State {
     heals: bool,
 }
 
-/// What the disk refuses until it is told otherwise.
+/// What the disk refuses until this is changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
     /// Writing pages of day files, and of those of fixed size.
@@ -52,13 +52,13 @@ struct Inode {
     /// The shortest it was cut to since the last sync.
     cut: Option<usize>,
     errors: u64,
-    /// Whether an open file was told of the last error.
-    is_told: bool,
+    /// Whether a descriptor reported the last error.
+    is_reported: bool,
     is_fixed: bool,
 }
 
 fn failed() -> io::Error {
-    io::Error::other("told to fail")
+    io::Error::other("the test disk refuses")
 }
 
 impl State {
@@ -91,7 +91,7 @@ impl Inode {
             let had_none = |page: &u64| page * PAGE >= self.disk.len() as u64;
             self.lost.extend(std::mem::take(&mut self.dirty).into_iter().filter(had_none));
             self.errors += 1;
-            self.is_told = false;
+            self.is_reported = false;
         }
     }
 
@@ -141,7 +141,7 @@ impl CachedDisk {
         self.state().heals = true;
     }
 
-    /// The kernel writes back what is dirty of the day files, or of the others, in vain.
+    /// The kernel writes back what is dirty of the day files, or of the others, and fails.
     pub fn lose_dirty(&self, fixed: bool) {
         for inode in self.state().files.values_mut().filter(|inode| inode.is_fixed == fixed) {
             inode.fail();
@@ -171,9 +171,9 @@ impl CachedDisk {
         let id = state.file(path);
         let inode = state.files.get_mut(&id).unwrap();
         inode.is_fixed = is_fixed;
-        // An error that nobody was told of is told to whoever opens the file next.
-        let told = inode.errors - u64::from(inode.errors > 0 && !inode.is_told);
-        Handle { disk: self.clone(), id, file, told }
+        // An error that was never reported is reported to the next descriptor.
+        let reported = inode.errors - u64::from(inode.errors > 0 && !inode.is_reported);
+        Handle { disk: self.clone(), id, file, reported }
     }
 }
 
@@ -181,8 +181,8 @@ struct Handle {
     disk: CachedDisk,
     id: u64,
     file: File,
-    /// How many errors it was told of.
-    told: u64,
+    /// How many errors it reported.
+    reported: u64,
 }
 
 impl Handle {
@@ -191,8 +191,8 @@ impl Handle {
         state.write_back(self.id, &self.file);
         let all = state.refused.all;
         let inode = state.files.get_mut(&self.id).unwrap();
-        if self.told < inode.errors || all {
-            (self.told, inode.is_told) = (inode.errors, true);
+        if self.reported < inode.errors || all {
+            (self.reported, inode.is_reported) = (inode.errors, true);
             return Err(failed());
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Disk for CachedDisk {
         }
         let heals = state.heals;
         let inode = state.files.get_mut(&id).unwrap();
-        inode.is_told = true;
+        inode.is_reported = true;
         if heals {
             inode.lost.clear();
         }

@@ -104,3 +104,44 @@ fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
     assert_eq!(log_files(bench.dir.path()).len(), 3);
     assert_eq!(checked_log(bench.dir.path()).len(), 5);
 }
+
+/// What is kept of a large message that was not accepted, and which one it was.
+#[test]
+fn a_large_refusal_keeps_its_head_and_the_hash_of_all() {
+    let mut bench = fresh();
+    let text = "x".repeat(10_000);
+    let json = format!(
+        r#"{{"messageId":"7","from":{{"agentId":"roman"}},"payload":{{"taskId":"8","text":"{text}"}}}}"#
+    );
+    let lines = [
+        Received::JsonHead(json.as_bytes().into()),
+        Received::JsonHead(format!("[{json}]").as_bytes().into()),
+        Received::RawHead(text.as_bytes().into()),
+    ];
+    let lines: Vec<_> = (1..)
+        .zip(lines)
+        .map(|(seq, received)| {
+            let mut line = accepted(seq, &[]);
+            line.outcome = Outcome::RateLimited;
+            line.bytes = if seq == 3 { 4 << 20 } else { json.len() as u64 + 2 * (seq - 1) };
+            line.received = received;
+            Line::Message(line)
+        })
+        .collect();
+    commit(&mut bench.journal, &lines);
+
+    let lines = checked_log(bench.dir.path());
+    assert_eq!(
+        lines[0]["message"],
+        serde_json::json!({
+            "messageId": "7", "from": { "agentId": "roman" }, "payload": { "taskId": "8" },
+        })
+    );
+    let digest = format!("{:x}", <sha2::Sha256 as sha2::Digest>::digest(json.as_bytes()));
+    assert_eq!(lines[0]["sha256"], digest);
+    assert_eq!(lines[0]["bytes"], json.len());
+    assert_eq!(lines[1]["raw"].as_str().unwrap().len(), 1_024);
+    assert!(lines[1]["sha256"].is_string() && lines[1].get("message").is_none());
+    assert_eq!(lines[2]["raw"].as_str().unwrap().len(), 1_024);
+    assert!(lines[2].get("sha256").is_none(), "its end was never read");
+}

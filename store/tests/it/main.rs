@@ -23,7 +23,7 @@ mod model;
 mod offline;
 /// Long values lie in sled in pieces: all of them count, and all of them go.
 mod pieces;
-/// What a power cut left of a batch that was never promised is told from damage to what was.
+/// What a power cut left of an unpromised batch is not taken for damage, nor damage for that.
 mod promised;
 /// Every filter, against a plain look at each line.
 mod query;

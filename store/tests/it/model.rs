@@ -42,7 +42,7 @@ enum Draft {
 fn draft() -> impl Strategy<Value = Draft> {
     let agent = proptest::sample::select(&AGENTS[..]);
     let event = proptest::sample::select(Event::ALL)
-        .prop_filter("needs a message", |e| *e != Event::Joined);
+        .prop_filter("needs a message", |e| !matches!(e, Event::Joined | Event::Left));
     prop_oneof![
         4 => proptest::sample::subsequence(&AGENTS[..], 0..=3).prop_map(Draft::Message),
         1 => Just(Draft::Refused),

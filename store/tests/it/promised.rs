@@ -1,4 +1,4 @@
-//! What a power cut left of a batch that was never promised is told from damage to what was.
+//! What a power cut left of an unpromised batch is not taken for damage, nor damage for that.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -127,7 +127,7 @@ fn lines_whose_writeback_failed_are_put_back_without_a_reboot() {
         }
         rig.commit(40);
         rig.disk.lose_dirty(false);
-        // The journal is not told yet, and need not be: these rest on the ahead file.
+        // Nothing has reported it yet, and nothing need: these rest on the ahead file.
         rig.commit(10);
         let file = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino();
         let report = rig.reopen().report;
@@ -172,7 +172,7 @@ fn a_background_sync_that_fails_poisons_before_its_room_is_written_over() {
     rig.reopen();
 }
 
-/// The first to ask is told of a failed writeback; where that is the background sync, a sync that
+/// A failed writeback may be reported once; where the background sync got the report, a sync that
 /// succeeds afterwards proves nothing.
 #[test]
 fn a_room_that_fails_after_a_writeback_did_poisons() {

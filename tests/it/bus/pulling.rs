@@ -68,16 +68,20 @@ async fn letters_that_a_dropped_poll_did_not_take_return_at_once_without_an_atte
     let roman = mute(&bus, "roman").await;
     // With the three attempts of these settings the third would have been the last.
     let system = bus.system().clone();
-    let mut sent = None;
+    let mut polls = Vec::new();
     for _ in 0..5 {
-        let mut gone = Box::pin(system.pull(id("tim"), 10, SOON));
-        assert!(look(&mut gone).is_pending());
-        if sent.is_none() {
-            sent = roman.send(request(&roman, "tim")).await.seq;
-        }
-        while states(&bus).await != ["taken"] {
-            tokio::task::yield_now().await;
-        }
+        polls.push(Box::pin(system.pull(id("tim"), 10, SOON)));
+        assert!(look(polls.last_mut().unwrap()).is_pending());
+        // The router has passed it on, so its answer is there: now it waits for letters.
+        bus.agents().await;
+        assert!(look(polls.last_mut().unwrap()).is_pending());
+    }
+    let sent = roman.send(request(&roman, "tim")).await.seq;
+    while states(&bus).await != ["taken"] {
+        tokio::task::yield_now().await;
+    }
+    // It goes from one to the next.
+    while let Some(gone) = polls.pop() {
         drop(gone);
     }
     let letters = pull(&bus).await;

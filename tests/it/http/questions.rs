@@ -43,9 +43,11 @@ fn unknown_places_and_verbs_are_problems_too() {
         is_problem(&server.get(path), 404, "not_found");
     }
     for path in ["/bus/agents", "/bus/log", "/healthz", "/bus/agents/tim/inbox"] {
-        is_problem(&server.post(path, b"{}"), 404, "not_found");
+        let answer = server.post(path, b"{}");
+        is_problem(&answer, 405, "method_not_allowed");
+        assert!(answer.headers["allow"].to_str().unwrap().contains("GET"), "{answer:?}");
     }
-    is_problem(&server.get("/bus/messages"), 404, "not_found");
+    is_problem(&server.get("/bus/messages"), 405, "method_not_allowed");
 }
 
 #[test]
@@ -99,5 +101,5 @@ fn health_is_told_without_a_body_to_who_asks_for_the_head() {
         assert_eq!(answer.status(), server.get(path).status, "{path}");
         assert_eq!(answer.body_mut().read_to_string().unwrap(), "", "{path}");
     }
-    assert_eq!(head("/bus/log/stream").status(), 404);
+    assert_eq!(head("/bus/log/stream").status(), 405);
 }

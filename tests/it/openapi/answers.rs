@@ -116,6 +116,13 @@ fn directory(it: &mut Described) {
     it.get("/bus/agents", &[]);
     it.get("/bus/agents/{agent}", &["tim"]);
     it.call(404, "GET", "/bus/agents/{agent}", &["nobody"], &Value::Null);
+    it.get("/bus/names", &[]);
+    it.get("/bus/names/{name}", &["TIM"]);
+    it.call(404, "GET", "/bus/names/{name}", &["nobody"], &Value::Null);
+    it.call(200, "PUT", "/bus/agents/{agent}", &["ann"], &json!({}));
+    it.call(200, "DELETE", "/bus/agents/{agent}?drop=false", &["ann"], &Value::Null);
+    it.call(404, "DELETE", "/bus/agents/{agent}", &["ann"], &Value::Null);
+    it.call(409, "DELETE", "/bus/agents/{agent}", &["conformance"], &Value::Null);
     it.get("/bus/access?from=roman&to=tim&type=task_request", &[]);
     it.call(404, "GET", "/bus/access?from=roman&to=nobody&type=broadcast", &[], &Value::Null);
     it.call(400, "GET", "/bus/access?from=roman", &[], &Value::Null);
@@ -126,6 +133,7 @@ fn directory(it: &mut Described) {
     it.call(404, "GET", "/schemas/{name}.json", &["gossip"], &Value::Null);
     it.get("/.well-known/agent-card.json", &[]);
     it.get("/agents/{agent}/.well-known/agent-card.json", &["tim"]);
+    it.get("/agents/{agent}", &["tim"]);
     it.call(426, "GET", "/bus/agents/{agent}/session", &["tim"], &Value::Null);
 }
 
@@ -230,7 +238,9 @@ fn a2a(it: &mut Described, prefix: &str, below: &str, agent: &[&str]) {
     let of_it = [at.as_slice(), &["p"]].concat();
     it.get(&format!("{pushes}/{{configId}}"), &of_it);
     it.call(200, "DELETE", &format!("{pushes}/{{configId}}"), &of_it, &Value::Null);
+    it.call(409, "DELETE", "/bus/tasks/{taskId}/a2a", &[&asks], &Value::Null);
     it.post(200, &path("/tasks/{id}:cancel"), &at, &json!({}));
+    it.call(200, "DELETE", "/bus/tasks/{taskId}/a2a", &[&asks], &Value::Null);
 
     let rpc = format!("{prefix}/a2a");
     let mut call = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});
