@@ -71,6 +71,11 @@ impl Tray {
         jobs.is_some_and(|jobs| jobs.send(Job::Flush(done)).is_ok())
     }
 
+    /// Whether nothing can be written any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.jobs.borrow().is_none()
+    }
+
     /// Carries lines over whenever the thread of the bus, on which this runs, has nothing to add.
     pub(crate) async fn attend(self: Rc<Self>) {
         loop {

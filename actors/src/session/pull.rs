@@ -169,6 +169,10 @@ impl Handler<HandedOver> for Session {
     type Result = ();
 
     fn handle(&mut self, HandedOver(leases): HandedOver, _: &mut Self::Context) {
+        if self.shared.tray.is_closed() {
+            // The bus stopped meanwhile: the message comes again as the same attempt.
+            return;
+        }
         for (seq, attempt) in leases {
             let inbox = self.desk.inbox.borrow();
             let Some(id) = inbox.get_out(seq).map(|out| out.item.message.message_id) else {
