@@ -153,9 +153,8 @@ impl Connections {
         if surplus == 0 {
             return;
         }
-        if surplus < idle.len() {
-            idle.select_nth_unstable_by_key(surplus - 1, |connection| connection.since());
-        }
+        // Those of the same millisecond stay in the order in which they came.
+        idle.sort_by_key(|connection| connection.since());
         for connection in &idle[..surplus] {
             self.close(connection, Closed::Evicted);
         }

