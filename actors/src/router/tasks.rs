@@ -258,7 +258,8 @@ impl Handler<CompareLedger> for Router {
         _: &mut Self::Context,
     ) -> Self::Result {
         let Some(ledger) = &self.ledger else { return MessageResult(Ledgered::default()) };
-        let open = ledger.iter().filter(|task| !task.state.is_ended()).map(|task| task.task_id);
+        let open =
+            ledger.latest(None).filter(|task| !task.state.is_ended()).map(|task| task.task_id);
         let is_cancelled =
             |id: &TaskId| ledger.get(id).is_some_and(|task| task.state == TaskState::Cancelled);
         MessageResult(Ledgered {
