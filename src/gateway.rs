@@ -160,6 +160,7 @@ pub fn routes(config: &mut ServiceConfig, edge: Edge) {
         .service(schemas::show)
         .service(openapi::show)
         .service(tasks::whole)
+        .service(tasks::remove)
         .service(a2a::host_card)
         .service(a2a::agent_card)
         .service(a2a::agent_call)

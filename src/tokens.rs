@@ -311,12 +311,17 @@ impl Tokens {
     }
 
     /// The tokens whose names are taken: first the `listed` agents have theirs, then these tokens
-    /// in their order, then those of `later` in theirs.
+    /// in their order, then those of `later`: the agents among them, because messages may wait
+    /// for them, then the others.
     #[must_use]
     pub fn conflicts(&self, later: &Self, listed: &[AgentId]) -> Vec<Conflict> {
         let mut names = Names::default();
         listed.iter().for_each(|agent| names.keep(agent.as_str(), Holder::Agent));
-        let all = self.iter().chain(later.iter());
+        let agents_first = |is_agent: bool| {
+            let later = later.iter();
+            later.filter(move |(_, known)| (known.principal.holder() == Holder::Agent) == is_agent)
+        };
+        let all = self.iter().chain(agents_first(true)).chain(agents_first(false));
         all.filter_map(|(hash, known)| {
             let taken = names.take(known.principal.name(), known.principal.holder()).err()?;
             Some(Conflict { hash: *hash, principal: known.principal.clone(), taken })
@@ -380,6 +385,11 @@ mod tests {
         );
         assert_eq!(refused(&agent("acme"), &operator("Acme"), &[]), one("operator:Acme", false));
         assert_eq!(refused(&agent("acme"), &agent("Acme"), &[]), one("agent:Acme", false));
+        // Among tokens of one file the agent keeps its name, wherever it stands.
+        let mut file = client("tim");
+        let tim = Principal::agent("Tim").unwrap();
+        file.insert(TokenHash::of("y"), Credential { principal: tim, expires: None });
+        assert_eq!(refused(&none, &file, &[]), one("client:tim", true));
         assert_eq!(refused(&client("acme"), &none, &[]), []);
         assert_eq!(refused(&agent("acme"), &none, &[acme]), []);
     }

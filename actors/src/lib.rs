@@ -40,7 +40,7 @@ pub use histogram::{Classes, Histogram};
 pub use letter::{Letter, Parcel};
 pub use router::{
     AgentView, BusLoad, CircuitView, DeadLetterView, InboxError, InboxView, LetterView, Presence,
-    RegisterError, RemoveError, TaskFilter, TaskPlace, circuit_fact,
+    Reach, RegisterError, RemoveError, TaskFilter, TaskPlace, circuit_fact,
 };
 pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
 pub use session::Ticket;

@@ -16,6 +16,7 @@ mod floor;
 mod look;
 mod measure;
 mod names;
+mod reach;
 mod records;
 mod refusals;
 mod reload;
@@ -51,7 +52,7 @@ use sessions::Sessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
-pub(crate) use assess::{Assess, Assessed, AttachAside};
+pub(crate) use assess::{Assess, Assessed, AttachAside, Charge};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
@@ -64,11 +65,15 @@ pub use look::{InboxView, LetterView};
 pub use measure::BusLoad;
 pub(crate) use measure::{Measure, Measured};
 pub(crate) use names::{ClaimNames, FindName};
+pub(crate) use reach::AskReach;
+pub use reach::Reach;
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
 pub(crate) use removal::RemoveAgent;
 pub use removal::RemoveError;
-pub(crate) use tasks::{CancelTask, FindTask, ListTasks, UnheardAnswers};
+pub(crate) use tasks::{
+    CancelTask, CompareLedger, FindTask, Ledgered, ListTasks, RecordDeleted, UnheardAnswers,
+};
 pub use tasks::{TaskFilter, TaskPlace};
 
 /// Entries of a list that one message looks at: a list of any length holds the bus up no longer

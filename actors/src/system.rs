@@ -194,6 +194,16 @@ impl BusSystem {
         }
     }
 
+    /// Charges a call that brings so many bytes to who makes it; `None` when the bus has stopped.
+    pub(crate) async fn charge(
+        &self,
+        (from, to): (a2a_protocol::AgentId, a2a_protocol::AgentId),
+        counts: bool,
+        bytes: usize,
+    ) -> Option<Result<(), a2a_policy::Limited>> {
+        self.router.send(crate::router::Charge { from, to, counts, bytes }).await.ok()
+    }
+
     /// Gives the bus other settings while it runs; they hold for every message after this. Nothing
     /// that waits, is connected or was counted is lost. `false` when the bus has stopped.
     pub async fn reload(&self, settings: LiveSettings) -> bool {

@@ -1,6 +1,7 @@
 //! How much one agent may say, and to whom.
 //!
-//! Three token buckets (governor's GCRA): per agent, per pair, and for `urgent`. A message is
+//! Token buckets (governor's GCRA): per agent, per pair, for `urgent`, and for the bytes that a
+//! caller of A2A sends. A message is
 //! first tried against all of them and only then charged to all, so that a refusal costs
 //! nothing and the time it names is exact.
 
@@ -33,6 +34,10 @@ pub struct RateSettings {
     pub refusals_per_minute: NonZeroU32,
     /// How many of those may come at once.
     pub refusal_burst: NonZeroU32,
+    /// Bytes a minute from one caller of A2A.
+    pub a2a_bytes_per_minute: NonZeroU32,
+    /// How many of those may come at once.
+    pub a2a_byte_burst: NonZeroU32,
     /// How many agents and pairs are remembered at most.
     pub max_keys: usize,
 }
@@ -48,6 +53,8 @@ impl Default for RateSettings {
             urgent_per_minute: n(12),
             refusals_per_minute: n(600),
             refusal_burst: n(1_000),
+            a2a_bytes_per_minute: n(60_000_000),
+            a2a_byte_burst: n(60_000_000),
             max_keys: 1_000_000,
         }
     }
@@ -66,18 +73,21 @@ impl RateSettings {
             urgent_per_minute: far,
             refusals_per_minute: far,
             refusal_burst: far,
+            a2a_bytes_per_minute: far,
+            a2a_byte_burst: far,
             ..Self::default()
         }
     }
 
-    /// Of one agent, of a pair, of what is urgent, of refusals.
-    fn quotas(&self) -> [Quota; 4] {
+    /// Of one agent, of a pair, of what is urgent, of refusals, of bytes.
+    fn quotas(&self) -> [Quota; 5] {
         let quota = |rate, burst| Quota::per_minute(rate).allow_burst(burst);
         [
             quota(self.per_agent_per_minute, self.agent_burst),
             quota(self.per_pair_per_minute, self.pair_burst),
             Quota::per_minute(self.urgent_per_minute),
             quota(self.refusals_per_minute, self.refusal_burst),
+            quota(self.a2a_bytes_per_minute, self.a2a_byte_burst),
         ]
     }
 }
@@ -108,25 +118,34 @@ pub struct RateLimits {
     pairs: Limiter<(AgentId, AgentId)>,
     urgent: Limiter<AgentId>,
     refusals: Limiter<AgentId>,
+    bytes: Limiter<AgentId>,
 }
 
 impl RateLimits {
     /// Full buckets for everyone.
     #[must_use]
     pub fn new(settings: RateSettings) -> Self {
-        let [agents, pairs, urgent, refusals] = settings.quotas();
+        let [agents, pairs, urgent, refusals, bytes] = settings.quotas();
         Self {
             settings,
             agents: Limiter::new(agents),
             pairs: Limiter::new(pairs),
             urgent: Limiter::new(urgent),
             refusals: Limiter::new(refusals),
+            bytes: Limiter::new(bytes),
         }
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub const fn settings(&self) -> &RateSettings {
+        &self.settings
     }
 
     /// Other limits from now on. Nobody gets a fresh burst by it: what was used stays used.
     pub fn reconfigure(&mut self, settings: RateSettings, now: Now) {
-        let [agents, pairs, urgent, refusals] = settings.quotas();
+        let [agents, pairs, urgent, refusals, bytes] = settings.quotas();
+        self.bytes.reconfigure(bytes, now);
         self.agents.reconfigure(agents, now);
         self.pairs.reconfigure(pairs, now);
         self.urgent.reconfigure(urgent, now);
@@ -209,6 +228,43 @@ impl RateLimits {
         self.refusals.wait(from, NonZeroU32::MIN, now)
     }
 
+    /// Charges so many bytes of a call of A2A from `from`. More than the burst counts as the burst.
+    ///
+    /// # Errors
+    /// [`Limited`]; nothing is charged then.
+    pub fn charge_bytes(&mut self, from: &AgentId, bytes: usize, now: Now) -> Result<(), Limited> {
+        let Some(cost) = self.byte_cost(bytes) else { return Ok(()) };
+        self.may_send_bytes(from, bytes, now)?;
+        self.bytes.take(from, cost, now);
+        Ok(())
+    }
+
+    /// Whether so many bytes would be taken; nothing is charged.
+    ///
+    /// # Errors
+    /// [`Limited`].
+    pub fn may_send_bytes(
+        &mut self,
+        from: &AgentId,
+        bytes: usize,
+        now: Now,
+    ) -> Result<(), Limited> {
+        self.forget_the_idle(now);
+        let wait = self.byte_cost(bytes).and_then(|cost| self.bytes.wait(from, cost, now));
+        wait.map_or(Ok(()), |retry_after| {
+            let most = self.settings.a2a_bytes_per_minute;
+            Err(Limited {
+                limit: format!("{from} may send {most} bytes a minute over A2A"),
+                retry_after,
+            })
+        })
+    }
+
+    fn byte_cost(&self, bytes: usize) -> Option<NonZeroU32> {
+        let bytes = NonZeroU32::new(u32::try_from(bytes).unwrap_or(u32::MAX))?;
+        Some(bytes.min(self.settings.a2a_byte_burst))
+    }
+
     fn cost(&self, recipients: usize) -> NonZeroU32 {
         let share = u32::try_from(recipients.div_ceil(100)).unwrap_or(u32::MAX);
         NonZeroU32::MIN.saturating_add(share).min(self.settings.agent_burst)
@@ -222,12 +278,14 @@ impl RateLimits {
         self.pairs.forget_the_idle(max, now);
         self.urgent.forget_the_idle(max, now);
         self.refusals.forget_the_idle(max, now);
+        self.bytes.forget_the_idle(max, now);
     }
 
     /// How many buckets are remembered.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.agents.len() + self.pairs.len() + self.urgent.len() + self.refusals.len()
+        let messages = self.agents.len() + self.pairs.len() + self.urgent.len();
+        messages + self.refusals.len() + self.bytes.len()
     }
 }
 
@@ -275,6 +333,30 @@ mod tests {
         limits.charge_refusal(&roman, at(100)).unwrap();
         limits.charge_refusal(&tim, at(0)).unwrap();
         limits.charge(&roman, One(&tim), Normal, at(0)).unwrap();
+    }
+
+    #[test]
+    fn bytes_have_a_bucket_of_their_own() {
+        let n = |n| NonZeroU32::new(n).unwrap();
+        let settings = RateSettings {
+            a2a_bytes_per_minute: n(60_000),
+            a2a_byte_burst: n(10_000),
+            ..RateSettings::default()
+        };
+        let mut limits = RateLimits::new(settings);
+        let roman = id("roman");
+        limits.charge_bytes(&roman, 0, at(0)).unwrap();
+        limits.charge_bytes(&roman, 4_000, at(0)).unwrap();
+        limits.charge_bytes(&roman, 6_000, at(0)).unwrap();
+        let refused = limits.charge_bytes(&roman, 2_000, at(0)).unwrap_err();
+        assert_eq!(refused.retry_after, Duration::from_secs(2));
+        assert!(refused.limit.contains("60000 bytes a minute"), "{refused}");
+        // A refusal costs nothing, and others are not limited.
+        limits.charge_bytes(&roman, 2_000, at(2_000)).unwrap();
+        limits.charge_bytes(&id("tony"), 10_000, at(0)).unwrap();
+        // What is larger than the burst passes when the bucket is full.
+        assert!(limits.charge_bytes(&roman, usize::MAX, at(11_999)).is_err());
+        limits.charge_bytes(&roman, usize::MAX, at(12_000)).unwrap();
     }
 
     #[test]

@@ -23,6 +23,11 @@ pub const PLANS_PER_OBJECTIVE: usize = 10;
 /// Tasks that one plan may have.
 pub const TASKS_PER_PLAN: usize = 50;
 
+/// How many bytes the metadata of one objective, plan or task of a plan may take.
+pub const METADATA_BYTES: usize = 64 * 1024;
+/// How many bytes an objective may take with all its plans and their tasks.
+pub const OBJECTIVE_BYTES: usize = 1024 * 1024;
+
 /// How long a caller may wait for a change of an objective.
 pub const LONGEST_WAIT_MS: u64 = 60_000;
 

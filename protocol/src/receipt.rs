@@ -84,6 +84,8 @@ closed_set! {
         Suppressed = "suppressed",
         /// Somebody came without a good token.
         Denied = "denied",
+        /// A person had an A2A task that had ended deleted from the task store.
+        Deleted = "deleted",
         /// Old records were removed, as the settings ask for; this is which.
         Removed = "removed",
     }

@@ -165,6 +165,15 @@ impl Server {
     pub(super) fn tell(&self, path: &str, body: &Value) -> anyhow::Result<Box<RawValue>> {
         read(self.post(path, &[], body.to_string().as_bytes())?)
     }
+
+    /// The same for a call that deletes something; `None` if there is nothing.
+    pub(super) fn delete_found(&self, path: &str) -> anyhow::Result<Option<Box<RawValue>>> {
+        match self.delete(path) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) if is_nothing(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// The status of an answer, and its text.

@@ -1,6 +1,7 @@
 //! `openclaw-a2a task`: tasks, whether A2A callers asked for them or agents did.
 
 mod cancel;
+mod delete;
 mod found;
 mod list;
 mod screen;
@@ -12,7 +13,7 @@ use a2a_protocol::{AgentId, TaskId};
 use super::stdout::note;
 use super::{Answer, Global};
 
-/// See tasks: all of them, one, how it is going; call one off
+/// See tasks: all of them, one, how it is going; call one off, delete one
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -59,6 +60,20 @@ Exit codes: 0 it is called off, 1 there is none or it has ended, 2 it could not 
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
+    /// Delete an A2A task that has ended, with its artifacts and history
+    #[command(after_help = "\
+Examples:
+  openclaw-a2a task delete 0192a4c8-7e1a-7b3c-9d4e-000000000003
+  openclaw-a2a task delete 0192a4c8-7e1a-7b3c-9d4e-000000000003 --format json
+
+A running server is asked (see a2a.addr in the state folder). Who deleted it is an event in the log; the messages
+of the task on the bus stay there. Without this, tasks that ended are removed after [tasks] ttl_days.
+
+Exit codes: 0 it is deleted, 1 there is none or it has not ended, 2 it could not be done.")]
+    Delete {
+        /// The task's id
+        task: TaskId,
+    },
     /// Watch a task until it ends: a bar for everything that progresses, and what its agent says
     #[command(after_help = "\
 Examples:
@@ -85,6 +100,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         Verb::List(args) => list::run(args, global),
         Verb::Show(named) => show::run(named, global),
         Verb::Cancel { named, reason } => cancel::run(named, reason.as_deref(), global),
+        Verb::Delete { task } => delete::run(*task, global),
         Verb::Watch { task, agent } => watch::run(*task, agent.as_ref(), global),
     }
 }

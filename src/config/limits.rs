@@ -27,6 +27,10 @@ pub(super) struct Limits {
     refusals_per_minute: Option<NonZeroU32>,
     /// How many of those may come at once
     refusal_burst: Option<NonZeroU32>,
+    /// Bytes a minute that one caller of A2A may send; messages of up to 4 KiB count as none
+    a2a_bytes_per_minute: Option<NonZeroU32>,
+    /// How many of those may come at once; where it is left out, a2a_bytes_per_minute if that is set
+    a2a_byte_burst: Option<NonZeroU32>,
     /// Messages that may wait for one session
     inbox: Option<usize>,
     /// Megabytes of messages that may wait for one session
@@ -52,6 +56,13 @@ impl Limits {
             urgent_per_minute: self.urgent_per_minute.unwrap_or(defaults.urgent_per_minute),
             refusals_per_minute: self.refusals_per_minute.unwrap_or(defaults.refusals_per_minute),
             refusal_burst: self.refusal_burst.unwrap_or(defaults.refusal_burst),
+            a2a_bytes_per_minute: self
+                .a2a_bytes_per_minute
+                .unwrap_or(defaults.a2a_bytes_per_minute),
+            a2a_byte_burst: self
+                .a2a_byte_burst
+                .or(self.a2a_bytes_per_minute)
+                .unwrap_or(defaults.a2a_byte_burst),
             max_keys: defaults.max_keys,
         }
     }
@@ -87,6 +98,8 @@ impl Limits {
             urgent_per_minute: Some(rates.urgent_per_minute),
             refusals_per_minute: Some(rates.refusals_per_minute),
             refusal_burst: Some(rates.refusal_burst),
+            a2a_bytes_per_minute: Some(rates.a2a_bytes_per_minute),
+            a2a_byte_burst: Some(rates.a2a_byte_burst),
             inbox: Some(self.inbox(&defaults)),
             inbox_mb: megabytes(self.inbox_bytes(&defaults)),
             pending_mb: megabytes(self.pending_bytes(&defaults)),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use a2a_actors::{BusSystem, CancelError, TaskFilter};
 use a2a_policy::Task;
+use a2a_protocol::fault::Fault;
 use a2a_protocol::{BadUuid, TaskId, TaskState};
 use actix_web::http::StatusCode;
-use actix_web::{HttpResponse, get, post, web};
+use actix_web::{HttpResponse, delete, get, post, web};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -111,6 +112,27 @@ pub(super) async fn whole(
         None => a2a.tasks().whole(id).await.map(|stored| Arc::unwrap_or_clone(stored.task)),
     };
     Ok(HttpResponse::Ok().json(task.map_err(|_| none())?))
+}
+
+/// Deletes an A2A task that has ended, with its artifacts, history and webhooks.
+#[delete("/bus/tasks/{id}/a2a")]
+pub(super) async fn remove(
+    who: Who,
+    id: web::Path<String>,
+    a2a: web::Data<A2a>,
+) -> actix_web::Result<HttpResponse> {
+    who.must_be_a_person()?;
+    let id = task_id(&id)?;
+    let by = who.owner().unwrap_or_else(|| "a person of this machine".to_owned());
+    a2a.tasks().delete(id, &by).await.map_err(|fault| {
+        let (status, code) = match &fault {
+            Fault::TaskNotFound { .. } => (StatusCode::NOT_FOUND, "unknown_task"),
+            Fault::Unsupported { .. } => (StatusCode::CONFLICT, "illegal_transition"),
+            _ => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        };
+        refuse(status, code, &fault.to_string())
+    })?;
+    Ok(HttpResponse::Ok().json(json!({ "taskId": id, "deleted": true })))
 }
 
 #[derive(Deserialize)]

@@ -52,10 +52,9 @@ pub trait Commit: Send {
         Ok(())
     }
 
-    /// The registry in which this journal's threads are, for other parts to join.
-    fn parts(&self) -> Parts {
-        Parts::default()
-    }
+    /// The registry in which this journal's threads are, for other parts to join: the same one each
+    /// time.
+    fn parts(&self) -> Parts;
 
     /// Ends the journal so that the next start is quick. Later commits fail.
     ///

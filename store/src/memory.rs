@@ -19,8 +19,8 @@ use crate::query::Plan;
 use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
 use crate::verify::{Place, See, Source, verify};
 use crate::{
-    Bookmark, Commit, CommitError, Head, Line, Notes, Page, Query, Read, ReadError, RemovedForm,
-    StoredRecord, Trail, Verified, VerifyError,
+    Bookmark, Commit, CommitError, Head, Line, Notes, Page, Parts, Query, Read, ReadError,
+    RemovedForm, StoredRecord, Trail, Verified, VerifyError,
 };
 
 /// A journal in memory.
@@ -29,6 +29,7 @@ pub struct MemoryJournal {
     encoder: Encoder,
     closed: bool,
     lines: Arc<RwLock<Lines>>,
+    parts: Parts,
 }
 
 struct Lines {
@@ -62,6 +63,10 @@ impl MemoryJournal {
 }
 
 impl Commit for MemoryJournal {
+    fn parts(&self) -> Parts {
+        self.parts.clone()
+    }
+
     fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
         if self.closed {
             return Err(CommitError::Closed);

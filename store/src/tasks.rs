@@ -11,6 +11,7 @@
 
 mod list;
 mod objective;
+mod page;
 mod sent;
 mod stored;
 mod token;
@@ -116,6 +117,9 @@ pub trait TaskWriter: Send {
 pub trait TaskReader: ObjectiveReader {
     /// One task.
     fn get(&self, id: TaskId) -> Result<Option<StoredTask>, TaskStoreError>;
+
+    /// Which of these tasks have ended.
+    fn ended_among(&self, ids: &[TaskId]) -> Result<Vec<TaskId>, TaskStoreError>;
 
     /// A page of tasks, the one whose status changed last first.
     fn list(&self, query: &ListQuery) -> Result<Page, TaskStoreError>;

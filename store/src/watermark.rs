@@ -132,13 +132,13 @@ impl Watermark {
         Self { data, disk, file: None, last: None, is_dirty: false, is_off: false }
     }
 
-    /// Begins with an opened log, durably. `None` when the log has no line.
+    /// Begins with an opened log; `None` when that has no line. [`Watermark::sync`] makes it
+    /// durable: until the next batch the older note is as good, as recovery left nothing torn.
     pub fn begin(&mut self, promised: Option<Promised>) -> io::Result<()> {
         let Some(promised) = promised else { return self.remove() };
         // Both slots: what the other says may be of a log that has gone since.
         self.note(promised, false)?;
-        self.note(promised, false)?;
-        self.sync()
+        self.note(promised, false)
     }
 
     /// Notes an end. [`Watermark::sync`] makes it durable.

@@ -2,10 +2,12 @@
 
 /// Cards, versions, extensions, tenants.
 mod doors;
+/// What callers with a token see, and what operators delete.
+mod extended;
 /// What all four forms have in common.
 mod forms;
 /// Limits: each has its own error and changes nothing.
-mod limits;
+pub(crate) mod limits;
 /// Wishes to be told, and the calls that follow.
 pub(crate) mod pushes;
 /// JSON-RPC and HTTP themselves: batches, notifications, what is no call.

@@ -107,6 +107,13 @@ fn a_task_is_found_shown_and_called_off_whichever_sort_it_is_of() {
         desk.says_no(&["task", "cancel", id], "the server refuses");
     }
     assert_eq!(desk.jsonl(&["task", "list", "--state", "canceled"]).len(), 2);
+    let open = ask(&desk, "Dance", true);
+    let open = text(&open["id"]);
+    desk.says_no(&["task", "delete", open], "cancel it before you delete it");
+    let said = desk.text(&["task", "delete", a2a]);
+    assert!(said.starts_with(&format!("task {a2a} is deleted\n")), "{said}");
+    assert_eq!(desk.json(&["task", "show", a2a])["a2a"], Value::Null, "the ledger still has it");
+    desk.says_no(&["task", "delete", a2a], "openclaw-a2a task list");
     let nothing = new_id();
     desk.says_no(&["task", "show", &nothing], "openclaw-a2a task list");
     desk.says_no(&["task", "cancel", &nothing], "openclaw-a2a task list");

@@ -16,6 +16,8 @@ mod crash;
 mod graphs;
 /// What a step hears of the steps before it.
 mod history;
+/// What calls about objectives cost, and how large an objective may be.
+mod limits;
 /// Messages of which the server makes plans: options A, B and C.
 mod messages;
 /// Whose objectives they are.

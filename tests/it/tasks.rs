@@ -2,6 +2,8 @@
 
 /// Callers who know more than the store.
 mod ahead;
+/// A cancelled task is cancelled in the store and on the bus.
+mod both_stores;
 /// Calling tasks off.
 mod cancelling;
 /// Whose tasks they are.

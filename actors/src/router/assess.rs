@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use a2a_policy::{Caller, Incoming, assess};
-use a2a_protocol::{AgentId, Receipt};
+use a2a_policy::{Audience, Caller, Incoming, Limited, assess};
+use a2a_protocol::{AgentId, Priority, Receipt};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
@@ -59,6 +59,34 @@ impl Handler<Assess> for Router {
             },
         };
         let _ = reply.send(assessed);
+    }
+}
+
+/// Charges a call of A2A that sends no message, or the bytes of one that does.
+#[derive(Message)]
+#[rtype(result = "Result<(), Limited>")]
+pub(crate) struct Charge {
+    /// In whose name.
+    pub(crate) from: AgentId,
+    /// At which agent.
+    pub(crate) to: AgentId,
+    /// It counts as a message; else that is charged elsewhere.
+    pub(crate) counts: bool,
+    pub(crate) bytes: usize,
+}
+
+impl Handler<Charge> for Router {
+    type Result = Result<(), Limited>;
+
+    fn handle(&mut self, charge: Charge, _: &mut Self::Context) -> Self::Result {
+        let Charge { from, to, counts, bytes } = charge;
+        let now = self.shared.clock.now();
+        if counts {
+            // A refusal of either costs nothing.
+            self.limits.may_send_bytes(&from, bytes, now)?;
+            self.limits.charge(&from, Audience::One(&to), Priority::Normal, now)?;
+        }
+        self.limits.charge_bytes(&from, bytes, now)
     }
 }
 

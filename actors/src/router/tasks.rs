@@ -236,6 +236,67 @@ impl Handler<UnheardAnswers> for Router {
     }
 }
 
+/// What the ledger has open, and which of these tasks were cancelled there. Asked once, when
+/// the task service starts.
+#[derive(Message)]
+#[rtype(result = "Ledgered")]
+pub(crate) struct CompareLedger(pub(crate) Vec<TaskId>);
+
+/// See [`CompareLedger`].
+#[derive(Debug, Default)]
+pub(crate) struct Ledgered {
+    pub(crate) open: Vec<TaskId>,
+    pub(crate) cancelled: Vec<TaskId>,
+}
+
+impl Handler<CompareLedger> for Router {
+    type Result = MessageResult<CompareLedger>;
+
+    fn handle(
+        &mut self,
+        CompareLedger(known): CompareLedger,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let Some(ledger) = &self.ledger else { return MessageResult(Ledgered::default()) };
+        let open =
+            ledger.latest(None).filter(|task| !task.state.is_ended()).map(|task| task.task_id);
+        let is_cancelled =
+            |id: &TaskId| ledger.get(id).is_some_and(|task| task.state == TaskState::Cancelled);
+        MessageResult(Ledgered {
+            open: open.collect(),
+            cancelled: known.into_iter().filter(is_cancelled).collect(),
+        })
+    }
+}
+
+/// A person has an A2A task deleted: who and which. The reply comes when that is durable; `None`
+/// when nothing can be written.
+#[derive(Message)]
+#[rtype(result = "Option<oneshot::Receiver<()>>")]
+pub(crate) struct RecordDeleted {
+    pub(crate) task: TaskId,
+    pub(crate) reason: String,
+}
+
+impl Handler<RecordDeleted> for Router {
+    type Result = MessageResult<RecordDeleted>;
+
+    fn handle(&mut self, deleted: RecordDeleted, _: &mut Self::Context) -> Self::Result {
+        if self.closed().is_some() {
+            return MessageResult(None);
+        }
+        let (done, durable) = oneshot::channel();
+        let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
+        let line = Line::Event(EventLine {
+            of: known.map(|task| task.record),
+            reason: Some(deleted.reason),
+            ..self.shared.event(Event::Deleted)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        MessageResult(Some(durable))
+    }
+}
+
 #[derive(Message)]
 #[rtype(result = "Option<Task>")]
 pub(crate) struct FindTask(pub(crate) TaskId);

@@ -8,11 +8,13 @@ use tokio::sync::oneshot;
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::router::{
-    CancelTask, ClaimNames, Explain, FindAgent, FindName, FindTask, ListAgents, ListCircuits,
-    ListDeadLetters, ListTasks, Part, Register, RemoveAgent, ResetCircuit, ResolveDeadLetter,
-    TaskPlace, TripCircuit, UnheardAnswers,
+    AskReach, CancelTask, ClaimNames, CompareLedger, Explain, FindAgent, FindName, FindTask,
+    Ledgered, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Part, RecordDeleted, Register,
+    RemoveAgent, ResetCircuit, ResolveDeadLetter, TaskPlace, TripCircuit, UnheardAnswers,
 };
-use crate::{AgentView, CircuitView, DeadLetterView, RegisterError, RemoveError, TaskFilter};
+use crate::{
+    AgentView, CircuitView, DeadLetterView, Reach, RegisterError, RemoveError, TaskFilter,
+};
 
 /// Parts of which one page is made at most: what a page may cost is bounded, however little of what
 /// was looked at is wanted.
@@ -61,6 +63,26 @@ impl BusSystem {
         limit: usize,
     ) -> Part<AgentView, AgentId> {
         self.router.send(ListAgents { viewer, after, limit }).await.unwrap_or_default()
+    }
+
+    /// What a caller of A2A of this name may reach; `None` when the bus has stopped.
+    pub async fn reach(&self, from: AgentId, most: usize) -> Option<Reach> {
+        self.router.send(AskReach { from, most }).await.ok()
+    }
+
+    /// Records that a person deleted an A2A task, beside the records of its request where the
+    /// ledger still knows it; returns when that is durable.
+    ///
+    /// # Errors
+    /// The bus stops, or cannot write right now.
+    pub async fn record_deleted(&self, task: TaskId, reason: String) -> Result<(), CancelError> {
+        let record = RecordDeleted { task, reason };
+        let durable = self.router.send(record).await.map_err(|_| CancelError::Unavailable)?;
+        let durable = durable.ok_or(CancelError::Unavailable)?;
+        match tokio::time::timeout(SETTLE_DEADLINE, durable).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(CancelError::Unavailable),
+        }
     }
 
     /// One agent, also one that is part of the server or only a caller of it.
@@ -162,6 +184,11 @@ impl BusSystem {
             }
         }
         (page, behind)
+    }
+
+    /// What the ledger has open, and which of these tasks were cancelled there.
+    pub(crate) async fn compare_ledger(&self, known: Vec<TaskId>) -> Ledgered {
+        self.router.send(CompareLedger(known)).await.unwrap_or_default()
     }
 
     /// Calls a task off in the name of whoever asked for it (`by`), or of a person (`None`).

@@ -46,7 +46,7 @@ use crate::clock::Clock;
 use crate::{BusSystem, Parcel, Ticket};
 
 pub(super) use begin::{Begin, GoOn, Want};
-pub(super) use cancel::{Cancel, not_cancelable};
+pub(super) use cancel::{Cancel, Delete, not_cancelable};
 pub(super) use hear::Hear;
 pub(super) use objectives::{
     Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, Part, WaitRevision,

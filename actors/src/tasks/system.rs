@@ -5,11 +5,13 @@ mod push;
 mod read;
 mod restore;
 pub(super) mod send;
+mod weight;
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use a2a_policy::Limited;
 use a2a_policy::opt::{Planner, StepPlanner};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::opt::key;
@@ -362,6 +364,27 @@ impl TaskSystem {
                 Err(Fault::Internal)
             }
         }
+    }
+
+    /// Charges a call to its caller. `counts` says whether it counts as a message; where the bus
+    /// assesses a message, it counts there.
+    ///
+    /// # Errors
+    /// The limit that was reached.
+    async fn charge(
+        &self,
+        caller: &TaskCaller,
+        agent: &AgentId,
+        counts: bool,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let both = (caller.principal.clone(), agent.clone());
+        let charged = self.bus.charge(both, counts, bytes).await.ok_or_else(stopping)?;
+        charged.map_err(|Limited { limit, retry_after }| {
+            let wait = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+            let reason = format!("{limit}. Wait {wait} ms before the next.");
+            Fault::RateLimited { reason, retry_after_ms: wait }
+        })
     }
 
     fn tell<M>(&self, message: M) -> Result<(), Fault>

@@ -16,6 +16,8 @@ use serde::forward_to_deserialize_any;
 use crate::document::push_token;
 use crate::violation::{Code, Violation};
 
+use super::read::THIS_KEY;
+
 /// Levels of nesting that serde_json reads.
 const DEPTH: usize = 127;
 
@@ -224,6 +226,10 @@ impl de::Error for Complaint {
     }
 
     fn duplicate_field(field: &'static str) -> Self {
+        if field == THIS_KEY {
+            let message = "This key stands more than once in the same object. Keep one of them.";
+            return Self::new(Code::DuplicateKey, message.to_owned());
+        }
         let message = format!("`{field}` stands more than once in the same object. Keep one.");
         Self::new(Code::DuplicateKey, message).under(field)
     }

@@ -5,6 +5,7 @@
 //! Names may be those of the proto files, too (`message_id`), as ProtoJSON demands.
 
 mod opt;
+mod unique;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -147,10 +148,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Word<'a> {
     }
 }
 
-/// A `data` that is `null` is there.
-fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
+/// For a complaint that a key stands twice, where the key itself is the place that is named.
+pub(super) const THIS_KEY: &str = "";
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
@@ -159,6 +158,7 @@ pub(super) struct Send<'a> {
     #[serde(alias = "request")]
     pub message: Option<Object<Message<'a>>>,
     pub configuration: Option<Object<Configuration<'a>>>,
+    #[serde(deserialize_with = "unique::metadata")]
     pub metadata: Option<Metadata>,
 }
 
@@ -195,6 +195,7 @@ pub(super) struct Message<'a> {
     pub parts: Option<Vec<Object<Part<'a>>>>,
     /// The parts, in the proto file of 0.3.
     pub content: Option<Vec<Object<Part<'a>>>>,
+    #[serde(deserialize_with = "unique::metadata")]
     pub metadata: Option<Metadata>,
     pub extensions: Option<Vec<String>>,
     #[serde(alias = "reference_task_ids")]
@@ -212,13 +213,14 @@ pub(super) struct Part<'a> {
     pub text: Option<String>,
     pub raw: Option<String>,
     pub url: Option<String>,
-    #[serde(deserialize_with = "there")]
+    #[serde(deserialize_with = "unique::data")]
     pub data: Option<Value>,
     /// 0.3.
     pub file: Option<Object<File>>,
     pub filename: Option<String>,
     #[serde(alias = "media_type")]
     pub media_type: Option<String>,
+    #[serde(deserialize_with = "unique::metadata")]
     pub metadata: Option<Metadata>,
 }
 
@@ -274,6 +276,7 @@ pub(super) struct Plain<'a> {
     pub push_notification_config_id: Option<Str<'a>>,
     #[serde(alias = "history_length")]
     pub history_length: Option<Count>,
+    #[serde(deserialize_with = "unique::metadata")]
     pub metadata: Option<Metadata>,
     #[serde(alias = "context_id")]
     pub context_id: Option<Str<'a>>,

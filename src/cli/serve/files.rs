@@ -46,13 +46,11 @@ pub(super) fn allow_connections(most: usize) -> usize {
         return most;
     }
     let connections = connections_for(files).min(most);
-    if connections < most {
-        tracing::warn!(
-            connections,
-            max_connections = most,
-            files,
-            "fewer connections than configured: the system allows too few open files. Raise the limit (ulimit -Hn, or LimitNOFILE= of a systemd unit), or lower max_connections in [http]"
-        );
+    let advice = "fewer connections than configured: the system allows too few open files. Raise the limit (ulimit -Hn, or LimitNOFILE= of a systemd unit), or lower max_connections in [http]";
+    if connections < most / 2 {
+        tracing::warn!(connections, max_connections = most, files, "{advice}");
+    } else if connections < most {
+        tracing::info!(connections, max_connections = most, files, "{advice}");
     }
     connections
 }

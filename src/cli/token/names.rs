@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a_policy::{Holder, Names};
 use anyhow::bail;
 use openclaw_a2a::config::Config;
-use openclaw_a2a::tokens::{Credential, Principal, StoredToken, TokenHash, Tokens};
+use openclaw_a2a::tokens::{Principal, StoredToken};
 use serde::Deserialize;
 
 use crate::cli::place::{Found, Place};
@@ -36,20 +36,18 @@ pub(super) fn must_be_free(
     stored: &[StoredToken],
     config: &Config,
 ) -> anyhow::Result<()> {
-    let mut later = Tokens::default();
-    let made = stored.iter().map(StoredToken::principal).collect::<Result<Vec<_>, _>>()?;
-    let new = TokenHash::of(&made.len().to_string());
-    for (n, principal) in made.into_iter().chain([principal.clone()]).enumerate() {
-        let hash = TokenHash::of(&n.to_string());
-        later.insert(hash, Credential { principal, expires: None });
+    let mut names = Names::default();
+    for agent in config.listed().map_err(anyhow::Error::msg)? {
+        names.keep(agent.as_str(), Holder::Agent);
     }
-    let configured = config.tokens().map_err(anyhow::Error::msg)?;
-    let listed = config.listed().map_err(anyhow::Error::msg)?;
-    let conflicts = configured.conflicts(&later, &listed);
-    match conflicts.into_iter().find(|conflict| conflict.hash == new) {
-        Some(conflict) => bail!("{}", conflict.taken),
-        None => Ok(()),
+    for (_, known) in config.tokens().map_err(anyhow::Error::msg)?.iter() {
+        names.keep(known.principal.name(), known.principal.holder());
     }
+    for stored in stored {
+        let other = stored.principal()?;
+        names.keep(other.name(), other.holder());
+    }
+    Ok(names.check(principal.name(), principal.holder())?)
 }
 
 /// The server on this state folder, if one answers.

@@ -35,6 +35,8 @@ pub(super) struct Context {
     last_event: Option<HeaderValue>,
     /// The server as the caller meets it.
     pub(super) place: Place,
+    /// The call names no agent: it is for the host.
+    pub(super) for_host: bool,
 }
 
 impl Context {
@@ -65,6 +67,7 @@ impl A2a {
         let tenant = tenant.filter(|tenant| !tenant.is_empty());
         let tenant = tenant.map(|name| name.parse().map_err(|_| no_such_agent(&name)));
         let tenant: Option<AgentId> = tenant.transpose()?;
+        let for_host = agent.is_none() && tenant.is_none();
         let agent = match (agent, tenant) {
             (Some(agent), Some(tenant)) if agent != tenant => {
                 return Err(no_such_agent(tenant.as_str()));
@@ -89,6 +92,7 @@ impl A2a {
             extensions: Extensions::of(request, &self.settings.required_extensions),
             last_event: request.headers().get("last-event-id").cloned(),
             place: Place::of(self, request),
+            for_host,
         })
     }
 

@@ -2,29 +2,36 @@
 
 use std::time::SystemTime;
 
-use a2a_actors::AgentView;
+use a2a_actors::{AgentView, Reach};
 use a2a_policy::Roster;
 use a2a_protocol::AgentId;
-use a2a_protocol::card::{AgentCard, Capabilities, Interface, SecurityScheme, Skill};
+use a2a_protocol::card::{AgentCard, Capabilities, Extension, Interface, SecurityScheme, Skill};
 use a2a_protocol::fault::Fault;
+use a2a_protocol::task::Metadata;
 use a2a_protocol::wire::Version;
 use actix_web::http::header::{
     CACHE_CONTROL, ETAG, EntityTag, HttpDate, IF_NONE_MATCH, LAST_MODIFIED, TryIntoHeaderValue,
     VARY,
 };
-use actix_web::{HttpRequest, HttpResponse, get, web};
-use serde_json::Value;
+use actix_web::{HttpRequest, HttpResponse, get, routes, web};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::A2a;
 use super::call::{Context, no_such_agent};
 use super::extensions::declared;
 use crate::gateway::auth::A2aCaller;
-use crate::gateway::problem::{agent_id, refuse};
+use crate::gateway::problem::{agent_id, problem, refuse};
 use crate::tokens::KeyRing;
 
 /// How long a card may be kept without asking.
 const MAX_AGE_SECONDS: u32 = 60;
+/// How many agents an extended card lists.
+const AGENTS_LISTED: usize = 100;
+/// In an extended card: the agents that its caller may give tasks.
+const AGENTS_EXTENSION: &str = "urn:openclaw:a2a:agents:v1";
+/// In an extended card: how much its caller may send.
+const LIMITS_EXTENSION: &str = "urn:openclaw:a2a:limits:v1";
 
 #[get("/.well-known/agent-card.json")]
 pub(in crate::gateway) async fn host_card(
@@ -47,7 +54,11 @@ pub(in crate::gateway) async fn host_card(
     response
 }
 
+// The base of an agent shows its card too: clients are given it and are told to look there.
+#[routes]
 #[get("/agents/{id}/.well-known/agent-card.json")]
+#[get("/agents/{id}")]
+#[get("/agents/{id}/")]
 pub(in crate::gateway) async fn agent_card(
     _caller: A2aCaller,
     id: web::Path<String>,
@@ -61,6 +72,15 @@ pub(in crate::gateway) async fn agent_card(
     };
     let card = a2a.card(&agent, Some(&view), false, &Place::of(&a2a, &request));
     Ok(served(&request, &card.hybrid()))
+}
+
+/// Where a client looks that was given the base of an agent without a slash at its end: the last
+/// part of the base is lost on the way, and with it the agent.
+pub(super) const NO_AGENTS_CARD: &str = "/agents/.well-known/agent-card.json";
+
+pub(super) fn no_agents_card() -> HttpResponse {
+    let detail = "This path names no agent. Give the client the base URL of an agent with a slash at its end (/agents/ID/), or the URL of the card itself (/agents/ID/.well-known/agent-card.json).";
+    problem(actix_web::http::StatusCode::NOT_FOUND, "not_found", detail)
 }
 
 fn served(request: &HttpRequest, card: &Value) -> HttpResponse {
@@ -129,8 +149,16 @@ impl A2a {
         }
         let view = self.view(&context.agent).await;
         let Some(view) = view else { return Err(no_such_agent(context.agent.as_str())) };
-        let is_host = context.agent == self.settings.host;
+        // The agent that answers for the host has a card of its own besides.
+        let is_host = context.for_host;
         let mut card = self.card(&context.agent, Some(&view), is_host, &context.place);
+        let from = context.caller.principal.clone();
+        if let Some(reach) = self.bus.reach(from, AGENTS_LISTED).await {
+            if is_host {
+                self.add_agents(&mut card, &context.place, &reach);
+            }
+            card.capabilities.extensions.push(limits(&reach));
+        }
         let profile = &view.profile;
         let known = [("role", &profile.role), ("squad", &profile.squad), ("tier", &profile.tier)];
         let known: Vec<String> = known
@@ -141,6 +169,34 @@ impl A2a {
             card.description = format!("{} ({})", card.description, known.join(", "));
         }
         Ok(card.hybrid())
+    }
+
+    /// The agents behind the host that its caller may give tasks: a skill each, and where it is.
+    fn add_agents(&self, card: &mut AgentCard, place: &Place, reach: &Reach) {
+        let base = &place.base_url;
+        let agents = reach.agents.iter().filter(|(agent, _)| *agent != self.settings.host);
+        let mut listed = Vec::new();
+        for (agent, profile) in agents {
+            let url = format!("{base}/agents/{agent}");
+            let role = profile.role.as_deref().unwrap_or("an agent");
+            let text = format!("Gives the task to {agent}, {role}: send the message to {url}/a2a.");
+            let mut tags: Vec<&str> = profile.capabilities.iter().map(String::as_str).collect();
+            tags.push("agent");
+            let mut skill = Skill::new(&format!("agent:{agent}"), agent.as_str(), &text, &tags);
+            skill.input_modes.clone_from(&card.default_input_modes);
+            skill.output_modes.clone_from(&card.default_output_modes);
+            card.skills.push(skill);
+            listed.push(json!({
+                "id": agent, "url": url, "role": profile.role, "squad": profile.squad,
+                "tier": profile.tier, "capabilities": profile.capabilities,
+            }));
+        }
+        card.capabilities.extensions.push(Extension {
+            uri: AGENTS_EXTENSION.to_owned(),
+            description: Some("The agents that you may give tasks.".to_owned()),
+            required: false,
+            params: params(json!({ "agents": listed, "more": reach.more })),
+        });
     }
 
     fn card(
@@ -195,6 +251,31 @@ impl A2a {
             card = card.secured_by("bearer", SecurityScheme::bearer(), &[]);
         }
         card
+    }
+}
+
+/// How much the caller may send.
+fn limits(reach: &Reach) -> Extension {
+    let rates = &reach.rates;
+    Extension {
+        uri: LIMITS_EXTENSION.to_owned(),
+        description: Some("How much you may send.".to_owned()),
+        required: false,
+        params: params(json!({
+            "messagesPerMinute": rates.per_agent_per_minute,
+            "messageBurst": rates.agent_burst,
+            "messagesPerMinuteToOneAgent": rates.per_pair_per_minute,
+            "messageBurstToOneAgent": rates.pair_burst,
+            "bytesPerMinute": rates.a2a_bytes_per_minute,
+            "byteBurst": rates.a2a_byte_burst,
+        })),
+    }
+}
+
+fn params(value: Value) -> Option<Metadata> {
+    match value {
+        Value::Object(fields) => Some(fields),
+        _ => None,
     }
 }
 

@@ -10,6 +10,7 @@ use actix_web::{FromRequest, HttpRequest, HttpResponse, HttpResponseBuilder, web
 
 use super::body::Body;
 use super::call::Outcome;
+use super::card::{NO_AGENTS_CARD, no_agents_card};
 use super::extensions::Extensions;
 use super::place::place;
 use super::wait::Caller;
@@ -27,6 +28,9 @@ pub(in crate::gateway) async fn anything(
 ) -> actix_web::Result<HttpResponse> {
     if is_for_rpc(request.path()) {
         return Ok(not_allowed("POST"));
+    }
+    if request.path() == NO_AGENTS_CARD {
+        return Ok(no_agents_card());
     }
     let Some(place) = place(request.path()) else { return Ok(no_such_place(request).await) };
     let route = match rest::route(place.version, request.method().as_str(), place.rest) {

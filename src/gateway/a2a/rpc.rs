@@ -36,6 +36,8 @@ pub(in crate::gateway) async fn host_call(
 #[routes]
 #[post("/agents/{id}/a2a")]
 #[post("/agents/{id}/a2a/")]
+#[post("/agents/{id}")]
+#[post("/agents/{id}/")]
 pub(in crate::gateway) async fn agent_call(
     who: A2aCaller,
     id: web::Path<String>,

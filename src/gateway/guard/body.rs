@@ -18,7 +18,7 @@ use tokio::time::Sleep;
 use crate::gateway::connections::Busy;
 use crate::gateway::quota::Share;
 
-/// Bytes of an answer that are handed over at once. A larger piece would be copied as a whole, and
+/// Bytes of an answer that are handed over at once. All of a larger one would be copied as a whole, and
 /// nothing would show that a reader takes it bit by bit.
 const PIECE: usize = 64 << 10;
 /// How often a stream of HTTP/2 is asked whether its client has reset it: nothing says so.
@@ -97,6 +97,8 @@ pub struct Tracked {
     body: BoxBody,
     /// What is left of a larger piece.
     rest: Bytes,
+    /// The most that is handed over at once: a stream has pieces of its own.
+    piece: usize,
     connection: Option<Busy>,
     /// Bytes that were handed over to be written.
     handed: usize,
@@ -106,7 +108,11 @@ pub struct Tracked {
 
 impl Tracked {
     pub(super) fn new(body: BoxBody, connection: Option<Busy>, unread: Option<Share>) -> Self {
-        Self { body, rest: Bytes::new(), handed: 0, connection, unread }
+        let piece = match body.size() {
+            BodySize::Stream => usize::MAX,
+            _ => PIECE,
+        };
+        Self { body, rest: Bytes::new(), piece, handed: 0, connection, unread }
     }
 }
 
@@ -136,7 +142,7 @@ impl MessageBody for Tracked {
                 over => return Poll::Ready(over),
             }
         }
-        let piece = this.rest.split_to(this.rest.len().min(PIECE));
+        let piece = this.rest.split_to(this.rest.len().min(this.piece));
         this.handed = piece.len();
         if let Some(connection) = &mut this.connection {
             connection.hand_over();

@@ -13,20 +13,21 @@ use super::{named, object, text};
 pub(super) fn calls(schemas: &mut SchemaGenerator) -> Vec<Call> {
     let mut calls = cards(schemas);
     for (prefix, suffix) in [("", ""), ("/agents/{agent}", "OfAgent")] {
-        calls.push(rpc(prefix, suffix));
+        calls.push(rpc(&format!("{prefix}/a2a"), suffix));
         for (version, below) in [(Version::V1_0, ""), (Version::V0_3, "/v1")] {
             for place in describe::places(version) {
                 calls.push(http(version, &format!("{prefix}{below}"), suffix, place, schemas));
             }
         }
     }
+    calls.push(rpc("/agents/{agent}", "AtBaseOfAgent"));
     calls
 }
 
 fn cards(schemas: &mut SchemaGenerator) -> Vec<Call> {
     let card: Value = schemas.subschema_for::<AgentCard>().into();
-    let at = |prefix: &str, id: &str, summary: &str| {
-        Call::new("GET", format!("{prefix}/.well-known/agent-card.json"), id, "A2A", summary)
+    let at = |path: &str, id: &str, summary: &str| {
+        Call::new("GET", path.to_owned(), id, "A2A", summary)
             .about("In a form that clients of both versions read.")
             .header(
                 "If-None-Match",
@@ -37,8 +38,9 @@ fn cards(schemas: &mut SchemaGenerator) -> Vec<Call> {
             .answer(304, "It is the one that is known", Value::Null)
     };
     vec![
-        at("", "hostCard", "The card of the host").public(),
-        at("/agents/{agent}", "agentCard", "The card of an agent"),
+        at("/.well-known/agent-card.json", "hostCard", "The card of the host").public(),
+        at("/agents/{agent}/.well-known/agent-card.json", "agentCard", "The card of an agent"),
+        at("/agents/{agent}", "agentCardAtBase", "The same, at the base of the agent"),
     ]
 }
 
@@ -72,7 +74,7 @@ pub(super) fn schemas() -> Map<String, Value> {
     Map::from_iter([("JsonRpcCall".to_owned(), call), ("JsonRpcAnswer".to_owned(), answer)])
 }
 
-fn rpc(prefix: &str, suffix: &str) -> Call {
+fn rpc(path: &str, suffix: &str) -> Call {
     let streams = Method::ALL.iter().filter(|method| method.streams());
     let streams: Vec<_> = streams.map(|method| method.rpc_name(Version::V1_0)).collect();
     let about = format!(
@@ -91,7 +93,7 @@ fn rpc(prefix: &str, suffix: &str) -> Call {
     });
     let call = Call::new(
         "POST",
-        format!("{prefix}/a2a"),
+        path.to_owned(),
         format!("rpc{suffix}"),
         "A2A",
         format!("JSON-RPC 2.0 to {of}"),

@@ -155,6 +155,10 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
         ("task", schemas.subschema_for::<Task>().into()),
     ]);
     let shown = object(&[("tasks", list(&shown)), ("nextCursor", text())]);
+    let deleted = object(&[
+        ("taskId", schemas.subschema_for::<TaskId>().into()),
+        ("deleted", json!({ "type": "boolean" })),
+    ]);
     let called_off = object(&[
         ("taskId", schemas.subschema_for::<TaskId>().into()),
         ("state", word("cancelled")),
@@ -219,6 +223,19 @@ fn oversight(schemas: &mut SchemaGenerator) -> Vec<Call> {
             "The task, as A2A 1.0 writes it",
             &schemas.subschema_for::<Task>().into(),
         ),
+        Call::new(
+            "DELETE",
+            "/bus/tasks/{taskId}/a2a",
+            "deleteA2aTask",
+            "oversight",
+            "Delete an A2A task that has ended",
+        )
+        .about(
+            "For people. Its artifacts, history and webhooks go with it; who deleted it is an \
+             event in the log. A task of an objective is deleted when that has ended.",
+        )
+        .json(200, "It is deleted", &deleted)
+        .problems(&[409]),
         Call::new(
             "POST",
             "/bus/tasks/{taskId}/cancel",

@@ -1,11 +1,10 @@
 //! Whether a backup is whole: every byte of it, the chain of its log, and its tasks.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use super::BackupError;
 use super::manifest::{BackedUp, Manifest};
-use super::partial::hash;
+use super::partial::{hash_of, open_within};
 use crate::format::refuse_newer;
 use crate::tasks::{self, TaskOpenError, TaskStoreError};
 use crate::verify_log;
@@ -21,12 +20,8 @@ pub fn check_backup(folder: &Path) -> Result<Manifest, BackupError> {
     }
     for file in &manifest.files {
         let path = folder.join(&file.path);
-        let found = match hash(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Err(BackupError::Damaged { path, what: "it is missing".to_owned() });
-            }
-            found => found.map_err(BackupError::at(&path))?,
-        };
+        let opened = open_within(folder, &file.path)?;
+        let found = hash_of(opened).map_err(BackupError::at(&path))?;
         is_same(&path, file, &found)?;
     }
     let whole = verify_log(folder, &[manifest.head]).map_err(BackupError::Log)?;

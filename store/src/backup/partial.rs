@@ -2,9 +2,12 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
 use super::{BackedUp, BackupError};
@@ -56,6 +59,16 @@ impl Partial {
     /// Copies a file with its rights.
     pub(super) fn copy(&mut self, name: &str, from: &Path) -> Result<&BackedUp, BackupError> {
         let file = File::open(from).map_err(BackupError::at(from))?;
+        self.copy_of(name, from, file)
+    }
+
+    /// The same of a file that is open.
+    pub(super) fn copy_of(
+        &mut self,
+        name: &str,
+        from: &Path,
+        file: File,
+    ) -> Result<&BackedUp, BackupError> {
         let rights = file.metadata().map_err(BackupError::at(from))?.permissions().mode() & 0o777;
         self.write(name, rights, file)
     }
@@ -158,7 +171,39 @@ fn write(path: &Path, rights: u32, from: impl Read) -> io::Result<(u64, String)>
 
 /// Size and SHA-256 of a file.
 pub(super) fn hash(path: &Path) -> io::Result<(u64, String)> {
-    hash_into(File::open(path)?, &mut io::sink())
+    hash_of(File::open(path)?)
+}
+
+/// The same of a file that is open.
+pub(super) fn hash_of(file: File) -> io::Result<(u64, String)> {
+    hash_into(file, &mut io::sink())
+}
+
+/// Opens a file of a backup, which must be a regular file in folders that are none but folders: a
+/// symbolic link in a backup of others would have us copy any file of this machine.
+pub(super) fn open_within(folder: &Path, name: &str) -> Result<File, BackupError> {
+    let path = folder.join(name);
+    let no_file = |what: &str| BackupError::Damaged { path: path.clone(), what: what.to_owned() };
+    let failed = |error: Errno| match error {
+        Errno::NOENT => no_file("it is missing"),
+        Errno::LOOP | Errno::NOTDIR => no_file("it is a symbolic link, or lies behind one"),
+        error => BackupError::at(&path)(error.into()),
+    };
+    // Not to wait for the other end of a pipe.
+    let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let mut at: OwnedFd = File::open(folder).map_err(BackupError::at(folder))?.into();
+    let mut parts = Path::new(name).components().peekable();
+    while let Some(part) = parts.next() {
+        let kind = if parts.peek().is_some() { OFlags::DIRECTORY } else { OFlags::empty() };
+        let flags = OFlags::RDONLY | common | kind;
+        at = openat(&at, part.as_os_str(), flags, Mode::empty()).map_err(failed)?;
+    }
+    let file = File::from(at);
+    if file.metadata().map_err(BackupError::at(&path))?.is_file() {
+        Ok(file)
+    } else {
+        Err(no_file("it is no regular file"))
+    }
 }
 
 fn hash_into(mut from: impl Read, to: &mut dyn Write) -> io::Result<(u64, String)> {

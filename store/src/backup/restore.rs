@@ -11,7 +11,7 @@ use std::path::Path;
 
 use super::check::is_same;
 use super::manifest::Manifest;
-use super::partial::Partial;
+use super::partial::{Partial, open_within};
 use super::take::must_have_room;
 use super::{BackupError, partial};
 use crate::format::RESTORING;
@@ -66,7 +66,8 @@ fn put(from: &Path, state_dir: &Path, manifest: &Manifest) -> Result<(), BackupE
     for file in &manifest.files {
         let path = from.join(&file.path);
         // Once more: it may have changed since it was checked.
-        let copied = partial.copy(&file.path, &path)?;
+        let opened = open_within(from, &file.path)?;
+        let copied = partial.copy_of(&file.path, &path, opened)?;
         is_same(&path, file, &(copied.bytes, copied.sha256.clone()))?;
     }
     partial.move_into(state_dir)?;

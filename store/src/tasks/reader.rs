@@ -10,6 +10,7 @@ use a2a_protocol::task::{ContextId, Label, Message, Moment};
 use a2a_protocol::{AgentId, TaskId};
 use rusqlite::{Connection, Params, Row, ToSql, params, params_from_iter};
 
+use super::page::{Measured, fill};
 use super::pool::Pool;
 use super::row::{ALL_COLUMNS, COLUMNS, HISTORY, json, number, parsed, parsed_or_null, stored};
 use super::{
@@ -43,6 +44,23 @@ fn all<T>(
         found.push(read(row)?);
     }
     Ok(found)
+}
+
+/// A page of the rows that a query finds, read by `read`, and whether there are more.
+fn page<T: Measured>(
+    sql: &Connection,
+    query: &str,
+    params: impl Params,
+    most: usize,
+    read: impl Fn(&Row<'_>) -> Result<T>,
+) -> Result<(Vec<T>, bool)> {
+    let mut statement = sql.prepare_cached(query)?;
+    let mut rows = statement.query(params)?;
+    let next = || match rows.next() {
+        Ok(row) => row.map(&read),
+        Err(error) => Some(Err(error.into())),
+    };
+    fill(most, std::iter::from_fn(next))
 }
 
 /// The newest messages of the histories that a query finds as its second column, the newest task
@@ -160,12 +178,12 @@ fn list(sql: &Connection, query: &ListQuery) -> Result<Page> {
          ORDER BY status_timestamp DESC, id DESC LIMIT ?",
         wanted.text
     );
-    let mut tasks = all(sql, &select, params_from_iter(&wanted.values), stored)?;
-    let more = tasks.len() > size;
-    tasks.truncate(size);
-    for stored in &mut tasks {
+    let cut = |row: &Row<'_>| {
+        let mut stored = stored(row)?;
         Arc::make_mut(&mut stored.task).cut_history(query.history_length);
-    }
+        Ok(stored)
+    };
+    let (mut tasks, more) = page(sql, &select, params_from_iter(&wanted.values), size, cut)?;
     show_places(sql, &mut tasks)?;
     let next_page_token = tasks.last().filter(|_| more).map(PageToken::of);
     Ok(Page { tasks, next_page_token, total_size: total.unsigned_abs() })
@@ -212,6 +230,21 @@ impl TaskReader for SqliteReader {
                 task.show_place(before.unsigned_abs() + 1);
             }
             Ok(Some(task))
+        })
+    }
+
+    fn ended_among(&self, ids: &[TaskId]) -> Result<Vec<TaskId>> {
+        let select =
+            format!("SELECT 1 FROM tasks WHERE id = ?1 AND status_state IN {}", word::ENDED);
+        self.pool.with(|sql| {
+            let mut statement = sql.prepare_cached(&select)?;
+            let mut ended = Vec::new();
+            for id in ids {
+                if statement.exists([id.to_string()])? {
+                    ended.push(*id);
+                }
+            }
+            Ok(ended)
         })
     }
 

@@ -11,13 +11,20 @@ pub struct SentMessage {
     /// A hash of its content, in any order of keys; `None` where that is not known. Two messages
     /// of one id whose hashes differ are two messages.
     pub fingerprint: Option<u64>,
+    /// How much it is, as JSON; 0 where that is not known.
+    pub bytes: usize,
 }
 
 impl SentMessage {
     /// A message as its caller sent it, before anything was filled in.
     #[must_use]
     pub fn of(message: &Message) -> Self {
-        Self { id: message.message_id.clone(), fingerprint: fingerprint(message) }
+        let measured = fingerprint(message);
+        Self {
+            id: message.message_id.clone(),
+            fingerprint: measured.map(|(fingerprint, _)| fingerprint),
+            bytes: measured.map_or(usize::MAX, |(_, bytes)| bytes),
+        }
     }
 
     /// Whether one of this fingerprint, which has the same id, is another message.
@@ -30,24 +37,26 @@ impl SentMessage {
 impl From<Label> for SentMessage {
     /// A message of which nothing but the id is known.
     fn from(id: Label) -> Self {
-        Self { id, fingerprint: None }
+        Self { id, fingerprint: None, bytes: 0 }
     }
 }
 
-fn fingerprint(message: &Message) -> Option<u64> {
+/// The fingerprint, and how many bytes it was made of.
+fn fingerprint(message: &Message) -> Option<(u64, usize)> {
     let mut value = serde_json::to_value(message).ok()?;
     // A client that builds its message anew for a retry may write the keys in another order.
     value.sort_all_objects();
-    let mut hasher = Hashing(Xxh3Default::new());
+    let mut hasher = Hashing(Xxh3Default::new(), 0);
     serde_json::to_writer(&mut hasher, &value).ok()?;
-    Some(hasher.0.digest())
+    Some((hasher.0.digest(), hasher.1))
 }
 
-struct Hashing(Xxh3Default);
+struct Hashing(Xxh3Default, usize);
 
 impl std::io::Write for Hashing {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.update(bytes);
+        self.1 += bytes.len();
         Ok(bytes.len())
     }
 

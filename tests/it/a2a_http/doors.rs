@@ -253,3 +253,31 @@ fn a_name_that_is_nearly_right_is_answered_with_the_one_that_is() {
     }
     assert_eq!(call("quit")["message"], "there is no method quit");
 }
+
+/// What the SDK for JavaScript does with the base of an agent: it joins the path of the card to it
+/// as browsers join links, or asks for the base itself where it is told that the path is empty.
+#[test]
+fn the_base_of_an_agent_leads_to_its_card_and_takes_its_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    let card = server.get(&format!("/agents/tim{CARD}"));
+    for base in ["/agents/tim", "/agents/tim/"] {
+        let found = server.get(base);
+        assert_eq!((found.status, &found.body), (200, &card.body), "{base}");
+        let call =
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tasks/get", "params": {"id": new_id()}});
+        let answer = server.post(base, call.to_string().as_bytes());
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (200, &json!(-32001)), "{base}");
+        let join =
+            url::Url::parse(&format!("{}{base}", server.url())).unwrap().join(&CARD[1..]).unwrap();
+        let joined = server.get(join.path());
+        if base.ends_with('/') {
+            assert_eq!(joined.body, card.body);
+        } else {
+            let detail = joined.body["detail"].as_str().unwrap();
+            assert!(joined.status == 404 && detail.contains("slash at its end"), "{joined:?}");
+        }
+    }
+    assert_eq!(server.get("/agents/nobody").status, 404);
+    drop(tim);
+}

@@ -8,7 +8,7 @@ use crate::a2a_worker::Worker;
 use crate::server::{Server, new_id};
 
 /// How long to wait, as the answer says it.
-fn retry_after_ms(refused: &Refused) -> u64 {
+pub(crate) fn retry_after_ms(refused: &Refused) -> u64 {
     let error = &refused.answer.body["error"];
     let details = [&error["data"], &error["details"], &refused.answer.body["data"]];
     let found = details.iter().flat_map(|details| match details {
@@ -148,4 +148,43 @@ fn a_message_has_a_thousand_parts_at_most() {
         assert!(said.contains(&format!("/{field}")) && said.contains("1000"), "{said}");
     }
     assert!(!tim.has_work());
+}
+
+/// Of three megabytes each: one to a page, and no task is left out.
+#[test]
+fn a_page_of_tasks_is_bounded_in_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    for form in [Form::Rpc10, Form::Rest10] {
+        let caller = Caller::of(&server, form, "tim");
+        let context = new_id();
+        let text = "x".repeat(3 << 20);
+        let mut tasks: Vec<_> = (0..3)
+            .map(|_| {
+                let began = caller.begin(json!({"text": text, "contextId": context})).unwrap();
+                id(&began)
+            })
+            .collect();
+        let (mut found, mut token) = (Vec::new(), String::new());
+        loop {
+            let query = [
+                ("contextId", json!(context)),
+                ("pageSize", json!(100)),
+                ("historyLength", json!(10)),
+                ("pageToken", json!(token)),
+            ];
+            let page = caller.list(&query).unwrap();
+            let on_it = page["tasks"].as_array().unwrap();
+            assert_eq!((on_it.len(), &page["totalSize"]), (1, &json!(3)), "{form:?}");
+            found.push(id(&on_it[0]));
+            token = page["nextPageToken"].as_str().unwrap_or_default().to_owned();
+            if token.is_empty() {
+                break;
+            }
+        }
+        found.sort();
+        tasks.sort();
+        assert_eq!(found, tasks);
+    }
+    drop(tim);
 }

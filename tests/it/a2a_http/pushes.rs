@@ -244,3 +244,46 @@ fn without_webhooks_nobody_can_wish() {
         assert_eq!(code(caller.list_pushes(&task)), -32003, "{form:?}");
     }
 }
+
+/// An operator sees everybody's wishes to be told, and nobody's secrets but its own.
+#[test]
+fn the_secrets_of_a_webhook_are_shown_to_its_owner_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = crate::oversight::token_config(&[
+        ("client = \"acme\"", "acme"),
+        ("operator = \"david\"", "david"),
+        ("agent = \"tim\"", "tim"),
+    ]);
+    let config = format!("{}{tokens}{PRIVATE}", crate::a2a_caller::FAR);
+    let server = crate::server::Server::with_config(folder.path(), &config);
+    server.client().bearing("tim").inbox("tim", "");
+    for form in FORMS {
+        let acme = Caller::of(&server.client().bearing("acme"), form, "tim");
+        let david = Caller::of(&server.client().bearing("david"), form, "tim");
+        let (scheme, bearer) = match form.is_old() {
+            true => ("schemes", json!(["Bearer"])),
+            false => ("scheme", json!("Bearer")),
+        };
+        let wish = json!({"id": "w", "url": "http://127.0.0.1:9/x", "token": "token-8",
+            "authentication": {scheme: bearer, "credentials": "cred-7"}});
+        for (who, other) in [(&acme, &david), (&david, &acme)] {
+            let task = id(&who.begin(json!({})).unwrap());
+            who.set_push(&task, &wish).unwrap();
+            let own = [who.get_push(&task, "w").unwrap(), who.list_pushes(&task).unwrap()];
+            for shown in own.map(|shown| shown.to_string()) {
+                assert!(shown.contains("token-8") && shown.contains("cred-7"), "{form:?} {shown}");
+            }
+            if std::ptr::eq(who, &acme) {
+                let theirs =
+                    [other.get_push(&task, "w").unwrap(), other.list_pushes(&task).unwrap()];
+                for shown in theirs.map(|shown| shown.to_string()) {
+                    assert!(shown.contains("127.0.0.1:9/x") && shown.contains("Bearer"), "{shown}");
+                    assert!(
+                        !shown.contains("token-8") && !shown.contains("cred-7"),
+                        "{form:?} {shown}"
+                    );
+                }
+            }
+        }
+    }
+}

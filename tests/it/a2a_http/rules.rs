@@ -226,3 +226,49 @@ fn a_notification_is_work_like_any_other() {
     let task = id(&caller.list(&[]).unwrap()["tasks"][0]);
     assert_eq!(state(&until(&caller, &task, "completed")), "completed");
 }
+
+/// Programs differ in which of the two they take.
+#[test]
+fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, tim) = start(folder.path());
+    let twice = r#"{"a":{"b~/":1,"c":2,"b~/":3}}"#;
+    let message = |inside: &str| {
+        let id = new_id();
+        format!(r#"{{"message":{{"messageId":"{id}","role":"ROLE_USER",{inside}}}}}"#)
+    };
+    for (params, path) in [
+        (
+            message(&format!(r#""parts":[{{"text":"x"}}],"metadata":{twice}"#)),
+            "/message/metadata/a/b~0~1",
+        ),
+        (
+            message(&format!(r#""parts":[{{"text":"x"}},{{"data":[{twice}]}}]"#)),
+            "/message/parts/1/data/0/a/b~0~1",
+        ),
+        (
+            message(&format!(r#""parts":[{{"text":"x","metadata":{twice}}}]"#)),
+            "/message/parts/0/metadata/a/b~0~1",
+        ),
+        (
+            message(r#""parts":[{"text":"x"}]"#).replacen(
+                '{',
+                &format!(r#"{{"metadata":{twice},"#),
+                1,
+            ),
+            "/metadata/a/b~0~1",
+        ),
+    ] {
+        let call =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{params}}}"#);
+        let answer = rpc(&server, &call);
+        assert_eq!(error(&answer), (json!(-32602), json!(1)), "{call}");
+        let said = answer.body["error"].to_string();
+        assert!(said.contains(path) && said.contains("duplicate_key"), "{said}");
+        let answer = server.post("/agents/tim/message:send", params.as_bytes());
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(answer.body.to_string().contains(path), "{answer:?}");
+    }
+    assert!(server.get("/bus/tasks/a2a").body["tasks"].as_array().unwrap().is_empty());
+    drop(tim);
+}

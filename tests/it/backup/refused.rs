@@ -56,6 +56,8 @@ fn a_backup_that_is_not_whole_is_not_restored() {
     let day = names.iter().copied().find(|name| name.starts_with("a2a-log/")).unwrap();
 
     type Spoil<'a> = Box<dyn Fn(&Path) + 'a>;
+    let elsewhere = folder.path().join("elsewhere");
+    copy(&good, &elsewhere);
     let mut cases: Vec<(&str, Spoil<'_>)> = vec![
         ("no backup", Box::new(|b| fs::remove_file(b.join("manifest.json")).unwrap())),
         ("no backup", Box::new(|b| fs::remove_dir_all(b).unwrap())),
@@ -85,6 +87,31 @@ fn a_backup_that_is_not_whole_is_not_restored() {
         ),
         ("part `blobs`", Box::new(|b| in_manifest(b, |m| m["formats"]["blobs"] = json!(1)))),
     ];
+    // The same bytes, from elsewhere.
+    for name in &names {
+        let elsewhere = elsewhere.clone();
+        cases.push((
+            "symbolic link",
+            Box::new(move |b| {
+                fs::remove_file(b.join(name)).unwrap();
+                std::os::unix::fs::symlink(elsewhere.join(name), b.join(name)).unwrap();
+            }),
+        ));
+    }
+    cases.push((
+        "symbolic link",
+        Box::new(|b| {
+            fs::remove_dir_all(b.join("a2a-log")).unwrap();
+            std::os::unix::fs::symlink(elsewhere.join("a2a-log"), b.join("a2a-log")).unwrap();
+        }),
+    ));
+    cases.push((
+        "no regular file",
+        Box::new(|b| {
+            fs::remove_file(b.join(day)).unwrap();
+            assert!(Command::new("mkfifo").arg(b.join(day)).status().unwrap().success());
+        }),
+    ));
     for name in &names {
         cases.push(("does not fit its hash", Box::new(move |b| flip_a_bit(b.join(name)))));
     }

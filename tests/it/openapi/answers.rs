@@ -133,6 +133,7 @@ fn directory(it: &mut Described) {
     it.call(404, "GET", "/schemas/{name}.json", &["gossip"], &Value::Null);
     it.get("/.well-known/agent-card.json", &[]);
     it.get("/agents/{agent}/.well-known/agent-card.json", &["tim"]);
+    it.get("/agents/{agent}", &["tim"]);
     it.call(426, "GET", "/bus/agents/{agent}/session", &["tim"], &Value::Null);
 }
 
@@ -237,7 +238,9 @@ fn a2a(it: &mut Described, prefix: &str, below: &str, agent: &[&str]) {
     let of_it = [at.as_slice(), &["p"]].concat();
     it.get(&format!("{pushes}/{{configId}}"), &of_it);
     it.call(200, "DELETE", &format!("{pushes}/{{configId}}"), &of_it, &Value::Null);
+    it.call(409, "DELETE", "/bus/tasks/{taskId}/a2a", &[&asks], &Value::Null);
     it.post(200, &path("/tasks/{id}:cancel"), &at, &json!({}));
+    it.call(200, "DELETE", "/bus/tasks/{taskId}/a2a", &[&asks], &Value::Null);
 
     let rpc = format!("{prefix}/a2a");
     let mut call = json!({"jsonrpc": "2.0", "id": 1, "method": "ListTasks", "params": {}});

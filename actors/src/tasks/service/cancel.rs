@@ -5,9 +5,11 @@ use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::task::TaskState;
+use a2a_store::tasks::{Write, Written};
 use actix::prelude::*;
+use tokio::sync::oneshot;
 
-use super::{Answering, Service, Wake};
+use super::{Answering, Awaited, Service, Wake};
 use crate::tasks::entry::Then;
 
 /// A caller calls its task off; the reply comes when that is durable.
@@ -40,6 +42,27 @@ impl Handler<Cancel> for Service {
         let then = Then::CallOff(reason);
         self.change(id, vec![event], Wake { told: vec![reply], then, ..Wake::default() });
         self.free_place(id);
+    }
+}
+
+/// Deletes a task that has ended, with everything about it. The reply comes when that is durable;
+/// `None` when the task has not ended or the disk refuses.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::tasks) struct Delete {
+    pub(in crate::tasks) task: TaskId,
+    pub(in crate::tasks) reply: oneshot::Sender<Option<Written>>,
+}
+
+impl Handler<Delete> for Service {
+    type Result = ();
+
+    fn handle(&mut self, Delete { task, reply }: Delete, _: &mut Self::Context) {
+        if self.entries.contains_key(&task) {
+            let _ = reply.send(None);
+            return;
+        }
+        self.write(Write::Delete(task), Awaited::Push(reply));
     }
 }
 

@@ -1,18 +1,20 @@
 //! Whose turn it is: one task runs per agent and conversation.
 
 use a2a_policy::tasks::{Place, Said, Step};
+use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{Outcome, Receipt, TaskId};
 use a2a_store::tasks::{Queued, StoredTask};
 use actix::prelude::*;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{OpenObjective, Service, Wake};
-use crate::Parcel;
+use super::{Answering, Begun, OpenObjective, Service, Wake};
 use crate::tasks::AfterRestart;
 use crate::tasks::compose;
 use crate::tasks::entry::{Entry, Then};
+use crate::{CancelError, Parcel};
 
 /// How long to wait before a request is handed over again that nobody could take.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -170,15 +172,35 @@ impl Service {
         }));
     }
 
-    /// Tells the bus that the task is not wanted any more: its agent is told there.
-    pub(super) fn call_off(&mut self, id: TaskId, reason: String, ctx: &mut Context<Self>) {
+    /// Cancels the task on the bus, where its agent is told. `told` are answered when that is
+    /// durable, too: nothing is handed to the agent after a crash then.
+    pub(super) fn call_off(
+        &mut self,
+        id: TaskId,
+        reason: String,
+        told: Vec<Answering>,
+        ctx: &mut Context<Self>,
+    ) {
         let Some(entry) = self.entries.get(&id) else { return };
         let (bus, principal) = (self.bus.clone(), entry.stored.principal.clone());
+        let task = Arc::clone(&entry.durable);
         let called = async move { bus.cancel_task(id, Some(principal), reason).await };
         ctx.spawn(called.into_actor(self).map(move |result, _, _| {
-            if let Err(error) = result {
-                // It ended on the bus in the same moment, or never got there.
-                tracing::debug!(task = %id, %error, "nothing to call off on the bus");
+            let answer = match result {
+                Ok(()) => Ok(()),
+                Err(CancelError::Refused(refused)) => {
+                    // It ended on the bus in the same moment, or never got there.
+                    tracing::debug!(task = %id, %refused, "nothing to call off on the bus");
+                    Ok(())
+                }
+                Err(CancelError::Unavailable) => Err(Fault::Unavailable {
+                    reason: format!("task {id} is canceled, but the bus cannot record that right now: its agent may still get it"),
+                    retry_after_ms: 1_000,
+                }),
+            };
+            for told in told {
+                let answer = answer.clone().map(|()| Begun::Task(Arc::clone(&task)));
+                let _ = told.send(answer);
             }
         }));
     }

@@ -157,7 +157,11 @@ impl Service {
                 let _ = waiter.send(shown());
             }
         }
-        for told in change.told {
+        // That a task is cancelled is answered when the bus has it, too.
+        let calls_off = matches!(change.then, Then::CallOff(_));
+        let (now, later) =
+            if calls_off { (Vec::new(), change.told) } else { (change.told, Vec::new()) };
+        for told in now {
             let _ = told.send(shown());
         }
         let late = if entry.is_on_its_way() { Vec::new() } else { std::mem::take(&mut entry.late) };
@@ -171,7 +175,7 @@ impl Service {
         match change.then {
             Then::Nothing => {}
             Then::Dispatch => self.dispatch(id, ctx),
-            Then::CallOff(reason) => self.call_off(id, reason, ctx),
+            Then::CallOff(reason) => self.call_off(id, reason, later, ctx),
         }
         if over {
             self.stats.end_in(state);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use a2a_policy::opt::{Asked, Draft, PlanDraft, TaskDraft, with_server_keys};
 use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
+use a2a_protocol::limits::STRING_CHARS;
 use a2a_protocol::operation::{
     CreateObjective, GetObjective, GetPlan, ListObjectives, ObjectivePage, OptOperation, Reply,
     SendMessage, StreamEvent, SubscribeObjective,
@@ -22,8 +23,8 @@ use a2a_store::tasks::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::send::must_be_a_users;
-use super::{Begun, Want, invalid, made, stopping};
+use super::send::{SMALL, must_be_a_users};
+use super::{Begun, Want, invalid, made, stopping, weight};
 use super::{Sent, TaskCaller, TaskSystem};
 use crate::tasks::service::{
     Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, WaitRevision,
@@ -63,38 +64,43 @@ impl TaskSystem {
         agent: &AgentId,
         operation: OptOperation,
     ) -> Result<Reply, Fault> {
-        match operation {
+        weight::check_metadata(&operation)?;
+        let bytes = weight::of_call(&operation);
+        if bytes > 0 {
+            self.charge(caller, agent, true, bytes).await?;
+        }
+        let what = match operation {
             OptOperation::CreateObjective(create) => {
                 let tree = self.new_objective(caller, agent, made::objective_id(), create);
-                self.alter(caller, tree, Alteration::Create).await
+                return self.alter(caller, tree, Alteration::Create).await;
             }
-            OptOperation::GetObjective(get) => self.get_objective(caller, get).await,
-            OptOperation::ListObjectives(list) => self.list_objectives(caller, list).await,
-            OptOperation::UpdateObjective(update) => {
-                let tree = self.objective(caller, &update.id).await?;
-                self.alter(caller, tree, Alteration::Update(update)).await
-            }
-            OptOperation::CreatePlan(create) => {
-                let tree = self.objective(caller, &create.objective_id).await?;
-                self.alter(caller, tree, Alteration::CreatePlan(create)).await
-            }
-            OptOperation::GetPlan(GetPlan { id, include_tasks }) => {
-                let tree = self.of_plan(caller, &id).await?;
-                let none = || Fault::PlanNotFound { plan: id.to_string() };
-                let plans = shown(tree, true, include_tasks).plans.unwrap_or_default();
-                let plan = plans.into_iter().find(|plan| plan.id == id).ok_or_else(none)?;
-                Ok(Reply::Plan(Box::new(plan)))
-            }
-            OptOperation::UpdatePlan(update) => {
-                let tree = self.of_plan(caller, &update.id).await?;
-                self.alter(caller, tree, Alteration::UpdatePlan(update)).await
-            }
-            OptOperation::AddTasks(add) => {
-                let tree = self.of_plan(caller, &add.plan_id).await?;
-                self.alter(caller, tree, Alteration::AddTasks(add)).await
-            }
-            OptOperation::SubscribeObjective(_) => Err(Fault::Internal),
-        }
+            OptOperation::GetObjective(get) => return self.get_objective(caller, get).await,
+            OptOperation::ListObjectives(list) => return self.list_objectives(caller, list).await,
+            OptOperation::GetPlan(get) => return self.get_plan(caller, get).await,
+            OptOperation::SubscribeObjective(_) => return Err(Fault::Internal),
+            OptOperation::UpdateObjective(update) => Alteration::Update(update),
+            OptOperation::CreatePlan(create) => Alteration::CreatePlan(create),
+            OptOperation::UpdatePlan(update) => Alteration::UpdatePlan(update),
+            OptOperation::AddTasks(add) => Alteration::AddTasks(add),
+        };
+        let tree = match &what {
+            Alteration::Create => return Err(Fault::Internal),
+            Alteration::Update(update) => self.objective(caller, &update.id).await?,
+            Alteration::CreatePlan(create) => self.objective(caller, &create.objective_id).await?,
+            Alteration::UpdatePlan(update) => self.of_plan(caller, &update.id).await?,
+            Alteration::AddTasks(add) => self.of_plan(caller, &add.plan_id).await?,
+        };
+        weight::check_total(&tree, weight::replaced(&tree, &what), bytes, "")?;
+        self.alter(caller, tree, what).await
+    }
+
+    async fn get_plan(&self, caller: &TaskCaller, get: GetPlan) -> Result<Reply, Fault> {
+        let GetPlan { id, include_tasks } = get;
+        let tree = self.of_plan(caller, &id).await?;
+        let none = || Fault::PlanNotFound { plan: id.to_string() };
+        let plans = shown(tree, true, include_tasks).plans.unwrap_or_default();
+        let plan = plans.into_iter().find(|plan| plan.id == id).ok_or_else(none)?;
+        Ok(Reply::Plan(Box::new(plan)))
     }
 
     fn new_objective(
@@ -351,6 +357,8 @@ impl TaskSystem {
         };
         // Whoever does not say that it waits gets the first task at once.
         let want = if send.waits_unless_planned && want == Want::End { Want::Now } else { want };
+        // A repeat is a call like any other.
+        self.charge(caller, agent, true, if sent.bytes > SMALL { sent.bytes } else { 0 }).await?;
         if let Some(heard) = self.heard_before(&caller.owner, agent, sent.clone()).await? {
             return Ok((heard, want));
         }
@@ -366,7 +374,7 @@ impl TaskSystem {
                     Some(context) => self.objective_for(caller, context, is_taken).await?,
                     None => made::objective_id(),
                 };
-                let description = Some(text.clone());
+                let description = Some(text.chars().take(STRING_CHARS).collect());
                 let create = CreateObjective { name, description, metadata: None };
                 self.new_objective(caller, agent, id, create)
             }
@@ -378,6 +386,7 @@ impl TaskSystem {
         }
         let now = Moment::from(self.clock.now().utc);
         let plans = drafted(&tree.stored.objective.id, plans, hints.history_scope, now);
+        weight::check_total(&tree, 0, weight::of_plans(&plans), "/message/parts")?;
         let (reply, answer) = oneshot::channel();
         self.tell(BeginObjective {
             objective: Box::new(tree),

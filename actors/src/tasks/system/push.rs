@@ -58,10 +58,12 @@ impl TaskSystem {
         agent: &AgentId,
         key: PushKey,
     ) -> Result<PushConfig, Fault> {
-        let task = self.owned(caller, agent, &key.task_id).await?.task.id;
+        let owned = self.owned(caller, agent, &key.task_id).await?;
+        let task = owned.task.id;
         let all = self.look(move |reader| reader.pushes(task)).await?;
         let wanted = |config: &PushConfig| key.id.is_none() || config.id == key.id;
-        all.into_iter().find(wanted).ok_or_else(|| no_push(&key))
+        let found = all.into_iter().find(wanted).ok_or_else(|| no_push(&key))?;
+        Ok(veiled(found, caller, &owned.owner))
     }
 
     /// A page of the wishes to be told of a task, by their names, and the token of the next page;
@@ -79,7 +81,8 @@ impl TaskSystem {
         let token = token.map(|token| token.parse::<PushToken>()).transpose();
         let after = token.map_err(|error| invalid("/pageToken", &error.to_string()))?;
         let size = list.page_size.map_or(PUSHES_PER_TASK, |size| size as usize);
-        let task = self.owned(caller, agent, &list.task_id).await?.task.id;
+        let owned = self.owned(caller, agent, &list.task_id).await?;
+        let task = owned.task.id;
         let mut all = self.look(move |reader| reader.pushes(task)).await?;
         all.retain(|config| {
             after.as_ref().is_none_or(|PushToken(name)| config.id > Some(name.clone()))
@@ -89,6 +92,7 @@ impl TaskSystem {
         all.truncate(size);
         let last = all.last().filter(|_| more).and_then(|config| config.id.clone());
         let next = last.map(|name| PushToken(name).to_string());
+        let all = all.into_iter().map(|config| veiled(config, caller, &owned.owner)).collect();
         Ok((all, next.unwrap_or_default()))
     }
 
@@ -161,4 +165,16 @@ impl TaskSystem {
 fn no_push(key: &PushKey) -> Fault {
     let id = key.id.as_ref().map_or_else(String::new, ToString::to_string);
     Fault::PushNotFound { task: key.task_id.to_string(), id }
+}
+
+/// A configuration as this caller may see it: the secrets of a webhook are for the owner of the
+/// task alone. Operators see that there is one, and where it leads.
+fn veiled(mut config: PushConfig, caller: &TaskCaller, owner: &str) -> PushConfig {
+    if *caller.owner != *owner {
+        config.token = None;
+        if let Some(authentication) = &mut config.authentication {
+            authentication.credentials = None;
+        }
+    }
+    config
 }

@@ -8,11 +8,11 @@ use a2a_protocol::operation::{
 };
 use a2a_protocol::task::Task;
 use a2a_protocol::{AgentId, TaskId};
-use a2a_store::tasks::{ListQuery, PageToken, TaskReader, TaskStoreError};
+use a2a_store::tasks::{ListQuery, PageToken, TaskReader, TaskStoreError, Written};
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};
-use crate::tasks::service::{Begun, Cancel, Subscribe, not_cancelable};
+use crate::tasks::service::{Begun, Cancel, Delete, Subscribe, disk_refuses, not_cancelable};
 use crate::tasks::watch::{Happened, TaskStream};
 
 /// How many missed events are read at once.
@@ -98,6 +98,43 @@ impl TaskSystem {
         match answer.await.unwrap_or_else(|_| Err(stopping()))? {
             Begun::Task(task) => Ok(Arc::unwrap_or_clone(task)),
             _ => Err(Fault::Internal),
+        }
+    }
+
+    /// Deletes a task that has ended, for a person; who did it is in the journal first.
+    ///
+    /// # Errors
+    /// When there is none, it has not ended, the objective it is part of has not, or the disk
+    /// refuses.
+    pub async fn delete(&self, id: TaskId, by: &str) -> Result<(), Fault> {
+        let stored = self.whole(id).await?;
+        let state = stored.task.status.state;
+        if !state.is_terminal() {
+            let state = state.in_a_word();
+            let reason = format!("task {id} is {state}; cancel it before you delete it");
+            return Err(Fault::Unsupported { reason });
+        }
+        let objective = stored.task.context_id.clone();
+        let tree = self.look(move |reader| reader.objective(&objective)).await?;
+        if let Some(tree) = tree.filter(|tree| !tree.stored.objective.status.is_terminal()) {
+            let open = tree.stored.objective.id;
+            let reason = format!("task {id} is part of objective {open}, which has not ended");
+            return Err(Fault::Unsupported { reason });
+        }
+        let (agent, owner) = (&stored.agent, &stored.owner);
+        let reason = format!(
+            "A2A task {id} ({}, by {agent}, for {owner}) deleted by {by}",
+            state.in_a_word()
+        );
+        let recorded = self.bus.record_deleted(id, reason).await;
+        recorded.map_err(|_| disk_refuses())?;
+        let (reply, done) = oneshot::channel();
+        self.tell(Delete { task: id, reply })?;
+        match done.await.map_err(|_| stopping())? {
+            Some(Written::Done) => Ok(()),
+            // Another call was first.
+            Some(Written::Missing) => Err(Fault::TaskNotFound { task: id.to_string() }),
+            _ => Err(disk_refuses()),
         }
     }
 

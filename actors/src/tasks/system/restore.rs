@@ -9,10 +9,12 @@ use a2a_protocol::{AgentId, TaskId};
 use a2a_store::tasks::StoredTask;
 use actix::prelude::*;
 use futures_util::future::join_all;
+use tokio::sync::oneshot;
 
 use super::{StartTasksError, TaskSystem};
+use crate::router::Ledgered;
 use crate::tasks::rebuilt;
-use crate::tasks::service::{OpenObjective, Restore, Resume, WorkOn};
+use crate::tasks::service::{Cancel, OpenObjective, Restore, Resume, WorkOn};
 
 /// How long the start waits for an answer that the journal has.
 const LONGEST_END: Duration = Duration::from_secs(5);
@@ -53,6 +55,8 @@ impl TaskSystem {
         names.sort();
         names.dedup();
         let ended: Vec<TaskId> = rebuilt.iter().map(|stored| stored.task.id).collect();
+        let handed_over = open.iter().filter(|stored| stored.dispatched);
+        let handed_over: Vec<TaskId> = handed_over.map(|stored| stored.task.id).collect();
         // Answers may lie there already, so the tasks they belong to come first.
         let restore = Restore { open, rebuilt, objectives };
         let running = self.service.send(restore).await.unwrap_or_default();
@@ -61,12 +65,37 @@ impl TaskSystem {
                 tracing::error!(%fault, %name, "answers for this name cannot be taken");
             }
         }
+        self.reconcile(handed_over).await?;
         let _ = self.service.send(Resume(running)).await;
         // Their callers know that they have ended, so nobody is to see them at work.
         let end = join_all(ended.iter().map(|&task| self.wait(task)));
         if tokio::time::timeout(LONGEST_END, end).await.is_err() {
             tracing::error!("the answers to some tasks are in the journal and do not come");
             let _ = self.service.send(WorkOn(ended)).await;
+        }
+        Ok(())
+    }
+
+    /// Brings store and ledger into line where a crash came between the two: what has ended in
+    /// the store is cancelled on the bus, so that its request is not handed out any more, and what
+    /// was cancelled on the bus is cancelled in the store.
+    async fn reconcile(&self, handed_over: Vec<TaskId>) -> Result<(), StartTasksError> {
+        let Ledgered { open, cancelled } = self.bus.compare_ledger(handed_over).await;
+        for id in self.reader.ended_among(&open)? {
+            let Some(stored) = self.reader.get(id)? else { continue };
+            let state = stored.task.status.state.in_a_word();
+            let reason = format!("its A2A task was {state} when the server stopped");
+            if let Err(error) = self.bus.cancel_task(id, Some(stored.principal), reason).await {
+                tracing::error!(%error, task = %id, "ended in the store, and open on the bus");
+            }
+        }
+        for task in cancelled {
+            let (reply, done) = oneshot::channel();
+            let reason = Some("it was cancelled on the bus".to_owned());
+            let _ = self.service.send(Cancel { task, reason, reply }).await;
+            if let Ok(Err(fault)) = done.await {
+                tracing::error!(%fault, %task, "cancelled on the bus, and open in the store");
+            }
         }
         Ok(())
     }

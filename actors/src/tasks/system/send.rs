@@ -20,6 +20,8 @@ use crate::tasks::{compose, made};
 
 /// How many messages of a conversation an agent hears that is to hear of it.
 const SAID_BEFORE: usize = 100;
+/// Messages of so many bytes are bounded by their number alone: they need no look at their size.
+pub(super) const SMALL: usize = 4 * 1024;
 
 impl TaskSystem {
     /// Says something to an agent and gives what comes of it.
@@ -107,6 +109,9 @@ impl TaskSystem {
         want: Want,
     ) -> Result<Begun, Fault> {
         must_be_a_users(&send.message)?;
+        if sent.bytes > SMALL {
+            self.charge(caller, agent, false, sent.bytes).await?;
+        }
         if let Some(named) = send.message.task_id.clone() {
             return Box::pin(self.go_on(caller, agent, send, sent, &named, want)).await;
         }

@@ -20,6 +20,7 @@ pub(in crate::wire) struct Opt<'a> {
     pub status: Option<Word<'a>>,
     pub tasks: Option<Vec<Object<Step<'a>>>>,
     pub dependencies: Option<Vec<Str<'a>>>,
+    #[serde(deserialize_with = "super::unique::metadata")]
     pub metadata: Option<Metadata>,
     #[serde(alias = "include_plans")]
     pub include_plans: Option<Flag>,
@@ -42,5 +43,6 @@ pub(in crate::wire) struct Step<'a> {
     pub name: Option<Str<'a>>,
     pub description: Option<Str<'a>>,
     pub dependencies: Option<Vec<Str<'a>>>,
+    #[serde(deserialize_with = "super::unique::metadata")]
     pub metadata: Option<Metadata>,
 }

@@ -10,6 +10,7 @@ use a2a_protocol::task::{ContextId, Label, Message, Moment};
 use a2a_protocol::{AgentId, TaskId};
 
 use super::State;
+use crate::tasks::page::fill;
 use crate::tasks::{
     Due, ListQuery, MAX_PAGE, Page, PageToken, Repeated, SentMessage, StoredTask, TaskReader,
     TaskStoreError, message_key,
@@ -78,6 +79,14 @@ impl TaskReader for MemoryReader {
         Ok(state.tasks.get(&id).map(|kept| state.shown(&kept.stored)))
     }
 
+    fn ended_among(&self, ids: &[TaskId]) -> Result<Vec<TaskId>> {
+        let state = self.state();
+        let has_ended = |id: &&TaskId| {
+            state.tasks.get(id).is_some_and(|kept| kept.stored.task.status.state.is_terminal())
+        };
+        Ok(ids.iter().filter(has_ended).copied().collect())
+    }
+
     fn list(&self, query: &ListQuery) -> Result<Page> {
         let state = self.state();
         let place = |stored: &StoredTask| (stored.task.status.timestamp, stored.id());
@@ -88,16 +97,16 @@ impl TaskReader for MemoryReader {
             found.retain(|stored| place(stored) < (moment, id));
         }
         let size = query.page_size.clamp(1, MAX_PAGE);
-        let more = found.len() > size;
-        found.truncate(size);
-        let mut tasks: Vec<_> = found.into_iter().map(|stored| state.shown(stored)).collect();
-        for stored in &mut tasks {
+        let shown = found.into_iter().map(|stored| {
+            let mut stored = state.shown(stored);
             let task = Arc::make_mut(&mut stored.task);
             task.cut_history(query.history_length);
             if !query.include_artifacts {
                 task.artifacts.clear();
             }
-        }
+            Ok(stored)
+        });
+        let (tasks, more) = fill(size, shown)?;
         let next_page_token = tasks.last().filter(|_| more).map(PageToken::of);
         Ok(Page { tasks, next_page_token, total_size })
     }

@@ -9,7 +9,7 @@ use a2a_protocol::opt::{
 use a2a_protocol::task::{Message, PlanId, PlanTaskId};
 use rusqlite::{Connection, Row, ToSql, params_from_iter};
 
-use super::{Result, SqliteReader, all, at_most, newest_messages};
+use super::{Result, SqliteReader, all, at_most, newest_messages, page};
 use crate::tasks::row::{HISTORY, json_or_null, number, parsed, parsed_or_null, some, text};
 use crate::tasks::{
     MAX_PAGE, ObjectiveQuery, ObjectiveReader, ObjectiveToken, ObjectiveTree, Objectives, PlanTree,
@@ -131,14 +131,14 @@ fn list(sql: &Connection, query: &ObjectiveQuery) -> Result<Objectives> {
         "SELECT {OBJECTIVE} FROM objectives WHERE {wanted} \
          ORDER BY created_at DESC, id DESC LIMIT ?"
     );
-    let mut found = all(sql, &select, params_from_iter(&values), stored)?;
-    let more = found.len() > size;
-    found.truncate(size);
-    let next = found.last().filter(|_| more).map(ObjectiveToken::of);
-    let objectives = found.into_iter().map(|stored| {
+    let read = |row: &Row<'_>| {
+        let stored = stored(row)?;
         if query.with_plans { tree(sql, stored) } else { Ok(ObjectiveTree::bare(stored)) }
-    });
-    Ok(Objectives { objectives: objectives.collect::<Result<_>>()?, next })
+    };
+    let (objectives, more) = page(sql, &select, params_from_iter(&values), size, read)?;
+    let last = objectives.last().filter(|_| more);
+    let next = last.map(|tree| ObjectiveToken::of(&tree.stored));
+    Ok(Objectives { objectives, next })
 }
 
 impl ObjectiveReader for SqliteReader {

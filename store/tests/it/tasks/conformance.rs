@@ -222,7 +222,7 @@ fn a_message_is_heard_once_per_owner_and_agent() {
 #[test]
 fn message_id_with_other_content_is_another_message() {
     on_each(|tasks, reader| {
-        let sent = |print| SentMessage { id: label("m"), fingerprint: Some(print) };
+        let sent = |print| SentMessage { id: label("m"), fingerprint: Some(print), bytes: 9 };
         let create = |stored: &StoredTask, print| Write::Create {
             stored: stored.clone(),
             message: Some(sent(print)),

@@ -112,3 +112,31 @@ fn a_page_is_never_empty_nor_endless_and_has_plans_when_asked_for() {
         assert_eq!(plans(true), [with(110), with(109)]);
     });
 }
+
+/// Of a megabyte and a half each: two to a page, with or without what makes them so large above
+/// or below them, and one where one alone is too large.
+#[test]
+fn a_page_is_bounded_in_bytes() {
+    on_each(|tasks, reader| {
+        let large = |megabytes: f64| Some("x".repeat((megabytes * 1048576.0) as usize));
+        let mut all: Vec<_> = (1..=6).map(new_objective).collect();
+        all[0].objective.description = large(9.0);
+        for stored in &mut all[1..4] {
+            stored.objective.description = large(1.5);
+        }
+        let mut plan = new_plan(5, 0);
+        plan.plan.description = large(3.0);
+        done(
+            tasks,
+            all.iter()
+                .map(|stored| match stored.objective.id.as_str() {
+                    "obj-5" => change(stored, std::slice::from_ref(&plan), &[]),
+                    _ => change(stored, &[], &[]),
+                })
+                .collect(),
+        );
+        assert_eq!(pages(&*reader, of_acme(100), || {}), [vec![6, 5, 4, 3], vec![2], vec![1]]);
+        let with_plans = ObjectiveQuery { with_plans: true, ..of_acme(100) };
+        assert_eq!(pages(&*reader, with_plans, || {}), [vec![6, 5], vec![4, 3], vec![2], vec![1]]);
+    });
+}

@@ -7,6 +7,7 @@ use a2a_protocol::opt::{ObjectiveId, PlanTask};
 use a2a_protocol::task::{Message, PlanId, PlanTaskId};
 
 use super::{MemoryReader, Result, newest_messages};
+use crate::tasks::page::fill;
 use crate::tasks::{
     MAX_PAGE, ObjectiveQuery, ObjectiveReader, ObjectiveToken, ObjectiveTree, Objectives,
 };
@@ -37,14 +38,14 @@ impl ObjectiveReader for MemoryReader {
             found.retain(|tree| place(tree) < (*created, id.clone()));
         }
         let size = query.limit.clamp(1, MAX_PAGE);
-        let more = found.len() > size;
-        found.truncate(size);
-        let next = found.last().filter(|_| more).map(|tree| ObjectiveToken::of(&tree.stored));
         let shown = |tree: &ObjectiveTree| match query.with_plans {
             true => tree.clone(),
             false => ObjectiveTree::bare(tree.stored.clone()),
         };
-        Ok(Objectives { objectives: found.into_iter().map(shown).collect(), next })
+        let (objectives, more) = fill(size, found.into_iter().map(|tree| Ok(shown(tree))))?;
+        let last = objectives.last().filter(|_| more);
+        let next = last.map(|tree| ObjectiveToken::of(&tree.stored));
+        Ok(Objectives { objectives, next })
     }
 
     fn open_objectives(&self) -> Result<Vec<ObjectiveTree>> {
