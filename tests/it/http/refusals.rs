@@ -57,5 +57,5 @@ fn a_flood_of_large_refused_messages_leaves_the_log_small() {
     assert!(server.terminate().success());
     let days = std::fs::read_dir(folder.path().join("a2a-log")).unwrap();
     let size: u64 = days.map(|day| day.unwrap().metadata().unwrap().len()).sum();
-    assert!(size < 300 * 8_192, "{size} bytes for {} MB", MESSAGES * 160_000 >> 20);
+    assert!(size < 300 * 8_192, "{size} bytes for {} MB", (MESSAGES * 160_000) >> 20);
 }
