@@ -269,7 +269,7 @@ mod tests {
             (
                 "[ledger]\nx = 1",
                 "2",
-                "unknown key `x` in [ledger]; known are `enabled`, `max_open`, `max_finished`, `overdue_minutes`",
+                "unknown key `x` in [ledger]; known are `enabled`, `max_open`, `max_finished`, `max_text_mb`, `overdue_minutes`",
             ),
         ] {
             assert_eq!(problems(text, &[]), [(line.to_owned(), message.to_owned())], "{text}");

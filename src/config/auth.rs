@@ -72,7 +72,7 @@ mod tests {
         assert!(parse(&entry("operator = \"david\"")).is_ok());
         assert!(parse(&entry("client = \"acme\"")).is_ok());
         let listed = format!("{}\n[[agents]]\nid = \"acme\"", entry("client = \"acme\""));
-        assert!(parse(&listed).unwrap_err().contains("`acme` is an agent"));
+        assert!(parse(&listed).unwrap_err().contains("there is the agent `acme`"));
         for bad in [
             "",
             "agent = \"a b\"",

@@ -273,7 +273,7 @@ mod tests {
         note(folder.path(), &[Part::Log]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), other);
         note(folder.path(), &[Part::Tasks]).unwrap();
-        assert!(fs::read_to_string(&path).unwrap().contains("\"tasks\":3"));
+        assert!(fs::read_to_string(&path).unwrap().contains("\"tasks\":4"));
         assert!(check_formats(folder.path()).is_ok());
     }
 

@@ -50,7 +50,8 @@ pub(super) fn allow_connections(most: usize) -> usize {
     if connections < most / 2 {
         tracing::warn!(connections, max_connections = most, files, "{advice}");
     } else if connections < most {
-        tracing::info!(connections, max_connections = most, files, "{advice}");
+        // Most servers never have as many; `doctor` says so to those who ask.
+        tracing::debug!(connections, max_connections = most, files, "{advice}");
     }
     connections
 }

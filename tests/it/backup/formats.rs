@@ -34,7 +34,7 @@ fn a_newer_format_of_any_part_is_refused_before_anything_is_changed() {
     for (from, to, part) in [
         ("\"log\":1", "\"log\":2", "part `log` has format 2"),
         ("\"index\":3", "\"index\":4", "part `index` has format 4"),
-        ("\"tasks\":3", "\"tasks\":4", "part `tasks` has format 4"),
+        ("\"tasks\":4", "\"tasks\":5", "part `tasks` has format 5"),
         ("\"log\":1", "\"log\":1,\"more\":1", "part `more` has format 1"),
     ] {
         let newer = noted.replace(from, to).replace("0.1.0", "0.9.0");
@@ -55,9 +55,9 @@ fn a_newer_format_of_any_part_is_refused_before_anything_is_changed() {
         let file = Connection::open(&tasks).unwrap();
         file.pragma_update(None, "user_version", version).unwrap();
     };
+    version(5);
+    is_refused(state.path(), &["part `tasks` has format 5", "formats up to 4", ADVICE]);
     version(4);
-    is_refused(state.path(), &["part `tasks` has format 4", "formats up to 3", ADVICE]);
-    version(3);
     let tokens = state.path().join("data/a2a-tokens.json");
     let text = fs::read_to_string(&tokens).unwrap();
     fs::write(&tokens, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
@@ -110,7 +110,7 @@ fn an_older_folder_is_brought_up_to_date_with_a_copy_of_what_was() {
         assert_eq!(server.terminate().code(), Some(0));
         let noted = fs::read_to_string(state.join("data/a2a-format.json")).unwrap();
         assert!(
-            noted.contains("\"tasks\":3") && noted.contains("\"program\":\"0.1.0\""),
+            noted.contains("\"tasks\":4") && noted.contains("\"program\":\"0.1.0\""),
             "{noted}"
         );
         let (now, before) =
@@ -119,7 +119,7 @@ fn an_older_folder_is_brought_up_to_date_with_a_copy_of_what_was() {
             let file = Connection::open(path).unwrap();
             file.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
         };
-        assert_eq!((version(&now), version(&before)), (3, 1));
+        assert_eq!((version(&now), version(&before)), (4, 1));
         assert_eq!((answers(&now), answers(&before)), (kept, kept));
     }
 }
