@@ -109,9 +109,10 @@ fn an_index_whose_disk_was_full_catches_up_by_itself() {
     let mut sent = 0;
     until("the index fails", || {
         // Blocks of them, as the index gets them. Refused messages are on record, too, and nobody is
-        // too loud for that. Today's file stays far below the limit.
-        if sent < 600 {
-            let refused = format!("{{\"noise\":\"{}\"}}", noise(4_000));
+        // too loud for that. A larger one would be on record with its head alone. Today's file stays
+        // far below the limit.
+        if sent < 900 {
+            let refused = format!("{{\"noise\":\"{}\"}}", noise(2_000));
             assert_eq!(server.post("/bus/messages", refused.as_bytes()).status, 422);
             sent += 1;
         }
