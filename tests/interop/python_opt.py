@@ -1,12 +1,15 @@
 """Objectives, plans and tasks (OPT) with the Python SDK 1.x: the three ways of the extension's design, as 1.0 and 0.3.
 
-    python python_opt.py URL-OF-THE-DEFAULT-AGENT
+    python python_opt.py URL-OF-THE-SERVER
 
+The tasks are done by the example agent of this folder: the server's own agent declines work that it cannot do.
 The SDK knows extensions, but not this one: messages and tasks go through it, what the extension adds is asked for
 with plain HTTP, as a client of today would do it.
 """
 import asyncio
 import json
+import pathlib
+import subprocess
 import sys
 from importlib.metadata import version
 
@@ -47,7 +50,7 @@ class Suite:
     """All cases for one version over one binding."""
 
     def __init__(self, card, protocol, binding, url):
-        self.protocol, self.binding, self.url = protocol, binding, f"{url}/a2a"
+        self.protocol, self.binding, self.url = protocol, binding, url
         self.http = httpx.AsyncClient(timeout=30)
         self.answered = None
         heard = httpx.AsyncClient(timeout=30, event_hooks={"response": [self.hear]})
@@ -359,12 +362,34 @@ class Suite:
         yield "errors", self.is_refused()
 
 
+async def is_there(openclaw, agent):
+    """Returns when the agent is connected."""
+    async with httpx.AsyncClient() as http:
+        for _ in range(300):
+            known = await http.get(f"{openclaw}/bus/agents/{agent}")
+            if known.status_code == 200 and known.json()["sessions"] > 0:
+                return
+            await asyncio.sleep(0.1)
+    raise TimeoutError(f"{agent} did not connect")
+
+
 async def main(openclaw):
+    program = pathlib.Path(__file__).with_name("python_agent.py")
+    agent = subprocess.Popen([sys.executable, program, openclaw, "pia"])
+    try:
+        await is_there(openclaw, "pia")
+        await tried(f"{openclaw}/agents/pia")
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+async def tried(url):
     cases = Cases(f"OPT with a2a-sdk {version('a2a-sdk')}")
-    card = await card_of(openclaw)
+    card = await card_of(url)
     for protocol in ("1.0", "0.3"):
         for binding in ("JSONRPC", "HTTP+JSON"):
-            for name, case in Suite(card, protocol, binding, openclaw).cases(card):
+            for name, case in Suite(card, protocol, binding, url).cases(card):
                 await cases.run(f"{protocol} {binding} · {name}", case)
     cases.end()
 

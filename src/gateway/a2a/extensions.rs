@@ -35,7 +35,7 @@ pub(super) fn declared(required: &[String]) -> Vec<Extension> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Extensions {
     active: Vec<String>,
-    /// The header that the caller named them in; `None` when it named none.
+    /// The one header that the caller named them in; `None` when it used neither or both.
     named_in: Option<HeaderName>,
 }
 
@@ -49,7 +49,11 @@ impl Extensions {
         let headers = request.headers();
         // 0.3 puts an X before it; both are read from everybody.
         let named = HEADERS.into_iter().flat_map(|name| headers.get_all(name));
-        let named_in = HEADERS.into_iter().find(|name| headers.contains_key(name));
+        let used = HEADERS.map(|name| headers.contains_key(&name).then_some(name));
+        let named_in = match used {
+            [Some(name), None] | [None, Some(name)] => Some(name),
+            _ => None,
+        };
         let uris = named.filter_map(|value| value.to_str().ok()).flat_map(|text| text.split(','));
         let mut active: Vec<String> = Vec::new();
         for uri in uris.map(str::trim).take(MOST) {
@@ -118,8 +122,8 @@ impl Extensions {
         Some(if self.show_progress() { event } else { without_progress(event) })
     }
 
-    /// The header of the answer, under the name that the caller used; none when nothing is
-    /// activated.
+    /// The header of the answer, under the name that the caller used (where it used both, that of
+    /// its version); none when nothing is activated.
     pub(super) fn header(&self, version: Version) -> Option<(HeaderName, HeaderValue)> {
         if self.active.is_empty() {
             return None;
@@ -177,6 +181,12 @@ mod tests {
             let (name, _) = Extensions::of(&request, &[]).header(version).unwrap();
             assert_eq!(name.as_str(), sent.to_lowercase());
         }
+        let both = TestRequest::get()
+            .insert_header((HEADERS[0].clone(), OPT_EXTENSION))
+            .insert_header((HEADERS[1].clone(), OPT_EXTENSION));
+        let both = Extensions::of(&both.to_http_request(), &[]);
+        assert_eq!(both.header(Version::V0_3).unwrap().0, HEADERS[1]);
+        assert_eq!(both.header(Version::V1_0).unwrap().0, HEADERS[0]);
         let activated_by_metadata =
             Extensions { active: vec![OPT_EXTENSION.to_owned()], named_in: None };
         let name = |version| activated_by_metadata.header(version).unwrap().0;
