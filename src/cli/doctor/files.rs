@@ -36,8 +36,8 @@ mod tests {
     fn connections_need_files() {
         for (connections, most, state) in [
             (100, None, State::Ok),
-            (100, Some(1_276), State::Ok),
-            (100, Some(1_275), State::Warning),
+            (100, Some(1_256), State::Ok),
+            (100, Some(1_255), State::Warning),
         ] {
             assert_eq!(judge(connections, most).state, state, "{connections} {most:?}");
         }

@@ -15,22 +15,24 @@ pub(super) fn accepted(connections: usize) -> usize {
     connections.saturating_add(in_passing(connections))
 }
 
+/// They hold as many files as any other until they are gone.
 fn in_passing(connections: usize) -> usize {
-    64 + connections / 8
+    16 + connections / 8
 }
 
 /// How many files a server with so many connections may have open.
 pub(in crate::cli) fn files_for(connections: usize) -> u64 {
-    let (count, passing) = (connections as u64, in_passing(connections) as u64);
-    count.saturating_mul(PER_CONNECTION).saturating_add(passing).saturating_add(RESERVED)
+    let accepted = accepted(connections) as u64;
+    accepted.saturating_mul(PER_CONNECTION).saturating_add(RESERVED)
 }
 
 /// How many connections fit, if no more files than this may be open: a quarter of them, or the
 /// usual reserve, is for no connection.
 fn connections_for(files: u64) -> usize {
-    let left = files.saturating_sub(RESERVED.min(files / 4)).saturating_sub(64);
-    // Two for each, and an eighth in passing.
-    usize::try_from(left * 8 / (8 * PER_CONNECTION + 1)).unwrap_or(usize::MAX).max(1)
+    let accepted = files.saturating_sub(RESERVED.min(files / 4)) / PER_CONNECTION;
+    // For each eight that stay one may be in passing.
+    let staying = accepted.saturating_sub(in_passing(0) as u64) * 8 / 9;
+    usize::try_from(staying).unwrap_or(usize::MAX).max(1)
 }
 
 /// Asks the system for as many files as `most` connections need: many allow a program a thousand
