@@ -265,7 +265,7 @@ impl Desks {
         }
     }
 
-    /// Gives places back that were taken for a message of so many bytes that is laid onto no desk.
+    /// Releases capacity reserved for a message of this size that is not delivered to a mailbox.
     pub(crate) fn release(&self, to: &[DeskNo], bytes: usize) {
         let all = self.all.borrow();
         for number in to {

@@ -58,7 +58,7 @@ pub enum CancelError {
 /// written all the same as soon as the disk allows.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Nobody can send anything any more.
+/// No message can be sent any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the router has ended")]
 pub struct RouterEnded;
@@ -398,7 +398,7 @@ mod tests {
 
     use super::*;
 
-    /// Hands a message in whose receipt nobody survives giving.
+    /// Sends a message whose processing kills the receiver.
     fn send_deadly(system: &BusSystem) {
         let message = Kind::StatusUpdate.example_message();
         let parcel = Parcel::from_message(message, Instant::now());

@@ -142,7 +142,7 @@ impl<'a> Asked<'a> {
         };
         let said = match said {
             Said::Answer(said) => cut(said),
-            // Nothing was done, and nobody is to take it for done.
+            // Nothing was done, so the task must not look completed.
             Said::Decline(why) => return TaskAnswer::declined(cut(why)),
         };
         let summary = format!("Answered: {}", one_line(&said, 100));

@@ -149,7 +149,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
             let bar = bar();
             let load = messages.run(&course, at_once.min(senders), &|| tick(&bar, &course));
             bar.finish_and_clear();
-            // Whatever came of the run: its agents are of no use to anybody.
+            // However the run ended, its agents are not needed any more.
             match messages.remove_agents(at_once) {
                 0 => {}
                 stay => note(&format!(

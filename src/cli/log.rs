@@ -186,7 +186,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
             if args.follow {
                 follow::run(&place, &query, args.limit.unwrap_or(10), format, &mut out)
             } else {
-                // Whoever names where the time begins wants all of it.
+                // A caller that names a start wants the whole range.
                 let all = args.limit.is_none() && args.filter.since.is_some();
                 let limit = args.limit.unwrap_or(if all { 0 } else { NEWEST });
                 let is_default = args.limit.is_none() && !all;

@@ -108,7 +108,7 @@ impl Indexer {
                     "the index cannot be written; messages are accepted all the same. It is opened again when the disk allows, tried after pauses of up to a minute"
                 );
             }
-            // Whoever waits for the index need not wait longer.
+            // Wakes callers that wait for the index.
             self.shared.settled.notify_all();
             let stop = self.pause();
             if stop == Some(Stop::Abandon) || self.tried_at_close {

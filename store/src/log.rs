@@ -127,7 +127,7 @@ impl Log {
         let synced = match self.sync(at, bytes) {
             Ok(synced) => synced,
             Err(error) => {
-                // After a failed fsync nobody knows which pages reached the disk. Cutting them off
+                // After a failed fsync it is unknown which pages reached the disk. Cutting them off
                 // is best effort: the journal is closed to commits either way.
                 self.poisoned = true;
                 if let Some(current) = &mut self.current

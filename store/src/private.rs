@@ -17,10 +17,10 @@ pub(crate) const FILE: u32 = 0o600;
 pub(crate) const FOLDER: u32 = 0o700;
 /// What others may do.
 const OTHERS: u32 = 0o077;
-/// Everybody may make files in a folder with this, such as `/tmp`: it is no state folder of one.
+/// Sticky bit: any user may create files in such a folder (`/tmp`), so it is not one server's.
 const STICKY: u32 = 0o1000;
 
-/// Options that create a file which nobody else may read.
+/// Options that create a file readable by its owner alone.
 pub(crate) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(FILE);

@@ -53,7 +53,7 @@ pub struct Pending {
     pub trace: Option<Arc<Trace>>,
 }
 
-/// A delivery that was given up.
+/// A dead letter: a delivery that no attempt is left for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
     /// Number of the message's record.

@@ -83,7 +83,7 @@ impl Handler<ListAgents> for Router {
     }
 }
 
-/// Whom somebody may know of.
+/// The agents that a caller may see.
 struct Sight<'a>(Option<(&'a AgentId, Reach<'a>)>);
 
 impl Sight<'_> {

@@ -36,7 +36,7 @@ pub struct DeadLetterView {
     pub reason: String,
 }
 
-/// A delivery that was given up.
+/// A dead letter: a delivery that no attempt is left for.
 pub(super) struct Dead {
     pub(super) delivery: Delivery<Arc<Content>>,
     pub(super) reason: String,

@@ -15,7 +15,7 @@ use crate::audit::Then;
 use crate::letter::Content;
 use crate::writer::Append;
 
-/// How many messages are given up before other work has its turn.
+/// Messages dead-lettered in one turn of the router.
 const AT_ONCE: usize = 100;
 /// How long to wait for messages that are on their way to the disk.
 const ON_THE_WAY: Duration = Duration::from_millis(10);

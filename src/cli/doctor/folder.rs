@@ -153,7 +153,7 @@ fn is_kept(path: &Path) -> bool {
 
 /// Messages are for their senders and recipients, and for who runs the server.
 fn readable(state: &Path) -> Option<Finding> {
-    // Those two are told of one by one.
+    // These two have findings of their own.
     let told = [TokenFile::below(state).path().to_owned(), state.join("data/a2a-tasks.db")];
     let mut exposed = exposed(state).ok()?;
     exposed.retain(|exposed| !told.contains(&exposed.path));

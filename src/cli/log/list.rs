@@ -44,7 +44,7 @@ pub(super) fn run(
     Ok(Answer::Yes)
 }
 
-/// Says that there is more than what is shown, where nobody chose how much is.
+/// Reports on stderr that the default limit left records out.
 fn tell_of_older(source: &mut dyn Source, query: &Query, older: Option<u64>, limit: u64) {
     let Some(before) = older else { return };
     // What is wanted was shown; whether there is more is not worth an error.

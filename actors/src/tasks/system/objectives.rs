@@ -355,7 +355,7 @@ impl TaskSystem {
             }
             return Ok((self.begin(caller, agent, send, sent, want).await?, want));
         };
-        // Whoever does not say that it waits gets the first task at once.
+        // A caller that does not ask to wait gets the first task at once.
         let want = if send.waits_unless_planned && want == Want::End { Want::Now } else { want };
         // A repeat is a call like any other.
         self.charge(caller, agent, true, if sent.bytes > SMALL { sent.bytes } else { 0 }).await?;
