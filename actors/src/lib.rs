@@ -1,4 +1,4 @@
-//! The bus: actors that ask `policy`, write through `store` and hand messages over.
+//! The bus and the task service: actors that ask `policy`, write through `store` and deliver.
 //!
 //! ```text
 //!  edge ──Route──▶ Router ──line──▶ tray ──▶ writer thread (fsync) ──Written──▶ Audit
@@ -15,36 +15,19 @@
 //! `system` alone knows everyone, wires them and stops them in order. Nothing public here
 //! names actix.
 
-mod audit;
-mod clock;
-mod desk;
-mod histogram;
-mod letter;
-mod lodging;
-mod notice;
-mod reply;
-mod router;
-mod runtime;
-mod session;
-mod settings;
-mod shared;
-mod stats;
-mod system;
+mod bus;
 pub mod tasks;
-mod tray;
-mod write_state;
-mod writer;
 
 pub use a2a_store::{EndedPart, Parts};
-pub use histogram::{Classes, Histogram};
-pub use letter::{Letter, Parcel};
-pub use router::{
+pub use bus::agent_runtime::{Failed, Handled, HandlerFuture, Runtime};
+pub use bus::commit::write_state::{STALLED, Writing};
+pub use bus::histogram::{Classes, Histogram};
+pub use bus::mailbox::Ticket;
+pub use bus::message::{Letter, Parcel};
+pub use bus::router::{
     AgentView, BusLoad, CircuitView, DeadLetterView, InboxError, InboxView, LetterView, Presence,
     Reach, RegisterError, RemoveError, TaskFilter, TaskPlace, circuit_fact,
 };
-pub use runtime::{Failed, Handled, HandlerFuture, Runtime};
-pub use session::Ticket;
-pub use settings::{BusSettings, LiveSettings};
-pub use stats::Stats;
-pub use system::{BusSystem, BusThread, CancelError, RouterEnded, StartError, Stopped};
-pub use write_state::{STALLED, Writing};
+pub use bus::settings::{BusSettings, LiveSettings};
+pub use bus::stats::Stats;
+pub use bus::system::{BusSystem, BusThread, CancelError, RouterEnded, StartError, Stopped};

@@ -14,9 +14,8 @@
 mod ahead;
 mod clerk;
 mod compose;
-mod entry;
-mod gauge;
 mod made;
+mod objectives;
 mod rebuilt;
 mod refused;
 mod service;

@@ -7,8 +7,9 @@
 
 mod begin;
 mod cancel;
+pub(super) mod entry;
+mod gauge;
 mod hear;
-mod objectives;
 mod progress;
 mod pushes;
 mod timers;
@@ -33,25 +34,21 @@ use a2a_store::tasks::{NewEvent, SentMessage, StoredTask, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use self::objectives::Objectives;
+use self::entry::{Change, Entry, Then};
 use self::unborn::Unborn;
 use self::writing::{NOTHING, Outgoing};
 use super::ahead::{Ahead, AheadCount};
 use super::clerk::Held;
-use super::entry::{Change, Entry, Then};
+use super::objectives::Objectives;
 use super::settings::TaskSettings;
 use super::stats::{TaskLoad, TaskStats};
 use super::watch::Happened;
-use crate::clock::Clock;
+use crate::bus::clock::Clock;
 use crate::{BusSystem, Parcel, Ticket};
 
 pub(super) use begin::{Begin, GoOn, Want};
 pub(super) use cancel::{Cancel, Delete, not_cancelable};
 pub(super) use hear::Hear;
-pub(super) use objectives::{
-    Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, Part, WaitRevision,
-    result_of, shown,
-};
 pub(super) use pushes::{SettlePush, WritePush};
 pub(super) use timers::Reload;
 pub(super) use turns::{Restore, Resume, WorkOn};
@@ -77,7 +74,7 @@ pub(super) enum Begun {
 pub(super) type Answering = oneshot::Sender<Result<Begun, Fault>>;
 
 /// What is on its way to the disk.
-enum Awaited {
+pub(super) enum Awaited {
     /// A new task, and what its caller wants.
     Create { task: TaskId, sent: Label, want: Want, reply: Answering },
     /// A task that began before it was on the disk.
@@ -98,16 +95,16 @@ enum Awaited {
 
 /// What a change carries along, and what follows when it is durable.
 #[derive(Default)]
-struct Wake {
+pub(super) struct Wake {
     /// The caller's message.
-    message: Option<SentMessage>,
+    pub(super) message: Option<SentMessage>,
     /// Messages of the bus that are acknowledged then.
-    acks: Vec<Ticket>,
+    pub(super) acks: Vec<Ticket>,
     /// Callers who wait for just this.
-    told: Vec<Answering>,
+    pub(super) told: Vec<Answering>,
     /// Callers who watch what comes after it.
-    watchers: Vec<Answering>,
-    then: Then,
+    pub(super) watchers: Vec<Answering>,
+    pub(super) then: Then,
 }
 
 pub(super) struct Service {
@@ -120,13 +117,13 @@ pub(super) struct Service {
     pub(super) stats: Arc<TaskStats>,
     pub(super) ahead: AheadCount,
     outgoing: Outgoing,
-    entries: HashMap<TaskId, Entry>,
-    queues: ContextQueues,
+    pub(super) entries: HashMap<TaskId, Entry>,
+    pub(super) queues: ContextQueues,
     awaited: HashMap<u64, Awaited>,
     unborn: Unborn,
-    objectives: Objectives,
+    pub(super) objectives: Objectives,
     /// The places of the next in line, and of the next who goes before everyone.
-    last_order: i64,
+    pub(super) last_order: i64,
     first_order: i64,
     /// When each task that is being worked on has been at it for too long, since the start.
     deadlines: BTreeSet<(Duration, TaskId)>,
@@ -211,7 +208,12 @@ impl Service {
     }
 
     /// The write of the task as it is now; those who wait for it are noted.
-    fn prepare(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Wake) -> Option<Write> {
+    pub(super) fn prepare(
+        &mut self,
+        id: TaskId,
+        events: Vec<StreamEvent>,
+        wake: Wake,
+    ) -> Option<Write> {
         let now = Moment::from(self.clock.now().utc);
         let birth = self.birth_of(id);
         let entry = self.entries.get_mut(&id)?;

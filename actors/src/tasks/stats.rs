@@ -8,7 +8,7 @@ use actix::prelude::*;
 
 use super::service::Service;
 use crate::Histogram;
-use crate::write_state::{STALLED, WriteState, Writing};
+use crate::bus::commit::write_state::{STALLED, WriteState, Writing};
 
 /// How a task can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use super::clerk::{Clerk, Held};
 use super::service::{Bear, Begun, CatchUp, REMEMBERED, Reload, Service, Want};
 use super::stats::Measure;
 use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, made, writer};
-use crate::clock::Clock;
+use crate::bus::clock::Clock;
 use crate::{BusSystem, InboxError};
 
 /// How many read the store at once. Each takes a thread and a connection, and more than these

@@ -12,7 +12,7 @@ use actix::prelude::*;
 
 use super::{Answering, Awaited, Begun, Service, Wake};
 use crate::Parcel;
-use crate::tasks::entry::{Entry, Then};
+use crate::tasks::service::entry::{Entry, Then};
 
 /// What the caller waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::{Answering, Awaited, Service, Wake};
-use crate::tasks::entry::Then;
+use crate::tasks::service::entry::Then;
 
 /// A caller calls its task off; the reply comes when that is durable.
 #[derive(Message)]

@@ -11,9 +11,9 @@ use chrono::{DateTime, Utc};
 
 use super::{Awaited, Begun, Service, Wake};
 use crate::Ticket;
-use crate::notice;
-use crate::tasks::entry::{Entry, Then, agent_message};
-use crate::tasks::gauge::Held;
+use crate::bus::notice;
+use crate::tasks::service::entry::{Entry, Then, agent_message};
+use crate::tasks::service::gauge::Held;
 
 /// What an agent, or the bus, says about a task.
 #[derive(Message)]

@@ -6,7 +6,7 @@ use a2a_protocol::task::TaskState;
 use actix::prelude::*;
 
 use super::{Service, Wake};
-use crate::tasks::gauge::Held;
+use crate::tasks::service::gauge::Held;
 
 impl Service {
     /// Shows a snapshot at once, or holds it until its time has come. The message is acknowledged

@@ -9,7 +9,7 @@ use a2a_store::tasks::{Write, Written};
 use actix::prelude::*;
 
 use super::{Awaited, Service};
-use crate::tasks::entry::Entry;
+use crate::tasks::service::entry::Entry;
 use crate::tasks::{LiveTaskSettings, TaskSettings};
 
 /// How many old tasks go at once.

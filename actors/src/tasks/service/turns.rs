@@ -10,10 +10,11 @@ use actix::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Answering, Begun, OpenObjective, Service, Wake};
+use super::{Answering, Begun, Service, Wake};
 use crate::tasks::AfterRestart;
 use crate::tasks::compose;
-use crate::tasks::entry::{Entry, Then};
+use crate::tasks::objectives::OpenObjective;
+use crate::tasks::service::entry::{Entry, Then};
 use crate::{CancelError, Parcel};
 
 /// How long to wait before a request is handed over again that nobody could take.
@@ -27,7 +28,7 @@ impl Service {
         self.start_next(next);
     }
 
-    pub(super) fn start_next(&mut self, next: Option<TaskId>) {
+    pub(in crate::tasks) fn start_next(&mut self, next: Option<TaskId>) {
         let Some(id) = next else { return };
         let now = self.clock.now();
         let Some(entry) = self.entries.get_mut(&id) else { return };

@@ -27,8 +27,8 @@ use tokio::sync::oneshot;
 use super::{Answering, Awaited, Begun, NOTHING, Service};
 use crate::tasks::ahead::Ahead;
 use crate::tasks::compose::Composed;
-use crate::tasks::entry::Entry;
 use crate::tasks::refused::refused;
+use crate::tasks::service::entry::Entry;
 
 /// How many messages are remembered; beyond that every task is written before it begins. Each
 /// takes some 16 bytes.
@@ -172,7 +172,7 @@ impl Service {
     }
 
     /// Notes a message; `false` when it may have been heard before.
-    pub(super) fn is_new_message(&mut self, key: u64) -> bool {
+    pub(in crate::tasks) fn is_new_message(&mut self, key: u64) -> bool {
         // Too many to remember: the store has been asked, which is all that can be done.
         self.unborn.heard.is_none() || self.unborn.hear(key)
     }

@@ -9,7 +9,7 @@ use actix::prelude::*;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Answering, Begun, Service};
-use crate::tasks::entry::Entry;
+use crate::tasks::service::entry::Entry;
 use crate::tasks::watch::Happened;
 
 /// Waits until a task has ended or waits for its caller.

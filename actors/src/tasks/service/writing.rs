@@ -31,7 +31,7 @@ pub(super) struct Outgoing {
 }
 
 impl Service {
-    pub(super) fn write(&mut self, write: Write, awaited: Awaited) {
+    pub(in crate::tasks) fn write(&mut self, write: Write, awaited: Awaited) {
         self.note_write(write, awaited);
         self.hand_over();
     }
@@ -63,7 +63,7 @@ impl Service {
         }
     }
 
-    pub(super) fn note_write(&mut self, write: Write, awaited: Awaited) {
+    pub(in crate::tasks) fn note_write(&mut self, write: Write, awaited: Awaited) {
         if self.outgoing.jobs.is_none() {
             if let Awaited::Push(reply) = awaited {
                 let _ = reply.send(None);
@@ -78,7 +78,7 @@ impl Service {
     }
 
     /// Sends everything at once to the disk.
-    pub(super) fn write_all(&mut self, mut all: Vec<(Write, Awaited)>) {
+    pub(in crate::tasks) fn write_all(&mut self, mut all: Vec<(Write, Awaited)>) {
         match all.len() {
             0 => {}
             1 => all.drain(..).for_each(|(write, awaited)| self.write(write, awaited)),

@@ -12,7 +12,7 @@ use actix::prelude::*;
 
 use super::{Answering, Awaited, Begun, Service, Want};
 use crate::Ticket;
-use crate::tasks::entry::{Entry, Then};
+use crate::tasks::service::entry::{Entry, Then};
 use crate::tasks::stats::TaskEnd;
 use crate::tasks::system::send::repeated;
 use crate::tasks::watch::Follows;

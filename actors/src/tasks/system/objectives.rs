@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use super::send::{SMALL, must_be_a_users};
 use super::{Begun, Want, invalid, made, stopping, weight};
 use super::{Sent, TaskCaller, TaskSystem};
-use crate::tasks::service::{
+use crate::tasks::objectives::{
     Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, WaitRevision,
     result_of, shown,
 };

@@ -12,9 +12,10 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::{StartTasksError, TaskSystem};
-use crate::router::Ledgered;
+use crate::bus::router::Ledgered;
+use crate::tasks::objectives::OpenObjective;
 use crate::tasks::rebuilt;
-use crate::tasks::service::{Cancel, OpenObjective, Restore, Resume, WorkOn};
+use crate::tasks::service::{Cancel, Restore, Resume, WorkOn};
 
 /// How long the start waits for an answer that the journal has.
 const LONGEST_END: Duration = Duration::from_secs(5);

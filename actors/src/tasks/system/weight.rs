@@ -10,7 +10,7 @@ use a2a_protocol::task::Metadata;
 use a2a_protocol::{Code, Violation};
 use a2a_store::tasks::ObjectiveTree;
 
-use crate::tasks::service::Alteration;
+use crate::tasks::objectives::Alteration;
 
 /// What ids, states and times take, whatever is said.
 const FIXED: usize = 256;

@@ -1,0 +1,381 @@
+//! The audit: everything that happened is written before anyone is told.
+//!
+//! Router and sessions lay lines into the queue of the journal's thread (`writer`). When a
+//! batch is durable, what hangs on it happens here: receipts are given, messages laid onto
+//! desks, waiting acknowledgements answered.
+//!
+//! When a batch cannot be written nothing in it has happened: messages are answered
+//! `unavailable` and leave no trace.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread::JoinHandle;
+
+use a2a_policy::Undo;
+use a2a_protocol::{Kind, MessageId, Outcome, Receipt, RecipientOutcome};
+use a2a_store::{Alive, Commit, Parts, Read};
+use actix::prelude::*;
+use tokio::sync::{oneshot, watch};
+
+use crate::Stats;
+use crate::bus::commit::buffer::Tray;
+use crate::bus::commit::writer::{Job, Writer};
+use crate::bus::mailbox::{Begin, Session};
+use crate::bus::mailbox::{DeskNo, Desks};
+use crate::bus::message::Content;
+use crate::bus::router::Reply;
+use crate::bus::router::{Forget, Router};
+
+/// What hangs on a line.
+pub(crate) enum Then {
+    /// The receipt is given and the message laid onto the desks where its places are taken.
+    Receipt {
+        receipt: Receipt,
+        /// What the message is, if it could be read.
+        kind: Option<Kind>,
+        reply: Option<Reply>,
+        to: Vec<DeskNo>,
+        content: Option<Arc<Content>>,
+        /// It lies on the desks already.
+        ahead: bool,
+        /// How to take back what it did to the ledger.
+        undo: Option<Undo>,
+    },
+    /// The first receipt of the same message is given again.
+    FirstReceipt { receipt: Receipt, kind: Option<Kind>, first: u64, reply: Option<Reply> },
+    /// Somebody waits until the event is durable.
+    Answer(oneshot::Sender<()>),
+    /// An attempt may begin.
+    Begin { session: Addr<Session>, seq: u64 },
+    /// Nothing.
+    Nothing,
+}
+
+/// Whether the journal takes records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Health {
+    Writing,
+    /// For a moment: it is tried again.
+    Refusing,
+    /// Until the program is started anew: what the disk holds is not known any more.
+    Broken,
+}
+
+/// What the router must know of the audit without asking: both live on one thread.
+pub(crate) struct Gauge {
+    pub(crate) waiting: Cell<usize>,
+    pub(crate) health: Cell<Health>,
+    /// The last message that was laid onto its desks; those after it are on their way.
+    pub(crate) delivered: Cell<u64>,
+}
+
+pub(crate) struct Audit {
+    writer: Option<JoinHandle<()>>,
+    start: Option<(Box<dyn Commit>, Receiver<Job>)>,
+    batch_limit: usize,
+    reader: Arc<dyn Read>,
+    router: Option<Addr<Router>>,
+    gauge: Rc<Gauge>,
+    stats: Arc<Stats>,
+    desks: Rc<Desks>,
+    tray: Rc<Tray>,
+    /// Tells whoever follows the log that it has grown, up to which line.
+    head: watch::Sender<u64>,
+    parts: Parts,
+    _alive: Alive,
+}
+
+impl Audit {
+    pub(crate) fn new(
+        journal: Box<dyn Commit>,
+        jobs: Receiver<Job>,
+        batch_limit: usize,
+        stats: Arc<Stats>,
+        desks: Rc<Desks>,
+        tray: Rc<Tray>,
+        head: watch::Sender<u64>,
+    ) -> (Self, Rc<Gauge>) {
+        let parts = journal.parts();
+        let gauge = Rc::new(Gauge {
+            waiting: Cell::new(0),
+            health: Cell::new(Health::Writing),
+            delivered: Cell::new(journal.reader().head().seq),
+        });
+        let audit = Self {
+            writer: None,
+            reader: journal.reader(),
+            start: Some((journal, jobs)),
+            batch_limit,
+            router: None,
+            gauge: Rc::clone(&gauge),
+            stats,
+            desks,
+            tray,
+            head,
+            _alive: parts.endless("audit"),
+            parts,
+        };
+        (audit, gauge)
+    }
+
+    /// What somebody waited for does not wait any more.
+    fn count_down(&self, thens: &[Then]) {
+        let awaited = thens.iter().filter(|then| then.is_awaited()).count();
+        self.gauge.waiting.set(self.gauge.waiting.get().saturating_sub(awaited));
+    }
+
+    fn set_health(&self, health: Health) {
+        if self.gauge.health.get() != Health::Broken {
+            self.gauge.health.set(health);
+            match health {
+                Health::Broken => self.stats.journal.set_broken(),
+                health => self.stats.journal.set_writing(health == Health::Writing),
+            }
+        }
+    }
+
+    fn done(&self, then: Then) {
+        match then {
+            Then::Receipt { receipt, kind, reply, to, content, ahead, .. } => {
+                self.stats.answered(kind, receipt.outcome);
+                let accepted = receipt.outcome.is_accepted();
+                let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
+                count.add(1);
+                if let Some(reply) = reply {
+                    reply.give(receipt);
+                }
+                if let Some(content) = content {
+                    self.stats.delivered.add(to.len());
+                    if !ahead {
+                        self.desks.deliver(&to, &content);
+                    }
+                    self.gauge.delivered.set(content.seq);
+                }
+            }
+            Then::FirstReceipt { receipt, kind, first, reply } => {
+                self.stats.answered(kind, receipt.outcome);
+                answer_again(Arc::clone(&self.reader), receipt, first, reply);
+            }
+            Then::Answer(reply) => drop(reply.send(())),
+            Then::Begin { session, seq } => {
+                if let Err(error) = session.try_send(Begin(seq)) {
+                    tracing::error!(%error, "a session did not begin an attempt");
+                }
+            }
+            Then::Nothing => {}
+        }
+    }
+
+    fn undo(&self, then: Then) {
+        match then {
+            Then::Receipt { mut receipt, kind, reply, to, content, ahead, undo } => {
+                match receipt.seq.filter(|_| ahead) {
+                    Some(seq) => self.desks.take_back(&to, seq),
+                    None => self.desks.release(&to, content.map_or(0, |content| content.size())),
+                }
+                if let Some(seq) = receipt.seq {
+                    // Nothing is left to turn away.
+                    self.desks.is_turned_away(seq);
+                }
+                if let (true, Some(id), Some(router)) =
+                    (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
+                {
+                    forget(router, id, undo);
+                }
+                unavailable(&mut receipt);
+                self.stats.answered(kind, receipt.outcome);
+                if let Some(reply) = reply {
+                    reply.give(receipt);
+                }
+            }
+            Then::FirstReceipt { mut receipt, kind, reply, .. } => {
+                unavailable(&mut receipt);
+                self.stats.answered(kind, receipt.outcome);
+                if let Some(reply) = reply {
+                    reply.give(receipt);
+                }
+            }
+            // Dropping the sender tells the one who waits that it is not durable.
+            Then::Answer(_) | Then::Begin { .. } | Then::Nothing => {}
+        }
+    }
+}
+
+impl Then {
+    /// Whether anybody is held up until the line is durable.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+
+    /// A message without a caller: nobody would send it again.
+    pub(crate) fn is_from_the_bus(&self) -> bool {
+        matches!(self, Self::Receipt { reply: None, .. })
+    }
+}
+
+/// Gives the first receipt again, read back from the journal on a thread that may block.
+pub(crate) fn answer_again(
+    reader: Arc<dyn Read>,
+    receipt: Receipt,
+    first: u64,
+    reply: Option<Reply>,
+) {
+    let Some(reply) = reply else { return };
+    tokio::task::spawn_blocking(move || {
+        reply.give(with_first_recipients(receipt, first, reader.as_ref()));
+    });
+}
+
+fn forget(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
+    if let Err(error) = router.try_send(Forget { id, undo }) {
+        tracing::error!(%error, %id, "an id that was not accepted stays reserved until a restart");
+    }
+}
+
+fn unavailable(receipt: &mut Receipt) {
+    receipt.outcome = Outcome::Unavailable;
+    receipt.seq = None;
+    receipt.recipients = Arc::new([]);
+    receipt.reason = Some("The bus cannot write its journal right now. Nothing was accepted; send the message again later.".into());
+    receipt.retry_after_ms = Some(1_000);
+}
+
+fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) -> Receipt {
+    #[derive(serde::Deserialize)]
+    struct First {
+        time: a2a_protocol::Timestamp,
+        recipients: Arc<[RecipientOutcome]>,
+    }
+    receipt.seq = Some(first);
+    match reader.record(first) {
+        Ok(Some(record)) => match serde_json::from_str::<First>(record.get()) {
+            Ok(first) => {
+                receipt.time = first.time;
+                receipt.recipients = first.recipients;
+            }
+            Err(error) => tracing::error!(%error, first, "a record could not be read back"),
+        },
+        // It was accepted, and its record has been removed for its age since.
+        Ok(None) if was_removed(first, reader) => {}
+        // The first could not be written in the end; this one must not count for it.
+        Ok(None) => unavailable(&mut receipt),
+        Err(error) => tracing::error!(%error, first, "a record could not be read back"),
+    }
+    receipt
+}
+
+/// Whether the journal begins behind this number.
+fn was_removed(seq: u64, reader: &dyn Read) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        seq: u64,
+    }
+    let oldest = reader.after(0, 1).unwrap_or_default();
+    let oldest = oldest.first().and_then(|line| serde_json::from_str::<Numbered>(line.get()).ok());
+    oldest.is_some_and(|oldest| oldest.seq > seq)
+}
+
+impl Actor for Audit {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let Some((journal, jobs)) = self.start.take() else { return };
+        let (audit, batch_limit) = (ctx.address(), self.batch_limit);
+        let stats = Arc::clone(&self.stats);
+        let writer = Writer { journal, jobs, audit, batch_limit, stats, refusing: false };
+        let thread = std::thread::Builder::new().name("a2a-journal".into());
+        let alive = self.parts.returning("journal");
+        let run = move || {
+            let _alive = alive;
+            writer.run();
+        };
+        match thread.spawn(run) {
+            Ok(writer) => self.writer = Some(writer),
+            Err(error) => tracing::error!(%error, "the journal's thread could not be started"),
+        }
+    }
+}
+
+/// A batch is durable.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Written {
+    pub(crate) thens: Vec<Then>,
+}
+
+impl Handler<Written> for Audit {
+    type Result = ();
+
+    fn handle(&mut self, Written { thens }: Written, _: &mut Self::Context) {
+        // Before the receipts: who follows the log sees a message no later than its sender
+        // knows of it.
+        self.head.send_replace(self.reader.head().seq);
+        self.count_down(&thens);
+        thens.into_iter().for_each(|then| self.done(then));
+    }
+}
+
+/// Lines were not written, and never will be.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct NotWritten {
+    pub(crate) thens: Vec<Then>,
+    pub(crate) broken: bool,
+    /// The writer waits until this is gone.
+    pub(crate) unheard: Option<Sender<()>>,
+}
+
+impl Handler<NotWritten> for Audit {
+    type Result = ();
+
+    fn handle(&mut self, not_written: NotWritten, _: &mut Self::Context) {
+        let NotWritten { thens, broken, unheard: _unheard } = not_written;
+        // What was admitted on the strength of these lines must be found by the writer who waits.
+        self.tray.carry_over();
+        self.set_health(if broken { Health::Broken } else { Health::Refusing });
+        self.count_down(&thens);
+        // The newest first, because what came later stands on what came before.
+        thens.into_iter().rev().for_each(|then| self.undo(then));
+    }
+}
+
+/// The disk took a commit again, or what is as good as one.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct WritingAgain;
+
+impl Handler<WritingAgain> for Audit {
+    type Result = ();
+
+    fn handle(&mut self, _: WritingAgain, _: &mut Self::Context) {
+        self.set_health(Health::Writing);
+    }
+}
+
+/// The audit is told whom to tell when an id was not accepted after all.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Meet(pub(crate) Addr<Router>);
+
+impl Handler<Meet> for Audit {
+    type Result = ();
+
+    fn handle(&mut self, Meet(router): Meet, _: &mut Self::Context) {
+        self.router = Some(router);
+    }
+}
+
+/// Hands over the journal's thread, to be waited for once nobody can give it jobs any more.
+#[derive(Message)]
+#[rtype(result = "Option<JoinHandle<()>>")]
+pub(crate) struct Close;
+
+impl Handler<Close> for Audit {
+    type Result = MessageResult<Close>;
+
+    fn handle(&mut self, _: Close, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.writer.take())
+    }
+}

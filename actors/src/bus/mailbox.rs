@@ -1,0 +1,242 @@
+//! A session: one agent's mailbox, and what becomes of each message out of it.
+//!
+//! A message that is durable lies on the session's desk, and [`Wake`] says so. If the agent's
+//! code is here ([`Runtime`]), the session lets it handle as many messages at once as it takes
+//! ([`Runtime::window`]); otherwise the messages wait, or somebody takes them with [`Pull`] and
+//! answers with [`Settle`]. What becomes of each goes to the audit; what is given up goes
+//! to the router, which tells the sender.
+//!
+//! `run` hands messages to the agent's code, `pull` to somebody outside; `settle` is where both
+//! end. None of them knows where the agent's code is or how it is reached.
+
+mod acknowledge;
+mod attempts;
+mod mailboxes;
+mod poll;
+mod pull;
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_policy::Delivery;
+use a2a_store::Alive;
+use actix::prelude::*;
+
+use crate::bus::commit::effects::Health;
+use crate::bus::context::Shared;
+use crate::bus::message::Content;
+use crate::bus::router::{MoveWaiting, Router};
+use crate::{Letter, Runtime};
+
+pub(crate) use acknowledge::{Settle, Settlement};
+pub use attempts::Ticket;
+pub(crate) use attempts::{Begin, CancelRunning, TakenBack};
+pub(crate) use mailboxes::{Desk, DeskNo, Desks};
+pub(crate) use poll::{Poll, Polling};
+pub(crate) use pull::{Handed, Pull};
+
+/// How long to wait before looking again whether the journal can be written.
+const RETRY_WHEN_REFUSED: Duration = Duration::from_millis(500);
+
+pub(crate) struct Session {
+    desk: Rc<Desk>,
+    runtime: Option<Arc<dyn Runtime>>,
+    /// What the agent's code has in its hands, by the number of its record.
+    running: HashMap<u64, attempts::Running>,
+    /// Those of them that may not begin before the attempt is on record.
+    unbegun: HashSet<u64>,
+    /// Polls that wait, the newest last.
+    pulls: Vec<pull::WaitingPull>,
+    /// Messages that are being handled though nobody wants that any more.
+    called_off: HashSet<u64>,
+    /// The timer that is set, and when it goes off.
+    timer: Option<(SpawnHandle, Duration)>,
+    /// The journal refused, and a look whether it writes again is set.
+    looks_again: bool,
+    router: Addr<Router>,
+    /// Its own address, which costs more to make than to share.
+    address: Option<Arc<Addr<Self>>>,
+    shared: Rc<Shared>,
+    _alive: Alive,
+}
+
+impl Session {
+    pub(crate) fn new(desk: Rc<Desk>, router: Addr<Router>, shared: Rc<Shared>) -> Self {
+        Self {
+            desk,
+            runtime: None,
+            running: HashMap::new(),
+            unbegun: HashSet::new(),
+            pulls: Vec::new(),
+            called_off: HashSet::new(),
+            timer: None,
+            looks_again: false,
+            router,
+            address: None,
+            _alive: shared.parts.returning("session"),
+            shared,
+        }
+    }
+
+    /// Does whatever can be done now: answer those who wait, run what comes next, set the timer.
+    fn pump(&mut self, ctx: &mut Context<Self>) {
+        if self.shared.gauge.health.get() != Health::Writing {
+            // What is begun now could not be acknowledged; look again when the disk may be back.
+            if !self.looks_again {
+                self.looks_again = true;
+                ctx.run_later(RETRY_WHEN_REFUSED, |session, ctx| {
+                    session.looks_again = false;
+                    session.pump(ctx);
+                });
+            }
+            return;
+        }
+        if !self.shared.stopping.get() {
+            self.answer_pulls(ctx);
+            while self.run_next(ctx) {}
+            self.take_at_once();
+        }
+        self.desk.set_waiting(self.has_room() || !self.pulls.is_empty());
+        self.set_timer(ctx);
+    }
+
+    fn address(&mut self, ctx: &Context<Self>) -> Arc<Addr<Self>> {
+        Arc::clone(self.address.get_or_insert_with(|| Arc::new(ctx.address())))
+    }
+
+    /// Whether the agent's code takes another message now.
+    fn has_room(&self) -> bool {
+        self.runtime.as_ref().is_some_and(|runtime| self.running.len() < runtime.window())
+    }
+
+    /// Nobody is here to handle what waits; perhaps somebody is elsewhere.
+    fn offer_what_waits(&self) {
+        if !self.desk.slots.is_live() {
+            self.router.do_send(MoveWaiting(self.desk.agent.clone()));
+        }
+    }
+
+    /// Wakes up when a pause or a lease ends.
+    fn set_timer(&mut self, ctx: &mut Context<Self>) {
+        let Some(due) = self.desk.inbox.borrow().next_due() else { return };
+        match self.timer {
+            // It goes off early enough; what is due then is looked up then.
+            Some((_, at)) if at <= due => return,
+            Some((timer, _)) => drop(ctx.cancel_future(timer)),
+            None => {}
+        }
+        let wait = due.saturating_sub(self.shared.clock.now().uptime) + Duration::from_millis(1);
+        let timer = ctx.run_later(wait, |session, ctx| {
+            session.timer = None;
+            session.end_overdue();
+            session.pump(ctx);
+        });
+        self.timer = Some((timer, due));
+    }
+}
+
+pub(crate) fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
+    Letter {
+        seq: delivery.seq,
+        sender: delivery.by.clone(),
+        attempt: delivery.attempts,
+        message: Arc::clone(&delivery.item.message),
+        bytes: Arc::clone(&delivery.item.bytes),
+        accepted: delivery.item.accepted,
+        call: None,
+        given: delivery.item.trace.clone(),
+    }
+}
+
+impl Actor for Session {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        // Messages wait on the desk, not here: this holds wake-ups, answers and requests.
+        ctx.set_mailbox_capacity(1_024);
+    }
+}
+
+/// Something arrived while the session waited, or its agent's code takes more than before.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Wake;
+
+impl Handler<Wake> for Session {
+    type Result = ();
+
+    fn handle(&mut self, _: Wake, ctx: &mut Self::Context) {
+        self.pump(ctx);
+    }
+}
+
+/// The agent's code is here.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct SetRuntime(pub(crate) Arc<dyn Runtime>);
+
+impl Handler<SetRuntime> for Session {
+    type Result = ();
+
+    fn handle(&mut self, SetRuntime(runtime): SetRuntime, ctx: &mut Self::Context) {
+        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+        self.desk.set_runtime(Some(Arc::clone(&runtime)));
+        self.runtime = Some(runtime);
+        self.pump(ctx);
+    }
+}
+
+/// How an agent's code goes away, and what that means for the messages in its hands.
+#[derive(Debug, Clone)]
+pub(crate) enum Departure {
+    /// It finishes them, where it can.
+    Left,
+    /// It gives them back: as if they had not been handed out.
+    GaveBack,
+    /// It was lost: the attempts have failed, and this is why.
+    Lost(String),
+}
+
+/// The agent's code goes away; the session stays for what arrives.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Leave(pub(crate) Departure);
+
+impl Handler<Leave> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Leave(departure): Leave, ctx: &mut Self::Context) {
+        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+        self.desk.set_runtime(None);
+        self.runtime = None;
+        match departure {
+            Departure::Left => {}
+            Departure::GaveBack => self.give_back_all(),
+            Departure::Lost(reason) => self.lose_all(&reason),
+        }
+        self.offer_what_waits();
+        self.pump(ctx);
+    }
+}
+
+/// The session ends: whatever it holds goes to another one.
+#[derive(Message)]
+#[rtype(result = "Vec<Delivery<Arc<Content>>>")]
+pub(crate) struct HandOver(pub(crate) Departure);
+
+impl Handler<HandOver> for Session {
+    type Result = MessageResult<HandOver>;
+
+    fn handle(&mut self, HandOver(departure): HandOver, ctx: &mut Self::Context) -> Self::Result {
+        match departure {
+            // There is nobody any more whom the agent's code could tell that it has finished.
+            Departure::Left => drop(self.stop_unfinished()),
+            Departure::GaveBack => self.give_back_all(),
+            Departure::Lost(reason) => self.lose_all(&reason),
+        }
+        ctx.stop();
+        MessageResult(self.desk.inbox.borrow_mut().drain())
+    }
+}

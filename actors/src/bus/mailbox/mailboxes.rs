@@ -1,0 +1,273 @@
+//! Desks: where the messages of each session lie.
+//!
+//! Router, audit and sessions live on one thread, so a durable message is laid onto the desk
+//! directly; the session is woken only when it waits for something. A broadcast to a thousand
+//! busy sessions costs a thousand pushes and not one mailbox message.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use a2a_policy::{Delivery, Inbox, InboxFull, InboxLimits, Slots};
+use a2a_protocol::{AgentId, Envelope, Outcome};
+use actix::Addr;
+
+use crate::Runtime;
+use crate::bus::mailbox::{Poll, Session, TakenBack, Wake};
+use crate::bus::message::Content;
+
+/// The number of a desk; it can travel in messages, a desk cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DeskNo(u32);
+
+/// One session's messages and places.
+pub(crate) struct Desk {
+    pub(crate) agent: AgentId,
+    pub(crate) slots: Slots,
+    pub(crate) inbox: RefCell<Inbox<Arc<Content>>>,
+    session: RefCell<Option<Addr<Session>>>,
+    /// The session has nothing to do and wants to be told when something arrives.
+    waits: Cell<bool>,
+    /// The agent's code, which may wait for certain messages while the session is busy.
+    runtime: RefCell<Option<Arc<dyn Runtime>>>,
+    /// Which attachment of an agent's code is here; 0 for none so far.
+    pub(crate) attachment: Cell<u64>,
+    /// When somebody was last here, since the bus started.
+    pub(crate) last_seen: Cell<Option<Duration>>,
+    /// Calls that wait for messages of this desk, or did since it was last looked at.
+    polls: RefCell<Vec<Arc<Poll>>>,
+}
+
+impl Desk {
+    /// Notes a call that waits for messages of this desk.
+    pub(crate) fn polled_by(&self, poll: Arc<Poll>, now: Duration) {
+        self.is_polled(now);
+        self.polls.borrow_mut().push(poll);
+    }
+
+    /// Whether a call waits for messages now. The end of those that do not was when the agent was
+    /// last seen.
+    pub(crate) fn is_polled(&self, now: Duration) -> bool {
+        let mut polls = self.polls.borrow_mut();
+        polls.retain(|poll| match poll.ended() {
+            Some(ago) => {
+                let seen = Some(now.saturating_sub(ago));
+                self.last_seen.set(self.last_seen.get().max(seen));
+                false
+            }
+            None => true,
+        });
+        !polls.is_empty()
+    }
+
+    pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
+        let wanted = self.wants(&delivery.by, &delivery.item.message);
+        self.inbox.borrow_mut().arrive(delivery);
+        self.wake(wanted);
+    }
+
+    /// The same for a message that was accepted earlier: it takes a place and its turn by number.
+    pub(crate) fn arrive_again(&self, delivery: Delivery<Arc<Content>>) {
+        let wanted = self.wants(&delivery.by, &delivery.item.message);
+        self.lay_again(delivery);
+        self.wake(wanted);
+    }
+
+    /// The same without waking the session, for one who does so afterwards.
+    pub(crate) fn lay_again(&self, delivery: Delivery<Arc<Content>>) {
+        self.slots.take_back(delivery.bytes);
+        self.inbox.borrow_mut().arrive(delivery);
+    }
+
+    fn wake(&self, wanted: bool) {
+        if self.waits.replace(false) || wanted {
+            self.tell(Wake);
+        }
+    }
+
+    /// Whether the agent's code waits for this message while it is busy with another.
+    pub(crate) fn wants(&self, by: &AgentId, message: &Envelope) -> bool {
+        let runtime = self.runtime.borrow();
+        runtime
+            .as_ref()
+            .is_some_and(|runtime| runtime.watches() && runtime.wants_at_once(by, message))
+    }
+
+    /// Whether the agent's code may have a message before that is durable.
+    pub(crate) fn takes_ahead(&self) -> bool {
+        self.runtime.borrow().as_ref().is_some_and(|runtime| runtime.only_computes())
+    }
+
+    pub(crate) fn set_runtime(&self, runtime: Option<Arc<dyn Runtime>>) {
+        *self.runtime.borrow_mut() = runtime;
+    }
+
+    pub(crate) fn set_waiting(&self, waits: bool) {
+        self.waits.set(waits);
+    }
+
+    /// Sends the session a message; `false` when it is gone or takes none.
+    pub(crate) fn tell<M>(&self, message: M) -> bool
+    where
+        M: actix::Message<Result: Send> + Send + 'static,
+        Session: actix::Handler<M>,
+    {
+        let session = self.session.borrow();
+        let sent = session.as_ref().map(|session| session.try_send(message));
+        let taken = matches!(sent, Some(Ok(())));
+        if !taken {
+            tracing::error!(agent = %self.agent, "a session did not take a message");
+        }
+        taken
+    }
+
+    pub(crate) fn session(&self) -> Option<Addr<Session>> {
+        self.session.borrow().clone()
+    }
+}
+
+enum Place {
+    Open(Rc<Desk>),
+    /// Its session ended; what is on its way goes to another of the same agent.
+    Forwarded(DeskNo),
+}
+
+/// All desks, by number.
+#[derive(Default)]
+pub(crate) struct Desks {
+    all: RefCell<Vec<Place>>,
+    /// Messages that nobody wants any more and that are still on their way here.
+    unwanted: RefCell<HashSet<u64>>,
+}
+
+impl Desks {
+    pub(crate) fn open(&self, agent: AgentId, slots: Slots) -> (DeskNo, Rc<Desk>) {
+        let mut all = self.all.borrow_mut();
+        // Four thousand million sessions in one run of the bus are out of reach.
+        let number = DeskNo(u32::try_from(all.len()).unwrap_or(u32::MAX));
+        let desk = Rc::new(Desk {
+            agent,
+            slots,
+            inbox: RefCell::default(),
+            session: RefCell::default(),
+            waits: Cell::new(false),
+            runtime: RefCell::default(),
+            attachment: Cell::new(0),
+            last_seen: Cell::new(None),
+            polls: RefCell::default(),
+        });
+        all.push(Place::Open(Rc::clone(&desk)));
+        (number, desk)
+    }
+
+    pub(crate) fn seat(desk: &Desk, session: Addr<Session>) {
+        *desk.session.borrow_mut() = Some(session);
+    }
+
+    pub(crate) fn get(&self, number: DeskNo) -> Option<Rc<Desk>> {
+        let all = self.all.borrow();
+        let mut at = number;
+        // It ends: a desk is forwarded to one that is open then, and an agent's first never closes.
+        loop {
+            match all.get(at.0 as usize)? {
+                Place::Open(desk) => return Some(Rc::clone(desk)),
+                Place::Forwarded(to) => at = *to,
+            }
+        }
+    }
+
+    /// Closes a desk; what is still on its way to it goes to `to`.
+    pub(crate) fn forward(&self, number: DeskNo, to: DeskNo) {
+        if let Some(place) = self.all.borrow_mut().get_mut(number.0 as usize) {
+            *place = Place::Forwarded(to);
+        }
+    }
+
+    /// So much may wait at each desk from now on.
+    pub(crate) fn set_limits(&self, limits: InboxLimits) {
+        for place in self.all.borrow().iter() {
+            if let Place::Open(desk) = place {
+                desk.slots.set_limits(limits);
+            }
+        }
+    }
+
+    /// Takes a place at a desk, for an `exempt` message even beyond its limit.
+    pub(crate) fn take_slot(
+        &self,
+        number: DeskNo,
+        exempt: bool,
+        bytes: usize,
+    ) -> Result<Outcome, InboxFull> {
+        match self.all.borrow().get(number.0 as usize) {
+            Some(Place::Open(desk)) if exempt => {
+                desk.slots.take_exempt(bytes)?;
+                Ok(Outcome::Queued)
+            }
+            Some(Place::Open(desk)) => desk.slots.take(bytes),
+            _ => Err(InboxFull::Messages { limit: 0 }),
+        }
+    }
+
+    /// A message that is on its way to the disk is not laid onto any desk when it is there.
+    pub(crate) fn turn_away(&self, seq: u64) {
+        self.unwanted.borrow_mut().insert(seq);
+    }
+
+    /// Whether it was to be turned away; that is forgotten with the answer.
+    pub(crate) fn is_turned_away(&self, seq: u64) -> bool {
+        self.unwanted.borrow_mut().remove(&seq)
+    }
+
+    /// Lays one durable message onto each desk.
+    pub(crate) fn deliver(&self, to: &[DeskNo], content: &Arc<Content>) {
+        if self.is_turned_away(content.seq) {
+            return self.release(to, content.size());
+        }
+        let all = self.all.borrow();
+        for number in to {
+            match all.get(number.0 as usize) {
+                Some(Place::Open(desk)) => desk.arrive(content.delivery(0)),
+                // The place that was taken went with the session; it takes one where it goes now.
+                _ => drop(self.get(*number).map(|desk| desk.arrive_again(content.delivery(0)))),
+            }
+        }
+    }
+
+    /// Whether all of them may have a message before it is durable.
+    pub(crate) fn take_ahead(&self, to: &[DeskNo]) -> bool {
+        let all = self.all.borrow();
+        let takes = |number: &DeskNo| match all.get(number.0 as usize) {
+            Some(Place::Open(desk)) => desk.takes_ahead(),
+            _ => false,
+        };
+        !to.is_empty() && to.iter().all(takes)
+    }
+
+    /// Takes a message back that was laid there before it was durable and never will be.
+    pub(crate) fn take_back(&self, to: &[DeskNo], seq: u64) {
+        for desk in to.iter().filter_map(|number| self.get(*number)) {
+            let mut inbox = desk.inbox.borrow_mut();
+            if let Some(taken) = inbox.acknowledge(seq).or_else(|| inbox.withdraw(seq)) {
+                desk.slots.free(taken.bytes);
+            }
+            drop(inbox);
+            if let Some(session) = desk.session() {
+                // However many there are: a place that is not given back is lost.
+                session.do_send(TakenBack(seq));
+            }
+        }
+    }
+
+    /// Releases capacity reserved for a message of this size that is not delivered to a mailbox.
+    pub(crate) fn release(&self, to: &[DeskNo], bytes: usize) {
+        let all = self.all.borrow();
+        for number in to {
+            if let Some(Place::Open(desk)) = all.get(number.0 as usize) {
+                desk.slots.free(bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Messages for an agent elsewhere, which polls for them and settles each later. It must not know
+//! how they travel.
+//!
+//! A poll whose caller is gone costs nothing: it is passed over, and letters that were leased to it
+//! and not taken return to the inbox without counting as an attempt. So a lease belongs to a
+//! caller only once it has the letters in hand ([`Handed::accept`]), and only then is the attempt
+//! written down.
+
+use std::sync::Arc;
+
+use a2a_protocol::Event;
+use actix::prelude::*;
+use tokio::sync::oneshot;
+
+use super::{Session, letter};
+use crate::Letter;
+use crate::bus::commit::effects::{Health, Then};
+use crate::bus::mailbox::Poll;
+
+/// A poll that waits for messages.
+pub(super) struct WaitingPull {
+    limit: usize,
+    reply: oneshot::Sender<Handed>,
+}
+
+/// Letters on their way to the caller of a poll. Dropped before it took them, they return to the
+/// inbox.
+pub(crate) struct Handed {
+    letters: Vec<Letter>,
+    session: Addr<Session>,
+}
+
+impl Handed {
+    /// The caller has them: the attempts count.
+    pub(crate) fn accept(mut self) -> Vec<Letter> {
+        let letters = std::mem::take(&mut self.letters);
+        if !letters.is_empty() {
+            // However many there are: an attempt must not go unrecorded.
+            self.session.do_send(HandedOver(leases(&letters)));
+        }
+        letters
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        if !self.letters.is_empty() {
+            // However many there are: these would wait until the lease ends.
+            self.session.do_send(NotTaken(leases(&self.letters)));
+        }
+    }
+}
+
+/// Which attempt on which message.
+type Lease = (u64, u32);
+
+fn leases(letters: &[Letter]) -> Vec<Lease> {
+    letters.iter().map(|letter| (letter.seq, letter.attempt)).collect()
+}
+
+impl Session {
+    /// Serves polls that wait, the newest first: of those whose connection has gone without a word
+    /// it is the least likely to be one.
+    pub(super) fn answer_pulls(&mut self, ctx: &Context<Self>) {
+        while let Some(pull) = self.pulls.pop() {
+            if pull.reply.is_closed() {
+                continue;
+            }
+            let letters = self.take(pull.limit);
+            if letters.is_empty() {
+                self.pulls.push(pull);
+                return;
+            }
+            self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+            self.hand_over(letters, pull.reply, ctx);
+        }
+    }
+
+    /// Gives the letters to the caller, or takes them back when it has gone.
+    fn hand_over(&self, letters: Vec<Letter>, reply: oneshot::Sender<Handed>, ctx: &Context<Self>) {
+        let handed = Handed { letters, session: ctx.address() };
+        if let Err(mut handed) = reply.send(handed) {
+            let mut inbox = self.desk.inbox.borrow_mut();
+            for letter in std::mem::take(&mut handed.letters) {
+                inbox.put_back(letter.seq);
+            }
+        }
+    }
+
+    /// Leases up to `limit` messages to an agent elsewhere.
+    fn take(&self, limit: usize) -> Vec<Letter> {
+        if self.desk.takes_ahead() {
+            // What lies here may not be durable, and the agent's code has it in a moment.
+            return Vec::new();
+        }
+        let now = self.shared.clock.now().uptime;
+        let until = now + self.shared.settings.lease;
+        let mut letters = Vec::new();
+        let mut inbox = self.desk.inbox.borrow_mut();
+        while letters.len() < limit
+            && let Some(delivery) = inbox.lease(now, until)
+        {
+            letters.push(letter(delivery));
+        }
+        letters
+    }
+
+    /// Adds a poll to those that wait.
+    fn wait(&mut self, pull: WaitingPull) {
+        if self.pulls.len() == self.pulls.capacity() {
+            // Before it grows: an agent that polls and never gets anything leaves one each time.
+            self.pulls.retain(|pull| !pull.reply.is_closed());
+        }
+        self.pulls.push(pull);
+    }
+
+    /// Whether this very attempt is still out.
+    fn is_leased(&self, (seq, attempt): Lease) -> bool {
+        let inbox = self.desk.inbox.borrow();
+        inbox.get_out(seq).is_some_and(|delivery| delivery.attempts == attempt)
+    }
+}
+
+/// An agent elsewhere polls for messages. If there are none, a patient poll waits until there are
+/// or the reply is dropped; any other is answered at once.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Pull {
+    pub(crate) limit: usize,
+    pub(crate) patient: bool,
+    /// The call that waits, for presence.
+    pub(crate) poll: Arc<Poll>,
+    pub(crate) reply: oneshot::Sender<Handed>,
+}
+
+impl Handler<Pull> for Session {
+    type Result = ();
+
+    fn handle(&mut self, request: Pull, ctx: &mut Self::Context) {
+        let Pull { limit, patient, poll, reply } = request;
+        if reply.is_closed() {
+            return;
+        }
+        let now = self.shared.clock.now().uptime;
+        self.desk.last_seen.set(Some(now));
+        if patient {
+            self.desk.polled_by(poll, now);
+        }
+        self.end_overdue();
+        if patient {
+            self.wait(WaitingPull { limit, reply });
+            self.pump(ctx);
+            return;
+        }
+        let closed =
+            self.shared.stopping.get() || self.shared.gauge.health.get() != Health::Writing;
+        let letters = if closed { Vec::new() } else { self.take(limit) };
+        self.hand_over(letters, reply, ctx);
+        self.pump(ctx);
+    }
+}
+
+/// The caller of a poll has its letters.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct HandedOver(Vec<Lease>);
+
+impl Handler<HandedOver> for Session {
+    type Result = ();
+
+    fn handle(&mut self, HandedOver(leases): HandedOver, _: &mut Self::Context) {
+        if self.shared.tray.is_closed() {
+            // The bus stopped meanwhile: the message comes again as the same attempt.
+            return;
+        }
+        for (seq, attempt) in leases {
+            let inbox = self.desk.inbox.borrow();
+            let Some(id) = inbox.get_out(seq).map(|out| out.item.message.message_id) else {
+                continue;
+            };
+            drop(inbox);
+            self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
+        }
+    }
+}
+
+/// The caller of a poll went before it took its letters.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct NotTaken(Vec<Lease>);
+
+impl Handler<NotTaken> for Session {
+    type Result = ();
+
+    fn handle(&mut self, NotTaken(leases): NotTaken, ctx: &mut Self::Context) {
+        for lease in leases.into_iter().filter(|lease| self.is_leased(*lease)).collect::<Vec<_>>() {
+            let (seq, _) = lease;
+            if self.called_off.contains(&seq) {
+                self.failed(seq, "the poll it was handed to had gone".to_owned(), Then::Nothing);
+            } else {
+                self.desk.inbox.borrow_mut().put_back(seq);
+            }
+        }
+        self.offer_what_waits();
+        self.pump(ctx);
+    }
+}

@@ -1,0 +1,552 @@
+//! The router: every message passes it, once.
+//!
+//! Edges send [`Route`]. The router asks the pipeline of `policy`, applies the verdict and
+//! hands the record to the audit; it waits for nothing. It owns the plain state of admission:
+//! the roster, the ids seen, the task ledger, the rate limits, the circuits, the places in
+//! the inboxes, the dead letters. What follows from a verdict beyond the receipt stands in the
+//! rooms of this folder.
+
+mod admission;
+mod agents;
+mod assess;
+mod assignments;
+mod attach;
+mod circuits;
+mod closed;
+mod dead_letters;
+mod load;
+mod names;
+mod peek;
+mod reach;
+mod records;
+mod refusals;
+mod reload;
+mod removal;
+mod reply;
+mod sessions;
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use a2a_policy::{
+    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, InboxLimits, Incoming,
+    Ledger, Now, Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
+    Verdict, admit,
+};
+use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
+use a2a_store::{Alive, EventLine, Line, Recovered};
+use actix::prelude::*;
+
+use crate::bus::clock::Clock;
+use crate::bus::commit::effects::{self, Health, Then};
+use crate::bus::commit::writer::Append;
+use crate::bus::context::Shared;
+use crate::bus::mailbox::Session;
+use crate::bus::mailbox::{Desk, DeskNo, Desks};
+use crate::bus::message::{Content, ContentParts, Parcel};
+
+use dead_letters::{Dead, DeadLetters};
+use records::{Kept, RestoredContents, message_line};
+use sessions::Sessions;
+
+pub use agents::{AgentView, Presence, RegisterError};
+pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
+pub(crate) use assess::{Assess, Assessed, AttachAside, Charge};
+pub(crate) use assignments::{
+    CancelTask, CompareLedger, FindTask, Ledgered, ListTasks, RecordDeleted, UnheardAnswers,
+};
+pub use assignments::{TaskFilter, TaskPlace};
+pub use attach::InboxError;
+pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
+pub use circuits::{CircuitView, circuit_fact};
+pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
+pub(crate) use closed::AskWhetherClosed;
+pub use dead_letters::DeadLetterView;
+pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
+pub use load::BusLoad;
+pub(crate) use load::{Measure, Measured};
+pub(crate) use names::{ClaimNames, FindName};
+pub(crate) use peek::Look;
+pub use peek::{InboxView, LetterView};
+pub(crate) use reach::AskReach;
+pub use reach::Reach;
+pub(crate) use refusals::{Deny, WriteCounted};
+pub(crate) use reload::Reload;
+pub(crate) use removal::RemoveAgent;
+pub use removal::RemoveError;
+pub(crate) use reply::Reply;
+
+/// Entries of a list that one message looks at: a list of any length holds the bus up no longer
+/// than a few messages do.
+const PART: usize = 512;
+
+/// A part of a list.
+pub(crate) struct Part<T, Place> {
+    pub(crate) found: Vec<T>,
+    /// Where the next part begins; `None` at the end.
+    pub(crate) next: Option<Place>,
+}
+
+impl<T, Place> Default for Part<T, Place> {
+    fn default() -> Self {
+        Self { found: Vec::new(), next: None }
+    }
+}
+
+pub(crate) struct Router {
+    shared: Rc<Shared>,
+    _alive: Alive,
+    roster: Roster,
+    seen: SeenIds,
+    /// `None` when nobody keeps count of tasks.
+    ledger: Option<Ledger>,
+    limits: RateLimits,
+    breaker: Breaker,
+    /// These three begin as the settings say and can change while the bus runs.
+    access: AccessRules,
+    max_recipients: usize,
+    inbox_limits: InboxLimits,
+    /// Bytes that all inboxes may hold together.
+    pending_bytes: usize,
+    dead_letter_bytes: usize,
+    refusals: Refusals,
+    /// The sessions of each agent, beside the roster.
+    sessions: Vec<Sessions>,
+    dead: DeadLetters,
+    /// How often an agent's code was attached.
+    attachments: u64,
+    /// Places reserved for the message that is being admitted.
+    reserved: Vec<DeskNo>,
+    /// The timer for the next deadline, and when it goes off.
+    deadline: Option<(SpawnHandle, chrono::DateTime<chrono::Utc>)>,
+    /// A timer that writes down how many refusals were not is set.
+    counts_refusals: bool,
+    recovered: Option<Recovered>,
+}
+
+impl Router {
+    pub(crate) fn new(shared: Rc<Shared>, recovered: Recovered) -> Self {
+        let limits = RateLimits::new(shared.settings.rates);
+        let settings = &shared.settings;
+        let roster = Roster::new(settings.open, settings.max_agents);
+        let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
+        let breaker = Breaker::new(settings.breaker.clone());
+        Self {
+            access: settings.access.clone(),
+            max_recipients: settings.max_recipients,
+            inbox_limits: settings.inbox_limits(),
+            pending_bytes: settings.pending_bytes,
+            dead_letter_bytes: settings.max_dead_letter_bytes,
+            _alive: shared.parts.endless("router"),
+            shared,
+            roster,
+            seen: SeenIds::default(),
+            ledger,
+            limits,
+            breaker,
+            refusals: Refusals::default(),
+            sessions: Vec::new(),
+            dead: DeadLetters::default(),
+            attachments: 0,
+            reserved: Vec::new(),
+            deadline: None,
+            counts_refusals: false,
+            recovered: Some(recovered),
+        }
+    }
+
+    /// Everything as it was before the restart.
+    fn restore(&mut self, recovered: Recovered, ctx: &mut Context<Self>) {
+        for (agent, profile) in self.shared.settings.agents.clone() {
+            self.know(agent, profile, true, ctx);
+        }
+        for (agent, profile) in self.shared.settings.built_in.clone() {
+            self.know(agent.clone(), profile, true, ctx);
+            self.roster.set_apart(&agent);
+        }
+        for agent in recovered.agents {
+            self.know(agent, Profile::default(), false, ctx);
+        }
+        for (key, value) in &recovered.facts {
+            self.restore_fact(key, value, ctx);
+        }
+        for seen in recovered.seen {
+            let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
+            self.seen.insert(seen.message_id, remembered);
+        }
+        let mut contents = RestoredContents::new(self.shared.held.clone());
+        for p in recovered.pending {
+            let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
+            let Some(delivery) = contents.delivery(p.seq, p.by, p.attempts, kept) else { continue };
+            self.presume(&p.agent_id, ctx);
+            if Roster::may_be_answered(&delivery.by) {
+                self.presume(&delivery.by, ctx);
+            }
+            if !names::is_answer(&delivery) {
+                self.roster.confirm(&p.agent_id);
+            }
+            if self.is_called_off(&delivery) {
+                self.settle_called_off(p.agent_id, &delivery);
+            } else if delivery.attempts >= self.shared.settings.retry.attempts {
+                // Each of them ended with the process; one more would, too.
+                let reason =
+                    "the last attempt did not come back: the bus was stopped or killed during it"
+                        .to_owned();
+                let agent = p.agent_id;
+                ctx.notify(GaveUp { agent, delivery, reason, then: Then::Nothing });
+            } else {
+                self.deliver_again(&p.agent_id, delivery);
+            }
+        }
+        // After what waits: a client never gets the name of an agent whose messages are there.
+        let clients = self.shared.settings.clients.clone();
+        self.claim_names(&clients);
+        for d in recovered.dead_letters {
+            let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
+            if let Some(delivery) = contents.delivery(d.seq, d.by, d.attempts, kept) {
+                self.dead.insert((d.seq, d.agent_id), Dead { delivery, reason: d.reason });
+            }
+        }
+    }
+
+    fn restore_fact(&mut self, key: &str, value: &str, ctx: &mut Context<Self>) {
+        let read = if let Some(Ok(id)) = key.strip_prefix(Task::KEY).map(str::parse) {
+            Task::from_kept(id, value).map(|task| {
+                if let Some(ledger) = &mut self.ledger {
+                    ledger.restore(task);
+                }
+            })
+        } else if key.starts_with(circuits::KEY) {
+            serde_json::from_str::<Circuit>(value).map(|circuit| drop(self.breaker.open(circuit)))
+        } else if let Some(Ok(agent)) = key.strip_prefix(agents::KEY).map(str::parse::<AgentId>) {
+            serde_json::from_str(value).map(|profile| drop(self.enter(agent, profile, ctx)))
+        } else {
+            tracing::warn!(key, "the journal holds a fact this version does not know");
+            return;
+        };
+        if let Err(error) = read {
+            tracing::error!(%error, key, "a fact in the journal can no longer be read");
+        }
+    }
+
+    /// Makes an agent known and gives it its first session; `true` when it was not.
+    fn know(
+        &mut self,
+        agent: AgentId,
+        profile: Profile,
+        listed: bool,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
+        if Roster::is_for_people(&agent) {
+            self.roster.set_apart(&agent);
+        }
+        // One that was removed and returns has its sessions still.
+        if key.index() == self.sessions.len() {
+            self.open_sessions(agent, ctx);
+        }
+        true
+    }
+
+    /// Gives the agent that was just entered into the roster its first session.
+    fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
+        debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
+        let (first, _) = self.open_desk(agent, ctx);
+        self.sessions.push(Sessions {
+            first,
+            others: Vec::new(),
+            aside: None,
+            sticky: HashMap::new(),
+        });
+    }
+
+    fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
+        let slots = Slots::new(self.inbox_limits, self.shared.settings.prompt_slots);
+        let (number, desk) = self.shared.desks.open(agent, slots);
+        let shared = Rc::clone(&self.shared);
+        let session = Session::new(Rc::clone(&desk), ctx.address(), shared);
+        Desks::seat(&desk, session.start());
+        (number, desk)
+    }
+
+    /// An agent that appears while the bus runs is known from then on, restarts included.
+    fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
+        if self.know(agent.clone(), Profile::default(), false, ctx) {
+            let line = Line::Event(EventLine {
+                agent_id: Some(agent.clone()),
+                ..self.shared.event(Event::Joined)
+            });
+            self.shared.append(Append { line, then: Then::Nothing });
+        }
+    }
+
+    /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
+    fn deliver_again(&mut self, agent: &AgentId, delivery: Delivery<Arc<Content>>) {
+        let Some(key) = self.roster.key(agent) else { return };
+        let (by, message) = (&delivery.by, &delivery.item.message);
+        let number = self.sessions[key.index()].choose(by, message, &self.shared.desks);
+        if let Some(desk) = self.shared.desks.get(number) {
+            desk.arrive_again(delivery);
+        }
+    }
+
+    fn route(
+        &mut self,
+        caller: &Caller,
+        parcel: Parcel,
+        reply: Option<Reply>,
+        ctx: &mut Context<Self>,
+    ) {
+        let now = self.shared.clock.now();
+        let _span = tracing::debug_span!(
+            "route",
+            trace = parcel.trace_id().map(tracing::field::display),
+            message_id =
+                parcel.message.as_ref().ok().map(|m| tracing::field::display(m.message_id)),
+        )
+        .entered();
+        // What the bus has to say is said, even while it stops.
+        if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
+            let mut receipt = records::unnumbered_receipt(&parcel, now);
+            receipt.outcome = Outcome::Unavailable;
+            receipt.reason = Some(reason.to_owned());
+            receipt.retry_after_ms = Some(1_000);
+            self.shared.stats.answered(parcel.kind(), receipt.outcome);
+            if let Some(reply) = reply {
+                reply.give(receipt);
+            }
+            return;
+        }
+        let incoming = Incoming {
+            caller,
+            message: parcel.message.as_deref(),
+            bytes: parcel.bytes.len(),
+            fingerprints: parcel.fingerprints,
+        };
+        let verdict = admit(&incoming, self, now);
+        if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &parcel.message)
+            && Roster::may_be_answered(&message.from.agent_id)
+        {
+            // On record before the message: whoever has a receipt can be answered after a crash.
+            self.join(&message.from.agent_id, ctx);
+        }
+        match verdict {
+            Verdict::Accepted(accepted) => self.accept(caller, accepted, parcel, reply, now, ctx),
+            Verdict::Duplicate { seq } => {
+                let by = records::sender(caller, &parcel);
+                let size = records::refusal_size(&parcel, 0, &[]);
+                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, size, now) {
+                    let receipt = records::unnumbered_receipt(&parcel, now);
+                    let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
+                    self.count_refusals(ctx);
+                    self.shared.stats.answered(parcel.kind(), receipt.outcome);
+                    effects::answer_again(Arc::clone(&self.shared.reader), receipt, seq, reply);
+                    return;
+                }
+                let receipt = Receipt { outcome: Outcome::Duplicate, ..self.receipt(&parcel, now) };
+                let line = message_line(&receipt, caller, &parcel, now, Clock::since(parcel.since));
+                let kind = parcel.kind();
+                let then = Then::FirstReceipt { receipt, kind, first: seq, reply };
+                self.shared.append(Append { line: Line::Message(line), then });
+            }
+            Verdict::Refused(refusal) => self.refuse(caller, refusal, &parcel, reply, now, ctx),
+        }
+    }
+
+    /// Why nothing can be taken at all.
+    fn closed(&self) -> Option<&'static str> {
+        if self.shared.stopping.get() {
+            return Some("The bus is stopping. Send the message again when it is back.");
+        }
+        if self.shared.gauge.health.get() != Health::Writing {
+            return Some(
+                "The bus cannot write its journal right now. Nothing was accepted; send the message again later.",
+            );
+        }
+        (self.shared.gauge.waiting.get() >= self.shared.settings.uncommitted_limit).then_some(
+            "More messages wait for the disk than the bus holds. Send the message again later.",
+        )
+    }
+
+    fn receipt(&self, parcel: &Parcel, now: Now) -> Receipt {
+        let mut receipt = records::unnumbered_receipt(parcel, now);
+        receipt.seq = Some(self.shared.next_seq());
+        receipt
+    }
+
+    fn accept(
+        &mut self,
+        caller: &Caller,
+        accepted: Accepted,
+        parcel: Parcel,
+        reply: Option<Reply>,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) {
+        if let Some(key) = accepted.closes {
+            self.closed_circuit(&key, "the conversation moves again");
+        }
+        let mut receipt = self.receipt(&parcel, now);
+        receipt.outcome = accepted.outcome;
+        receipt.recipients = accepted.recipients.into();
+        let mut line = message_line(&receipt, caller, &parcel, now, Clock::since(parcel.since));
+        let (Ok(message), Some(seq)) = (parcel.message, receipt.seq) else { return };
+        let mut undo = None;
+        if let Some(change) = accepted.change {
+            let (how, facts) = self.change_ledger(change, seq, ctx);
+            (undo, line.facts) = (how, facts);
+        } else if let Some(ledger) = &mut self.ledger {
+            ledger.note_news(&message, now);
+        }
+        let fingerprint = parcel.fingerprints.message;
+        self.seen.insert(message.message_id, Seen { seq, fingerprint });
+        let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
+        let content = ContentParts {
+            seq,
+            by,
+            message,
+            bytes: parcel.bytes,
+            trace: parcel.trace,
+            accepted: now.utc,
+            recovered: false,
+        };
+        let content = Content::new(content, &self.shared.held);
+        let to = std::mem::take(&mut self.reserved);
+        let ahead = self.shared.desks.take_ahead(&to);
+        if ahead {
+            // Sessions look at their desks later: whatever they write comes behind this line.
+            self.shared.desks.deliver(&to, &content);
+        }
+        let content = Some(content);
+        let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
+        self.shared.append(Append { line: Line::Message(line), then });
+    }
+
+    fn refuse(
+        &mut self,
+        caller: &Caller,
+        refusal: Refusal,
+        parcel: &Parcel,
+        reply: Option<Reply>,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) {
+        self.shared.desks.release(&std::mem::take(&mut self.reserved), parcel.bytes.len());
+        let opens = refusal.opens;
+        let by = records::sender(caller, parcel);
+        let size = records::refusal_size(parcel, refusal.recipients.len(), &refusal.errors);
+        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
+        let mut receipt = if written {
+            self.receipt(parcel, now)
+        } else {
+            records::unnumbered_receipt(parcel, now)
+        };
+        receipt.outcome = refusal.outcome;
+        receipt.recipients = refusal.recipients.into();
+        receipt.reason = Some(refusal.reason);
+        receipt.retry_after_ms = refusal.retry_after_ms;
+        receipt.circuit = refusal.circuit;
+        receipt.errors = refusal.errors;
+        if written {
+            let line = Line::Message(message_line(
+                &receipt,
+                caller,
+                parcel,
+                now,
+                Clock::since(parcel.since),
+            ));
+            let (kind, to) = (parcel.kind(), Vec::new());
+            let (content, ahead, undo) = (None, false, None);
+            let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
+            self.shared.append(Append { line, then });
+        } else {
+            self.shared.stats.refused.add(1);
+            self.shared.stats.answered(parcel.kind(), receipt.outcome);
+            self.count_refusals(ctx);
+            if let Some(reply) = reply {
+                reply.give(receipt);
+            }
+        }
+        // After the record of the message that was one too many.
+        if let Some(circuit) = opens {
+            self.open_circuit(*circuit, now, ctx);
+        }
+    }
+
+    /// The session that messages for somebody outside come from.
+    fn first_desk(
+        &mut self,
+        agent: &AgentId,
+        ctx: &mut Context<Self>,
+    ) -> Result<(AgentKey, Rc<Desk>), InboxError> {
+        if !Roster::may_be_answered(agent) {
+            return Err(InboxError::NoSuchAgent);
+        }
+        if !Roster::is_for_people(agent) {
+            self.roster.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
+            self.roster.confirm(agent);
+        }
+        if !self.roster.contains(agent) {
+            if !self.roster.admits(agent) && !Roster::is_for_people(agent) {
+                return Err(InboxError::NoSuchAgent);
+            }
+            if self.closed().is_some() {
+                return Err(InboxError::Closed);
+            }
+            self.join(agent, ctx);
+        }
+        let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
+        let first = self.sessions[key.index()].first;
+        let desk = self.shared.desks.get(first).ok_or(InboxError::NoSuchAgent)?;
+        Ok((key, desk))
+    }
+}
+
+impl Actor for Router {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(1 << 20); // every caller waits for its receipt
+        if let Some(recovered) = self.recovered.take() {
+            self.restore(recovered, ctx);
+            self.watch_deadlines(ctx);
+        }
+    }
+}
+
+/// A message at the door.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Route {
+    pub(crate) caller: Caller,
+    pub(crate) parcel: Parcel,
+    pub(crate) reply: Reply,
+}
+
+impl Handler<Route> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Route { caller, parcel, reply }: Route, ctx: &mut Self::Context) {
+        self.route(&caller, parcel, Some(reply), ctx);
+    }
+}
+
+/// A message that was admitted could not be made durable.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Forget {
+    pub(crate) id: MessageId,
+    pub(crate) undo: Option<Undo>,
+}
+
+impl Handler<Forget> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Forget { id, undo }: Forget, _: &mut Self::Context) {
+        self.seen.remove(&id);
+        if let (Some(undo), Some(ledger)) = (undo, &mut self.ledger) {
+            ledger.undo(undo);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! The directory: who is there, what is known of them, and who may write to whom.
+
+use a2a_policy::{AgentKey, Asked, CannotUpdate, Explanation, Profile, Reach};
+use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Event, Kind, Timestamp};
+use a2a_store::{EventLine, Fact, Line};
+use actix::prelude::*;
+use chrono::SubsecRound;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use super::{PART, Part, Router};
+use crate::bus::commit::effects::Then;
+use crate::bus::commit::writer::Append;
+
+/// How keys of agents begin.
+pub(super) const KEY: &str = "agent:";
+
+/// Whether an agent is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Presence {
+    /// Its code is attached, a call of it waits for messages, or it has some in its hands; or one
+    /// of that was so a moment ago.
+    Online,
+    /// It is known, and what is sent to it waits.
+    Offline,
+}
+
+/// An agent as others see it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentView {
+    /// Its id.
+    pub agent_id: AgentId,
+    /// What is known of it.
+    #[serde(flatten)]
+    pub profile: Profile,
+    /// Whether it is there.
+    pub presence: Presence,
+    /// When it was last there, since the bus started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_seen: Option<Timestamp>,
+    /// Sessions with the agent's code in them.
+    pub sessions: usize,
+    /// Whether there is such a session, or a call waits for messages, at this moment.
+    pub connected: bool,
+    /// Messages that wait or are being handled.
+    pub pending: usize,
+    /// How many bytes they have.
+    pub pending_bytes: usize,
+}
+
+/// Agents in the order of their names. One message looks at a bounded number of them; the caller
+/// goes on at `next`, so that other messages of the bus come in between.
+#[derive(Message)]
+#[rtype(result = "Part<AgentView, AgentId>")]
+pub(crate) struct ListAgents {
+    /// Only those that this agent may write to, and itself.
+    pub(crate) viewer: Option<AgentId>,
+    pub(crate) after: Option<AgentId>,
+    pub(crate) limit: usize,
+}
+
+impl Handler<ListAgents> for Router {
+    type Result = MessageResult<ListAgents>;
+
+    fn handle(&mut self, ask: ListAgents, _: &mut Self::Context) -> Self::Result {
+        let sight = self.sight(ask.viewer.as_ref());
+        let mut part = Part::default();
+        let mut all = self.roster.after(ask.after.as_ref()).enumerate();
+        while let Some((looked_at, agent)) = all.next() {
+            if !self.roster.is_apart(agent.0) && sight.includes(agent) {
+                part.found.push(self.view(agent));
+            }
+            if part.found.len() == ask.limit || looked_at + 1 == PART {
+                part.next = all.next().map(|_| agent.1.clone());
+                break;
+            }
+        }
+        MessageResult(part)
+    }
+}
+
+/// The agents that a caller may see.
+struct Sight<'a>(Option<(&'a AgentId, Reach<'a>)>);
+
+impl Sight<'_> {
+    fn includes(&self, (_, agent, profile): (AgentKey, &AgentId, &Profile)) -> bool {
+        let Self(Some((viewer, reach))) = self else { return true };
+        *viewer == agent || reach.includes((agent, profile))
+    }
+}
+
+/// One agent, also one that is set apart.
+#[derive(Message)]
+#[rtype(result = "Option<AgentView>")]
+pub(crate) struct FindAgent {
+    /// `None` when this agent may not write to it at all.
+    pub(crate) viewer: Option<AgentId>,
+    pub(crate) agent: AgentId,
+}
+
+impl Handler<FindAgent> for Router {
+    type Result = MessageResult<FindAgent>;
+
+    fn handle(
+        &mut self,
+        FindAgent { viewer, agent }: FindAgent,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let key = self.roster.key(&agent);
+        let found = key.and_then(|key| Some((key, &agent, self.roster.profile(key)?)));
+        let found = found.filter(|found| self.sight(viewer.as_ref()).includes(*found));
+        MessageResult(found.map(|found| self.view(found)))
+    }
+}
+
+impl Router {
+    /// Whom `viewer` may know of: everyone when it is `None`.
+    fn sight<'a>(&'a self, viewer: Option<&'a AgentId>) -> Sight<'a> {
+        static NEW: Profile = Profile::NEW;
+        Sight(viewer.map(|viewer| {
+            let profile = self.roster.key(viewer).and_then(|key| self.roster.profile(key));
+            (viewer, self.access.reach((viewer, profile.unwrap_or(&NEW))))
+        }))
+    }
+
+    fn view(&self, (key, agent, profile): (AgentKey, &AgentId, &Profile)) -> AgentView {
+        let now = self.shared.clock.now();
+        let numbers = self.sessions[key.index()].all();
+        let desks: Vec<_> = numbers.filter_map(|number| self.shared.desks.get(number)).collect();
+        let sessions = desks.iter().filter(|desk| desk.slots.is_live()).count();
+        let polled = desks.iter().filter(|desk| desk.is_polled(now.uptime)).count() > 0;
+        let seen = desks.iter().filter_map(|desk| desk.last_seen.get()).max();
+        let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
+        // What it took over HTTP is in its hands for as long as its lease; who died with it is gone
+        // when that ends.
+        let holds = desks.iter().any(|desk| desk.inbox.borrow().out() > 0);
+        let grace = self.shared.settings.presence_grace;
+        let here = sessions > 0 || polled || holds || ago.is_some_and(|ago| ago < grace);
+        let last =
+            if sessions > 0 || polled { Some(now.utc) } else { ago.map(|ago| now.utc - ago) };
+        AgentView {
+            agent_id: agent.clone(),
+            profile: profile.clone(),
+            presence: if here { Presence::Online } else { Presence::Offline },
+            last_seen: last.map(|last| last.trunc_subsecs(3).into()),
+            sessions,
+            connected: sessions > 0 || polled,
+            pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
+            pending_bytes: desks.iter().map(|desk| desk.slots.bytes()).sum(),
+        }
+    }
+
+    /// Takes an agent into the directory with this profile, or gives it another one.
+    pub(super) fn enter(
+        &mut self,
+        agent: AgentId,
+        profile: Profile,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), CannotUpdate> {
+        let key = self.roster.update(agent.clone(), profile)?;
+        if key.index() == self.sessions.len() {
+            self.open_sessions(agent, ctx);
+        }
+        Ok(())
+    }
+}
+
+/// Why a profile was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// The directory refuses it.
+    #[error(transparent)]
+    Refused(#[from] CannotUpdate),
+    /// The bus stops, or cannot write.
+    #[error("the bus takes nothing right now; try again later")]
+    Unavailable,
+}
+
+/// Says what an agent is; the reply comes when that is durable.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<()>, RegisterError>")]
+pub(crate) struct Register {
+    pub(crate) agent: AgentId,
+    pub(crate) profile: Profile,
+}
+
+impl Handler<Register> for Router {
+    type Result = Result<oneshot::Receiver<()>, RegisterError>;
+
+    fn handle(&mut self, request: Register, ctx: &mut Self::Context) -> Self::Result {
+        let Register { agent, profile } = request;
+        if self.closed().is_some() {
+            return Err(RegisterError::Unavailable);
+        }
+        self.enter(agent.clone(), profile.clone(), ctx)?;
+        let (done, durable) = oneshot::channel();
+        let value = serde_json::to_string(&profile).ok();
+        let line = Line::Event(EventLine {
+            facts: vec![Fact { key: format!("{KEY}{agent}").into(), value: value.map(Into::into) }],
+            agent_id: Some(agent),
+            ..self.shared.event(Event::Joined)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        Ok(durable)
+    }
+}
+
+/// Whether, and by which rule, one agent may write to another; `None` when either is unknown.
+#[derive(Message)]
+#[rtype(result = "Option<Explanation>")]
+pub(crate) struct Explain {
+    pub(crate) from: AgentId,
+    pub(crate) to: AgentId,
+    pub(crate) kind: Kind,
+    pub(crate) scope: Option<Scope>,
+}
+
+impl Handler<Explain> for Router {
+    type Result = MessageResult<Explain>;
+
+    fn handle(&mut self, ask: Explain, _: &mut Self::Context) -> Self::Result {
+        let party = |agent| self.roster.key(agent).and_then(|key| self.roster.profile(key));
+        let explanation = party(&ask.from).zip(party(&ask.to)).map(|(from, to)| {
+            self.access.explain(&Asked {
+                from: (&ask.from, from),
+                to: (&ask.to, to),
+                kind: ask.kind,
+                scope: ask.scope,
+            })
+        });
+        MessageResult(explanation)
+    }
+}

@@ -1,0 +1,156 @@
+//! The task service's side doors: what a request would meet, and who takes its answers.
+
+use std::sync::Arc;
+
+use a2a_policy::{Audience, Caller, Incoming, Limited, assess};
+use a2a_protocol::{AgentId, Priority, Receipt};
+use actix::prelude::*;
+use tokio::sync::oneshot;
+
+use super::{InboxError, Router};
+use crate::bus::mailbox::SetRuntime;
+use crate::bus::message::Parcel;
+use crate::bus::router::Reply;
+use crate::{Runtime, bus::commit::effects::Health};
+
+/// Whether a message that is sent later, when it is its turn, would be taken. It is charged now;
+/// a refusal is on record like any other. The parcel comes back for sending.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Assess {
+    pub(crate) caller: Caller,
+    pub(crate) parcel: Parcel,
+    pub(crate) reply: oneshot::Sender<Assessed>,
+}
+
+/// What [`Assess`] found.
+pub(crate) enum Assessed {
+    /// It would be taken.
+    Fits(Box<Parcel>),
+    /// It would not; the receipt follows when it is on record.
+    Refused(oneshot::Receiver<Receipt>),
+}
+
+impl Handler<Assess> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Assess { caller, parcel, reply }: Assess, ctx: &mut Self::Context) {
+        let now = self.shared.clock.now();
+        let incoming = Incoming {
+            caller: &caller,
+            message: parcel.message.as_deref(),
+            bytes: parcel.bytes.len(),
+            fingerprints: parcel.fingerprints,
+        };
+        let assessed = match self.closed() {
+            // It answers so by itself.
+            Some(_) => {
+                let (answer, receipt) = oneshot::channel();
+                self.route(&caller, parcel, Some(Reply::Caller(answer)), ctx);
+                Assessed::Refused(receipt)
+            }
+            None => match assess(&incoming, self, now) {
+                Ok(()) => Assessed::Fits(Box::new(parcel)),
+                Err(refusal) => {
+                    let (answer, receipt) = oneshot::channel();
+                    self.refuse(&caller, refusal, &parcel, Some(Reply::Caller(answer)), now, ctx);
+                    Assessed::Refused(receipt)
+                }
+            },
+        };
+        let _ = reply.send(assessed);
+    }
+}
+
+/// Charges a call of A2A that sends no message, or the bytes of one that does.
+#[derive(Message)]
+#[rtype(result = "Result<(), Limited>")]
+pub(crate) struct Charge {
+    /// In whose name.
+    pub(crate) from: AgentId,
+    /// At which agent.
+    pub(crate) to: AgentId,
+    /// It counts as a message; else that is charged elsewhere.
+    pub(crate) counts: bool,
+    pub(crate) bytes: usize,
+}
+
+impl Handler<Charge> for Router {
+    type Result = Result<(), Limited>;
+
+    fn handle(&mut self, charge: Charge, _: &mut Self::Context) -> Self::Result {
+        let Charge { from, to, counts, bytes } = charge;
+        let now = self.shared.clock.now();
+        if counts {
+            // A refusal of either costs nothing.
+            self.limits.may_send_bytes(&from, bytes, now)?;
+            self.limits.charge(&from, Audience::One(&to), Priority::Normal, now)?;
+        }
+        self.limits.charge_bytes(&from, bytes, now)
+    }
+}
+
+/// Somebody takes certain messages of an agent, beside its sessions: those its runtime
+/// [wants](Runtime::wants_at_once). The agent becomes known, whatever the directory says.
+#[derive(Message)]
+#[rtype(result = "Result<(), InboxError>")]
+pub(crate) struct AttachAside {
+    pub(crate) agent: AgentId,
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// The name is a caller's and no agent's: it belongs to no scope.
+    pub(crate) apart: bool,
+}
+
+impl Handler<AttachAside> for Router {
+    type Result = Result<(), InboxError>;
+
+    fn handle(
+        &mut self,
+        AttachAside { agent, runtime, apart }: AttachAside,
+        ctx: &mut Self::Context,
+    ) -> Self::Result {
+        if a2a_policy::Roster::is_reserved(&agent) {
+            return Err(InboxError::NoSuchAgent);
+        }
+        if self.shared.stopping.get() || self.shared.gauge.health.get() == Health::Broken {
+            return Err(InboxError::Closed);
+        }
+        if apart {
+            // Never over an agent: its messages would be taken by the caller's clerk.
+            let free = self.roster.client_may_be_called(&agent);
+            free.map_err(|_| InboxError::NameTaken)?;
+            // A caller, not an agent: nobody needs to know it after a restart.
+            self.know(agent.clone(), a2a_policy::Profile::default(), false, ctx);
+            self.roster.set_client(&agent);
+        } else {
+            self.roster.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
+            self.join(&agent, ctx);
+        }
+        let key = self.roster.key(&agent).ok_or(InboxError::NoSuchAgent)?;
+        let (number, desk) = match self.sessions[key.index()].aside {
+            Some(number) => match self.shared.desks.get(number) {
+                Some(desk) => (number, desk),
+                None => return Err(InboxError::Closed),
+            },
+            None => self.open_desk(agent, ctx),
+        };
+        desk.slots.set_live(true);
+        desk.set_runtime(Some(Arc::clone(&runtime)));
+        self.sessions[key.index()].aside = Some(number);
+        // What was owed before a restart lies on the agent's own desk.
+        let first = self.sessions[key.index()].first;
+        if let Some(first) = self.shared.desks.get(first) {
+            let waiting = first.inbox.borrow_mut().drain_idle();
+            for delivery in waiting {
+                first.slots.free(delivery.bytes);
+                if desk.wants(&delivery.by, &delivery.item.message) {
+                    // One word below wakes it for all of them; so many would not fit its mailbox.
+                    desk.lay_again(delivery);
+                } else {
+                    first.arrive_again(delivery);
+                }
+            }
+        }
+        if desk.tell(SetRuntime(runtime)) { Ok(()) } else { Err(InboxError::Closed) }
+    }
+}

@@ -1,0 +1,470 @@
+//! Tasks beyond their messages: kept, given up, overdue, called off.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use a2a_policy::{Caller, Change, Delivery, LedgerRefusal, Now, Task, Undo};
+use a2a_protocol::{AgentId, Body, CorrelationId, Event, TaskId, TaskState};
+use a2a_store::{EventLine, Fact, Line};
+use actix::prelude::*;
+use chrono::{DateTime, Utc};
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+use super::{PART, Part, Router};
+use crate::bus::clock::Clock;
+use crate::bus::commit::effects::Then;
+use crate::bus::commit::writer::Append;
+use crate::bus::mailbox::CancelRunning;
+use crate::bus::message::{Content, Parcel};
+use crate::bus::notice;
+
+/// A deadline is looked at again at least so often, because the time of day may jump.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How many overdue tasks are marked before other work has its turn: each is three lines.
+const AT_ONCE: usize = 100;
+
+impl Router {
+    /// Puts a change into force; how to take it back, and what must be known after a restart.
+    pub(super) fn change_ledger(
+        &mut self,
+        change: Change,
+        record: u64,
+        ctx: &mut Context<Self>,
+    ) -> (Option<Undo>, Vec<Fact>) {
+        let Some(ledger) = &mut self.ledger else { return (None, Vec::new()) };
+        let (id, parent) = (change.task.task_id, change.parent.as_ref().map(|task| task.task_id));
+        let (undo, forgotten) = ledger.apply(change, record);
+        let kept = [Some(id), parent].into_iter().flatten().filter_map(|id| ledger.get(&id));
+        let mut facts: Vec<_> = kept.map(|task| fact(&task.task_id, Some(task))).collect();
+        facts.extend(forgotten.iter().map(|id| fact(id, None)));
+        self.watch_deadlines(ctx);
+        (Some(undo), facts)
+    }
+
+    /// The task that a message asked for is given up with it.
+    pub(super) fn give_up_task(
+        &mut self,
+        delivery: &Delivery<Arc<Content>>,
+        reason: &str,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) -> Vec<Fact> {
+        let Body::TaskRequest(body) = &delivery.item.message.body else { return Vec::new() };
+        let ledger = self.ledger.as_ref();
+        let change =
+            ledger.and_then(|ledger| ledger.give_up(&body.task_id, delivery.seq, reason, now));
+        let Some(change) = change else { return Vec::new() };
+        let task = change.task.clone();
+        let facts = self.change_ledger(change, delivery.seq, ctx).1;
+        if task.requester != delivery.by {
+            // It was handed on; whoever asked first has to hear of it as well.
+            let text =
+                format!("Task {} was not handled by {}: {reason}", task.task_id, task.assignee);
+            self.tell(&task.requester, &task, (Event::DeadLetter, &text), now, ctx);
+        }
+        facts
+    }
+
+    /// The task of a dead letter that is sent again is asked for again; `None` when it is not to
+    /// be had that way any more.
+    pub(super) fn ask_again(
+        &mut self,
+        delivery: &Delivery<Arc<Content>>,
+        ctx: &mut Context<Self>,
+    ) -> Option<Vec<Fact>> {
+        let Body::TaskRequest(body) = &delivery.item.message.body else { return Some(Vec::new()) };
+        let now = self.shared.clock.now();
+        let Some(ledger) = &self.ledger else { return Some(Vec::new()) };
+        if ledger.get(&body.task_id).is_none() {
+            return Some(Vec::new()); // forgotten long ago
+        }
+        let change = ledger.ask_again(&body.task_id, delivery.seq, now)?;
+        Some(self.change_ledger(change, delivery.seq, ctx).1)
+    }
+
+    /// Whether a message asks for a task that was called off meanwhile.
+    pub(super) fn is_called_off(&self, delivery: &Delivery<Arc<Content>>) -> bool {
+        let Body::TaskRequest(body) = &delivery.item.message.body else { return false };
+        let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&body.task_id));
+        task.is_some_and(|task| task.state == TaskState::Cancelled && task.record == delivery.seq)
+    }
+
+    /// The attempt ended with the process, and nobody wants another.
+    pub(super) fn settle_called_off(&self, agent: AgentId, delivery: &Delivery<Arc<Content>>) {
+        let line = Line::Event(EventLine {
+            of: Some(delivery.seq),
+            message_id: Some(delivery.item.message.message_id),
+            agent_id: Some(agent),
+            ..self.shared.event(Event::Cancelled)
+        });
+        self.shared.append(Append { line, then: Then::Nothing });
+    }
+
+    /// Sets the timer for the next deadline, if it is not set for then or earlier.
+    pub(super) fn watch_deadlines(&mut self, ctx: &mut Context<Self>) {
+        let Some(next) = self.ledger.as_ref().and_then(|ledger| ledger.next_deadline()) else {
+            return;
+        };
+        match self.deadline {
+            Some((_, at)) if at <= next => return,
+            Some((timer, _)) => drop(ctx.cancel_future(timer)),
+            None => {}
+        }
+        let wait = (next - self.shared.clock.now().utc).to_std().unwrap_or_default();
+        let wait = wait.min(LOOK_AGAIN) + Duration::from_millis(1);
+        let timer = ctx.run_later(wait, |router, ctx| {
+            router.deadline = None;
+            router.end_overdue(ctx);
+            router.watch_deadlines(ctx);
+        });
+        self.deadline = Some((timer, next));
+    }
+
+    fn end_overdue(&mut self, ctx: &mut Context<Self>) {
+        let now = self.shared.clock.now();
+        let due = self.ledger.as_ref().map(|ledger| ledger.due(now, AT_ONCE)).unwrap_or_default();
+        for id in due {
+            let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned();
+            let Some(task) = task else { continue };
+            let missed = task.deadline.is_some_and(|at| at > task.changed && at <= now.utc);
+            let waiting = (missed && task.state == TaskState::Requested)
+                .then(|| self.withdraw(&task.assignee, task.record))
+                .flatten();
+            match waiting {
+                Some(delivery) => {
+                    let reason = "its deadline passed before anybody took it".to_owned();
+                    self.bury(Event::Expired, &task.assignee, delivery, reason, Then::Nothing, ctx);
+                }
+                None => self.mark_overdue(&task, missed, now, ctx),
+            }
+        }
+    }
+
+    fn mark_overdue(&mut self, task: &Task, missed: bool, now: Now, ctx: &mut Context<Self>) {
+        let ledger = self.ledger.as_ref();
+        let Some(change) = ledger.and_then(|ledger| ledger.overdue(&task.task_id, now)) else {
+            return;
+        };
+        let facts = self.change_ledger(change, task.record, ctx).1;
+        let line = Line::Event(EventLine {
+            of: Some(task.record),
+            reason: Some(match missed {
+                true => format!("the deadline of task {} passed", task.task_id),
+                false => format!("there was no news of task {} for too long", task.task_id),
+            }),
+            facts,
+            ..self.shared.event(Event::Overdue)
+        });
+        self.shared.append(Append { line, then: Then::Nothing });
+        self.shared.stats.overdue.add(1);
+        let (id, state, assignee) = (task.task_id, task.state, &task.assignee);
+        let text = match missed {
+            true => format!(
+                "The deadline of task {id} has passed; it is {state} and still with {assignee}. Its answer counts when it comes."
+            ),
+            false => format!(
+                "There was no news of task {id} since {}; it is {state} and still with {assignee}. Answer it (task_response), report on it (status_update with its taskId), or cancel it.",
+                task.changed.format("%Y-%m-%d %H:%M:%S UTC")
+            ),
+        };
+        for agent in [&task.requester, &task.assignee] {
+            self.tell(agent, task, (Event::Overdue, &text), now, ctx);
+        }
+    }
+
+    /// A notice of the bus about a task.
+    fn tell(
+        &mut self,
+        agent: &AgentId,
+        task: &Task,
+        (event, text): (Event, &str),
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) {
+        let about = notice::About {
+            conversation: task.correlation_id,
+            task: Some(task.task_id),
+            event,
+            message: None,
+        };
+        if self.roster.contains(agent)
+            && let Some(notice) = notice::notice(agent, about, text, text, now)
+        {
+            self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
+        }
+    }
+
+    /// Takes a message out of the inbox of `agent` that nobody is handling.
+    fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<Delivery<Arc<Content>>> {
+        let key = self.roster.key(agent)?;
+        let desks = &self.shared.desks;
+        self.sessions[key.index()].all().filter_map(|number| desks.get(number)).find_map(|desk| {
+            let delivery = desk.inbox.borrow_mut().withdraw(seq)?;
+            desk.slots.free(delivery.bytes);
+            Some(delivery)
+        })
+    }
+}
+
+fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
+    Fact { key: Task::key(id).into(), value: task.map(|task| task.to_kept().into()) }
+}
+
+/// The tasks that somebody has ended by an answer which nobody has acknowledged.
+#[derive(Message)]
+#[rtype(result = "Vec<TaskId>")]
+pub(crate) struct UnheardAnswers;
+
+impl Handler<UnheardAnswers> for Router {
+    type Result = MessageResult<UnheardAnswers>;
+
+    fn handle(&mut self, _: UnheardAnswers, _: &mut Self::Context) -> Self::Result {
+        let mut tasks = Vec::new();
+        for number in self.sessions.iter().flat_map(super::Sessions::all) {
+            let Some(desk) = self.shared.desks.get(number) else { continue };
+            let inbox = desk.inbox.borrow();
+            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, delivery)| {
+                let Body::TaskResponse(answer) = &delivery.item.message.body else { return None };
+                answer.action.ends().then_some(answer.task_id)
+            }));
+        }
+        tasks.sort_unstable();
+        tasks.dedup();
+        MessageResult(tasks)
+    }
+}
+
+/// What the ledger has open, and which of these tasks were cancelled there. Asked once, when
+/// the task service starts.
+#[derive(Message)]
+#[rtype(result = "Ledgered")]
+pub(crate) struct CompareLedger(pub(crate) Vec<TaskId>);
+
+/// See [`CompareLedger`].
+#[derive(Debug, Default)]
+pub(crate) struct Ledgered {
+    pub(crate) open: Vec<TaskId>,
+    pub(crate) cancelled: Vec<TaskId>,
+}
+
+impl Handler<CompareLedger> for Router {
+    type Result = MessageResult<CompareLedger>;
+
+    fn handle(
+        &mut self,
+        CompareLedger(known): CompareLedger,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let Some(ledger) = &self.ledger else { return MessageResult(Ledgered::default()) };
+        let open =
+            ledger.latest(None).filter(|task| !task.state.is_ended()).map(|task| task.task_id);
+        let is_cancelled =
+            |id: &TaskId| ledger.get(id).is_some_and(|task| task.state == TaskState::Cancelled);
+        MessageResult(Ledgered {
+            open: open.collect(),
+            cancelled: known.into_iter().filter(is_cancelled).collect(),
+        })
+    }
+}
+
+/// A person has an A2A task deleted: who and which. The reply comes when that is durable; `None`
+/// when nothing can be written.
+#[derive(Message)]
+#[rtype(result = "Option<oneshot::Receiver<()>>")]
+pub(crate) struct RecordDeleted {
+    pub(crate) task: TaskId,
+    pub(crate) reason: String,
+}
+
+impl Handler<RecordDeleted> for Router {
+    type Result = MessageResult<RecordDeleted>;
+
+    fn handle(&mut self, deleted: RecordDeleted, _: &mut Self::Context) -> Self::Result {
+        if self.closed().is_some() {
+            return MessageResult(None);
+        }
+        let (done, durable) = oneshot::channel();
+        let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
+        let line = Line::Event(EventLine {
+            of: known.map(|task| task.record),
+            reason: Some(deleted.reason),
+            ..self.shared.event(Event::Deleted)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        MessageResult(Some(durable))
+    }
+}
+
+#[derive(Message)]
+#[rtype(result = "Option<Task>")]
+pub(crate) struct FindTask(pub(crate) TaskId);
+
+impl Handler<FindTask> for Router {
+    type Result = MessageResult<FindTask>;
+
+    fn handle(&mut self, FindTask(id): FindTask, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned())
+    }
+}
+
+/// Which tasks of the ledger are wanted. All of it must hold.
+#[derive(Debug, Clone, Default)]
+pub struct TaskFilter {
+    /// This agent has a part in it.
+    pub agent: Option<AgentId>,
+    /// It is in this state.
+    pub state: Option<TaskState>,
+    /// It belongs to this conversation.
+    pub correlation: Option<CorrelationId>,
+    /// Whether it is marked overdue.
+    pub overdue: Option<bool>,
+}
+
+impl TaskFilter {
+    fn wants(&self, task: &Task) -> bool {
+        self.agent.as_ref().is_none_or(|agent| task.concerns(agent))
+            && self.state.is_none_or(|state| task.state == state)
+            && self.correlation.is_none_or(|correlation| task.correlation_id == correlation)
+            && self.overdue.is_none_or(|overdue| task.overdue == overdue)
+    }
+}
+
+/// A place in the list of tasks, as a word that a caller can give back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskPlace {
+    changed: DateTime<Utc>,
+    id: TaskId,
+}
+
+impl fmt::Display for TaskPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.changed.timestamp_nanos_opt().unwrap_or_default();
+        write!(f, "{nanos}.{}", self.id)
+    }
+}
+
+/// The text is no place in the list of tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this is no place in the list of tasks")]
+pub struct BadTaskPlace;
+
+impl FromStr for TaskPlace {
+    type Err = BadTaskPlace;
+
+    fn from_str(text: &str) -> Result<Self, BadTaskPlace> {
+        let (nanos, id) = text.split_once('.').ok_or(BadTaskPlace)?;
+        let nanos = nanos.parse().map_err(|_| BadTaskPlace)?;
+        let id = id.parse().map_err(|_| BadTaskPlace)?;
+        Ok(Self { changed: DateTime::from_timestamp_nanos(nanos), id })
+    }
+}
+
+/// Tasks, those that changed last first. One message looks at a bounded number of them; the caller
+/// goes on at `next`.
+#[derive(Message)]
+#[rtype(result = "Part<Task, TaskPlace>")]
+pub(crate) struct ListTasks {
+    pub(crate) filter: TaskFilter,
+    pub(crate) behind: Option<TaskPlace>,
+    pub(crate) limit: usize,
+}
+
+impl Handler<ListTasks> for Router {
+    type Result = MessageResult<ListTasks>;
+
+    fn handle(
+        &mut self,
+        ListTasks { filter, behind, limit }: ListTasks,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let behind = behind.map(|place| (place.changed, place.id));
+        let mut all = self.ledger.iter().flat_map(|ledger| ledger.latest(behind)).enumerate();
+        let mut part = Part::default();
+        while let Some((looked_at, task)) = all.next() {
+            if filter.wants(task) {
+                part.found.push(task.clone());
+            }
+            if part.found.len() == limit || looked_at + 1 == PART {
+                let place = TaskPlace { changed: task.changed, id: task.task_id };
+                part.next = all.next().map(|_| place);
+                break;
+            }
+        }
+        MessageResult(part)
+    }
+}
+
+/// Whoever asked for a task (or a person, without `by`) calls it off. The reply comes when
+/// that is durable.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<()>, LedgerRefusal>")]
+pub(crate) struct CancelTask {
+    pub(crate) task: TaskId,
+    pub(crate) by: Option<AgentId>,
+    pub(crate) reason: String,
+}
+
+impl Handler<CancelTask> for Router {
+    type Result = Result<oneshot::Receiver<()>, LedgerRefusal>;
+
+    fn handle(&mut self, request: CancelTask, ctx: &mut Self::Context) -> Self::Result {
+        let CancelTask { task: id, by, reason } = request;
+        let now = self.shared.clock.now();
+        let unknown = LedgerRefusal::UnknownTask { task: id };
+        let ledger = self.ledger.as_ref().ok_or(unknown)?;
+        let change = ledger.cancel(&id, by.as_ref(), &reason, now)?;
+        let task = change.task.clone();
+        let facts = self.change_ledger(change, task.record, ctx).1;
+        let withdrawn = self.withdraw(&task.assignee, task.record);
+        let turned_away = withdrawn.is_none() && self.turn_away(&task);
+        let nobody_saw_it = withdrawn.is_some() || turned_away;
+        let (done, durable) = oneshot::channel();
+        let line = Line::Event(EventLine {
+            of: Some(task.record),
+            // With the agent's name the delivery is over, too; what is being handled goes on.
+            agent_id: nobody_saw_it.then(|| task.assignee.clone()),
+            message_id: withdrawn.as_ref().map(|delivery| delivery.item.message.message_id),
+            reason: Some(reason.clone()),
+            facts,
+            ..self.shared.event(Event::Cancelled)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        let who = by.as_ref().map_or("a person", AgentId::as_str);
+        let text = format!("Task {id} was called off by {who}: {reason}");
+        if !nobody_saw_it {
+            self.cancel_running(&task);
+            self.tell(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
+        }
+        if by.is_none() {
+            self.tell(&task.requester, &task, (Event::Cancelled, &text), now, ctx);
+        }
+        Ok(durable)
+    }
+}
+
+impl Router {
+    /// Has the request for a task turned away where it is still on its way to the disk, which is
+    /// before anybody has it, unless an agent gets its messages ahead of that.
+    fn turn_away(&self, task: &Task) -> bool {
+        let Some(key) = self.roster.key(&task.assignee) else { return false };
+        let desks = &self.shared.desks;
+        let mut all = self.sessions[key.index()].all().filter_map(|number| desks.get(number));
+        let is_on_its_way = task.record > self.shared.gauge.delivered.get();
+        let is_turned_away = is_on_its_way && !all.any(|desk| desk.takes_ahead());
+        if is_turned_away {
+            desks.turn_away(task.record);
+        }
+        is_turned_away
+    }
+
+    /// Tells the agent's code that what it works on is not wanted any more.
+    fn cancel_running(&self, task: &Task) {
+        let Some(key) = self.roster.key(&task.assignee) else { return };
+        let desks = &self.shared.desks;
+        for desk in self.sessions[key.index()].all().filter_map(|number| desks.get(number)) {
+            desk.tell(CancelRunning(task.record));
+        }
+    }
+}

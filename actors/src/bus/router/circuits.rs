@@ -1,0 +1,164 @@
+//! Circuits: opened by the breaker or a person, told once, closed again.
+
+use std::time::Duration;
+
+use a2a_policy::{Caller, Circuit, CircuitKey, CircuitState, Now};
+use a2a_protocol::{AgentId, CorrelationId, Event};
+use a2a_store::{EventLine, Fact, Line};
+use actix::prelude::*;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Router;
+use crate::bus::clock::Clock;
+use crate::bus::commit::effects::Then;
+use crate::bus::commit::writer::Append;
+use crate::bus::message::Parcel;
+use crate::bus::notice;
+
+/// How keys of circuits begin.
+pub(super) const KEY: &str = "circuit:";
+
+/// A circuit as people see it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CircuitView {
+    /// The circuit.
+    #[serde(flatten)]
+    pub circuit: Circuit,
+    /// Whether it refuses everything, or lets a few through to see.
+    pub state: CircuitState,
+    /// Until it lets a few through; absent when only a person can reset it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl CircuitView {
+    fn new(circuit: &Circuit, now: Now) -> Self {
+        let ms = |wait: Duration| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            circuit: circuit.clone(),
+            state: circuit.state(now),
+            retry_after_ms: circuit.retry_after(now).map(ms),
+        }
+    }
+}
+
+impl Router {
+    /// The breaker decided: on record, in force, and told once to everybody who took part.
+    pub(super) fn open_circuit(&mut self, circuit: Circuit, now: Now, ctx: &mut Context<Self>) {
+        tracing::warn!(circuit = %circuit.key, reason = circuit.reason.as_str(), evidence = circuit.evidence, "stopped");
+        let mut facts = vec![fact(&circuit.key, Some(&circuit))];
+        let lapsed = self.breaker.sweep(now);
+        let evicted = self.breaker.open(circuit.clone());
+        let gone = lapsed.iter().chain(&evicted).filter(|key| **key != circuit.key);
+        facts.extend(gone.map(|key| fact(key, None)));
+        let line = Line::Event(EventLine {
+            reason: Some(format!("{}: {}", circuit.reason.as_str(), circuit.evidence)),
+            facts,
+            ..self.shared.event(Event::Tripped)
+        });
+        self.shared.append(Append { line, then: Then::Nothing });
+        self.shared.stats.tripped.add(1);
+        for agent in &circuit.participants {
+            if self.roster.contains(agent)
+                && let Some(notice) = notice::stopped(agent, &circuit, now)
+            {
+                self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
+            }
+        }
+    }
+
+    /// Who has a part in the tasks of a conversation: the breaker forgets sooner than the ledger.
+    fn people_at_work_in(&self, conversation: CorrelationId) -> Vec<AgentId> {
+        let tasks = self.ledger.iter().flat_map(|ledger| ledger.of_conversation(conversation));
+        let people = tasks.flat_map(|task| {
+            let reviewer = task.review.as_ref().map(|review| &review.reviewer);
+            [Some(&task.requester), Some(&task.assignee), reviewer].into_iter().flatten()
+        });
+        people.cloned().collect()
+    }
+
+    /// A circuit is closed: by progress, or by a person.
+    pub(super) fn closed_circuit(&mut self, key: &CircuitKey, why: &str) {
+        tracing::info!(circuit = %key, why, "goes on");
+        let line = Line::Event(EventLine {
+            reason: Some(format!("{key}: {why}")),
+            facts: vec![fact(key, None)],
+            ..self.shared.event(Event::Closed)
+        });
+        self.shared.append(Append { line, then: Then::Nothing });
+    }
+}
+
+/// The key under which the journal's lines note a circuit in `facts`.
+#[must_use]
+pub fn circuit_fact(key: &CircuitKey) -> String {
+    format!("{KEY}{key}")
+}
+
+fn fact(key: &CircuitKey, circuit: Option<&Circuit>) -> Fact {
+    // A circuit always serialises; were it not so, forgetting it is the lesser harm.
+    let value = circuit.and_then(|circuit| serde_json::to_string(circuit).ok());
+    Fact { key: circuit_fact(key).into(), value: value.map(Into::into) }
+}
+
+#[derive(Message)]
+#[rtype(result = "Vec<CircuitView>")]
+pub(crate) struct ListCircuits;
+
+impl Handler<ListCircuits> for Router {
+    type Result = MessageResult<ListCircuits>;
+
+    fn handle(&mut self, _: ListCircuits, _: &mut Self::Context) -> Self::Result {
+        let now = self.shared.clock.now();
+        let mut views: Vec<_> =
+            self.breaker.circuits().map(|circuit| CircuitView::new(circuit, now)).collect();
+        views.sort_by_key(|view| std::cmp::Reverse(view.circuit.since));
+        MessageResult(views)
+    }
+}
+
+/// A person stops a conversation until somebody resets it.
+#[derive(Message)]
+#[rtype(result = "CircuitView")]
+pub(crate) struct TripCircuit {
+    pub(crate) key: CircuitKey,
+    pub(crate) reason: String,
+}
+
+impl Handler<TripCircuit> for Router {
+    type Result = MessageResult<TripCircuit>;
+
+    fn handle(&mut self, request: TripCircuit, ctx: &mut Self::Context) -> Self::Result {
+        let TripCircuit { key, reason } = request;
+        let now = self.shared.clock.now();
+        let participants: Vec<AgentId> = match &key {
+            CircuitKey::Pair { from, to, .. } => {
+                [Some(from), to.as_ref()].into_iter().flatten().cloned().collect()
+            }
+            CircuitKey::Correlation(conversation) => self.people_at_work_in(*conversation),
+        };
+        let circuit = self.breaker.trip(key, reason, participants, now);
+        let view = CircuitView::new(&circuit, now);
+        self.open_circuit(circuit, now, ctx);
+        MessageResult(view)
+    }
+}
+
+/// A person lets a conversation go on; `false` when it was not stopped.
+#[derive(Message)]
+#[rtype(result = "bool")]
+pub(crate) struct ResetCircuit(pub(crate) CircuitKey);
+
+impl Handler<ResetCircuit> for Router {
+    type Result = bool;
+
+    fn handle(&mut self, ResetCircuit(key): ResetCircuit, _: &mut Self::Context) -> bool {
+        let was_open = self.breaker.reset(&key).is_some();
+        if was_open {
+            self.closed_circuit(&key, "reset by a person");
+        }
+        was_open
+    }
+}

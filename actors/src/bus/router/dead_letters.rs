@@ -1,0 +1,233 @@
+//! Messages that were given up: listed, sent again, dropped.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use a2a_policy::{Caller, Delivery};
+use a2a_protocol::{AgentId, Event, MessageId};
+use a2a_store::{EventLine, Line};
+use actix::prelude::*;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{PART, Part, Router};
+use crate::bus::clock::Clock;
+use crate::bus::commit::effects::Then;
+use crate::bus::commit::writer::Append;
+use crate::bus::message::{Content, Parcel};
+use crate::bus::notice;
+
+/// A dead letter as people see it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DeadLetterView {
+    /// The number of its record.
+    pub seq: u64,
+    /// The message.
+    pub message_id: MessageId,
+    /// Who sent it.
+    pub sender: AgentId,
+    /// Who could not handle it.
+    pub agent_id: AgentId,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// What went wrong the last time.
+    pub reason: String,
+}
+
+/// A dead letter: a delivery that no attempt is left for.
+pub(super) struct Dead {
+    pub(super) delivery: Delivery<Arc<Content>>,
+    pub(super) reason: String,
+}
+
+/// The dead letters that are kept, oldest first.
+#[derive(Default)]
+pub(super) struct DeadLetters {
+    all: BTreeMap<(u64, AgentId), Dead>,
+    bytes: usize,
+}
+
+impl DeadLetters {
+    pub(super) fn insert(&mut self, key: (u64, AgentId), dead: Dead) {
+        self.bytes += dead.delivery.bytes;
+        if let Some(before) = self.all.insert(key, dead) {
+            self.bytes -= before.delivery.bytes;
+        }
+    }
+
+    fn remove(&mut self, key: &(u64, AgentId)) -> Option<Dead> {
+        let dead = self.all.remove(key)?;
+        self.bytes -= dead.delivery.bytes;
+        Some(dead)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How many bytes they have, a message counted once for each recipient.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// How many dead letters are dropped at most for one that comes: more can be too many only after the
+/// limit was lowered.
+const DROPPED_AT_ONCE: usize = 16;
+
+/// Dead letters in their order, a bounded number at a time.
+#[derive(Message)]
+#[rtype(result = "Part<DeadLetterView, (u64, AgentId)>")]
+pub(crate) struct ListDeadLetters {
+    pub(crate) after: Option<(u64, AgentId)>,
+}
+
+impl Handler<ListDeadLetters> for Router {
+    type Result = MessageResult<ListDeadLetters>;
+
+    fn handle(
+        &mut self,
+        ListDeadLetters { after }: ListDeadLetters,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let view = |((seq, agent), dead): (&(u64, AgentId), &Dead)| DeadLetterView {
+            seq: *seq,
+            message_id: dead.delivery.item.message.message_id,
+            sender: dead.delivery.by.clone(),
+            agent_id: agent.clone(),
+            attempts: dead.delivery.attempts,
+            reason: dead.reason.clone(),
+        };
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut rest = self.dead.all.range((from, Bound::Unbounded));
+        let found: Vec<_> = rest.by_ref().take(PART).map(view).collect();
+        let last = found.last().map(|last| (last.seq, last.agent_id.clone()));
+        MessageResult(Part { next: last.filter(|_| rest.next().is_some()), found })
+    }
+}
+
+/// Sends a dead letter again, or throws it away; `false` when there is none.
+#[derive(Message)]
+#[rtype(result = "bool")]
+pub(crate) struct ResolveDeadLetter {
+    pub(crate) seq: u64,
+    pub(crate) agent: AgentId,
+    pub(crate) again: bool,
+}
+
+impl Handler<ResolveDeadLetter> for Router {
+    type Result = bool;
+
+    fn handle(&mut self, request: ResolveDeadLetter, ctx: &mut Self::Context) -> bool {
+        let ResolveDeadLetter { seq, agent, again } = request;
+        self.resolve_dead_letter(seq, &agent, again, ctx)
+    }
+}
+
+impl Router {
+    pub(super) fn resolve_dead_letter(
+        &mut self,
+        seq: u64,
+        agent: &AgentId,
+        again: bool,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let key = (seq, agent.clone());
+        if again && !self.roster.contains(agent) {
+            return false; // it was removed: nobody would ever get it
+        }
+        let Some(dead) = self.dead.remove(&key) else { return false };
+        let facts = match again.then(|| self.ask_again(&dead.delivery, ctx)) {
+            None => Vec::new(),
+            Some(Some(facts)) => facts,
+            Some(None) => {
+                // The task went on without it: asking again would have the work done twice.
+                self.dead.insert(key, dead);
+                return false;
+            }
+        };
+        let line = Line::Event(EventLine {
+            of: Some(seq),
+            message_id: Some(dead.delivery.item.message.message_id),
+            agent_id: Some(agent.clone()),
+            facts,
+            ..self.shared.event(if again { Event::Returned } else { Event::Dropped })
+        });
+        self.shared.append(Append { line, then: Then::Nothing });
+        if again {
+            self.deliver_again(agent, Delivery { attempts: 0, ..dead.delivery });
+        }
+        true
+    }
+}
+
+/// A session gave a message up: its sender is told, then it is a dead letter.
+///
+/// In this order, so that a crash in between repeats the last attempt and the notice
+/// instead of losing the notice.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct GaveUp {
+    pub(crate) agent: AgentId,
+    pub(crate) delivery: Delivery<Arc<Content>>,
+    pub(crate) reason: String,
+    pub(crate) then: Then,
+}
+
+impl Handler<GaveUp> for Router {
+    type Result = ();
+
+    fn handle(&mut self, gave_up: GaveUp, ctx: &mut Self::Context) {
+        let GaveUp { agent, delivery, reason, then } = gave_up;
+        self.bury(Event::DeadLetter, &agent, delivery, reason, then, ctx);
+    }
+}
+
+impl Router {
+    /// Makes a message a dead letter: its sender hears of it, and its task has failed.
+    pub(super) fn bury(
+        &mut self,
+        event: Event,
+        agent: &AgentId,
+        delivery: Delivery<Arc<Content>>,
+        reason: String,
+        then: Then,
+        ctx: &mut Context<Self>,
+    ) {
+        let trace = delivery.item.trace();
+        tracing::warn!(%agent, seq = delivery.seq, trace = %trace.id(), reason, "a message became a dead letter");
+        self.shared.stats.dead_letters.add(1);
+        let now = self.shared.clock.now();
+        let notice = notice::late_failure(event, &delivery.item.message, agent, &reason, now);
+        if let Some(notice) = notice {
+            let parcel = Parcel::from_message(notice, Clock::instant());
+            self.route(&Caller::Bus, parcel.with_trace(Some(Arc::new(trace))), None, ctx);
+        }
+        let facts = self.give_up_task(&delivery, &reason, now, ctx);
+        let line = Line::Event(EventLine {
+            of: Some(delivery.seq),
+            message_id: Some(delivery.item.message.message_id),
+            agent_id: Some(agent.clone()),
+            attempt: Some(delivery.attempts),
+            reason: Some(reason.clone()),
+            facts,
+            ..self.shared.event(event)
+        });
+        self.shared.append(Append { line, then });
+        self.dead.insert((delivery.seq, agent.clone()), Dead { delivery, reason });
+        for _ in 0..DROPPED_AT_ONCE {
+            let fits = self.dead.len() <= self.shared.settings.max_dead_letters
+                && self.dead.bytes() <= self.dead_letter_bytes;
+            // The one that came last stays, whatever the limits.
+            if fits || self.dead.len() <= 1 {
+                break;
+            }
+            let Some(((seq, agent), _)) = self.dead.all.first_key_value() else { break };
+            let (seq, agent) = (*seq, agent.clone());
+            tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
+            self.resolve_dead_letter(seq, &agent, false, ctx);
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! An agent is removed from the directory by a person. It can come back at any time: as a new agent,
+//! without what was known of it.
+
+use std::time::Duration;
+
+use a2a_policy::{Delivery, Roster};
+use a2a_protocol::{AgentId, Event};
+use a2a_store::{EventLine, Fact, Line};
+use actix::prelude::*;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+use super::{Router, agents};
+use crate::bus::commit::effects::Then;
+use crate::bus::commit::writer::Append;
+use crate::bus::message::Content;
+
+/// Messages dead-lettered in one turn of the router.
+const AT_ONCE: usize = 100;
+/// How long to wait for messages that are on their way to the disk.
+const ON_THE_WAY: Duration = Duration::from_millis(10);
+/// How often that is waited for.
+const LOOKS: u32 = 500;
+
+/// Why an agent was not removed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RemoveError {
+    /// There is none.
+    #[error("there is no agent `{0}`")]
+    NoSuchAgent(AgentId),
+    /// The name is not one of an agent that came by itself.
+    #[error(
+        "`{0}` is part of the server, a person, or a caller of the A2A gateway; it cannot be removed"
+    )]
+    Kept(AgentId),
+    /// The configuration lists it.
+    #[error("`{0}` is listed in [[agents]] of the configuration; remove it there, then here")]
+    Listed(AgentId),
+    /// It is there.
+    #[error(
+        "`{0}` is connected or has messages in its hands; stop it first, and wait until the lease of what it took ends"
+    )]
+    AtWork(AgentId),
+    /// Messages wait for it.
+    #[error("{owed} messages wait for `{agent}`; handle them, or give them up (drop)")]
+    Owed {
+        /// Which agent.
+        agent: AgentId,
+        /// How many.
+        owed: usize,
+    },
+    /// The bus stops, or cannot write.
+    #[error("the bus takes nothing right now; try again later")]
+    Unavailable,
+}
+
+/// What came of a removal: how many messages were dropped, and when it is durable.
+pub(crate) type Removal = Result<(usize, oneshot::Receiver<()>), RemoveError>;
+
+/// Removes an agent. With `drop` the messages that wait for it are given up: their senders are
+/// notified, and they are dropped.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct RemoveAgent {
+    pub(crate) agent: AgentId,
+    pub(crate) drop: bool,
+    /// Who removes it, for the log.
+    pub(crate) by: String,
+    pub(crate) reply: oneshot::Sender<Removal>,
+}
+
+impl Handler<RemoveAgent> for Router {
+    type Result = ();
+
+    fn handle(&mut self, request: RemoveAgent, ctx: &mut Self::Context) {
+        self.remove(request, 0, LOOKS, ctx);
+    }
+}
+
+impl Router {
+    fn remove(
+        &mut self,
+        request: RemoveAgent,
+        mut dropped: usize,
+        looks: u32,
+        ctx: &mut Context<Self>,
+    ) {
+        let owed = match self.may_remove(&request.agent) {
+            Ok(owed) => owed,
+            Err(error) => return drop(request.reply.send(Err(error))),
+        };
+        let agent = request.agent.clone();
+        if owed > 0 && !request.drop {
+            return drop(request.reply.send(Err(RemoveError::Owed { agent, owed })));
+        }
+        if owed == 0 {
+            let done = self.forget(&agent, &request.by);
+            return drop(request.reply.send(Ok((dropped, done))));
+        }
+        let some = self.take_idle(&agent);
+        let wait = if some.is_empty() { ON_THE_WAY } else { Duration::ZERO };
+        dropped += some.len();
+        for delivery in some {
+            let (seq, reason) = (delivery.seq, format!("`{agent}` was removed by {}", request.by));
+            self.bury(Event::DeadLetter, &agent, delivery, reason, Then::Nothing, ctx);
+            self.resolve_dead_letter(seq, &agent, false, ctx);
+        }
+        let Some(looks) = looks.checked_sub(1) else {
+            return drop(request.reply.send(Err(RemoveError::Unavailable)));
+        };
+        ctx.run_later(wait, move |router, ctx| router.remove(request, dropped, looks, ctx));
+    }
+
+    /// How many messages are owed to an agent that can be removed.
+    fn may_remove(&self, agent: &AgentId) -> Result<usize, RemoveError> {
+        let key = self.roster.key(agent).ok_or(RemoveError::NoSuchAgent(agent.clone()))?;
+        if self.closed().is_some() {
+            return Err(RemoveError::Unavailable);
+        }
+        let sessions = &self.sessions[key.index()];
+        if Roster::is_reserved(agent) || self.roster.is_apart(key) || sessions.aside.is_some() {
+            return Err(RemoveError::Kept(agent.clone()));
+        }
+        if self.roster.is_listed(key) {
+            return Err(RemoveError::Listed(agent.clone()));
+        }
+        let now = self.shared.clock.now().uptime;
+        let desks = sessions.all().filter_map(|number| self.shared.desks.get(number));
+        let mut owed = 0;
+        for desk in desks {
+            let is_at_work =
+                desk.slots.is_live() || desk.is_polled(now) || desk.inbox.borrow().out() > 0;
+            if is_at_work {
+                return Err(RemoveError::AtWork(agent.clone()));
+            }
+            owed += desk.slots.taken();
+        }
+        Ok(owed)
+    }
+
+    /// Takes some of what waits for an agent.
+    fn take_idle(&self, agent: &AgentId) -> Vec<Delivery<Arc<Content>>> {
+        let Some(key) = self.roster.key(agent) else { return Vec::new() };
+        let mut taken = Vec::new();
+        for number in self.sessions[key.index()].all() {
+            let Some(desk) = self.shared.desks.get(number) else { continue };
+            let some = desk.inbox.borrow_mut().take_idle(AT_ONCE - taken.len());
+            some.iter().for_each(|delivery| desk.slots.free(delivery.bytes));
+            taken.extend(some);
+        }
+        taken
+    }
+
+    fn forget(&mut self, agent: &AgentId, by: &str) -> oneshot::Receiver<()> {
+        if let Some(key) = self.roster.remove(agent) {
+            self.sessions[key.index()].sticky.clear();
+        }
+        let (done, durable) = oneshot::channel();
+        let line = Line::Event(EventLine {
+            agent_id: Some(agent.clone()),
+            reason: Some(format!("removed by {by}")),
+            facts: vec![Fact { key: format!("{}{agent}", agents::KEY).into(), value: None }],
+            ..self.shared.event(Event::Left)
+        });
+        self.shared.append(Append { line, then: Then::Answer(done) });
+        durable
+    }
+}
