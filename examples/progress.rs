@@ -4,12 +4,15 @@
 
 use std::time::Duration;
 
-use openclaw_a2a::{Agent, Bus, Letter, NewTask, ProgressTracker, TaskUpdate};
+use openclaw_a2a::{Agent, Bus, Delivery, NewTask, ProgressTracker, TaskUpdate};
 
 /// Two bars that move by themselves; snapshots of both go out about once a second.
-async fn fetch(tim: Agent, letter: Letter) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    tim.accept(&letter).await?;
-    let bars = tim.progress(&letter);
+async fn fetch(
+    tim: Agent,
+    delivery: Delivery,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    tim.accept(&delivery).await?;
+    let bars = tim.progress(&delivery);
     for file in 1..=20_u32 {
         tokio::time::sleep(Duration::from_millis(60)).await;
         bars.update("download", file.into(), Some(20.0), format!("{file} of 20 files"))?;
@@ -22,7 +25,7 @@ async fn fetch(tim: Agent, letter: Letter) -> Result<(), Box<dyn std::error::Err
     bars.done("download")?;
     bars.failed("index", "the disk is full")?;
     // What is new goes out before the answer.
-    tim.complete(&letter, "20 files are here; the index is not.").await?;
+    tim.complete(&delivery, "20 files are here; the index is not.").await?;
     Ok(())
 }
 

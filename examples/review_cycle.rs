@@ -1,11 +1,11 @@
-//! Work goes back and forth until it is good: Roman builds, Tony sends it back, Tim approves.
+//! TaskHandle goes back and forth until it is good: Roman builds, Tony sends it back, Tim approves.
 //!
 //! `cargo run --example review_cycle`
 
 use std::time::Duration;
 
 use openclaw_a2a::{
-    Agent, Bus, FollowUp, Handlers, Letter, NewReview, NewTask, ReviewAnswer, ReviewRequest,
+    Agent, Bus, Delivery, FollowUp, Handlers, NewReview, NewTask, ReviewAnswer, ReviewRequest,
     ReviewResponse, SendError, Severity, TaskAnswer, TaskRequest, Verdict,
 };
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
@@ -13,25 +13,29 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 const FILE: &str = "src/router.rs";
 
 /// Roman builds what he is asked for and shows it to Tony.
-async fn build(roman: Agent, letter: Letter, task: TaskRequest) -> Result<(), SendError> {
-    println!("roman  takes \"{}\" from {}", task.title, letter.sender);
-    roman.accept(&letter).await?;
-    roman.complete(&letter, "Every message passes one pipeline.").await?;
+async fn build(roman: Agent, delivery: Delivery, task: TaskRequest) -> Result<(), SendError> {
+    println!("roman  takes \"{}\" from {}", task.title, delivery.sender);
+    roman.accept(&delivery).await?;
+    roman.complete(&delivery, "Every message passes one pipeline.").await?;
     println!("roman  is done and asks tony for a review");
     let review = NewReview::new(task.task_id, "The router", "roman/router", "wt/router", [FILE])
         .author_tier("T3-Staff")
-        .in_conversation(letter.message.correlation_id);
+        .in_conversation(delivery.message.correlation_id);
     roman.send_review_request("tony", review).await?;
     Ok(())
 }
 
 /// Roman changes what a reviewer wants changed and asks Tim, who is more senior.
-async fn change(roman: Agent, letter: Letter, verdict: ReviewResponse) -> Result<(), SendError> {
-    println!("roman  hears from {}: {}", letter.sender, verdict.verdict);
+async fn change(
+    roman: Agent,
+    delivery: Delivery,
+    verdict: ReviewResponse,
+) -> Result<(), SendError> {
+    println!("roman  hears from {}: {}", delivery.sender, verdict.verdict);
     if verdict.verdict != Verdict::ChangesRequested {
         return Ok(());
     }
-    let (task, talk) = (verdict.task_id, letter.message.correlation_id);
+    let (task, talk) = (verdict.task_id, delivery.message.correlation_id);
     let done = TaskAnswer::completed("The size is checked first.").for_task(task);
     roman.send_task_response("claire", done.in_conversation(talk)).await?;
     println!("roman  has changed it and asks tim");
@@ -42,22 +46,26 @@ async fn change(roman: Agent, letter: Letter, verdict: ReviewResponse) -> Result
     Ok(())
 }
 
-async fn send_back(tony: Agent, letter: Letter, review: ReviewRequest) -> Result<(), SendError> {
+async fn send_back(
+    tony: Agent,
+    delivery: Delivery,
+    review: ReviewRequest,
+) -> Result<(), SendError> {
     println!("tony   reads {} and sends it back", review.files_for_review[0]);
     let why = "The size is checked after the message is read";
     let verdict = ReviewAnswer::changes_requested().concern_at(FILE, 47, Severity::MustFix, why);
-    tony.send_review_response(&letter, verdict).await.map(drop)
+    tony.send_review_response(&delivery, verdict).await.map(drop)
 }
 
 async fn approve(
     done: UnboundedSender<()>,
     tim: Agent,
-    letter: Letter,
+    delivery: Delivery,
     _: ReviewRequest,
 ) -> Result<(), SendError> {
     println!("tim    finds it good and says what comes next");
     let next = FollowUp::new("Implement the SDK").assign_to("claire");
-    tim.send_review_response(&letter, ReviewAnswer::approved().next_task(next)).await?;
+    tim.send_review_response(&delivery, ReviewAnswer::approved().next_task(next)).await?;
     done.send(()).ok();
     Ok(())
 }
@@ -69,7 +77,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (done, mut is_done) = unbounded_channel();
     bus.attach("roman", Handlers::new().on_task_request(build).on_review_response(change)).await?;
     bus.attach("tony", Handlers::new().on_review_request(send_back)).await?;
-    let approve = move |tim, letter, review| approve(done.clone(), tim, letter, review);
+    let approve = move |tim, delivery, review| approve(done.clone(), tim, delivery, review);
     bus.attach("tim", Handlers::new().on_review_request(approve)).await?;
 
     let claire = bus.connect("claire").await?;

@@ -3,7 +3,7 @@
 //! `cargo run --example squad`
 
 use openclaw_a2a::{
-    Agent, Announcement, Broadcast, Bus, Handlers, Knowledge, KnowledgeShare, Letter, Profile,
+    Agent, Announcement, Broadcast, Bus, Delivery, Handlers, Knowledge, KnowledgeShare, Profile,
     Scope, Sent,
 };
 
@@ -18,12 +18,12 @@ const PEOPLE: [(&str, &str, bool); 7] = [
     ("xavier", "board", true),
 ];
 
-async fn hear_news(me: Agent, letter: Letter, news: Broadcast) {
-    println!("  {} hears from {}: {}", me.id(), letter.sender, news.message);
+async fn hear_news(me: Agent, delivery: Delivery, news: Broadcast) {
+    println!("  {} hears from {}: {}", me.id(), delivery.sender, news.message);
 }
 
-async fn learn(me: Agent, letter: Letter, found: KnowledgeShare) {
-    println!("  {} learns from {}: {}", me.id(), letter.sender, found.discovery);
+async fn learn(me: Agent, delivery: Delivery, found: KnowledgeShare) {
+    println!("  {} learns from {}: {}", me.id(), delivery.sender, found.discovery);
 }
 
 /// Says who gets a message, by the receipt.

@@ -4,25 +4,25 @@
 
 use std::time::Duration;
 
-use openclaw_a2a::{Agent, Bus, Handlers, Letter, SendError, StatusReport, StatusUpdate};
+use openclaw_a2a::{Agent, Bus, Delivery, Handlers, SendError, StatusReport, StatusUpdate};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// Thanks whoever wrote, politely and without end; says when the bus has put an end to it.
 async fn polite(
     stopped: UnboundedSender<String>,
     me: Agent,
-    letter: Letter,
+    delivery: Delivery,
     status: StatusUpdate,
 ) -> Result<(), SendError> {
     let (name, said) = (me.id().to_string(), &status.progress);
-    if letter.sender.as_str() == "system" {
+    if delivery.sender.as_str() == "system" {
         println!("{name:5} hears from the bus: {said}");
         stopped.send(name).ok();
         return Ok(());
     }
-    println!("{name:5} hears from {}: {said}", letter.sender);
+    println!("{name:5} hears from {}: {said}", delivery.sender);
     let thanks = StatusReport::in_progress(format!("Thanks for \"{}\"", short(said)));
-    match me.send_status_update(&letter, thanks).await {
+    match me.send_status_update(&delivery, thanks).await {
         Err(SendError::CircuitOpen(receipt)) => {
             println!("{name:5} is refused, record {:?}", receipt.seq);
             Ok(())
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut agents = Vec::new();
     for name in ["barry", "jerry"] {
         let stopped = stopped.clone();
-        let handler = move |me, letter, status| polite(stopped.clone(), me, letter, status);
+        let handler = move |me, delivery, status| polite(stopped.clone(), me, delivery, status);
         agents.push(bus.attach(name, Handlers::new().on_status_update(handler)).await?);
     }
     let hello = StatusReport::in_progress("The audit log is done");

@@ -3,15 +3,16 @@
 //! `cargo run --example two_agents`
 
 use openclaw_a2a::{
-    Agent, Bus, Complexity, Handlers, Letter, NewTask, SendError, TaskRequest, TaskType, TaskUpdate,
+    Agent, Bus, Complexity, Delivery, Handlers, NewTask, SendError, TaskRequest, TaskType,
+    TaskUpdate,
 };
 
 /// A handler is an async function; when it returns, the message is done.
-async fn count(tim: Agent, letter: Letter, task: TaskRequest) -> Result<(), SendError> {
-    println!("tim hears from {}: {}", letter.sender, task.title);
-    tim.accept(&letter).await?;
-    tim.report(&letter, "Found five, still looking").await?;
-    tim.complete(&letter, "There are seven.").await?;
+async fn count(tim: Agent, delivery: Delivery, task: TaskRequest) -> Result<(), SendError> {
+    println!("tim hears from {}: {}", delivery.sender, task.title);
+    tim.accept(&delivery).await?;
+    tim.report(&delivery, "Found five, still looking").await?;
+    tim.complete(&delivery, "There are seven.").await?;
     Ok(())
 }
 

@@ -10,7 +10,7 @@ pub(crate) mod remote;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::Envelope;
 
 use crate::{Agent, SendError};
@@ -22,16 +22,16 @@ const WINDOW: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 /// How long to wait before trying again when the bus does not say.
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
-/// Sends a message about the task of a letter until the bus takes it. That the task is not wanted
+/// Sends a message about the task of a delivery until the bus takes it. That the task is not wanted
 /// any more is no error: `false` then, and there is no more to do.
-async fn send(me: &Agent, letter: &Letter, message: Envelope) -> Result<bool, SendError> {
+async fn send(me: &Agent, delivery: &Delivery, message: Envelope) -> Result<bool, SendError> {
     loop {
         match me.post(message.clone()).await {
             Ok(_) => return Ok(true),
             Err(SendError::Task(_)) => return Ok(false),
             Err(error) if error.is_temporary() => {
                 let wait = error.retry_after().unwrap_or(TRY_AGAIN);
-                if !pause(letter, wait).await {
+                if !pause(delivery, wait).await {
                     return Ok(false);
                 }
             }
@@ -40,10 +40,10 @@ async fn send(me: &Agent, letter: &Letter, message: Envelope) -> Result<bool, Se
     }
 }
 
-/// Waits; `false` at once when the task of the letter is called off meanwhile.
-async fn pause(letter: &Letter, wait: Duration) -> bool {
+/// Waits; `false` at once when the task of the delivery is called off meanwhile.
+async fn pause(delivery: &Delivery, wait: Duration) -> bool {
     tokio::select! {
-        () = tokio::time::sleep(wait) => !letter.is_cancelled(),
-        () = letter.cancelled() => false,
+        () = tokio::time::sleep(wait) => !delivery.is_cancelled(),
+        () = delivery.cancelled() => false,
     }
 }

@@ -5,12 +5,12 @@
 //! the recipient is done with it.
 //!
 //! ```
-//! use openclaw_a2a::{Agent, Bus, Letter, NewTask, SendError};
+//! use openclaw_a2a::{Agent, Bus, Delivery, NewTask, SendError};
 //!
 //! /// A handler is an async function; when it returns, the message is done.
-//! async fn count(tim: Agent, letter: Letter) -> Result<(), SendError> {
-//!     tim.accept(&letter).await?;
-//!     tim.complete(&letter, "There are seven.").await?;
+//! async fn count(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
+//!     tim.accept(&delivery).await?;
+//!     tim.complete(&delivery, "There are seven.").await?;
 //!     Ok(())
 //! }
 //!
@@ -30,7 +30,7 @@
 //!
 //! An agent says things with [`Agent`], one method per kind of message, from drafts such as
 //! [`NewTask`]. It hears things through a [`Handler`]: an async function, or [`Handlers`] for
-//! one function per kind. Whoever asked for a task watches it with [`Work`].
+//! one function per kind. Whoever asked for a task watches it with [`TaskHandle`].
 
 mod sdk;
 
@@ -38,8 +38,8 @@ mod sdk;
 pub use a2a_protocol as protocol;
 
 pub use a2a_actors::{
-    AgentView, BusSettings, CancelError, CircuitView, DeadLetterView, InboxError, Letter, Presence,
-    RegisterError, Stopped,
+    AgentView, BusSettings, CancelError, CircuitView, DeadLetterView, Delivery, InboxError,
+    Presence, RegisterError, Stopped,
 };
 pub use a2a_policy::{
     AccessRules, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation, LedgerRefusal,
@@ -50,7 +50,7 @@ pub use sdk::{
     A2aRequest, Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder,
     Draft, Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,
     Operator, ProgressBars, REFERENCE_EXTENSION, ReviewAnswer, SendError, Sent, StatusReport,
-    TaskAnswer, TaskError, TaskUpdate, When, Work, parse_message,
+    TaskAnswer, TaskError, TaskHandle, TaskUpdate, When, parse_message,
 };
 
 /// The words that the drafts and handlers use, so that most programs need only this crate's root.

@@ -39,7 +39,7 @@ pub use oversight::Operator;
 pub use progress::ProgressBars;
 pub use send::parse_message;
 pub use sent::{SendError, Sent};
-pub use work::{Finished, TaskError, TaskUpdate, Work};
+pub use work::{Finished, TaskError, TaskHandle, TaskUpdate};
 
 use feed::Watched;
 
@@ -256,13 +256,13 @@ impl Bus {
     }
 
     /// Sends a dead letter again; `false` when there is none.
-    pub async fn retry_dead_letter(&self, letter: &DeadLetterView) -> bool {
-        self.system.retry_dead_letter(letter.seq, letter.agent_id.clone()).await
+    pub async fn retry_dead_letter(&self, delivery: &DeadLetterView) -> bool {
+        self.system.retry_dead_letter(delivery.seq, delivery.agent_id.clone()).await
     }
 
     /// Throws a dead letter away; `false` when there is none.
-    pub async fn drop_dead_letter(&self, letter: &DeadLetterView) -> bool {
-        self.system.drop_dead_letter(letter.seq, letter.agent_id.clone()).await
+    pub async fn drop_dead_letter(&self, delivery: &DeadLetterView) -> bool {
+        self.system.drop_dead_letter(delivery.seq, delivery.agent_id.clone()).await
     }
 
     /// What was found and repaired when the journal was opened.

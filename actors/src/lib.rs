@@ -23,9 +23,9 @@ pub use bus::agent_runtime::{Failed, Handled, HandlerFuture, Runtime};
 pub use bus::commit::write_state::{STALLED, Writing};
 pub use bus::histogram::{Classes, Histogram};
 pub use bus::mailbox::Ticket;
-pub use bus::message::{Letter, Parcel};
+pub use bus::message::{Delivery, Submission};
 pub use bus::router::{
-    AgentView, BusLoad, CircuitView, DeadLetterView, InboxError, InboxView, LetterView, Presence,
+    AgentView, BusLoad, CircuitView, DeadLetterView, DeliveryView, InboxError, InboxView, Presence,
     Reach, RegisterError, RemoveError, TaskFilter, TaskPlace, circuit_fact,
 };
 pub use bus::settings::{BusSettings, LiveSettings};

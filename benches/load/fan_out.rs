@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use a2a_protocol::{Body, Kind};
 use actix::prelude::*;
-use openclaw_a2a::{Bus, Letter, Profile};
+use openclaw_a2a::{Bus, Delivery, Profile};
 
 use crate::{per_second, route, sample};
 
@@ -41,12 +41,12 @@ async fn run(sessions: usize, broadcasts: usize, handled: bool) -> f64 {
     let bus = bus.unwrap_or_else(|error| panic!("{error}"));
     if handled {
         for i in 0..sessions {
-            route::attach(&bus, &format!("r{i}"), |_: Letter| async {}).await;
+            route::attach(&bus, &format!("r{i}"), |_: Delivery| async {}).await;
         }
     }
     let mut agents = Vec::new();
     for name in senders {
-        agents.push(route::attach(&bus, &name, |_: Letter| async {}).await);
+        agents.push(route::attach(&bus, &name, |_: Delivery| async {}).await);
     }
     let reached = sessions + SENDERS - 1;
     let stats = bus.system();

@@ -1,6 +1,6 @@
 //! What a session costs that has nothing to do.
 
-use openclaw_a2a::{Bus, Letter};
+use openclaw_a2a::{Bus, Delivery};
 
 use crate::{route, sample};
 
@@ -13,7 +13,7 @@ pub async fn bytes_per_session() -> f64 {
     let before = resident_bytes();
     let mut agents = Vec::with_capacity(SESSIONS);
     for i in 0..SESSIONS {
-        agents.push(route::attach(&bus, &format!("agent-{i}"), |_: Letter| async {}).await);
+        agents.push(route::attach(&bus, &format!("agent-{i}"), |_: Delivery| async {}).await);
     }
     let after = resident_bytes();
     drop(agents);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use a2a_policy::{Delivery, Inbox, RetryPolicy};
+use a2a_policy::{Inbox, QueueEntry, RetryPolicy};
 use a2a_protocol::Priority;
 
 use crate::sample;
@@ -16,7 +16,7 @@ pub fn looks(pausing: u64, waiting: u64) -> f64 {
     let (mut inbox, now) = (Inbox::default(), Duration::ZERO);
     let senders: Vec<_> =
         (0..pausing.max(1)).map(|i| sample::agent(&format!("sender-{i}"))).collect();
-    let delivery = |seq: u64, by: usize| Delivery {
+    let delivery = |seq: u64, by: usize| QueueEntry {
         seq,
         by: senders[by % senders.len()].clone(),
         priority: Priority::Normal,
@@ -34,7 +34,7 @@ pub fn looks(pausing: u64, waiting: u64) -> f64 {
     let other = sample::agent("other");
     let began = Instant::now();
     for seq in pausing + waiting..pausing + waiting + LOOKS {
-        inbox.arrive(Delivery { by: other.clone(), ..delivery(seq, 0) });
+        inbox.arrive(QueueEntry { by: other.clone(), ..delivery(seq, 0) });
         let next = inbox.lease(now, MINUTE).map(|next| next.seq);
         assert_eq!(next, Some(seq));
         inbox.acknowledge(seq);
@@ -49,7 +49,7 @@ pub fn restored(count: u64) -> f64 {
     for seq in 0..count {
         let by = by.clone();
         let (priority, attempts) = (Priority::Normal, 0);
-        inbox.arrive(Delivery { seq, by, priority, attempts, bytes: 1_000, item: () });
+        inbox.arrive(QueueEntry { seq, by, priority, attempts, bytes: 1_000, item: () });
     }
     assert_eq!(inbox.len() as u64, count);
     began.elapsed().as_secs_f64()

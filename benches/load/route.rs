@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
 use hdrhistogram::Histogram;
-use openclaw_a2a::{Agent, Bus, BusSettings, Letter};
+use openclaw_a2a::{Agent, Bus, BusSettings, Delivery};
 use tokio::sync::Notify;
 
 use crate::{SENDERS, per_second, sample};
@@ -41,7 +41,7 @@ async fn run(from_json: bool, settings: BusSettings, latency: Option<&mut Histog
     let handled = Arc::new((AtomicUsize::new(0), Notify::new()));
     for i in 0..RECIPIENTS {
         let handled = Arc::clone(&handled);
-        let handler = move |_: Letter| {
+        let handler = move |_: Delivery| {
             if handled.0.fetch_add(1, Relaxed) + 1 == SENDERS * EACH {
                 handled.1.notify_one();
             }
@@ -51,7 +51,7 @@ async fn run(from_json: bool, settings: BusSettings, latency: Option<&mut Histog
     }
     let mut work = Vec::new();
     for i in 0..SENDERS {
-        let sender = attach(&bus, &format!("s{i}"), |_: Letter| async {}).await;
+        let sender = attach(&bus, &format!("s{i}"), |_: Delivery| async {}).await;
         let to = sample::agent(&format!("r{}", i % RECIPIENTS));
         let messages: Vec<_> = (0..EACH).map(|_| sample::message(sender.id(), &to)).collect();
         let bytes: Vec<_> = messages.iter().map(a2a_protocol::Envelope::to_json).collect();

@@ -50,7 +50,7 @@ impl RetryPolicy {
 
 /// A message on its way to one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Delivery<T> {
+pub struct QueueEntry<T> {
     /// The number of the message's record.
     pub seq: DeliveryKey,
     /// The verified sender.
@@ -76,7 +76,7 @@ pub enum AfterFailure<T> {
         attempt: u32,
     },
     /// That was the last attempt.
-    GiveUp(Delivery<T>),
+    GiveUp(QueueEntry<T>),
 }
 
 /// How a message in an inbox stands.
@@ -91,7 +91,7 @@ pub enum Standing {
 }
 
 struct Out<T> {
-    delivery: Delivery<T>,
+    delivery: QueueEntry<T>,
     until: Duration,
 }
 
@@ -99,7 +99,7 @@ struct Out<T> {
 pub struct Inbox<T> {
     waiting: PriorityQueue<T>,
     /// By the end of the pause.
-    pausing: BTreeMap<(Duration, DeliveryKey), Delivery<T>>,
+    pausing: BTreeMap<(Duration, DeliveryKey), QueueEntry<T>>,
     /// When the pause of each of them ends.
     pauses: BTreeMap<DeliveryKey, Duration>,
     out: HashMap<DeliveryKey, Out<T>>,
@@ -157,7 +157,7 @@ impl<T> Inbox<T> {
     /// The first `limit` messages in it, without touching any: what is out, what pauses, then what
     /// waits, in the order of their priorities.
     #[must_use]
-    pub fn look(&self, limit: usize) -> Vec<(Standing, &Delivery<T>)> {
+    pub fn look(&self, limit: usize) -> Vec<(Standing, &QueueEntry<T>)> {
         let mut out: Vec<_> = self.out.values().collect();
         out.sort_by_key(|out| out.delivery.seq);
         let out = out.into_iter().map(|out| (Standing::Out(out.until), &out.delivery));
@@ -170,7 +170,7 @@ impl<T> Inbox<T> {
 
     /// Of what nobody is handling, what came first.
     #[must_use]
-    pub fn oldest(&self) -> Option<&Delivery<T>> {
+    pub fn oldest(&self) -> Option<&QueueEntry<T>> {
         let pausing = self.pauses.first_key_value().map(|(seq, at)| (*at, *seq));
         let pausing = pausing.and_then(|place| self.pausing.get(&place));
         self.waiting.oldest().into_iter().chain(pausing).min_by_key(|delivery| delivery.seq)
@@ -178,12 +178,12 @@ impl<T> Inbox<T> {
 
     /// Adds a message where its number says: just accepted, after a restart, or from another
     /// session.
-    pub fn arrive(&mut self, delivery: Delivery<T>) {
+    pub fn arrive(&mut self, delivery: QueueEntry<T>) {
         self.waiting.insert(delivery);
     }
 
     /// Hands out what comes next, to be acknowledged or failed before `until`.
-    pub fn lease(&mut self, now: Duration, until: Duration) -> Option<&Delivery<T>> {
+    pub fn lease(&mut self, now: Duration, until: Duration) -> Option<&QueueEntry<T>> {
         self.end_pauses(now);
         let delivery = self.waiting.pop()?;
         Some(self.hand_out(delivery, until))
@@ -195,13 +195,13 @@ impl<T> Inbox<T> {
         now: Duration,
         until: Duration,
         fits: impl Fn(&T) -> bool,
-    ) -> Option<&Delivery<T>> {
+    ) -> Option<&QueueEntry<T>> {
         self.end_pauses(now);
         let delivery = self.waiting.pop_if(fits)?;
         Some(self.hand_out(delivery, until))
     }
 
-    fn hand_out(&mut self, mut delivery: Delivery<T>, until: Duration) -> &Delivery<T> {
+    fn hand_out(&mut self, mut delivery: QueueEntry<T>, until: Duration) -> &QueueEntry<T> {
         delivery.attempts += 1;
         self.lease_until(until);
         self.out_bytes += delivery.bytes;
@@ -216,7 +216,7 @@ impl<T> Inbox<T> {
 
     /// What was handed out under `key` and not settled yet.
     #[must_use]
-    pub fn get_out(&self, key: DeliveryKey) -> Option<&Delivery<T>> {
+    pub fn get_out(&self, key: DeliveryKey) -> Option<&QueueEntry<T>> {
         self.out.get(&key).map(|out| &out.delivery)
     }
 
@@ -229,26 +229,26 @@ impl<T> Inbox<T> {
     }
 
     /// The recipient is done with the message, wherever it stands.
-    pub fn acknowledge(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+    pub fn acknowledge(&mut self, key: DeliveryKey) -> Option<QueueEntry<T>> {
         if let Some(delivery) = self.take_out(key) {
             return Some(delivery);
         }
         self.end_pause(key).or_else(|| self.waiting.remove(key, |delivery| delivery.attempts > 0))
     }
 
-    fn take_out(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+    fn take_out(&mut self, key: DeliveryKey) -> Option<QueueEntry<T>> {
         let delivery = self.out.remove(&key)?.delivery;
         self.out_bytes -= delivery.bytes;
         Some(delivery)
     }
 
     /// Takes a message out that nobody is handling, tried before or not.
-    pub fn withdraw(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+    pub fn withdraw(&mut self, key: DeliveryKey) -> Option<QueueEntry<T>> {
         self.end_pause(key).or_else(|| self.waiting.remove(key, |_| true))
     }
 
     /// Takes a message out that pauses; what waits behind it does so no more.
-    fn end_pause(&mut self, key: DeliveryKey) -> Option<Delivery<T>> {
+    fn end_pause(&mut self, key: DeliveryKey) -> Option<QueueEntry<T>> {
         let at = self.pauses.remove(&key)?;
         let delivery = self.pausing.remove(&(at, key))?;
         self.waiting.resume(delivery.priority, &delivery.by);
@@ -291,7 +291,7 @@ impl<T> Inbox<T> {
     }
 
     /// Takes out everything that is not being handled, in the order in which it came.
-    pub fn drain_idle(&mut self) -> Vec<Delivery<T>> {
+    pub fn drain_idle(&mut self) -> Vec<QueueEntry<T>> {
         let mut idle: Vec<_> = std::mem::take(&mut self.pausing).into_values().collect();
         self.pauses.clear();
         idle.append(&mut std::mem::take(&mut self.waiting).drain());
@@ -300,7 +300,7 @@ impl<T> Inbox<T> {
     }
 
     /// Takes out up to `most` of what is not being handled.
-    pub fn take_idle(&mut self, most: usize) -> Vec<Delivery<T>> {
+    pub fn take_idle(&mut self, most: usize) -> Vec<QueueEntry<T>> {
         let next = std::iter::from_fn(|| {
             // What pauses goes first: until its pause has ended, others wait behind it.
             let pausing = self.pausing.first_key_value().map(|((_, key), _)| *key);
@@ -328,7 +328,7 @@ impl<T> Inbox<T> {
     }
 
     /// Empties it, in the order in which things would have come.
-    pub fn drain(&mut self) -> Vec<Delivery<T>> {
+    pub fn drain(&mut self) -> Vec<QueueEntry<T>> {
         let mut all = self.drain_idle();
         self.out_bytes = 0;
         all.extend(std::mem::take(&mut self.out).into_values().map(|out| out.delivery));
@@ -354,8 +354,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn delivery(seq: u64, by: &str) -> Delivery<()> {
-        Delivery {
+    fn delivery(seq: u64, by: &str) -> QueueEntry<()> {
+        QueueEntry {
             seq,
             by: by.parse().unwrap(),
             priority: Priority::Normal,
@@ -381,7 +381,7 @@ mod tests {
     fn the_oldest_is_the_first_that_nobody_is_handling() {
         let mut inbox = inbox_of(&["roman", "tim", "ann"]);
         let oldest = |inbox: &Inbox<()>| inbox.oldest().map(|delivery| delivery.seq);
-        inbox.arrive(Delivery { priority: Priority::Urgent, ..delivery(4, "bob") });
+        inbox.arrive(QueueEntry { priority: Priority::Urgent, ..delivery(4, "bob") });
         assert_eq!(oldest(&inbox), Some(1));
         assert_eq!(next(&mut inbox, Duration::ZERO), Some(4));
         assert_eq!(next(&mut inbox, Duration::ZERO), Some(1));

@@ -43,7 +43,7 @@ pub use breaker::{
     Progress, To, TripReason,
 };
 pub use clock::Now;
-pub use inbox::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy, Standing};
+pub use inbox::{AfterFailure, DeliveryKey, Inbox, QueueEntry, RetryPolicy, Standing};
 pub use ledger::{
     Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
     Task, Undo,

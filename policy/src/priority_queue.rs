@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use a2a_protocol::{AgentId, Priority};
 
-use crate::inbox::{Delivery, DeliveryKey};
+use crate::inbox::{DeliveryKey, QueueEntry};
 
 const LANES: usize = 4;
 /// How often a waiting lane may be passed over before it gets a turn.
@@ -29,7 +29,7 @@ const PATIENCE: u32 = 8;
 /// Ageing counts turns instead of time: a lane that was passed over `PATIENCE` times in a
 /// row goes next, so even under an endless flood of `urgent`, `low` moves.
 pub(crate) struct PriorityQueue<T> {
-    lanes: [VecDeque<Delivery<T>>; LANES],
+    lanes: [VecDeque<QueueEntry<T>>; LANES],
     passed_over: [u32; LANES],
     /// `None` while no sender has a message that pauses, which is nearly always.
     held: Option<Box<Held<T>>>,
@@ -48,7 +48,7 @@ struct Held<T> {
 struct Line<T> {
     /// Messages of the sender that pause; while there is one, the line waits.
     pausing: usize,
-    waiting: BTreeMap<DeliveryKey, Delivery<T>>,
+    waiting: BTreeMap<DeliveryKey, QueueEntry<T>>,
 }
 
 impl<T> Default for PriorityQueue<T> {
@@ -81,7 +81,7 @@ fn lane(priority: Priority) -> usize {
 
 impl<T> PriorityQueue<T> {
     /// Adds a message where its number says.
-    pub(crate) fn insert(&mut self, delivery: Delivery<T>) {
+    pub(crate) fn insert(&mut self, delivery: QueueEntry<T>) {
         let lane = lane(delivery.priority);
         if let Some(held) = &mut self.held
             && held.lines[lane].contains_key(&delivery.by)
@@ -111,7 +111,7 @@ impl<T> PriorityQueue<T> {
     }
 
     /// Takes what comes next.
-    pub(crate) fn pop(&mut self) -> Option<Delivery<T>> {
+    pub(crate) fn pop(&mut self) -> Option<QueueEntry<T>> {
         let mut first = [None; LANES];
         for (lane, first) in first.iter_mut().enumerate() {
             *first = self.first(lane);
@@ -141,10 +141,10 @@ impl<T> PriorityQueue<T> {
     }
 
     /// Removes the first message that fits, out of turn, unless its sender has one that pauses.
-    pub(crate) fn pop_if(&mut self, fits: impl Fn(&T) -> bool) -> Option<Delivery<T>> {
+    pub(crate) fn pop_if(&mut self, fits: impl Fn(&T) -> bool) -> Option<QueueEntry<T>> {
         (0..LANES).find_map(|lane| {
             let held = self.held.as_deref();
-            let is_free = |d: &&Delivery<T>| {
+            let is_free = |d: &&QueueEntry<T>| {
                 fits(&d.item) && !held.is_some_and(|held| held.is_paused(lane, &d.by))
             };
             let queued = self.lanes[lane].iter().find(is_free).map(|found| found.seq);
@@ -160,13 +160,13 @@ impl<T> PriorityQueue<T> {
     pub(crate) fn remove(
         &mut self,
         seq: DeliveryKey,
-        fits: impl Fn(&Delivery<T>) -> bool,
-    ) -> Option<Delivery<T>> {
+        fits: impl Fn(&QueueEntry<T>) -> bool,
+    ) -> Option<QueueEntry<T>> {
         let lane = (0..LANES).find(|lane| self.get(*lane, seq).is_some_and(&fits))?;
         self.take(lane, seq)
     }
 
-    fn get(&self, lane: usize, seq: DeliveryKey) -> Option<&Delivery<T>> {
+    fn get(&self, lane: usize, seq: DeliveryKey) -> Option<&QueueEntry<T>> {
         let queue = &self.lanes[lane];
         let queued = queue.binary_search_by_key(&seq, |delivery| delivery.seq);
         if let Ok(at) = queued {
@@ -176,7 +176,7 @@ impl<T> PriorityQueue<T> {
         lines.filter_map(|line| line.waiting.get(&seq)).next()
     }
 
-    fn take(&mut self, lane: usize, seq: DeliveryKey) -> Option<Delivery<T>> {
+    fn take(&mut self, lane: usize, seq: DeliveryKey) -> Option<QueueEntry<T>> {
         let queue = &mut self.lanes[lane];
         if let Ok(at) = queue.binary_search_by_key(&seq, |delivery| delivery.seq) {
             return queue.remove(at);
@@ -194,15 +194,15 @@ impl<T> PriorityQueue<T> {
     }
 
     /// Everything that waits, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Delivery<T>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &QueueEntry<T>> {
         let lines = self.held.iter().flat_map(|held| held.lines.iter().flat_map(BTreeMap::values));
         self.lanes.iter().flatten().chain(lines.flat_map(|line| line.waiting.values()))
     }
 
     /// The first `limit` in the order of priority and number.
-    pub(crate) fn in_order(&self, limit: usize) -> Vec<&Delivery<T>> {
+    pub(crate) fn in_order(&self, limit: usize) -> Vec<&QueueEntry<T>> {
         let mut all: Vec<_> = self.iter().collect();
-        let place = |d: &&Delivery<T>| (lane(d.priority), d.seq);
+        let place = |d: &&QueueEntry<T>| (lane(d.priority), d.seq);
         if all.len() > limit {
             all.select_nth_unstable_by_key(limit, place);
             all.truncate(limit);
@@ -212,7 +212,7 @@ impl<T> PriorityQueue<T> {
     }
 
     /// What came first of all that waits.
-    pub(crate) fn oldest(&self) -> Option<&Delivery<T>> {
+    pub(crate) fn oldest(&self) -> Option<&QueueEntry<T>> {
         let lines = self.held.iter().flat_map(|held| held.lines.iter().flat_map(BTreeMap::values));
         let heads = lines.filter_map(|line| line.waiting.values().next());
         let fronts = self.lanes.iter().filter_map(VecDeque::front);
@@ -220,7 +220,7 @@ impl<T> PriorityQueue<T> {
     }
 
     /// Takes out everything, in no order.
-    pub(crate) fn drain(&mut self) -> Vec<Delivery<T>> {
+    pub(crate) fn drain(&mut self) -> Vec<QueueEntry<T>> {
         let mut all: Vec<_> = self.lanes.iter_mut().flat_map(std::mem::take).collect();
         if let Some(held) = &mut self.held {
             all.extend(held.drain());
@@ -246,7 +246,7 @@ impl<T> Held<T> {
         self.lines[lane].get(by).is_some_and(|line| line.pausing > 0)
     }
 
-    fn add(&mut self, lane: usize, delivery: Delivery<T>) {
+    fn add(&mut self, lane: usize, delivery: QueueEntry<T>) {
         let (seq, by) = (delivery.seq, delivery.by.clone());
         let line = self.lines[lane].entry(by.clone()).or_default();
         let head = line.waiting.keys().next().copied();
@@ -280,7 +280,7 @@ impl<T> Held<T> {
         }
     }
 
-    fn take(&mut self, lane: usize, seq: DeliveryKey) -> Option<Delivery<T>> {
+    fn take(&mut self, lane: usize, seq: DeliveryKey) -> Option<QueueEntry<T>> {
         let by = match self.heads[lane].remove(&seq) {
             Some(by) => by,
             None => {
@@ -302,7 +302,7 @@ impl<T> Held<T> {
     }
 
     /// Everything that waits; what pauses still holds back what comes later.
-    fn drain(&mut self) -> Vec<Delivery<T>> {
+    fn drain(&mut self) -> Vec<QueueEntry<T>> {
         self.heads = Default::default();
         self.len = 0;
         let mut all = Vec::new();
@@ -320,8 +320,8 @@ impl<T> Held<T> {
 mod tests {
     use super::*;
 
-    fn delivery(seq: u64, priority: Priority) -> Delivery<()> {
-        Delivery { seq, by: "roman".parse().unwrap(), priority, attempts: 0, bytes: 0, item: () }
+    fn delivery(seq: u64, priority: Priority) -> QueueEntry<()> {
+        QueueEntry { seq, by: "roman".parse().unwrap(), priority, attempts: 0, bytes: 0, item: () }
     }
 
     fn next(queue: &mut PriorityQueue<()>) -> Option<u64> {

@@ -8,7 +8,7 @@ mod script;
 
 use std::time::Duration;
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::body::TaskRequest;
 use a2a_protocol::task::{Artifact, Content, Message, Part, Role};
 use serde_json::json;
@@ -43,9 +43,9 @@ impl Conformance {
     /// # Errors
     /// When the bus takes no agent of that name.
     pub async fn attach(self, bus: &Bus) -> Result<Agent, AttachError> {
-        let work = move |me: Agent, letter: Letter, _: TaskRequest| async move {
-            let script = A2aRequest::of(&letter).map_or(Script::Complete, |asked| choose(&asked));
-            Performance { me: &me, letter: &letter, settings: self }.play(script).await
+        let work = move |me: Agent, delivery: Delivery, _: TaskRequest| async move {
+            let script = A2aRequest::of(&delivery).map_or(Script::Complete, |asked| choose(&asked));
+            Performance { me: &me, delivery: &delivery, settings: self }.play(script).await
         };
         bus.attach_many(NAME, WINDOW, Handlers::new().on_task_request(work)).await
     }
@@ -83,7 +83,7 @@ fn is_done(message: &Message) -> bool {
 /// One task at work.
 struct Performance<'a> {
     me: &'a Agent,
-    letter: &'a Letter,
+    delivery: &'a Delivery,
     settings: Conformance,
 }
 
@@ -115,7 +115,7 @@ impl Performance<'_> {
             Script::StayOpen => self.work(self.settings.pause, self.ask("What next?")).await,
             Script::WaitForCancel => {
                 if self.report("Working until called off.").await? {
-                    self.letter.cancelled().await;
+                    self.delivery.cancelled().await;
                 }
                 Ok(())
             }
@@ -125,7 +125,7 @@ impl Performance<'_> {
     /// A question with a number of its own: to the bus, the same words to the same caller over and
     /// over are a loop.
     fn ask(&self, question: &str) -> TaskAnswer {
-        TaskAnswer::blocked(format!("{question} ({})", self.letter.seq))
+        TaskAnswer::blocked(format!("{question} ({})", self.delivery.seq))
     }
 
     /// The one answer.
@@ -134,24 +134,24 @@ impl Performance<'_> {
     }
 
     async fn report(&self, progress: &str) -> Result<bool, SendError> {
-        let progress = format!("{progress} ({})", self.letter.seq);
+        let progress = format!("{progress} ({})", self.delivery.seq);
         self.send(StatusReport::in_progress(progress)).await
     }
 
     async fn send(&self, draft: impl Draft) -> Result<bool, SendError> {
-        send(self.me, self.letter, self.me.write(self.letter, draft)?).await
+        send(self.me, self.delivery, self.me.write(self.delivery, draft)?).await
     }
 
     /// Works for a while and then answers, unless the task is called off.
     async fn work(&self, time: Duration, answer: TaskAnswer) -> Result<(), SendError> {
-        if self.report("Working.").await? && pause(self.letter, time).await {
+        if self.report("Working.").await? && pause(self.delivery, time).await {
             self.say(answer).await?;
         }
         Ok(())
     }
 
     async fn stream(&self, piece: Piece) -> Result<(), SendError> {
-        let whole = StatusReport::in_progress(format!("An artifact. ({})", self.letter.seq));
+        let whole = StatusReport::in_progress(format!("An artifact. ({})", self.delivery.seq));
         let whole = whole.artifact(&artifact(piece.part()), false, true);
         if self.report("Working.").await? && self.send(whole).await? {
             self.say(completed("Done.")).await?;
@@ -164,7 +164,7 @@ impl Performance<'_> {
             return Ok(());
         }
         for (chunk, append) in [("chunk-1 ", false), ("chunk-2", true)] {
-            let piece = StatusReport::in_progress(format!("A piece. ({})", self.letter.seq));
+            let piece = StatusReport::in_progress(format!("A piece. ({})", self.delivery.seq));
             let piece = piece.artifact(&artifact(Part::text(chunk)), append, append);
             if !self.send(piece).await? {
                 return Ok(());

@@ -10,7 +10,7 @@ mod wish;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-use a2a_actors::{AgentView, BusSystem, Letter, Presence};
+use a2a_actors::{AgentView, BusSystem, Delivery, Presence};
 use a2a_policy::tasks::describes_whole;
 use a2a_protocol::body::TaskRequest;
 use a2a_protocol::task::{Message, Part};
@@ -56,29 +56,29 @@ Say help to see what I know. For real work attach an agent to this bus and send 
 /// # Errors
 /// When the bus takes no agent of that name.
 pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
-    let answer = move |me: Agent, letter: Letter, task: TaskRequest| async move {
-        answer(&me, &letter, &task).await
+    let answer = move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
+        answer(&me, &delivery, &task).await
     };
     let handlers = Handlers::new().on_task_request(answer);
     bus.attach_quick(NAME, WINDOW, answer_at_once, handlers).await
 }
 
 /// The answer, where nobody has to be asked for it: so it is with most.
-fn answer_at_once(me: &Agent, letter: &Letter) -> Option<Envelope> {
-    let Body::TaskRequest(task) = &letter.message.body else { return None };
-    let asked = Asked::of(letter, task);
+fn answer_at_once(me: &Agent, delivery: &Delivery) -> Option<Envelope> {
+    let Body::TaskRequest(task) = &delivery.message.body else { return None };
+    let asked = Asked::of(delivery, task);
     let said = asked.known()?;
-    me.write(letter, asked.answer(said)).ok()
+    me.write(delivery, asked.answer(said)).ok()
 }
 
-async fn answer(me: &Agent, letter: &Letter, task: &TaskRequest) -> Result<(), SendError> {
-    let (system, asked) = (me.system(), Asked::of(letter, task));
+async fn answer(me: &Agent, delivery: &Delivery, task: &TaskRequest) -> Result<(), SendError> {
+    let (system, asked) = (me.system(), Asked::of(delivery, task));
     let said = match asked.known() {
         Some(said) => said,
         None if asked.wish() == Wish::Agents => Said::Answer(who_is_here(&system.agents().await)),
         None => Said::Answer(status(system).await),
     };
-    send(me, letter, me.write(letter, asked.answer(said))?).await.map(drop)
+    send(me, delivery, me.write(delivery, asked.answer(said))?).await.map(drop)
 }
 
 /// What is answered: something, or that it cannot be worked on.
@@ -90,20 +90,20 @@ enum Said {
 
 /// What somebody asks.
 struct Asked<'a> {
-    letter: &'a Letter,
+    delivery: &'a Delivery,
     text: Cow<'a, str>,
 }
 
 impl<'a> Asked<'a> {
-    fn of(letter: &'a Letter, task: &'a TaskRequest) -> Self {
+    fn of(delivery: &'a Delivery, task: &'a TaskRequest) -> Self {
         let description = task.description.as_str();
         // Most texts are the description as well, word for word.
         let text = if describes_whole(description) {
             None
         } else {
-            A2aRequest::of(letter).map(|asked| asked.text())
+            A2aRequest::of(delivery).map(|asked| asked.text())
         };
-        Self { letter, text: text.map_or(description.into(), Cow::Owned) }
+        Self { delivery, text: text.map_or(description.into(), Cow::Owned) }
     }
 
     fn wish(&self) -> Wish<'_> {
@@ -112,7 +112,7 @@ impl<'a> Asked<'a> {
 
     /// What is said to it, unless somebody has to be asked first.
     fn known(&self) -> Option<Said> {
-        let message = || A2aRequest::of(self.letter).map(|asked| asked.message);
+        let message = || A2aRequest::of(self.delivery).map(|asked| asked.message);
         Some(Said::Answer(match self.wish() {
             Wish::Agents | Wish::Status => return None,
             Wish::Nothing => return Some(Said::Decline(received(message().as_ref()))),

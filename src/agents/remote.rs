@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use a2a_actors::{BusSystem, Failed, Handled, HandlerFuture, InboxError, Letter, Runtime};
+use a2a_actors::{BusSystem, Delivery, Failed, Handled, HandlerFuture, InboxError, Runtime};
 use a2a_protocol::{AgentId, MessageId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -21,13 +21,13 @@ const LOST: &str = "the connection of the agent was lost";
 /// What arrives for the agent.
 pub(crate) enum Mail {
     /// A message to handle.
-    Deliver(Letter),
+    Deliver(Delivery),
     /// The task that a message in its hands asks for was called off.
-    Cancel(Letter),
+    Cancel(Delivery),
 }
 
 enum Post {
-    Letter(Letter, Settle),
+    Delivery(Delivery, Settle),
     Cancelled(MessageId),
 }
 
@@ -40,16 +40,16 @@ struct Remote {
 }
 
 impl Runtime for Remote {
-    fn handle(&self, letter: Letter) -> HandlerFuture {
+    fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, mut settled) = oneshot::channel();
         // When nobody is there any more it waits with the others below.
-        let _ = self.out.send(Post::Letter(letter.clone(), settle));
+        let _ = self.out.send(Post::Delivery(delivery.clone(), settle));
         let out = self.out.clone();
         Box::pin(async move {
             let answer = tokio::select! {
                 answer = &mut settled => answer,
-                () = letter.cancelled() => {
-                    let _ = out.send(Post::Cancelled(letter.message.message_id));
+                () = delivery.cancelled() => {
+                    let _ = out.send(Post::Cancelled(delivery.message.message_id));
                     settled.await
                 }
             };
@@ -69,7 +69,7 @@ impl Runtime for Remote {
 
 /// One message in the agent's hands.
 struct Held {
-    letter: Letter,
+    delivery: Delivery,
     settle: Settle,
     cancelled: bool,
 }
@@ -128,16 +128,16 @@ impl RemoteAgent {
     pub(crate) async fn next(&mut self) -> Option<Mail> {
         loop {
             match self.post.recv().await? {
-                Post::Letter(letter, settle) => {
+                Post::Delivery(delivery, settle) => {
                     self.let_go();
-                    let held = Held { letter: letter.clone(), settle, cancelled: false };
-                    self.hands.insert(letter.message.message_id, held);
-                    return Some(Mail::Deliver(letter));
+                    let held = Held { delivery: delivery.clone(), settle, cancelled: false };
+                    self.hands.insert(delivery.message.message_id, held);
+                    return Some(Mail::Deliver(delivery));
                 }
                 Post::Cancelled(id) => {
                     let Some(held) = self.hands.get_mut(&id) else { continue };
                     held.cancelled = true;
-                    return Some(Mail::Cancel(held.letter.clone()));
+                    return Some(Mail::Cancel(held.delivery.clone()));
                 }
             }
         }
@@ -151,19 +151,19 @@ impl RemoteAgent {
     }
 
     /// What is in its hands, in the order in which it was accepted by the bus.
-    pub(crate) fn in_hands(&self) -> Vec<&Letter> {
+    pub(crate) fn in_hands(&self) -> Vec<&Delivery> {
         let here = self.hands.values().filter(|held| !held.settle.is_closed());
-        let mut letters: Vec<_> = here.map(|held| &held.letter).collect();
-        letters.sort_by_key(|letter| letter.seq);
-        letters
+        let mut deliveries: Vec<_> = here.map(|held| &held.delivery).collect();
+        deliveries.sort_by_key(|delivery| delivery.seq);
+        deliveries
     }
 
     /// Of what is in its hands, those whose task was called off.
-    pub(crate) fn called_off(&self) -> Vec<Letter> {
-        let told = |letter: &&&Letter| {
-            self.hands.get(&letter.message.message_id).is_some_and(|held| held.cancelled)
+    pub(crate) fn called_off(&self) -> Vec<Delivery> {
+        let told = |delivery: &&&Delivery| {
+            self.hands.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
         };
-        self.in_hands().iter().filter(told).map(|letter| (*letter).clone()).collect()
+        self.in_hands().iter().filter(told).map(|delivery| (*delivery).clone()).collect()
     }
 
     /// Acknowledges a message, or fails it for this reason; told when that is durable.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use a2a_actors::{BusSystem, Letter, LetterView};
+use a2a_actors::{BusSystem, Delivery, DeliveryView};
 use a2a_protocol::{AgentId, MessageId};
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, get, post, web};
@@ -88,47 +88,47 @@ pub(super) async fn take(
     let pull = async {
         tokio::select! {
             biased;
-            letters = bus.pull(agent, limit, wait) => letters.map_err(inbox_problem),
+            deliveries = bus.pull(agent, limit, wait) => deliveries.map_err(inbox_problem),
             () = who.until_revoked() => Err(revoked()),
         }
     };
-    let letters = if wait.is_zero() {
+    let deliveries = if wait.is_zero() {
         pull.await?
     } else {
         WaitingCall::begin(&request, &quotas, Some(caller))?.run(pull).await??
     };
-    Ok(HttpResponse::Ok().json(Messages { messages: taken(&letters) }))
+    Ok(HttpResponse::Ok().json(Messages { messages: taken(&deliveries) }))
 }
 
 /// What lies there, without taking any of it.
 async fn look(agent: AgentId, limit: usize, bus: &BusSystem) -> actix_web::Result<HttpResponse> {
     let view = bus.look(agent.clone(), limit).await.ok_or_else(|| no_such_agent(&agent))?;
-    let seen = view.letters.iter().filter_map(|LetterView { letter, state, due }| {
+    let seen = view.deliveries.iter().filter_map(|DeliveryView { delivery, state, due }| {
         Some(Seen {
-            seq: letter.seq,
-            sender: &letter.sender,
-            attempts: letter.attempt,
+            seq: delivery.seq,
+            sender: &delivery.sender,
+            attempts: delivery.attempt,
             state,
             due_in_ms: due.map(|due| u64::try_from(due.as_millis()).unwrap_or(u64::MAX)),
             // An accepted message is JSON, so none is left out.
-            message: serde_json::from_slice(&letter.bytes).ok()?,
+            message: serde_json::from_slice(&delivery.bytes).ok()?,
         })
     });
     let seen: Vec<_> = seen.collect();
     Ok(HttpResponse::Ok().json(json!({ "messages": seen, "pending": view.pending })))
 }
 
-fn taken(letters: &[Letter]) -> Vec<Taken<'_>> {
-    letters
+fn taken(deliveries: &[Delivery]) -> Vec<Taken<'_>> {
+    deliveries
         .iter()
-        .filter_map(|letter| {
+        .filter_map(|delivery| {
             // An accepted message is JSON, so none is left out.
-            let message = serde_json::from_slice::<&RawValue>(&letter.bytes).ok()?;
-            let trace = letter.trace();
+            let message = serde_json::from_slice::<&RawValue>(&delivery.bytes).ok()?;
+            let trace = delivery.trace();
             Some(Taken {
-                seq: letter.seq,
-                sender: &letter.sender,
-                attempt: letter.attempt,
+                seq: delivery.seq,
+                sender: &delivery.sender,
+                attempt: delivery.attempt,
                 traceparent: trace.traceparent(),
                 tracestate: trace.tracestate().map(str::to_owned),
                 message,

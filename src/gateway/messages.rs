@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use a2a_actors::{BusSystem, Parcel};
+use a2a_actors::{BusSystem, Submission};
 use a2a_protocol::limits::{COUNTED_BYTES, MESSAGE_BYTES};
 use actix_web::{HttpRequest, HttpResponse, post, web};
 use futures_util::StreamExt;
@@ -18,16 +18,16 @@ pub(super) async fn send(
     body: web::Payload,
     bus: web::Data<BusSystem>,
 ) -> actix_web::Result<HttpResponse> {
-    let parcel = read(body).await.map_err(|error| bad_body(&error))?;
-    let parcel = match trace::given(request.headers()) {
-        Some(given) => parcel.with_trace(Some(given)),
-        None => trace::noted(parcel),
+    let submission = read(body).await.map_err(|error| bad_body(&error))?;
+    let submission = match trace::given(request.headers()) {
+        Some(given) => submission.with_trace(Some(given)),
+        None => trace::noted(submission),
     };
-    Ok(answer(&bus.send(who.caller(), parcel).await))
+    Ok(answer(&bus.send(who.caller(), submission).await))
 }
 
 /// Reads no more than a message may have; the rest is counted, not kept.
-async fn read(mut body: web::Payload) -> Result<Parcel, actix_web::error::PayloadError> {
+async fn read(mut body: web::Payload) -> Result<Submission, actix_web::error::PayloadError> {
     let mut bytes = Vec::new();
     let mut total = 0;
     while let Some(chunk) = body.next().await {
@@ -44,7 +44,7 @@ async fn read(mut body: web::Payload) -> Result<Parcel, actix_web::error::Payloa
     // From here on it is the bus that takes its time, not the sender.
     let since = Instant::now();
     if total > MESSAGE_BYTES {
-        return Ok(Parcel::too_large(&bytes, total, since));
+        return Ok(Submission::too_large(&bytes, total, since));
     }
-    Ok(Parcel::from_json(&bytes, since))
+    Ok(Submission::from_json(&bytes, since))
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use a2a_actors::Parcel;
+use a2a_actors::Submission;
 use a2a_protocol::Trace;
 use actix_web::http::header::{HeaderMap, HeaderName};
 
@@ -23,7 +23,7 @@ pub(super) fn given(headers: &HeaderMap) -> Option<Arc<Trace>> {
 }
 
 /// Tells the span of the request which trace its message belongs to, where none was given.
-pub(super) fn noted(parcel: Parcel) -> Parcel {
+pub(super) fn noted(parcel: Submission) -> Submission {
     let span = tracing::Span::current();
     if !span.is_disabled()
         && let Some(id) = parcel.trace_id()

@@ -1,7 +1,7 @@
 //! What an agent does with tasks that A2A clients ask for: read the message, give artifacts,
 //! ask back. An agent that knows nothing of this works all the same.
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_policy::tasks::ARTIFACT_EXTENSION;
 use a2a_protocol::Body;
 use a2a_protocol::task::{Artifact, ContextId, Message, Part};
@@ -15,14 +15,14 @@ use super::{StatusReport, TaskAnswer};
 /// `{"messageId": …, "part": …, "bytes": …}`. The whole task is at `GET /bus/tasks/{id}/a2a`.
 pub const REFERENCE_EXTENSION: &str = "urn:openclaw:a2a:reference:v1";
 
-/// What an A2A client said, in the letter that asks for its task.
+/// What an A2A client said, in the delivery that asks for its task.
 ///
 /// ```
-/// use openclaw_a2a::{A2aRequest, Agent, Letter, SendError, TaskAnswer};
+/// use openclaw_a2a::{A2aRequest, Agent, Delivery, SendError, TaskAnswer};
 ///
-/// async fn work(tim: Agent, letter: Letter) -> Result<(), SendError> {
-///     let said = A2aRequest::of(&letter).map(|asked| asked.text()).unwrap_or_default();
-///     tim.send_task_response(&letter, TaskAnswer::completed("Done.").text_artifact("echo", said)).await?;
+/// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
+///     let said = A2aRequest::of(&delivery).map(|asked| asked.text()).unwrap_or_default();
+///     tim.send_task_response(&delivery, TaskAnswer::completed("Done.").text_artifact("echo", said)).await?;
 ///     Ok(())
 /// }
 /// ```
@@ -40,10 +40,10 @@ pub struct A2aRequest {
 }
 
 impl A2aRequest {
-    /// What an A2A client said; `None` when the letter asks for no task of one.
+    /// What an A2A client said; `None` when the delivery asks for no task of one.
     #[must_use]
-    pub fn of(letter: &Letter) -> Option<Self> {
-        let Body::TaskRequest(task) = &letter.message.body else { return None };
+    pub fn of(delivery: &Delivery) -> Option<Self> {
+        let Body::TaskRequest(task) = &delivery.message.body else { return None };
         let context = task.context.as_ref()?;
         Self::whole(context.as_json()).or_else(|| Self::in_parts(context.to_value()))
     }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use a2a_actors::{BusSystem, Parcel};
+use a2a_actors::{BusSystem, Submission};
 use a2a_policy::Caller;
 use a2a_protocol::{
     AgentId, Body, CorrelationId, Envelope, MessageId, Priority, Protocol, Receipt, Recipient,
@@ -78,22 +78,23 @@ impl Agent {
 
     /// A message of this agent in the conversation of one it got, to its sender.
     #[must_use]
-    pub fn reply(&self, to: &a2a_actors::Letter, body: impl Into<Body>) -> Envelope {
+    pub fn reply(&self, to: &a2a_actors::Delivery, body: impl Into<Body>) -> Envelope {
         compose(&self.0.id, Some(&to.sender), to.message.correlation_id, body.into())
     }
 
     /// Sends a message and waits until it is on disk, or refused.
     ///
-    /// Inside a handler it belongs to the trace of the letter that is being handled.
+    /// Inside a handler it belongs to the trace of the delivery that is being handled.
     pub async fn send(&self, message: Envelope) -> Receipt {
-        let parcel = Parcel::from_message(message, Instant::now()).with_trace(trace::current());
-        self.0.system.send(Caller::Agent(self.0.id.clone()), parcel).await
+        let submission =
+            Submission::from_message(message, Instant::now()).with_trace(trace::current());
+        self.0.system.send(Caller::Agent(self.0.id.clone()), submission).await
     }
 
     /// Sends a message that is JSON text.
     pub async fn send_json(&self, json: &[u8]) -> Receipt {
-        let parcel = Parcel::from_json(json, Instant::now()).with_trace(trace::current());
-        self.0.system.send(Caller::Agent(self.0.id.clone()), parcel).await
+        let submission = Submission::from_json(json, Instant::now()).with_trace(trace::current());
+        self.0.system.send(Caller::Agent(self.0.id.clone()), submission).await
     }
 
     /// Ends this session; messages wait until the agent attaches again.

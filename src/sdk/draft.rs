@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::{
     AgentId, Body, Code, CorrelationId, Envelope, Kind, MessageId, Priority, Protocol, Recipient,
     Report, Sender, TaskId, Timestamp, Violation,
@@ -77,7 +77,7 @@ macro_rules! draft {
                 self
             }
 
-            /// Makes it part of a conversation; otherwise it belongs to the one of the letter
+            /// Makes it part of a conversation; otherwise it belongs to the one of the delivery
             /// it answers, or begins a new one.
             #[must_use]
             pub fn in_conversation(mut self, conversation: a2a_protocol::CorrelationId) -> Self {
@@ -109,10 +109,10 @@ macro_rules! draft {
 }
 use draft;
 
-/// Whom a message goes to: an agent by name, or the sender of a letter that it answers.
+/// Whom a message goes to: an agent by name, or the sender of a delivery that it answers.
 ///
-/// Made from `&str`, `&String`, `&AgentId` or `&Letter`; from `()` for nobody in particular,
-/// which only knowledge and announcements allow. An answer to a letter stays in its
+/// Made from `&str`, `&String`, `&AgentId` or `&Delivery`; from `()` for nobody in particular,
+/// which only knowledge and announcements allow. An answer to a delivery stays in its
 /// conversation and is about the same task.
 #[derive(Debug, Clone, Default)]
 pub struct Addressee {
@@ -144,11 +144,11 @@ impl From<&AgentId> for Addressee {
     }
 }
 
-impl From<&Letter> for Addressee {
-    fn from(letter: &Letter) -> Self {
-        let answers = Some(Arc::clone(&letter.message));
+impl From<&Delivery> for Addressee {
+    fn from(delivery: &Delivery) -> Self {
+        let answers = Some(Arc::clone(&delivery.message));
         // The sender as the bus verified it, not as the message claims it.
-        Self { agent: Some(letter.sender.to_string()), answers }
+        Self { agent: Some(delivery.sender.to_string()), answers }
     }
 }
 

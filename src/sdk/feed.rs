@@ -1,6 +1,6 @@
 //! The tasks that somebody in this process watches, and what happened to each.
 //!
-//! A letter about a watched task goes to its feed; that never waits, so a slow reader holds
+//! A delivery about a watched task goes to its feed; that never waits, so a slow reader holds
 //! nobody up.
 
 use std::collections::{HashMap, VecDeque};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
 use a2a_protocol::{AgentId, Body, Event, MessageId, NOTICE_EXTENSION, Notice, TaskId};
 
@@ -82,15 +82,15 @@ impl Watched {
         }
     }
 
-    /// Gives a letter of `me` to whoever watches its task; `false` when it is nobody's.
-    pub(super) fn take(&self, me: &AgentId, letter: &Letter) -> bool {
-        let Some(task) = watched_task(&letter.message.body) else { return false };
+    /// Gives a delivery of `me` to whoever watches its task; `false` when it is nobody's.
+    pub(super) fn take(&self, me: &AgentId, delivery: &Delivery) -> bool {
+        let Some(task) = watched_task(&delivery.message.body) else { return false };
         // Held until the feed has it: a handle that is dropped meanwhile has lost nothing.
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(&task).filter(|entry| entry.owner == *me) else {
             return false;
         };
-        let Some(update) = entry.read(letter) else { return false };
+        let Some(update) = entry.read(delivery) else { return false };
         let end = update.end();
         let ends = end.is_some();
         entry.feed.push(update, end);
@@ -132,19 +132,19 @@ impl Entry {
             || sender.as_str() == SYSTEM
     }
 
-    /// What a letter says about the task; `None` when its sender has no say in it.
-    fn read(&mut self, letter: &Letter) -> Option<TaskUpdate> {
-        if !self.hears(&letter.sender, &letter.message.body) {
+    /// What a delivery says about the task; `None` when its sender has no say in it.
+    fn read(&mut self, delivery: &Delivery) -> Option<TaskUpdate> {
+        if !self.hears(&delivery.sender, &delivery.message.body) {
             return None;
         }
-        match &letter.message.body {
-            Body::StatusUpdate(status) if letter.sender.as_str() == SYSTEM => {
+        match &delivery.message.body {
+            Body::StatusUpdate(status) if delivery.sender.as_str() == SYSTEM => {
                 Some(self.notice(status))
             }
             Body::StatusUpdate(status) => Some(progress(status)),
             Body::TaskResponse(response) => {
                 // Whoever answers has it now.
-                self.assignee = letter.sender.clone();
+                self.assignee = delivery.sender.clone();
                 Some(answer(response))
             }
             _ => None,

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_actors::{Handled, HandlerFuture, Letter, Parcel, Runtime};
+use a2a_actors::{Delivery, Handled, HandlerFuture, Runtime, Submission};
 use a2a_protocol::body::{Action, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
@@ -31,8 +31,8 @@ impl<E: Display + Send> Answer for Result<(), E> {
     }
 }
 
-/// The code of an agent: any async function of a [`Letter`], or of the [`Agent`] itself and
-/// a letter when it wants to answer.
+/// The code of an agent: any async function of a [`Delivery`], or of the [`Agent`] itself and
+/// a delivery when it wants to answer.
 ///
 /// Returning acknowledges the message. An `Err` is an answer too: a `task_request` is answered
 /// with `failed`, other messages are acknowledged and the error is in the log. A panic or a
@@ -41,39 +41,39 @@ impl<E: Display + Send> Answer for Result<(), E> {
 /// Code that treats kinds of message differently is easier to read as
 /// [`Handlers`](super::Handlers).
 pub trait Handler<Args>: Send + Sync + 'static {
-    /// Handles one letter; the error, if there is one.
-    fn handle(&self, me: Agent, letter: Letter) -> impl Future<Output = Option<String>> + Send;
+    /// Handles one delivery; the error, if there is one.
+    fn handle(&self, me: Agent, delivery: Delivery) -> impl Future<Output = Option<String>> + Send;
 }
 
-impl<F, Fut> Handler<(Letter,)> for F
+impl<F, Fut> Handler<(Delivery,)> for F
 where
-    F: Fn(Letter) -> Fut + Send + Sync + 'static,
+    F: Fn(Delivery) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: Answer> + Send,
 {
-    async fn handle(&self, _: Agent, letter: Letter) -> Option<String> {
-        self(letter).await.error()
+    async fn handle(&self, _: Agent, delivery: Delivery) -> Option<String> {
+        self(delivery).await.error()
     }
 }
 
-impl<F, Fut> Handler<(Agent, Letter)> for F
+impl<F, Fut> Handler<(Agent, Delivery)> for F
 where
-    F: Fn(Agent, Letter) -> Fut + Send + Sync + 'static,
+    F: Fn(Agent, Delivery) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: Answer> + Send,
 {
-    async fn handle(&self, me: Agent, letter: Letter) -> Option<String> {
-        self(me, letter).await.error()
+    async fn handle(&self, me: Agent, delivery: Delivery) -> Option<String> {
+        self(me, delivery).await.error()
     }
 }
 
-/// Works the answer to a letter out on the spot, or leaves the letter to the handler.
-pub(crate) type AtOnce = fn(&Agent, &Letter) -> Option<Envelope>;
+/// Works the answer to a delivery out on the spot, or leaves the delivery to the handler.
+pub(crate) type AtOnce = fn(&Agent, &Delivery) -> Option<Envelope>;
 
 /// Where a handler runs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     /// On the threads for agents' code: it may compute and block.
     Own,
-    /// On the thread of the bus, where most letters need no handler.
+    /// On the thread of the bus, where most deliveries need no handler.
     OfTheBus(AtOnce),
 }
 
@@ -96,15 +96,15 @@ struct InProcess<H, Args> {
 }
 
 impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
-    fn handle(&self, letter: Letter) -> HandlerFuture {
+    fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (handler, me) = (Arc::clone(&self.handler), self.me.clone());
-        let trace = letter.trace();
+        let trace = delivery.trace();
         Box::pin(trace::within(trace, async move {
-            if me.watched().take(me.id(), &letter) {
+            if me.watched().take(me.id(), &delivery) {
                 return Ok(Handled::default());
             }
-            let note = handler.handle(me.clone(), letter.clone()).await;
-            if let (Some(reason), Body::TaskRequest(task)) = (&note, &letter.message.body) {
+            let note = handler.handle(me.clone(), delivery.clone()).await;
+            if let (Some(reason), Body::TaskRequest(task)) = (&note, &delivery.message.body) {
                 let response = TaskResponse {
                     task_id: task.task_id,
                     action: Action::Failed,
@@ -112,17 +112,17 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
                     result: None,
                 };
                 me.flush_progress(task.task_id).await;
-                answer(&me, me.reply(&letter, response)).await;
+                answer(&me, me.reply(&delivery, response)).await;
             }
             Ok(Handled { note, durable: None })
         }))
     }
 
-    fn answer_at_once(&self, letter: &Letter) -> Option<Parcel> {
+    fn answer_at_once(&self, delivery: &Delivery) -> Option<Submission> {
         let Place::OfTheBus(at_once) = self.place else { return None };
-        let answer = at_once(&self.me, letter)?;
-        let trace = Some(Arc::new(letter.trace()));
-        Some(Parcel::from_message(answer, Instant::now()).with_trace(trace))
+        let answer = at_once(&self.me, delivery)?;
+        let trace = Some(Arc::new(delivery.trace()));
+        Some(Submission::from_message(answer, Instant::now()).with_trace(trace))
     }
 
     fn window(&self) -> usize {
@@ -145,8 +145,8 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
         self.me.watched().wants(self.me.id(), sender, &message.body)
     }
 
-    fn take_at_once(&self, letter: &Letter) -> bool {
-        self.me.watched().take(self.me.id(), letter)
+    fn take_at_once(&self, delivery: &Delivery) -> bool {
+        self.me.watched().take(self.me.id(), delivery)
     }
 }
 

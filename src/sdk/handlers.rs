@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::Body;
 use a2a_protocol::body::{
     Broadcast, KnowledgeShare, ReviewRequest, ReviewResponse, StatusUpdate, TaskRequest,
@@ -13,31 +13,31 @@ use a2a_protocol::body::{
 use super::{Agent, Answer, Handler};
 
 type Running = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
-type Taker<B> = Box<dyn Fn(Agent, Letter, B) -> Running + Send + Sync>;
+type Taker<B> = Box<dyn Fn(Agent, Delivery, B) -> Running + Send + Sync>;
 
 /// The code of an agent that treats kinds of message differently.
 ///
-/// Each handler is an async function of the agent itself, the letter and its payload, with the
+/// Each handler is an async function of the agent itself, the delivery and its payload, with the
 /// rules of every [`Handler`]. What no handler takes goes to [`otherwise`](Self::otherwise),
 /// or is acknowledged.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use openclaw_a2a::{Agent, Broadcast, Bus, Handlers, Letter, SendError, TaskRequest};
+/// use openclaw_a2a::{Agent, Broadcast, Bus, Handlers, Delivery, SendError, TaskRequest};
 ///
-/// async fn work(tim: Agent, letter: Letter, task: TaskRequest) -> Result<(), SendError> {
-///     tim.complete(&letter, format!("Did {}", task.title)).await?;
+/// async fn work(tim: Agent, delivery: Delivery, task: TaskRequest) -> Result<(), SendError> {
+///     tim.complete(&delivery, format!("Did {}", task.title)).await?;
 ///     Ok(())
 /// }
 ///
 /// let bus = Bus::builder().in_memory().start()?;
 /// let handlers = Handlers::new()
 ///     .on_task_request(work)
-///     .on_broadcast(|_, letter: Letter, news: Broadcast| async move {
-///         println!("{}: {}", letter.sender, news.message);
+///     .on_broadcast(|_, delivery: Delivery, news: Broadcast| async move {
+///         println!("{}: {}", delivery.sender, news.message);
 ///     })
-///     .otherwise(|letter: Letter| async move { println!("{letter:?}") });
+///     .otherwise(|delivery: Delivery| async move { println!("{delivery:?}") });
 /// let tim = bus.attach("tim", handlers).await?;
 /// # bus.stop().await;
 /// # Ok(())
@@ -52,7 +52,7 @@ pub struct Handlers {
     review_request: Option<Taker<ReviewRequest>>,
     review_response: Option<Taker<ReviewResponse>>,
     broadcast: Option<Taker<Broadcast>>,
-    otherwise: Option<Box<dyn Fn(Agent, Letter) -> Running + Send + Sync>>,
+    otherwise: Option<Box<dyn Fn(Agent, Delivery) -> Running + Send + Sync>>,
 }
 
 macro_rules! on {
@@ -61,7 +61,7 @@ macro_rules! on {
         #[must_use]
         pub fn $method<F, Fut>(mut self, handler: F) -> Self
         where
-            F: Fn(Agent, Letter, $body) -> Fut + Send + Sync + 'static,
+            F: Fn(Agent, Delivery, $body) -> Fut + Send + Sync + 'static,
             Fut: Future<Output: Answer> + Send + 'static,
         {
             self.$field = Some(taker(handler));
@@ -80,9 +80,9 @@ impl Handlers {
     on! {
         /// Another agent asks for a task.
         on_task_request, task_request, TaskRequest;
-        /// A task this agent asked for was answered, and no [`Work`](super::Work) watches it.
+        /// A task this agent asked for was answered, and no [`TaskHandle`](super::TaskHandle) watches it.
         on_task_response, task_response, TaskResponse;
-        /// Somebody, or the bus, says how work is going, and no [`Work`](super::Work) watches it.
+        /// Somebody, or the bus, says how work is going, and no [`TaskHandle`](super::TaskHandle) watches it.
         on_status_update, status_update, StatusUpdate;
         /// Somebody found something out.
         on_knowledge_share, knowledge_share, KnowledgeShare;
@@ -98,24 +98,24 @@ impl Handlers {
     #[must_use]
     pub fn otherwise<Args: Send + 'static>(mut self, handler: impl Handler<Args>) -> Self {
         let handler = Arc::new(handler);
-        self.otherwise = Some(Box::new(move |me, letter| {
+        self.otherwise = Some(Box::new(move |me, delivery| {
             let handler = Arc::clone(&handler);
-            Box::pin(async move { handler.handle(me, letter).await })
+            Box::pin(async move { handler.handle(me, delivery).await })
         }));
         self
     }
 
-    /// Starts the handler that takes the letter, if one does.
-    fn start(&self, me: Agent, letter: Letter) -> Option<Running> {
+    /// Starts the handler that takes the delivery, if one does.
+    fn start(&self, me: Agent, delivery: Delivery) -> Option<Running> {
         macro_rules! start {
             ($field:ident, $body:expr) => {
                 if let Some(handler) = &self.$field {
                     let body = $body.clone();
-                    return Some(handler(me, letter, body));
+                    return Some(handler(me, delivery, body));
                 }
             };
         }
-        match &letter.message.body {
+        match &delivery.message.body {
             Body::TaskRequest(body) => start!(task_request, body),
             Body::TaskResponse(body) => start!(task_response, body),
             Body::StatusUpdate(body) => start!(status_update, body),
@@ -126,24 +126,24 @@ impl Handlers {
             // A kind this program does not know yet is for the one who takes the rest.
             _ => {}
         }
-        self.otherwise.as_ref().map(|handler| handler(me, letter))
+        self.otherwise.as_ref().map(|handler| handler(me, delivery))
     }
 }
 
 fn taker<B, F, Fut>(handler: F) -> Taker<B>
 where
-    F: Fn(Agent, Letter, B) -> Fut + Send + Sync + 'static,
+    F: Fn(Agent, Delivery, B) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: Answer> + Send + 'static,
 {
-    Box::new(move |me, letter, body| {
-        let work = handler(me, letter, body);
+    Box::new(move |me, delivery, body| {
+        let work = handler(me, delivery, body);
         Box::pin(async move { work.await.error() })
     })
 }
 
 impl Handler<Handlers> for Handlers {
-    async fn handle(&self, me: Agent, letter: Letter) -> Option<String> {
-        match self.start(me, letter) {
+    async fn handle(&self, me: Agent, delivery: Delivery) -> Option<String> {
+        match self.start(me, delivery) {
             Some(work) => work.await,
             None => None,
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use a2a_actors::{BusSystem, CancelError, CircuitView, Parcel, RegisterError, TaskFilter};
+use a2a_actors::{BusSystem, CancelError, CircuitView, RegisterError, Submission, TaskFilter};
 use a2a_policy::{Caller, CircuitKey, Explanation, Profile, Task};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Envelope, Kind, Receipt, TaskId};
@@ -108,6 +108,6 @@ impl Operator {
 
     async fn hand_in(&self, on_behalf_of: Option<AgentId>, message: Envelope) -> Receipt {
         let caller = Caller::Operator { name: Arc::clone(&self.name), on_behalf_of };
-        self.system.send(caller, Parcel::from_message(message, Instant::now())).await
+        self.system.send(caller, Submission::from_message(message, Instant::now())).await
     }
 }

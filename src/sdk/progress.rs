@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::{MessageId, TaskId, TrackerStatus};
 
 use super::{Agent, BuildError, SendError, Sent, StatusReport};
@@ -33,17 +33,17 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use openclaw_a2a::{Agent, Bus, Letter, NewTask, TaskUpdate};
+/// use openclaw_a2a::{Agent, Bus, Delivery, NewTask, TaskUpdate};
 ///
-/// async fn fetch(tim: Agent, letter: Letter) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-///     let bars = tim.progress(&letter);
+/// async fn fetch(tim: Agent, delivery: Delivery) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+///     let bars = tim.progress(&delivery);
 ///     for file in 1..=40 {
 ///         bars.update("download", file.into(), Some(40.0), format!("{file} of 40 files"))?;
 ///         bars.update("index", (file / 10).into(), None, "indexing")?;
 ///     }
 ///     bars.done("download")?;
 ///     bars.failed("index", "the disk is full")?;
-///     tim.complete(&letter, "Fetched, not indexed.").await?;
+///     tim.complete(&delivery, "Fetched, not indexed.").await?;
 ///     Ok(())
 /// }
 ///
@@ -68,13 +68,15 @@ pub struct ProgressBars(Arc<Bars>);
 
 impl std::fmt::Debug for ProgressBars {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProgressBars").field("letter", &self.0.letter.seq).finish_non_exhaustive()
+        f.debug_struct("ProgressBars")
+            .field("delivery", &self.0.delivery.seq)
+            .finish_non_exhaustive()
     }
 }
 
 struct Bars {
     agent: Agent,
-    letter: Letter,
+    delivery: Delivery,
     state: Mutex<State>,
     /// Held while a snapshot is on its way, so that none overtakes another.
     sending: tokio::sync::Mutex<()>,
@@ -114,14 +116,14 @@ impl Board {
     fn of_task(&self, task: TaskId) -> impl Iterator<Item = Arc<Bars>> {
         // Looked at outside the lock: whoever drops the last of them takes it.
         let all: Vec<_> = self.bars().values().filter_map(Weak::upgrade).collect();
-        all.into_iter().filter(move |bars| bars.letter.message.body.task_id() == Some(task))
+        all.into_iter().filter(move |bars| bars.delivery.message.body.task_id() == Some(task))
     }
 }
 
 impl Drop for Bars {
     fn drop(&mut self) {
         let mut all = self.agent.board().bars();
-        let id = self.letter.message.message_id;
+        let id = self.delivery.message.message_id;
         // It may have been made anew already.
         if all.get(&id).is_some_and(|bars| bars.strong_count() == 0) {
             all.remove(&id);
@@ -130,19 +132,19 @@ impl Drop for Bars {
 }
 
 impl Agent {
-    /// The bars of the task of a letter; asked again for the same letter, the same bars.
+    /// The bars of the task of a delivery; asked again for the same delivery, the same bars.
     ///
     /// To be used where Tokio runs, as every handler does.
     #[must_use]
-    pub fn progress(&self, letter: &Letter) -> ProgressBars {
+    pub fn progress(&self, delivery: &Delivery) -> ProgressBars {
         let mut all = self.board().bars();
-        let known = all.entry(letter.message.message_id).or_default();
+        let known = all.entry(delivery.message.message_id).or_default();
         if let Some(bars) = known.upgrade() {
             return ProgressBars(bars);
         }
         let bars = Arc::new(Bars {
             agent: self.clone(),
-            letter: letter.clone(),
+            delivery: delivery.clone(),
             state: Mutex::default(),
             sending: tokio::sync::Mutex::default(),
         });
@@ -261,7 +263,7 @@ impl Bars {
     }
 
     async fn post(&self, report: StatusReport) -> Result<Sent, SendError> {
-        let message = self.agent.write(&self.letter, report)?;
+        let message = self.agent.write(&self.delivery, report)?;
         let ids = Sent::ids(&message);
         Sent::from_receipt(ids, self.agent.send(message).await)
     }

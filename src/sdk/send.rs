@@ -1,13 +1,13 @@
 //! What an agent can say: one method for each of the seven kinds, and short ones for those who
 //! take tasks.
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::{Body, Envelope, Report};
 
 use super::draft::{self, Addressee, BuildError};
 use super::{
     Agent, Announcement, Draft, Knowledge, NewReview, NewTask, ReviewAnswer, SendError, Sent,
-    StatusReport, TaskAnswer, Work,
+    StatusReport, TaskAnswer, TaskHandle,
 };
 
 /// Reads one message, or lists everything that is wrong with it.
@@ -76,14 +76,14 @@ impl Agent {
         self.write_and_post(to, task).await
     }
 
-    /// Answers a task: usually the letter that brought it.
+    /// Answers a task: usually the delivery that brought it.
     ///
     /// ```
-    /// use openclaw_a2a::{Agent, Letter, SendError, TaskAnswer};
+    /// use openclaw_a2a::{Agent, Delivery, SendError, TaskAnswer};
     ///
-    /// async fn work(tim: Agent, letter: Letter) -> Result<(), SendError> {
+    /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
     ///     let answer = TaskAnswer::completed("There are seven.").next_step("Tell the others");
-    ///     tim.send_task_response(&letter, answer).await?;
+    ///     tim.send_task_response(&delivery, answer).await?;
     ///     Ok(())
     /// }
     /// ```
@@ -113,17 +113,17 @@ impl Agent {
     /// Gives the verdict of a review to whoever asked for it.
     ///
     /// # Errors
-    /// When the draft breaks rules, the letter is no review request, or the bus does not take
+    /// When the draft breaks rules, the delivery is no review request, or the bus does not take
     /// the message.
     pub async fn send_review_response(
         &self,
-        request: &Letter,
+        request: &Delivery,
         verdict: ReviewAnswer,
     ) -> Result<Sent, SendError> {
         self.write_and_post(request, verdict).await
     }
 
-    /// Says how work is going: on the task of a letter, or in general to an agent by name.
+    /// Says how work is going: on the task of a delivery, or in general to an agent by name.
     ///
     /// # Errors
     /// When the draft breaks rules or the bus does not take the message.
@@ -166,7 +166,7 @@ impl Agent {
     }
 
     /// Asks another agent to do a task and watches it: what happens to it comes to the handle
-    /// instead of this agent's handler. See [`Work`].
+    /// instead of this agent's handler. See [`TaskHandle`].
     ///
     /// # Errors
     /// When the draft breaks rules or the bus does not take the message.
@@ -174,86 +174,86 @@ impl Agent {
         &self,
         to: impl Into<Addressee>,
         task: NewTask,
-    ) -> Result<Work, SendError> {
-        Work::begin(self, self.write(to, task)?).await
+    ) -> Result<TaskHandle, SendError> {
+        TaskHandle::begin(self, self.write(to, task)?).await
     }
 
-    /// Takes the task of a letter.
+    /// Takes the task of a delivery.
     ///
     /// ```
-    /// use openclaw_a2a::{Agent, Letter, SendError};
+    /// use openclaw_a2a::{Agent, Delivery, SendError};
     ///
-    /// async fn work(tim: Agent, letter: Letter) -> Result<(), SendError> {
-    ///     tim.accept(&letter).await?;
-    ///     tim.report(&letter, "Half way through").await?;
-    ///     tim.complete(&letter, "There are seven.").await?;
+    /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
+    ///     tim.accept(&delivery).await?;
+    ///     tim.report(&delivery, "Half way through").await?;
+    ///     tim.complete(&delivery, "There are seven.").await?;
     ///     Ok(())
     /// }
     /// ```
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
-    pub async fn accept(&self, letter: &Letter) -> Result<Sent, SendError> {
-        self.send_task_response(letter, TaskAnswer::accepted()).await
+    pub async fn accept(&self, delivery: &Delivery) -> Result<Sent, SendError> {
+        self.send_task_response(delivery, TaskAnswer::accepted()).await
     }
 
-    /// Does not take the task of a letter, and says why.
+    /// Does not take the task of a delivery, and says why.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
     pub async fn decline(
         &self,
-        letter: &Letter,
+        delivery: &Delivery,
         reason: impl Into<String>,
     ) -> Result<Sent, SendError> {
-        self.send_task_response(letter, TaskAnswer::declined(reason)).await
+        self.send_task_response(delivery, TaskAnswer::declined(reason)).await
     }
 
-    /// Says how the task of a letter is going.
+    /// Says how the task of a delivery is going.
     ///
     /// # Errors
     /// As [`send_status_update`](Self::send_status_update).
     pub async fn report(
         &self,
-        letter: &Letter,
+        delivery: &Delivery,
         progress: impl Into<String>,
     ) -> Result<Sent, SendError> {
-        self.send_status_update(letter, StatusReport::in_progress(progress)).await
+        self.send_status_update(delivery, StatusReport::in_progress(progress)).await
     }
 
-    /// Says that the task of a letter waits for something this agent cannot provide.
+    /// Says that the task of a delivery waits for something this agent cannot provide.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
     pub async fn block(
         &self,
-        letter: &Letter,
+        delivery: &Delivery,
         reason: impl Into<String>,
     ) -> Result<Sent, SendError> {
-        self.send_task_response(letter, TaskAnswer::blocked(reason)).await
+        self.send_task_response(delivery, TaskAnswer::blocked(reason)).await
     }
 
-    /// Says that the task of a letter is done, and what was done.
+    /// Says that the task of a delivery is done, and what was done.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
     pub async fn complete(
         &self,
-        letter: &Letter,
+        delivery: &Delivery,
         summary: impl Into<String>,
     ) -> Result<Sent, SendError> {
-        self.send_task_response(letter, TaskAnswer::completed(summary)).await
+        self.send_task_response(delivery, TaskAnswer::completed(summary)).await
     }
 
-    /// Says that the task of a letter cannot be done, and why.
+    /// Says that the task of a delivery cannot be done, and why.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
     pub async fn fail(
         &self,
-        letter: &Letter,
+        delivery: &Delivery,
         reason: impl Into<String>,
     ) -> Result<Sent, SendError> {
-        self.send_task_response(letter, TaskAnswer::failed(reason)).await
+        self.send_task_response(delivery, TaskAnswer::failed(reason)).await
     }
 }

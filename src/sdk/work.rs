@@ -27,11 +27,11 @@ use super::{Agent, SendError, Sent};
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// use openclaw_a2a::{Agent, Bus, Letter, NewTask, SendError, TaskUpdate};
+/// use openclaw_a2a::{Agent, Bus, Delivery, NewTask, SendError, TaskUpdate};
 ///
-/// async fn count(tim: Agent, letter: Letter) -> Result<(), SendError> {
-///     tim.accept(&letter).await?;
-///     tim.complete(&letter, "There are seven.").await?;
+/// async fn count(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
+///     tim.accept(&delivery).await?;
+///     tim.complete(&delivery, "There are seven.").await?;
 ///     Ok(())
 /// }
 ///
@@ -52,7 +52,7 @@ use super::{Agent, SendError, Sent};
 /// # Ok(())
 /// # }
 /// ```
-pub struct Work {
+pub struct TaskHandle {
     task_id: TaskId,
     sent: Sent,
     watch: Watch,
@@ -172,7 +172,7 @@ pub enum TaskError {
     /// The bus was stopped. The answer comes to the agent's handler when both are back.
     #[error("the bus was stopped before the task ended")]
     Stopped,
-    /// It was called off, with [`Work::cancel`] or by a person.
+    /// It was called off, with [`TaskHandle::cancel`] or by a person.
     #[error("the task was called off")]
     Cancelled,
 }
@@ -243,13 +243,13 @@ impl Drop for Watch {
     }
 }
 
-impl std::fmt::Debug for Work {
+impl std::fmt::Debug for TaskHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Work").field("task_id", &self.task_id).finish_non_exhaustive()
+        f.debug_struct("TaskHandle").field("task_id", &self.task_id).finish_non_exhaustive()
     }
 }
 
-impl Work {
+impl TaskHandle {
     /// Watches first and sends then: the answer may be faster than the receipt.
     pub(super) async fn begin(owner: &Agent, request: Envelope) -> Result<Self, SendError> {
         let (Some(task), Some(assignee)) = (request.body.task_id(), request.to.as_ref()) else {
@@ -311,7 +311,7 @@ impl Work {
 
     /// Calls the task off: from when this returns, no answer to it is accepted. An agent that
     /// has not begun never sees it; one at work is told, and its
-    /// [`Letter::cancelled`](a2a_actors::Letter::cancelled) comes true.
+    /// [`Delivery::cancelled`](a2a_actors::Delivery::cancelled) comes true.
     ///
     /// # Errors
     /// When the task has ended already, or the bus cannot write.
@@ -334,7 +334,7 @@ impl Work {
     }
 }
 
-impl Stream for Work {
+impl Stream for TaskHandle {
     type Item = TaskUpdate;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use a2a_actors::{Handled, HandlerFuture, Parcel, Runtime};
+use a2a_actors::{Handled, HandlerFuture, Runtime, Submission};
 use a2a_protocol::body::{Action, TaskResponse};
 use a2a_protocol::{AgentId, Body, TaskId};
-use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RetryPolicy};
+use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, RetryPolicy};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -32,26 +32,26 @@ struct Quick {
 }
 
 impl Quick {
-    fn answer(&self, letter: &Letter, task: TaskId) -> Parcel {
+    fn answer(&self, delivery: &Delivery, task: TaskId) -> Submission {
         let (reason, result) = (None, None);
         let done = TaskResponse { task_id: task, action: Action::Completed, reason, result };
-        Parcel::from_message(self.me.reply(letter, done), Instant::now())
+        Submission::from_message(self.me.reply(delivery, done), Instant::now())
     }
 }
 
 impl Runtime for Quick {
-    fn handle(&self, letter: Letter) -> HandlerFuture {
-        self.handled.send(letter.attempt).unwrap();
+    fn handle(&self, delivery: Delivery) -> HandlerFuture {
+        self.handled.send(delivery.attempt).unwrap();
         Box::pin(async { Ok(Handled::default()) })
     }
 
-    fn answer_at_once(&self, letter: &Letter) -> Option<Parcel> {
-        let Body::TaskRequest(asked) = &letter.message.body else { return None };
+    fn answer_at_once(&self, delivery: &Delivery) -> Option<Submission> {
+        let Body::TaskRequest(asked) = &delivery.message.body else { return None };
         let next = self.next.lock().unwrap().pop_front();
         match next.unwrap() {
-            Made::Answer => Some(self.answer(letter, asked.task_id)),
+            Made::Answer => Some(self.answer(delivery, asked.task_id)),
             Made::AnswerToNothing => {
-                Some(self.answer(letter, uuid::Uuid::now_v7().try_into().unwrap()))
+                Some(self.answer(delivery, uuid::Uuid::now_v7().try_into().unwrap()))
             }
             Made::Nothing => None,
             Made::Panic => panic!("the agent's own fault"),
@@ -68,7 +68,7 @@ struct Team {
     roman: Agent,
     tim: AgentId,
     /// What comes for `roman`.
-    hears: UnboundedReceiver<Letter>,
+    hears: UnboundedReceiver<Delivery>,
     /// The attempts that came to the handler of `tim`.
     handled: UnboundedReceiver<u32>,
 }

@@ -16,7 +16,7 @@ mod sessions;
 use std::time::Duration;
 
 use a2a_protocol::{AgentId, Envelope};
-use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RetryPolicy};
+use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, RetryPolicy};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -36,7 +36,7 @@ fn start(folder: &TempDir, settings: BusSettings) -> Bus {
 }
 
 async fn mute(bus: &Bus, name: &str) -> Agent {
-    bus.attach(name, |_: Letter| async {}).await.unwrap()
+    bus.attach(name, |_: Delivery| async {}).await.unwrap()
 }
 
 fn id(name: &str) -> AgentId {

@@ -193,23 +193,23 @@ fn receive_on(
         }
         assert_eq!(answer.status, 200, "{answer:?}");
         let taken = answer.body["messages"].as_array().unwrap();
-        for letter in taken {
-            note_hand_out(name, letter, &mut open(book));
+        for delivery in taken {
+            note_hand_out(name, delivery, &mut open(book));
         }
         let _ = told.send(());
-        for letter in taken {
+        for delivery in taken {
             let verb = match random.below(100) {
                 0..75 => "ack",
                 75..85 => "nack",
                 _ => continue, // forgotten: it comes again after the restart
             };
-            let Ok(answer) = client.try_settle(name, id_of(letter), verb) else { return };
+            let Ok(answer) = client.try_settle(name, id_of(delivery), verb) else { return };
             if answer.status == 503 {
                 return;
             }
             assert_eq!(answer.status, 200, "{answer:?}");
             if verb == "ack" {
-                let done = (name.to_owned(), id_of(letter).to_owned());
+                let done = (name.to_owned(), id_of(delivery).to_owned());
                 open(book).acknowledged.insert(done);
             }
             let _ = told.send(());
@@ -218,14 +218,14 @@ fn receive_on(
     panic!("the round has no end");
 }
 
-fn note_hand_out(name: &str, letter: &Value, book: &mut Book) {
-    let id = id_of(letter).to_owned();
-    let sent = book.sent.get(&id).unwrap_or_else(|| panic!("nobody sent {letter}"));
-    assert_eq!(sent.message, letter["message"], "changed on the way");
-    assert_eq!(sent.sender, letter["sender"].as_str().unwrap());
+fn note_hand_out(name: &str, delivery: &Value, book: &mut Book) {
+    let id = id_of(delivery).to_owned();
+    let sent = book.sent.get(&id).unwrap_or_else(|| panic!("nobody sent {delivery}"));
+    assert_eq!(sent.message, delivery["message"], "changed on the way");
+    assert_eq!(sent.sender, delivery["sender"].as_str().unwrap());
     assert_eq!(sent.to(), name);
     let acknowledged = book.acknowledged.contains(&(name.to_owned(), id.clone()));
-    assert!(!acknowledged, "handed out after its acknowledgement was answered: {letter}");
+    assert!(!acknowledged, "handed out after its acknowledgement was answered: {delivery}");
     book.handed.entry(name.to_owned()).or_default().push(id);
 }
 
@@ -288,10 +288,10 @@ fn drain(server: &Server, book: Shared<'_>) {
                 break;
             }
             let taken = server.inbox(name, "wait=1s&limit=100");
-            for letter in &taken {
-                note_hand_out(name, letter, &mut open(book));
-                assert_eq!(server.settle(name, id_of(letter), "ack").status, 200);
-                let done = (name.to_owned(), id_of(letter).to_owned());
+            for delivery in &taken {
+                note_hand_out(name, delivery, &mut open(book));
+                assert_eq!(server.settle(name, id_of(delivery), "ack").status, 200);
+                let done = (name.to_owned(), id_of(delivery).to_owned());
                 open(book).acknowledged.insert(done);
             }
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::time::Duration;
 
-use a2a_actors::{BusSettings, Handled, HandlerFuture, Letter, Parcel, Runtime};
+use a2a_actors::{BusSettings, Delivery, Handled, HandlerFuture, Runtime, Submission};
 use a2a_policy::Caller;
 use a2a_protocol::{AgentId, Body, Envelope, Kind, Outcome, TaskState};
 
@@ -25,8 +25,8 @@ fn tim() -> AgentId {
 }
 
 async fn send(bus: &UnreliableBus, message: &Envelope) -> Outcome {
-    let parcel = Parcel::from_message(message.clone(), std::time::Instant::now());
-    bus.system.send(Caller::Local, parcel).await.outcome
+    let submission = Submission::from_message(message.clone(), std::time::Instant::now());
+    bus.system.send(Caller::Local, submission).await.outcome
 }
 
 /// Sends until the bus writes again; it says `unavailable` for a moment after a refusal.
@@ -53,8 +53,8 @@ async fn a_message_that_was_not_written_was_not_accepted_and_can_be_sent_again()
     // Its id is free again, and so is the only place in the inbox.
     assert_eq!(send_until_accepted(&bus, &message).await, Outcome::Queued);
     assert_eq!(send(&bus, &message).await, Outcome::Duplicate);
-    let letters = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
-    assert_eq!(letters.len(), 1);
+    let deliveries = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
+    assert_eq!(deliveries.len(), 1);
     bus.stop().await;
 }
 
@@ -91,7 +91,7 @@ async fn a_bus_that_cannot_write_stops_all_the_same() {
 struct Calculator(Sender<()>);
 
 impl Runtime for Calculator {
-    fn handle(&self, _: Letter) -> HandlerFuture {
+    fn handle(&self, _: Delivery) -> HandlerFuture {
         let _ = self.0.send(());
         Box::pin(async { Ok(Handled::default()) })
     }
@@ -209,13 +209,13 @@ async fn what_is_called_off_on_its_way_to_the_disk_is_never_handed_out() {
     let next = message();
     assert_eq!(send(&bus, &next).await, Outcome::Queued);
     let heard = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
-    let heard: Vec<_> = heard.iter().map(|letter| letter.message.message_id).collect();
+    let heard: Vec<_> = heard.iter().map(|delivery| delivery.message.message_id).collect();
     assert_eq!(heard, [next.message_id]);
     bus.stop().await;
     // Nor after a restart.
     let bus = UnreliableBus::start(folder.path(), limit_of_one);
     let heard = bus.system.pull(tim(), 10, Duration::from_secs(10)).await.unwrap();
-    let heard: Vec<_> = heard.iter().map(|letter| letter.message.message_id).collect();
+    let heard: Vec<_> = heard.iter().map(|delivery| delivery.message.message_id).collect();
     assert_eq!(heard, [next.message_id]);
     bus.stop().await;
 }

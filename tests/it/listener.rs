@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use openclaw_a2a::{Agent, Bus, Letter};
+use openclaw_a2a::{Agent, Bus, Delivery};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// Long enough for a busy machine; whoever waits so long has waited in vain.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// An agent that passes on whatever it gets.
-pub(crate) async fn listener(bus: &Bus, name: &str) -> (Agent, UnboundedReceiver<Letter>) {
+pub(crate) async fn listener(bus: &Bus, name: &str) -> (Agent, UnboundedReceiver<Delivery>) {
     let (heard, hears) = unbounded_channel();
     let agent = bus
-        .attach(name, move |letter: Letter| {
+        .attach(name, move |delivery: Delivery| {
             let heard = heard.clone();
-            async move { heard.send(letter).map_err(|_| "the test has ended") }
+            async move { heard.send(delivery).map_err(|_| "the test has ended") }
         })
         .await
         .unwrap();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use a2a_actors::{BusSettings, InboxError, Letter, Parcel};
+use a2a_actors::{BusSettings, Delivery, InboxError, Submission};
 use a2a_policy::{BreakerSettings, Caller, RateSettings, RetryPolicy};
 use a2a_protocol::{AgentId, Envelope, Kind, MessageId, Outcome, Priority};
 use proptest::prelude::*;
@@ -92,8 +92,8 @@ fn message(from: usize, to: usize, urgent: bool) -> Envelope {
 
 async fn send(bus: &UnreliableBus, model: &mut Model, message: Envelope) {
     let known = model.accepted.contains_key(&message.message_id);
-    let parcel = Parcel::from_message(message.clone(), std::time::Instant::now());
-    let receipt = bus.system.send(Caller::Local, parcel).await;
+    let submission = Submission::from_message(message.clone(), std::time::Instant::now());
+    let receipt = bus.system.send(Caller::Local, submission).await;
     match receipt.outcome {
         Outcome::Delivered | Outcome::Queued => {
             assert!(!known, "accepted twice: {receipt:?}");
@@ -105,23 +105,26 @@ async fn send(bus: &UnreliableBus, model: &mut Model, message: Envelope) {
     }
 }
 
-fn taken(model: &mut Model, agent: usize, letters: Vec<Letter>) {
-    for letter in letters {
-        let fate = model.accepted.get(&letter.message.message_id);
-        assert_eq!(fate, Some(&Fate::Owed), "handed out: {letter:?}");
-        model.held.push((agent, letter.message.message_id));
-        let from = AGENTS.iter().position(|name| *name == letter.sender.as_str()).unwrap();
-        let seen = model.first_seen.entry((from, agent, letter.message.priority)).or_default();
-        if !seen.contains(&letter.seq) {
-            assert!(seen.last().is_none_or(|last| *last < letter.seq), "out of order: {letter:?}");
-            seen.push(letter.seq);
+fn taken(model: &mut Model, agent: usize, deliveries: Vec<Delivery>) {
+    for delivery in deliveries {
+        let fate = model.accepted.get(&delivery.message.message_id);
+        assert_eq!(fate, Some(&Fate::Owed), "handed out: {delivery:?}");
+        model.held.push((agent, delivery.message.message_id));
+        let from = AGENTS.iter().position(|name| *name == delivery.sender.as_str()).unwrap();
+        let seen = model.first_seen.entry((from, agent, delivery.message.priority)).or_default();
+        if !seen.contains(&delivery.seq) {
+            assert!(
+                seen.last().is_none_or(|last| *last < delivery.seq),
+                "out of order: {delivery:?}"
+            );
+            seen.push(delivery.seq);
         }
     }
 }
 
 async fn pull(bus: &UnreliableBus, model: &mut Model, agent: usize, limit: usize) {
-    let letters = bus.system.pull(id(AGENTS[agent]), limit, Duration::ZERO).await.unwrap();
-    taken(model, agent, letters);
+    let deliveries = bus.system.pull(id(AGENTS[agent]), limit, Duration::ZERO).await.unwrap();
+    taken(model, agent, deliveries);
 }
 
 async fn acknowledge(bus: &UnreliableBus, model: &mut Model, at: usize) {

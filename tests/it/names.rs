@@ -55,8 +55,8 @@ fn all_of(client: &crate::server::Client, agent: &str) -> usize {
         if taken.is_empty() {
             return count;
         }
-        for letter in &taken {
-            let id = letter["message"]["messageId"].as_str().unwrap();
+        for delivery in &taken {
+            let id = delivery["message"]["messageId"].as_str().unwrap();
             assert_eq!(client.settle(agent, id, "ack").status, 200);
         }
         count += taken.len();

@@ -84,7 +84,7 @@ fn why_and_why_not_is_answered_with_the_rule() {
     let scope = ask("from=roman&to=xavier&type=broadcast&scope=c-suite").body;
     assert_eq!((&scope["allowed"], &scope["rule"]), (&json!(false), &json!("c-suite-scope")));
     is_problem(&ask("from=roman&to=nobody&type=broadcast"), 404, "unknown_recipient");
-    is_problem(&ask("from=roman&to=xavier&type=letter"), 400, "bad_request");
+    is_problem(&ask("from=roman&to=xavier&type=delivery"), 400, "bad_request");
     let refused = server.send(&task("roman", "xavier"));
     is_problem(&refused, 403, "forbidden");
     assert!(refused.body["detail"].as_str().unwrap().contains("no-tasks-for-chiefs"));

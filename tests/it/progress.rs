@@ -14,7 +14,7 @@ mod watch;
 use a2a_protocol::PROGRESS_EXTENSION;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::Task;
-use openclaw_a2a::{Agent, Letter, StatusReport};
+use openclaw_a2a::{Agent, Delivery, StatusReport};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -42,16 +42,16 @@ fn of_event(event: &StreamEvent) -> Option<Value> {
 }
 
 /// The next request of a task.
-async fn asked(hears: &mut UnboundedReceiver<Letter>) -> Letter {
+async fn asked(hears: &mut UnboundedReceiver<Delivery>) -> Delivery {
     loop {
-        let letter = next(hears).await;
-        if matches!(letter.message.body, a2a_protocol::Body::TaskRequest(_)) {
-            return letter;
+        let delivery = next(hears).await;
+        if matches!(delivery.message.body, a2a_protocol::Body::TaskRequest(_)) {
+            return delivery;
         }
     }
 }
 
 /// Says how far it is.
-async fn tell(agent: &Agent, letter: &Letter, text: &str, snapshot: &Value) {
-    agent.send_status_update(letter, update(text, snapshot)).await.unwrap();
+async fn tell(agent: &Agent, delivery: &Delivery, text: &str, snapshot: &Value) {
+    agent.send_status_update(delivery, update(text, snapshot)).await.unwrap();
 }

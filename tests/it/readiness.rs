@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use a2a_actors::tasks::{Sent, TaskSettings, TaskSystem};
-use a2a_actors::{BusSettings, BusSystem, Parcel};
+use a2a_actors::{BusSettings, BusSystem, Submission};
 use a2a_policy::Caller;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::{Body, Kind, Outcome};
@@ -143,9 +143,9 @@ impl Rig {
         message.message_id = uuid::Uuid::now_v7().try_into().unwrap();
         let Body::TaskRequest(body) = &mut message.body else { panic!("{message:?}") };
         body.task_id = uuid::Uuid::now_v7().try_into().unwrap();
-        let parcel = Parcel::from_message(message, Instant::now());
+        let submission = Submission::from_message(message, Instant::now());
         let system = self.system.clone();
-        async move { system.send(Caller::Local, parcel).await.outcome }
+        async move { system.send(Caller::Local, submission).await.outcome }
     }
 
     /// Asks an agent for something; its caller does not wait for the end.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use a2a_protocol::body::Status;
 use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, Outcome, TaskId, TaskState};
 use openclaw_a2a::{
-    Agent, Bus, BusSettings, Letter, NewTask, Profile, RateSettings, RetryPolicy, Sent,
+    Agent, Bus, BusSettings, Delivery, NewTask, Profile, RateSettings, RetryPolicy, Sent,
     StatusReport, Task,
 };
 use serde_json::Value;
@@ -32,7 +32,7 @@ mod late_failure;
 mod loops;
 /// How much one agent may say.
 mod rates;
-/// Work that is reviewed, sent back, escalated, approved.
+/// TaskHandle that is reviewed, sent back, escalated, approved.
 mod review;
 /// Tasks from the request to the result.
 mod tasks;
@@ -97,21 +97,21 @@ pub(crate) async fn absent(bus: &Bus, name: &str) {
     bus.connect(name).await.unwrap().detach();
 }
 
-/// The next letter is this message: nothing else came before it.
-pub(crate) async fn next_is(hears: &mut UnboundedReceiver<Letter>, sent: &Sent) {
-    let letter = next(hears).await;
-    assert_eq!(letter.message.message_id, sent.message_id(), "{letter:?}");
+/// The next delivery is this message: nothing else came before it.
+pub(crate) async fn next_is(hears: &mut UnboundedReceiver<Delivery>, sent: &Sent) {
+    let delivery = next(hears).await;
+    assert_eq!(delivery.message.message_id, sent.message_id(), "{delivery:?}");
 }
 
-/// The next letter is a notice of the bus in this conversation; its text.
+/// The next delivery is a notice of the bus in this conversation; its text.
 pub(crate) async fn next_notice(
-    hears: &mut UnboundedReceiver<Letter>,
+    hears: &mut UnboundedReceiver<Delivery>,
     talk: CorrelationId,
 ) -> String {
-    let letter = next(hears).await;
-    assert_eq!(letter.sender.as_str(), "system", "{letter:?}");
-    assert_eq!(letter.message.correlation_id, talk, "{letter:?}");
-    let Body::StatusUpdate(body) = &letter.message.body else { panic!("{letter:?}") };
+    let delivery = next(hears).await;
+    assert_eq!(delivery.sender.as_str(), "system", "{delivery:?}");
+    assert_eq!(delivery.message.correlation_id, talk, "{delivery:?}");
+    let Body::StatusUpdate(body) = &delivery.message.body else { panic!("{delivery:?}") };
     assert_eq!(body.status, Status::Blocked);
     body.progress.to_string()
 }
@@ -138,8 +138,8 @@ pub(crate) async fn state(bus: &Bus, id: TaskId) -> TaskState {
     task(bus, id).await.state
 }
 
-pub(crate) fn payload(letter: &Letter) -> Value {
-    serde_json::to_value(letter.message.as_ref()).unwrap()["payload"].take()
+pub(crate) fn payload(delivery: &Delivery) -> Value {
+    serde_json::to_value(delivery.message.as_ref()).unwrap()["payload"].take()
 }
 
 /// Who was reached and how, by name.

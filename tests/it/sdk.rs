@@ -7,11 +7,11 @@ use std::time::Duration;
 use a2a_protocol::{Body, Code, Kind, Outcome, PROGRESS_EXTENSION, Progress};
 use futures_util::StreamExt;
 use openclaw_a2a::{
-    Agent, Announcement, Broadcast, Bus, BusSettings, Complexity, FollowUp, Handlers, Knowledge,
-    KnowledgeShare, Letter, NewReview, NewTask, Priority, RateSettings, RetryPolicy, ReviewAnswer,
-    ReviewRequest, ReviewResponse, Scope, SendError, Severity, Status, StatusReport, StatusUpdate,
-    TaskAnswer, TaskError, TaskRequest, TaskResponse, TaskType, TaskUpdate, Urgency, Work,
-    parse_message,
+    Agent, Announcement, Broadcast, Bus, BusSettings, Complexity, Delivery, FollowUp, Handlers,
+    Knowledge, KnowledgeShare, NewReview, NewTask, Priority, RateSettings, RetryPolicy,
+    ReviewAnswer, ReviewRequest, ReviewResponse, Scope, SendError, Severity, Status, StatusReport,
+    StatusUpdate, TaskAnswer, TaskError, TaskHandle, TaskRequest, TaskResponse, TaskType,
+    TaskUpdate, Urgency, parse_message,
 };
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -50,12 +50,12 @@ fn start() -> Bus {
     Bus::builder().in_memory().settings(settings()).start().unwrap()
 }
 
-async fn update(work: &mut Work) -> Option<TaskUpdate> {
+async fn update(work: &mut TaskHandle) -> Option<TaskUpdate> {
     tokio::time::timeout(SOON, work.next()).await.expect("in time")
 }
 
-fn json_of(letter: &Letter) -> Value {
-    serde_json::to_value(letter.message.as_ref()).unwrap()
+fn json_of(delivery: &Delivery) -> Value {
+    serde_json::to_value(delivery.message.as_ref()).unwrap()
 }
 
 fn small_task() -> NewTask {
@@ -81,16 +81,16 @@ async fn a_task_request_arrives_with_everything_that_was_said() {
         .priority(Priority::High)
         .in_conversation(conversation);
     let sent = roman.send_task_request("tim", task).await.unwrap();
-    let letter = next(&mut hears).await;
-    assert_eq!((sent.outcome(), sent.seq()), (Outcome::Delivered, Some(letter.seq)));
-    assert_eq!(sent.message_id(), letter.message.message_id);
+    let delivery = next(&mut hears).await;
+    assert_eq!((sent.outcome(), sent.seq()), (Outcome::Delivered, Some(delivery.seq)));
+    assert_eq!(sent.message_id(), delivery.message.message_id);
     assert_eq!(
         (sent.correlation_id(), conversation),
-        (conversation, letter.message.correlation_id)
+        (conversation, delivery.message.correlation_id)
     );
     assert_eq!(sent.recipients()[0].agent_id.as_str(), "tim");
     assert_eq!(sent.receipt().outcome, Outcome::Delivered);
-    let json = json_of(&letter);
+    let json = json_of(&delivery);
     assert_eq!((&json["from"], &json["priority"]), (&json!({"agentId": "roman"}), &json!("high")));
     assert_eq!(
         json["payload"],
@@ -108,7 +108,7 @@ async fn a_task_request_arrives_with_everything_that_was_said() {
             "acceptanceCriteria": ["It is a number", "It is right"]
         })
     );
-    assert_eq!(parse_message(&letter.bytes).as_ref(), Ok(letter.message.as_ref()));
+    assert_eq!(parse_message(&delivery.bytes).as_ref(), Ok(delivery.message.as_ref()));
     bus.stop().await;
 }
 
@@ -118,16 +118,16 @@ async fn answers_and_status_updates_stay_in_the_conversation_and_on_the_task() {
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let (roman, mut hears) = listener(&bus, "roman").await;
     let asked = roman.send_task_request("tim", small_task()).await.unwrap();
-    let letter = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_hears).await;
 
-    tim.accept(&letter).await.unwrap();
+    tim.accept(&delivery).await.unwrap();
     let trackers = br#"{"trackers": [{"id": "kinds", "progress": 5, "total": 7}]}"#;
     let status = StatusReport::in_progress("Five found")
         .estimated_completion("2036-02-22T00:00:00Z")
         .trackers(Progress::parse(trackers).unwrap())
         .extension("https://example.org/cost/v1", json!({"tokens": 12}));
-    tim.send_status_update(&letter, status).await.unwrap();
-    tim.send_status_update(&letter, StatusReport::blocked("Stuck", "No network")).await.unwrap();
+    tim.send_status_update(&delivery, status).await.unwrap();
+    tim.send_status_update(&delivery, StatusReport::blocked("Stuck", "No network")).await.unwrap();
     let done = TaskAnswer::completed("Seven")
         .branch("tim/kinds")
         .worktree("worktrees/kinds")
@@ -135,14 +135,14 @@ async fn answers_and_status_updates_stay_in_the_conversation_and_on_the_task() {
         .next_step("Review it")
         .next_step("Merge it")
         .field("kinds", 7);
-    tim.send_task_response(&letter, done).await.unwrap();
+    tim.send_task_response(&delivery, done).await.unwrap();
 
     let task = asked.task_id().unwrap();
     let mut payloads = Vec::new();
     for _ in 0..4 {
-        let letter = next(&mut hears).await;
-        assert_eq!(letter.message.correlation_id, asked.correlation_id());
-        payloads.push(json_of(&letter)["payload"].clone());
+        let delivery = next(&mut hears).await;
+        assert_eq!(delivery.message.correlation_id, asked.correlation_id());
+        payloads.push(json_of(&delivery)["payload"].clone());
     }
     assert_eq!(payloads[0], json!({"taskId": task, "action": "accepted"}));
     assert_eq!(payloads[1]["metadata"]["https://example.org/cost/v1"]["tokens"], 12);
@@ -178,9 +178,9 @@ async fn a_task_can_be_answered_by_its_id_when_the_letter_is_gone() {
         .for_task(asked.task_id().unwrap())
         .in_conversation(asked.correlation_id());
     tim.send_task_response("roman", answer).await.unwrap();
-    let letter = next(&mut hears).await;
-    assert_eq!(letter.message.correlation_id, asked.correlation_id());
-    assert_eq!(json_of(&letter)["payload"]["reason"], "No time");
+    let delivery = next(&mut hears).await;
+    assert_eq!(delivery.message.correlation_id, asked.correlation_id());
+    assert_eq!(json_of(&delivery)["payload"]["reason"], "No time");
     bus.stop().await;
 }
 
@@ -247,14 +247,14 @@ async fn no_verdict_contradicts_what_happens_next() {
     let Body::TaskRequest(task) = task.body else { panic!("a task") };
     let review = NewReview::new(task.task_id, "Kinds", "b", "w", ["a.rs"]).author("roman");
     tim.send_review_request("tony", review).await.unwrap();
-    let letter = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_hears).await;
     for (verdict, words) in [
         (ReviewAnswer::approved(), ("approved", "push_and_close")),
         (ReviewAnswer::changes_requested(), ("changes_requested", "send_back_to_worker")),
         (ReviewAnswer::escalated(), ("escalated", "escalate_to_senior")),
         (ReviewAnswer::approved().then_escalate(), ("approved", "escalate_to_senior")),
     ] {
-        let message = serde_json::to_value(tony.write(&letter, verdict).unwrap()).unwrap();
+        let message = serde_json::to_value(tony.write(&delivery, verdict).unwrap()).unwrap();
         let payload = &message["payload"];
         assert_eq!(
             (&payload["verdict"], &payload["nextAction"]),

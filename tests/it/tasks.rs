@@ -23,7 +23,7 @@ use a2a_protocol::operation::{GetTask, ListTasks, StreamEvent};
 use a2a_protocol::task::{Label, Task, TaskState};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RetryPolicy, SendError, TaskAnswer};
+use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, RetryPolicy, SendError, TaskAnswer};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -33,23 +33,25 @@ use crate::a2a_side::{
 use crate::listener::{listener, next};
 
 /// An agent that takes what it gets and answers when the test says so.
-async fn tim(side: &Side) -> (Agent, UnboundedReceiver<Letter>) {
+async fn tim(side: &Side) -> (Agent, UnboundedReceiver<Delivery>) {
     listener(&side.bus, "tim").await
 }
 
 /// The next request; what the bus itself says is for no client.
-async fn asked(hears: &mut UnboundedReceiver<Letter>) -> Letter {
+async fn asked(hears: &mut UnboundedReceiver<Delivery>) -> Delivery {
     loop {
-        let letter = next(hears).await;
-        if matches!(letter.message.body, a2a_protocol::Body::TaskRequest(_)) {
-            return letter;
+        let delivery = next(hears).await;
+        if matches!(delivery.message.body, a2a_protocol::Body::TaskRequest(_)) {
+            return delivery;
         }
     }
 }
 
-/// The task a letter asks for, as a client would know it.
-fn title(letter: &Letter) -> String {
-    let a2a_protocol::Body::TaskRequest(task) = &letter.message.body else { panic!("{letter:?}") };
+/// The task a delivery asks for, as a client would know it.
+fn title(delivery: &Delivery) -> String {
+    let a2a_protocol::Body::TaskRequest(task) = &delivery.message.body else {
+        panic!("{delivery:?}")
+    };
     task.title.to_string()
 }
 
@@ -74,8 +76,8 @@ async fn one_task_runs_per_conversation_and_the_rest_wait_in_order() {
         [None, Some(1), Some(2), Some(3), Some(4)]
     );
     for n in 0..5 {
-        let letter = asked(&mut hears).await;
-        assert_eq!(title(&letter), n.to_string());
+        let delivery = asked(&mut hears).await;
+        assert_eq!(title(&delivery), n.to_string());
         let working = states(&side, &tasks).await;
         let expected = (0..5).map(|other| match other {
             other if other < n => TaskState::Completed,
@@ -86,7 +88,7 @@ async fn one_task_runs_per_conversation_and_the_rest_wait_in_order() {
         if let Some(last) = tasks.get(4).filter(|_| n < 4) {
             assert_eq!(place(&side.get("tim", last).await.unwrap()), Some(4 - n));
         }
-        tim.complete(&letter, "done").await.unwrap();
+        tim.complete(&delivery, "done").await.unwrap();
         side.until("tim", &tasks[usize::try_from(n).unwrap()], TaskState::Completed).await;
     }
     assert!(hears.try_recv().is_err());
@@ -140,9 +142,9 @@ async fn who_waits_gets_the_end_and_who_does_not_gets_the_task() {
     assert_eq!(now.status.state, TaskState::Working);
     let _unanswered = asked(&mut hears).await;
     let (end, ()) = tokio::join!(side.task("tim", text("end")), async {
-        let letter = asked(&mut hears).await;
-        tim.report(&letter, "half way").await.unwrap();
-        tim.complete(&letter, "the end").await.unwrap();
+        let delivery = asked(&mut hears).await;
+        tim.report(&delivery, "half way").await.unwrap();
+        tim.complete(&delivery, "the end").await.unwrap();
     });
     assert_eq!((end.status.state, said(&end).as_str()), (TaskState::Completed, "the end"));
     let history: Vec<_> = end.history.iter().map(|message| message.text()).collect();
@@ -252,9 +254,9 @@ async fn a_question_that_nobody_answers_ends_and_is_forgotten_after_that() {
     let credentials = TaskAnswer::blocked("who are you?").for_credentials();
     for asks in [TaskAnswer::blocked("which?"), credentials] {
         let task = side.task("tim", at_once(text("ask me"))).await;
-        let letter = asked(&mut hears).await;
+        let delivery = asked(&mut hears).await;
         let watched = side.subscribe("tim", &task, None).await.unwrap();
-        tim.send_task_response(&letter, asks).await.unwrap();
+        tim.send_task_response(&delivery, asks).await.unwrap();
         let seen = all(watched).await;
         let last = seen.last().unwrap();
         let StreamEvent::StatusUpdate(end) = &*last.event else { panic!("{last:?}") };
@@ -263,7 +265,7 @@ async fn a_question_that_nobody_answers_ends_and_is_forgotten_after_that() {
         assert!(why.starts_with("expired: "), "{why}");
         // Its agent hears of it, and need not keep it either.
         while next(&mut hears).await.sender.as_str() != "system" {}
-        assert!(matches!(tim.complete(&letter, "late").await, Err(SendError::Task(_))));
+        assert!(matches!(tim.complete(&delivery, "late").await, Err(SendError::Task(_))));
         soon(async {
             while side.get("tim", &task).await.is_ok() {
                 tokio::task::yield_now().await;
@@ -281,13 +283,13 @@ async fn the_same_message_again_is_the_same_task() {
     let once = at_once(text("once"));
     let tasks = join_all((0..10).map(|_| side.task("tim", once.clone()))).await;
     assert!(tasks.iter().all(|task| task.id == tasks[0].id));
-    let letter = asked(&mut hears).await;
-    tim.block(&letter, "which?").await.unwrap();
+    let delivery = asked(&mut hears).await;
+    tim.block(&delivery, "which?").await.unwrap();
     side.until("tim", &tasks[0], TaskState::InputRequired).await;
     let answer = at_once(more(&tasks[0], "this"));
     join_all((0..10).map(|_| side.task("tim", answer.clone()))).await;
-    let letter = asked(&mut hears).await;
-    tim.complete(&letter, "done").await.unwrap();
+    let delivery = asked(&mut hears).await;
+    tim.complete(&delivery, "done").await.unwrap();
     let done = side.until("tim", &tasks[0], TaskState::Completed).await;
     let history: Vec<_> = done.history.iter().map(|message| message.text()).collect();
     assert_eq!(history, ["once", "which?", "this"]);
@@ -331,12 +333,12 @@ async fn a_client_that_leaves_changes_nothing() {
     let side = Side::start();
     let (tim, mut hears) = tim(&side).await;
     let sending = side.send("tim", text("and away"));
-    let letter = tokio::select! {
+    let delivery = tokio::select! {
         _ = sending => panic!("nobody has answered"),
-        letter = asked(&mut hears) => letter,
+        delivery = asked(&mut hears) => delivery,
     };
-    tim.complete(&letter, "done").await.unwrap();
-    let task = letter.message.body.task_id().unwrap();
+    tim.complete(&delivery, "done").await.unwrap();
+    let task = delivery.message.body.task_id().unwrap();
     let label: Label = task.as_uuid().into();
     soon(async {
         loop {
@@ -362,9 +364,10 @@ async fn an_agent_that_errs_or_dies_fails_its_task() {
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
     let store = Box::new(a2a_store::tasks::Memory::new());
     let side = Side::on(bus.start().unwrap(), TaskSettings::default(), store);
-    let errs = async |_: Letter| Err::<(), _>("no such repository");
+    let errs = async |_: Delivery| Err::<(), _>("no such repository");
     side.bus.attach("errs", errs).await.unwrap();
-    let dies = |letter: Letter| async move { assert_eq!(letter.attempt, 0, "this agent dies") };
+    let dies =
+        |delivery: Delivery| async move { assert_eq!(delivery.attempt, 0, "this agent dies") };
     side.bus.attach("dies", dies).await.unwrap();
     let task = side.task("errs", text("x")).await;
     assert_eq!(

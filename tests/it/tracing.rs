@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_actors::Parcel;
+use a2a_actors::Submission;
 use a2a_policy::Caller as BusCaller;
 use a2a_protocol::{Kind, Trace};
-use openclaw_a2a::{Agent, Bus, Letter, NewTask, SendError};
+use openclaw_a2a::{Agent, Bus, Delivery, NewTask, SendError};
 use serde_json::{Value, json};
 
 use crate::a2a_caller::{Caller, FAR, Form, id};
@@ -154,10 +154,10 @@ fn tasks_carry_the_trace_of_their_caller_to_agents_and_webhooks() {
 }
 
 /// Asks bob for something, in a conversation of its own, and waits for it.
-async fn hand_on(tim: Agent, letter: Letter) -> Result<(), SendError> {
+async fn hand_on(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
     let mut work = tim.request_task("bob", NewTask::new("Look", "Look at it")).await?;
     let said = work.result().await.map(|done| done.summary().to_owned()).unwrap_or_default();
-    tim.complete(&letter, said).await?;
+    tim.complete(&delivery, said).await?;
     Ok(())
 }
 
@@ -173,8 +173,8 @@ async fn handlers_have_the_trace_of_their_letter_and_what_they_send_goes_on_with
     message.to.as_mut().unwrap().agent_id = "tim".parse().unwrap();
     let conversation = message.correlation_id;
     let trace: Arc<Trace> = Arc::new(format!("{GIVEN} a=b").parse().unwrap());
-    let parcel = Parcel::from_message(message, Instant::now()).with_trace(Some(trace));
-    let receipt = bus.system().send(BusCaller::Local, parcel).await;
+    let submission = Submission::from_message(message, Instant::now()).with_trace(Some(trace));
+    let receipt = bus.system().send(BusCaller::Local, submission).await;
     assert!(receipt.outcome.is_accepted(), "{receipt:?}");
 
     let asked = next(&mut bobs).await;

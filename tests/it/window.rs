@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a_actors::{Failed, Handled, HandlerFuture, Runtime};
 use a2a_protocol::AgentId;
-use openclaw_a2a::{Agent, Bus, BusSettings, Letter, RetryPolicy};
+use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, RetryPolicy};
 use serde_json::Value;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
@@ -18,13 +18,13 @@ type Settle = oneshot::Sender<Result<Handled, Failed>>;
 /// Passes every message on, with the means to settle it.
 struct Several {
     window: AtomicUsize,
-    out: UnboundedSender<(Letter, Settle)>,
+    out: UnboundedSender<(Delivery, Settle)>,
 }
 
 impl Runtime for Several {
-    fn handle(&self, letter: Letter) -> HandlerFuture {
+    fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, settled) = oneshot::channel();
-        let _ = self.out.send((letter, settle));
+        let _ = self.out.send((delivery, settle));
         Box::pin(async { settled.await.unwrap_or_else(|_| Err(Failed::new("gone"))) })
     }
 
@@ -55,7 +55,7 @@ impl Team {
     async fn attach(
         &self,
         window: usize,
-    ) -> (u64, Arc<Several>, UnboundedReceiver<(Letter, Settle)>) {
+    ) -> (u64, Arc<Several>, UnboundedReceiver<(Delivery, Settle)>) {
         let (out, hears) = unbounded_channel();
         let several = Arc::new(Several { window: window.into(), out });
         let number =
@@ -93,8 +93,8 @@ async fn as_many_as_the_window_are_out_at_once_in_order_and_each_settled_makes_r
     let sent = team.send(20).await;
     let mut hands = Vec::new();
     for seq in &sent[..3] {
-        let (letter, settle) = next(&mut hears).await;
-        assert_eq!((letter.seq, letter.attempt), (*seq, 1));
+        let (delivery, settle) = next(&mut hears).await;
+        assert_eq!((delivery.seq, delivery.attempt), (*seq, 1));
         hands.push(settle);
     }
     team.bus.agents().await; // whatever was to be handed out is
@@ -104,8 +104,8 @@ async fn as_many_as_the_window_are_out_at_once_in_order_and_each_settled_makes_r
         let (told, durable) = oneshot::channel();
         let done = Handled { note: None, durable: Some(told) };
         hands.pop().unwrap().send(Ok(done)).unwrap();
-        let (letter, settle) = next(&mut hears).await;
-        assert_eq!(letter.seq, *seq);
+        let (delivery, settle) = next(&mut hears).await;
+        assert_eq!(delivery.seq, *seq);
         hands.push(settle);
         tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
     }
@@ -125,13 +125,13 @@ async fn a_failed_one_comes_again_and_a_lost_agent_has_failed_them_all() {
     let failed = Failed { reason: "not today".into(), durable: Some(told) };
     first.send(Err(failed)).unwrap();
     tokio::time::timeout(SOON, durable).await.unwrap().unwrap();
-    let (letter, _first) = next(&mut hears).await;
-    assert_eq!((letter.seq, letter.attempt), (sent[0], 2));
+    let (delivery, _first) = next(&mut hears).await;
+    assert_eq!((delivery.seq, delivery.attempt), (sent[0], 2));
     team.bus.system().lose(team.tim.clone(), number, "the line went dead".into());
     let (_, _several, mut hears) = team.attach(2).await;
     for (seq, attempt) in [(sent[0], 3), (sent[1], 2)] {
-        let (letter, settle) = next(&mut hears).await;
-        assert_eq!((letter.seq, letter.attempt), (seq, attempt));
+        let (delivery, settle) = next(&mut hears).await;
+        assert_eq!((delivery.seq, delivery.attempt), (seq, attempt));
         let (told, durable) = oneshot::channel();
         settle.send(Ok(Handled { note: None, durable: Some(told) })).unwrap();
         tokio::time::timeout(SOON, durable).await.unwrap().unwrap();

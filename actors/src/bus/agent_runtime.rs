@@ -6,7 +6,7 @@ use std::pin::Pin;
 use a2a_protocol::{AgentId, Envelope};
 use tokio::sync::oneshot;
 
-use crate::{Letter, Parcel, Ticket};
+use crate::{Delivery, Submission, Ticket};
 
 /// The work on one message.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Handled, Failed>> + Send>>;
@@ -42,13 +42,13 @@ impl Failed {
 pub trait Runtime: Send + Sync {
     /// Works on one message. The work is in the future; with a window other than 1 the call
     /// itself is made on the thread of the bus, in the order of the messages, and must not block.
-    fn handle(&self, letter: Letter) -> HandlerFuture;
+    fn handle(&self, delivery: Delivery) -> HandlerFuture;
 
     /// Works the answer to a message out on the spot, where that is all there is to do. The answer
     /// goes out in the agent's name, and the message is acknowledged when it is on record. If the
     /// bus does not take it, the message is for [`Runtime::handle`], as is every message without
     /// such an answer. Runs on the thread of the bus and must take next to no time.
-    fn answer_at_once(&self, _: &Letter) -> Option<Parcel> {
+    fn answer_at_once(&self, _: &Delivery) -> Option<Submission> {
         None
     }
 
@@ -56,7 +56,7 @@ pub trait Runtime: Send + Sync {
     /// and whoever knows the end says so with the ticket. One that is dropped leaves the message
     /// unacknowledged. Gives the ticket back when the message is for [`Runtime::handle`]. Runs on
     /// the thread of the bus and must not block.
-    fn take_over(&self, _: &Letter, ticket: Ticket) -> Option<Ticket> {
+    fn take_over(&self, _: &Delivery, ticket: Ticket) -> Option<Ticket> {
         Some(ticket)
     }
 
@@ -100,7 +100,7 @@ pub trait Runtime: Send + Sync {
 
     /// Takes such a message; it is acknowledged when this returns `true`. Runs on the thread of
     /// the bus and must not block.
-    fn take_at_once(&self, _: &Letter) -> bool {
+    fn take_at_once(&self, _: &Delivery) -> bool {
         false
     }
 }

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::Delivery;
+use a2a_policy::QueueEntry;
 use a2a_store::Alive;
 use actix::prelude::*;
 
@@ -28,7 +28,7 @@ use crate::bus::commit::effects::Health;
 use crate::bus::context::Shared;
 use crate::bus::message::Content;
 use crate::bus::router::{MoveWaiting, Router};
-use crate::{Letter, Runtime};
+use crate::{Delivery, Runtime};
 
 pub(crate) use acknowledge::{Settle, Settlement};
 pub use attempts::Ticket;
@@ -137,16 +137,16 @@ impl Session {
     }
 }
 
-pub(crate) fn letter(delivery: &Delivery<Arc<Content>>) -> Letter {
-    Letter {
-        seq: delivery.seq,
-        sender: delivery.by.clone(),
-        attempt: delivery.attempts,
-        message: Arc::clone(&delivery.item.message),
-        bytes: Arc::clone(&delivery.item.bytes),
-        accepted: delivery.item.accepted,
+pub(crate) fn delivery(entry: &QueueEntry<Arc<Content>>) -> Delivery {
+    Delivery {
+        seq: entry.seq,
+        sender: entry.by.clone(),
+        attempt: entry.attempts,
+        message: Arc::clone(&entry.item.message),
+        bytes: Arc::clone(&entry.item.bytes),
+        accepted: entry.item.accepted,
         call: None,
-        given: delivery.item.trace.clone(),
+        given: entry.item.trace.clone(),
     }
 }
 
@@ -223,7 +223,7 @@ impl Handler<Leave> for Session {
 
 /// The session ends: whatever it holds goes to another one.
 #[derive(Message)]
-#[rtype(result = "Vec<Delivery<Arc<Content>>>")]
+#[rtype(result = "Vec<QueueEntry<Arc<Content>>>")]
 pub(crate) struct HandOver(pub(crate) Departure);
 
 impl Handler<HandOver> for Session {

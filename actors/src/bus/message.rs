@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Instant;
 
-use a2a_policy::{Delivery, Fingerprints};
+use a2a_policy::{Fingerprints, QueueEntry};
 use a2a_protocol::{AgentId, Envelope, Kind, MessageIds, Report, Trace, TraceId};
 use chrono::{DateTime, Utc};
 use tokio::sync::Notify;
 
 /// Bytes at the door, read on the caller's own thread.
 #[derive(Debug)]
-pub struct Parcel {
+pub struct Submission {
     pub(crate) message: Result<Arc<Envelope>, Report>,
     pub(crate) bytes: Arc<[u8]>,
     /// What could be read of a message that is refused; its own ids say it for the others.
@@ -25,7 +25,7 @@ pub struct Parcel {
     pub(crate) trace: Option<Arc<Trace>>,
 }
 
-impl Parcel {
+impl Submission {
     /// Reads JSON bytes, in hand since `since`; what is wrong with them is the router's to answer.
     #[must_use]
     pub fn from_json(bytes: &[u8], since: Instant) -> Self {
@@ -96,7 +96,7 @@ impl Parcel {
 
 /// A message as its recipient gets it.
 #[derive(Clone)]
-pub struct Letter {
+pub struct Delivery {
     /// The number of its record in the log.
     pub seq: u64,
     /// Who sent it, as the bus verified it; never taken from the message.
@@ -124,15 +124,15 @@ fn place(given: Option<&Arc<Trace>>, message: &Envelope) -> Trace {
     }
 }
 
-impl Letter {
+impl Delivery {
     /// Its place in the trace it belongs to: the one its sender gave, else that of its
-    /// conversation. What is sent because of this letter belongs below it.
+    /// conversation. What is sent because of this delivery belongs below it.
     #[must_use]
     pub fn trace(&self) -> Trace {
         place(self.given.as_ref(), &self.message)
     }
 
-    /// Waits until the task this letter asks for is called off; for ever if it is not.
+    /// Waits until the task this delivery asks for is called off; for ever if it is not.
     pub async fn cancelled(&self) {
         match &self.call {
             Some(call) => call.cancelled().await,
@@ -140,14 +140,14 @@ impl Letter {
         }
     }
 
-    /// Whether the task this letter asks for was called off.
+    /// Whether the task this delivery asks for was called off.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.call.as_ref().is_some_and(|call| call.is_cancelled.load(Relaxed))
     }
 }
 
-/// One attempt to handle a letter, as the session and the agent's code both know it.
+/// One attempt to handle a delivery, as the session and the agent's code both know it.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
     /// Set when a thread takes the work up: waiting for one is not the handler's fault.
@@ -173,9 +173,9 @@ impl Call {
     }
 }
 
-impl std::fmt::Debug for Letter {
+impl std::fmt::Debug for Delivery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Letter")
+        f.debug_struct("Delivery")
             .field("seq", &self.seq)
             .field("sender", &self.sender)
             .field("attempt", &self.attempt)
@@ -259,8 +259,8 @@ impl Content {
     }
 
     /// This message on its way to one recipient.
-    pub(crate) fn delivery(self: &Arc<Self>, attempts: u32) -> Delivery<Arc<Self>> {
-        Delivery {
+    pub(crate) fn entry(self: &Arc<Self>, attempts: u32) -> QueueEntry<Arc<Self>> {
+        QueueEntry {
             seq: self.seq,
             by: self.by.clone(),
             priority: self.message.priority,

@@ -30,8 +30,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use a2a_policy::{
-    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, Delivery, InboxLimits, Incoming,
-    Ledger, Now, Profile, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
+    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, InboxLimits, Incoming, Ledger, Now,
+    Profile, QueueEntry, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
     Verdict, admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
@@ -44,7 +44,7 @@ use crate::bus::commit::writer::Append;
 use crate::bus::context::Shared;
 use crate::bus::mailbox::Session;
 use crate::bus::mailbox::{Desk, DeskNo, Desks};
-use crate::bus::message::{Content, ContentParts, Parcel};
+use crate::bus::message::{Content, ContentParts, Submission};
 
 use dead_letters::{Dead, DeadLetters};
 use records::{Kept, RestoredContents, message_line};
@@ -68,7 +68,7 @@ pub use load::BusLoad;
 pub(crate) use load::{Measure, Measured};
 pub(crate) use names::{ClaimNames, FindName};
 pub(crate) use peek::Look;
-pub use peek::{InboxView, LetterView};
+pub use peek::{DeliveryView, InboxView};
 pub(crate) use reach::AskReach;
 pub use reach::Reach;
 pub(crate) use refusals::{Deny, WriteCounted};
@@ -178,25 +178,25 @@ impl Router {
         let mut contents = RestoredContents::new(self.shared.held.clone());
         for p in recovered.pending {
             let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
-            let Some(delivery) = contents.delivery(p.seq, p.by, p.attempts, kept) else { continue };
+            let Some(entry) = contents.entry(p.seq, p.by, p.attempts, kept) else { continue };
             self.presume(&p.agent_id, ctx);
-            if Roster::may_be_answered(&delivery.by) {
-                self.presume(&delivery.by, ctx);
+            if Roster::may_be_answered(&entry.by) {
+                self.presume(&entry.by, ctx);
             }
-            if !names::is_answer(&delivery) {
+            if !names::is_answer(&entry) {
                 self.roster.confirm(&p.agent_id);
             }
-            if self.is_called_off(&delivery) {
-                self.settle_called_off(p.agent_id, &delivery);
-            } else if delivery.attempts >= self.shared.settings.retry.attempts {
+            if self.is_called_off(&entry) {
+                self.settle_called_off(p.agent_id, &entry);
+            } else if entry.attempts >= self.shared.settings.retry.attempts {
                 // Each of them ended with the process; one more would, too.
                 let reason =
                     "the last attempt did not come back: the bus was stopped or killed during it"
                         .to_owned();
                 let agent = p.agent_id;
-                ctx.notify(GaveUp { agent, delivery, reason, then: Then::Nothing });
+                ctx.notify(GaveUp { agent, entry, reason, then: Then::Nothing });
             } else {
-                self.deliver_again(&p.agent_id, delivery);
+                self.deliver_again(&p.agent_id, entry);
             }
         }
         // After what waits: a client never gets the name of an agent whose messages are there.
@@ -204,8 +204,8 @@ impl Router {
         self.claim_names(&clients);
         for d in recovered.dead_letters {
             let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
-            if let Some(delivery) = contents.delivery(d.seq, d.by, d.attempts, kept) {
-                self.dead.insert((d.seq, d.agent_id), Dead { delivery, reason: d.reason });
+            if let Some(entry) = contents.entry(d.seq, d.by, d.attempts, kept) {
+                self.dead.insert((d.seq, d.agent_id), Dead { entry, reason: d.reason });
             }
         }
     }
@@ -282,37 +282,37 @@ impl Router {
     }
 
     /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
-    fn deliver_again(&mut self, agent: &AgentId, delivery: Delivery<Arc<Content>>) {
+    fn deliver_again(&mut self, agent: &AgentId, entry: QueueEntry<Arc<Content>>) {
         let Some(key) = self.roster.key(agent) else { return };
-        let (by, message) = (&delivery.by, &delivery.item.message);
+        let (by, message) = (&entry.by, &entry.item.message);
         let number = self.sessions[key.index()].choose(by, message, &self.shared.desks);
         if let Some(desk) = self.shared.desks.get(number) {
-            desk.arrive_again(delivery);
+            desk.arrive_again(entry);
         }
     }
 
     fn route(
         &mut self,
         caller: &Caller,
-        parcel: Parcel,
+        submission: Submission,
         reply: Option<Reply>,
         ctx: &mut Context<Self>,
     ) {
         let now = self.shared.clock.now();
         let _span = tracing::debug_span!(
             "route",
-            trace = parcel.trace_id().map(tracing::field::display),
+            trace = submission.trace_id().map(tracing::field::display),
             message_id =
-                parcel.message.as_ref().ok().map(|m| tracing::field::display(m.message_id)),
+                submission.message.as_ref().ok().map(|m| tracing::field::display(m.message_id)),
         )
         .entered();
         // What the bus has to say is said, even while it stops.
         if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
-            let mut receipt = records::unnumbered_receipt(&parcel, now);
+            let mut receipt = records::unnumbered_receipt(&submission, now);
             receipt.outcome = Outcome::Unavailable;
             receipt.reason = Some(reason.to_owned());
             receipt.retry_after_ms = Some(1_000);
-            self.shared.stats.answered(parcel.kind(), receipt.outcome);
+            self.shared.stats.answered(submission.kind(), receipt.outcome);
             if let Some(reply) = reply {
                 reply.give(receipt);
             }
@@ -320,37 +320,46 @@ impl Router {
         }
         let incoming = Incoming {
             caller,
-            message: parcel.message.as_deref(),
-            bytes: parcel.bytes.len(),
-            fingerprints: parcel.fingerprints,
+            message: submission.message.as_deref(),
+            bytes: submission.bytes.len(),
+            fingerprints: submission.fingerprints,
         };
         let verdict = admit(&incoming, self, now);
-        if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &parcel.message)
+        if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &submission.message)
             && Roster::may_be_answered(&message.from.agent_id)
         {
             // On record before the message: whoever has a receipt can be answered after a crash.
             self.join(&message.from.agent_id, ctx);
         }
         match verdict {
-            Verdict::Accepted(accepted) => self.accept(caller, accepted, parcel, reply, now, ctx),
+            Verdict::Accepted(accepted) => {
+                self.accept(caller, accepted, submission, reply, now, ctx)
+            }
             Verdict::Duplicate { seq } => {
-                let by = records::sender(caller, &parcel);
-                let size = records::refusal_size(&parcel, 0, &[]);
+                let by = records::sender(caller, &submission);
+                let size = records::refusal_size(&submission, 0, &[]);
                 if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, size, now) {
-                    let receipt = records::unnumbered_receipt(&parcel, now);
+                    let receipt = records::unnumbered_receipt(&submission, now);
                     let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                     self.count_refusals(ctx);
-                    self.shared.stats.answered(parcel.kind(), receipt.outcome);
+                    self.shared.stats.answered(submission.kind(), receipt.outcome);
                     effects::answer_again(Arc::clone(&self.shared.reader), receipt, seq, reply);
                     return;
                 }
-                let receipt = Receipt { outcome: Outcome::Duplicate, ..self.receipt(&parcel, now) };
-                let line = message_line(&receipt, caller, &parcel, now, Clock::since(parcel.since));
-                let kind = parcel.kind();
+                let receipt =
+                    Receipt { outcome: Outcome::Duplicate, ..self.receipt(&submission, now) };
+                let line = message_line(
+                    &receipt,
+                    caller,
+                    &submission,
+                    now,
+                    Clock::since(submission.since),
+                );
+                let kind = submission.kind();
                 let then = Then::FirstReceipt { receipt, kind, first: seq, reply };
                 self.shared.append(Append { line: Line::Message(line), then });
             }
-            Verdict::Refused(refusal) => self.refuse(caller, refusal, &parcel, reply, now, ctx),
+            Verdict::Refused(refusal) => self.refuse(caller, refusal, &submission, reply, now, ctx),
         }
     }
 
@@ -369,8 +378,8 @@ impl Router {
         )
     }
 
-    fn receipt(&self, parcel: &Parcel, now: Now) -> Receipt {
-        let mut receipt = records::unnumbered_receipt(parcel, now);
+    fn receipt(&self, submission: &Submission, now: Now) -> Receipt {
+        let mut receipt = records::unnumbered_receipt(submission, now);
         receipt.seq = Some(self.shared.next_seq());
         receipt
     }
@@ -379,7 +388,7 @@ impl Router {
         &mut self,
         caller: &Caller,
         accepted: Accepted,
-        parcel: Parcel,
+        submission: Submission,
         reply: Option<Reply>,
         now: Now,
         ctx: &mut Context<Self>,
@@ -387,11 +396,12 @@ impl Router {
         if let Some(key) = accepted.closes {
             self.closed_circuit(&key, "the conversation moves again");
         }
-        let mut receipt = self.receipt(&parcel, now);
+        let mut receipt = self.receipt(&submission, now);
         receipt.outcome = accepted.outcome;
         receipt.recipients = accepted.recipients.into();
-        let mut line = message_line(&receipt, caller, &parcel, now, Clock::since(parcel.since));
-        let (Ok(message), Some(seq)) = (parcel.message, receipt.seq) else { return };
+        let mut line =
+            message_line(&receipt, caller, &submission, now, Clock::since(submission.since));
+        let (Ok(message), Some(seq)) = (submission.message, receipt.seq) else { return };
         let mut undo = None;
         if let Some(change) = accepted.change {
             let (how, facts) = self.change_ledger(change, seq, ctx);
@@ -399,15 +409,15 @@ impl Router {
         } else if let Some(ledger) = &mut self.ledger {
             ledger.note_news(&message, now);
         }
-        let fingerprint = parcel.fingerprints.message;
+        let fingerprint = submission.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });
         let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
         let content = ContentParts {
             seq,
             by,
             message,
-            bytes: parcel.bytes,
-            trace: parcel.trace,
+            bytes: submission.bytes,
+            trace: submission.trace,
             accepted: now.utc,
             recovered: false,
         };
@@ -427,20 +437,20 @@ impl Router {
         &mut self,
         caller: &Caller,
         refusal: Refusal,
-        parcel: &Parcel,
+        submission: &Submission,
         reply: Option<Reply>,
         now: Now,
         ctx: &mut Context<Self>,
     ) {
-        self.shared.desks.release(&std::mem::take(&mut self.reserved), parcel.bytes.len());
+        self.shared.desks.release(&std::mem::take(&mut self.reserved), submission.bytes.len());
         let opens = refusal.opens;
-        let by = records::sender(caller, parcel);
-        let size = records::refusal_size(parcel, refusal.recipients.len(), &refusal.errors);
+        let by = records::sender(caller, submission);
+        let size = records::refusal_size(submission, refusal.recipients.len(), &refusal.errors);
         let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
         let mut receipt = if written {
-            self.receipt(parcel, now)
+            self.receipt(submission, now)
         } else {
-            records::unnumbered_receipt(parcel, now)
+            records::unnumbered_receipt(submission, now)
         };
         receipt.outcome = refusal.outcome;
         receipt.recipients = refusal.recipients.into();
@@ -452,17 +462,17 @@ impl Router {
             let line = Line::Message(message_line(
                 &receipt,
                 caller,
-                parcel,
+                submission,
                 now,
-                Clock::since(parcel.since),
+                Clock::since(submission.since),
             ));
-            let (kind, to) = (parcel.kind(), Vec::new());
+            let (kind, to) = (submission.kind(), Vec::new());
             let (content, ahead, undo) = (None, false, None);
             let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
             self.shared.append(Append { line, then });
         } else {
             self.shared.stats.refused.add(1);
-            self.shared.stats.answered(parcel.kind(), receipt.outcome);
+            self.shared.stats.answered(submission.kind(), receipt.outcome);
             self.count_refusals(ctx);
             if let Some(reply) = reply {
                 reply.give(receipt);
@@ -520,15 +530,15 @@ impl Actor for Router {
 #[rtype(result = "()")]
 pub(crate) struct Route {
     pub(crate) caller: Caller,
-    pub(crate) parcel: Parcel,
+    pub(crate) submission: Submission,
     pub(crate) reply: Reply,
 }
 
 impl Handler<Route> for Router {
     type Result = ();
 
-    fn handle(&mut self, Route { caller, parcel, reply }: Route, ctx: &mut Self::Context) {
-        self.route(&caller, parcel, Some(reply), ctx);
+    fn handle(&mut self, Route { caller, submission, reply }: Route, ctx: &mut Self::Context) {
+        self.route(&caller, submission, Some(reply), ctx);
     }
 }
 

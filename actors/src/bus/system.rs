@@ -27,7 +27,7 @@ use crate::bus::router::{
     AskWhetherClosed, Assess, Assessed, Deny, ListCircuits, Measure, Measured, Reload, Route,
     Router, WriteCounted,
 };
-use crate::{BusLoad, BusSettings, LiveSettings, Parcel, Stats};
+use crate::{BusLoad, BusSettings, LiveSettings, Stats, Submission};
 
 /// The bus could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -152,9 +152,9 @@ impl BusSystem {
     }
 
     /// Hands a message in and waits for its receipt.
-    pub async fn send(&self, caller: Caller, parcel: Parcel) -> Receipt {
+    pub async fn send(&self, caller: Caller, submission: Submission) -> Receipt {
         let (reply, receipt) = oneshot::channel();
-        let route = Route { caller, parcel, reply: Reply::Caller(reply) };
+        let route = Route { caller, submission, reply: Reply::Caller(reply) };
         if self.router.try_send(route).is_err() {
             return gone();
         }
@@ -165,28 +165,32 @@ impl BusSystem {
     pub(crate) fn send_then(
         &self,
         caller: Caller,
-        parcel: Parcel,
+        submission: Submission,
         then: impl FnOnce(Receipt) + Send + 'static,
     ) {
-        let route = Route { caller, parcel, reply: Reply::Then(Box::new(then)) };
+        let route = Route { caller, submission, reply: Reply::Then(Box::new(then)) };
         if let Err(SendError::Closed(route) | SendError::Full(route)) = self.router.try_send(route)
         {
             route.reply.give(gone());
         }
     }
 
-    /// Whether a message that is sent later would be taken; it is charged now. Gives the parcel
+    /// Whether a message that is sent later would be taken; it is charged now. Gives the submission
     /// back for sending with [`Caller::Service`].
     ///
     /// # Errors
     /// The receipt of the refusal.
-    pub async fn assess(&self, caller: Caller, parcel: Parcel) -> Result<Parcel, Box<Receipt>> {
+    pub async fn assess(
+        &self,
+        caller: Caller,
+        submission: Submission,
+    ) -> Result<Submission, Box<Receipt>> {
         let (reply, assessed) = oneshot::channel();
-        if self.router.try_send(Assess { caller, parcel, reply }).is_err() {
+        if self.router.try_send(Assess { caller, submission, reply }).is_err() {
             return Err(Box::new(gone()));
         }
         match assessed.await {
-            Ok(Assessed::Fits(parcel)) => Ok(*parcel),
+            Ok(Assessed::Fits(submission)) => Ok(*submission),
             Ok(Assessed::Refused(receipt)) => {
                 Err(Box::new(receipt.await.unwrap_or_else(|_| gone())))
             }
@@ -401,8 +405,8 @@ mod tests {
     /// Sends a message whose processing kills the receiver.
     fn send_deadly(system: &BusSystem) {
         let message = Kind::StatusUpdate.example_message();
-        let parcel = Parcel::from_message(message, Instant::now());
-        system.send_then(Caller::Local, parcel, |_| panic!("told to panic"));
+        let submission = Submission::from_message(message, Instant::now());
+        system.send_then(Caller::Local, submission, |_| panic!("told to panic"));
     }
 
     /// A bus and what it says about taking messages, and its part that ended first.

@@ -11,7 +11,7 @@ use actix::Addr;
 use super::TaskStats;
 use super::ahead::AheadCount;
 use super::service::{Hear, Service};
-use crate::{Failed, Handled, HandlerFuture, Letter, Runtime, Ticket};
+use crate::{Delivery, Failed, Handled, HandlerFuture, Runtime, Ticket};
 
 /// How many answers may be on their way to the disk at once.
 const WINDOW: usize = 4_096;
@@ -60,34 +60,34 @@ fn about(message: &Envelope) -> Option<TaskId> {
 impl Runtime for Clerk {
     /// The service hears the messages in their order. Each is acknowledged when what it means for
     /// its task is durable; what is dropped while it stops comes again after the restart.
-    fn take_over(&self, letter: &Letter, ticket: Ticket) -> Option<Ticket> {
-        let Some((task, heard)) = about(&letter.message).zip(hear(&letter.message)) else {
+    fn take_over(&self, delivery: &Delivery, ticket: Ticket) -> Option<Ticket> {
+        let Some((task, heard)) = about(&delivery.message).zip(hear(&delivery.message)) else {
             return Some(ticket);
         };
-        let (answers, ends) = match &letter.message.body {
+        let (answers, ends) = match &delivery.message.body {
             Body::TaskResponse(response) => (true, response.action.ends()),
             _ => (false, false),
         };
         // Bounded by the window.
         self.service.do_send(Hear {
             task,
-            sender: letter.sender.clone(),
-            correlation: letter.message.correlation_id,
+            sender: delivery.sender.clone(),
+            correlation: delivery.message.correlation_id,
             answers,
             ends,
             heard,
-            seq: letter.seq,
-            id: letter.message.message_id,
-            accepted: letter.accepted,
-            bytes: letter.bytes.len(),
+            seq: delivery.seq,
+            id: delivery.message.message_id,
+            accepted: delivery.accepted,
+            bytes: delivery.bytes.len(),
             done: ticket,
         });
         None
     }
 
     /// What means nothing to a task.
-    fn handle(&self, letter: Letter) -> HandlerFuture {
-        let asks = matches!(letter.message.body, Body::TaskRequest(_) | Body::ReviewRequest(_));
+    fn handle(&self, delivery: Delivery) -> HandlerFuture {
+        let asks = matches!(delivery.message.body, Body::TaskRequest(_) | Body::ReviewRequest(_));
         if self.alone && asks {
             // Given up after the last attempt, so that whoever asks hears of it.
             let reason = format!("`{}` is a caller, not an agent; nobody works there", self.name);

@@ -12,7 +12,7 @@ use a2a_protocol::{
 };
 use a2a_store::tasks::StoredTask;
 
-use crate::Parcel;
+use crate::Submission;
 
 /// The key in `status_update.metadata` under which something the caller adds to a task that is
 /// being worked on reaches the agent: `{"taskId": …, "message": …}`.
@@ -26,7 +26,7 @@ pub(super) fn speaker(stored: &StoredTask, assessed: bool) -> Caller {
 
 /// The request that hands the task to its agent.
 pub(super) struct Composed {
-    pub(super) parcel: Parcel,
+    pub(super) submission: Submission,
     /// It carries all there is to know about the task.
     pub(super) whole: bool,
 }
@@ -45,8 +45,9 @@ pub(super) fn request(
         version: stored.spoken_version.as_deref(),
     };
     let Asked { message, whole } = task_request(&request, now)?;
-    let parcel = Parcel::from_message(message, Instant::now()).with_trace(stored.trace.clone());
-    Ok(Composed { parcel, whole })
+    let submission =
+        Submission::from_message(message, Instant::now()).with_trace(stored.trace.clone());
+    Ok(Composed { submission, whole })
 }
 
 /// What the caller adds to a task that is being worked on, as the agent hears it. It names no
@@ -56,7 +57,7 @@ pub(super) fn addition(
     message: &Message,
     trace: Option<Arc<Trace>>,
     now: Now,
-) -> Option<Parcel> {
+) -> Option<Submission> {
     let said: String = message.text().replace('\0', "\u{fffd}").chars().take(2_000).collect();
     let said = if said.trim().is_empty() { "(no text)".to_owned() } else { said };
     let whole = serde_json::json!({ MESSAGE_EXTENSION: {
@@ -88,10 +89,10 @@ pub(super) fn addition(
         })
     };
     let trace = trace.or_else(|| stored.trace.clone());
-    let parcel = Parcel::from_message(envelope(metadata.ok())?, Instant::now());
-    if parcel.is_valid() {
-        Some(parcel.with_trace(trace))
+    let submission = Submission::from_message(envelope(metadata.ok())?, Instant::now());
+    if submission.is_valid() {
+        Some(submission.with_trace(trace))
     } else {
-        Some(Parcel::from_message(envelope(None)?, Instant::now()).with_trace(trace))
+        Some(Submission::from_message(envelope(None)?, Instant::now()).with_trace(trace))
     }
 }

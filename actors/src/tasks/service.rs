@@ -44,7 +44,7 @@ use super::settings::TaskSettings;
 use super::stats::{TaskLoad, TaskStats};
 use super::watch::Happened;
 use crate::bus::clock::Clock;
-use crate::{BusSystem, Parcel, Ticket};
+use crate::{BusSystem, Submission, Ticket};
 
 pub(super) use begin::{Begin, GoOn, Want};
 pub(super) use cancel::{Cancel, Delete, not_cancelable};
@@ -67,7 +67,7 @@ pub(super) enum Begun {
     /// The message was heard before and belongs to this task.
     Repeated(TaskId),
     /// Only the store can tell whether it can begin.
-    Unsure(Box<StoredTask>, Box<Parcel>),
+    Unsure(Box<StoredTask>, Box<Submission>),
 }
 
 /// Where the answer goes.

@@ -124,7 +124,7 @@ impl<'de> Deserialize<'de> for CircuitKey {
 pub enum TripReason {
     /// The same agents sent each other messages round after round.
     Loop,
-    /// Work was handed on from agent to agent too often.
+    /// TaskHandle was handed on from agent to agent too often.
     TooDeep,
     /// A conversation took too many turns without ending anything.
     TooLong,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a_protocol::{AgentId, Priority};
 use proptest::prelude::*;
 
-use super::{AfterFailure, Delivery, DeliveryKey, Inbox, RetryPolicy};
+use super::{AfterFailure, DeliveryKey, Inbox, QueueEntry, RetryPolicy};
 
 const PRIORITIES: [Priority; 4] =
     [Priority::Urgent, Priority::High, Priority::Normal, Priority::Low];
@@ -19,10 +19,10 @@ const RETRY: RetryPolicy = RetryPolicy {
 /// Lists that are searched from the front.
 #[derive(Default)]
 struct Model {
-    waiting: Vec<Delivery<u64>>,
+    waiting: Vec<QueueEntry<u64>>,
     passed_over: [u32; 4],
-    pausing: Vec<(Duration, Delivery<u64>)>,
-    out: Vec<Delivery<u64>>,
+    pausing: Vec<(Duration, QueueEntry<u64>)>,
+    out: Vec<QueueEntry<u64>>,
 }
 
 impl Model {
@@ -33,7 +33,7 @@ impl Model {
         self.waiting.sort_by_key(|delivery| delivery.seq);
     }
 
-    fn is_ready(&self, d: &Delivery<u64>) -> bool {
+    fn is_ready(&self, d: &QueueEntry<u64>) -> bool {
         !self.pausing.iter().any(|(_, p)| p.by == d.by && p.priority == d.priority)
     }
 
@@ -63,14 +63,14 @@ impl Model {
         Some(self.hand_out(taken))
     }
 
-    fn hand_out(&mut self, mut delivery: Delivery<u64>) -> DeliveryKey {
+    fn hand_out(&mut self, mut delivery: QueueEntry<u64>) -> DeliveryKey {
         delivery.attempts += 1;
         let seq = delivery.seq;
         self.out.push(delivery);
         seq
     }
 
-    fn take_out(&mut self, key: DeliveryKey) -> Option<Delivery<u64>> {
+    fn take_out(&mut self, key: DeliveryKey) -> Option<QueueEntry<u64>> {
         let at = self.out.iter().position(|d| d.seq == key)?;
         Some(self.out.remove(at))
     }
@@ -97,7 +97,7 @@ impl Model {
         self.take_out(key).is_some() || self.remove(key, |d| d.attempts > 0)
     }
 
-    fn remove(&mut self, key: DeliveryKey, fits: impl Fn(&Delivery<u64>) -> bool) -> bool {
+    fn remove(&mut self, key: DeliveryKey, fits: impl Fn(&QueueEntry<u64>) -> bool) -> bool {
         let before = self.waiting.len() + self.pausing.len();
         self.pausing.retain(|(_, d)| d.seq != key);
         self.waiting.retain(|d| d.seq != key || !fits(d));
@@ -170,7 +170,7 @@ proptest! {
                     // Odd, and below numbers that came before: one from another session.
                     let seq = if late { newest - 37 } else { newest };
                     let priority = PRIORITIES[priority];
-                    let delivery = Delivery { seq, by, priority, attempts: 0, bytes: 1, item: seq };
+                    let delivery = QueueEntry { seq, by, priority, attempts: 0, bytes: 1, item: seq };
                     model.waiting.push(delivery.clone());
                     model.waiting.sort_by_key(|delivery| delivery.seq);
                     inbox.arrive(delivery);

@@ -24,7 +24,7 @@ pub enum Step {
     /// The assignee waits for something.
     Block,
     /// The assignee works on it.
-    Work,
+    TaskHandle,
     /// The assignee sets it aside.
     Pause,
     /// The assignee says it is done, without ending the task.
@@ -62,7 +62,7 @@ pub const TABLE: &[(Step, &[TaskState], Option<TaskState>)] = &[
     (Step::Complete, OPEN, Some(Completed)),
     (Step::Fail, OPEN, Some(Failed)),
     (Step::Block, OPEN, Some(Blocked)),
-    (Step::Work, OPEN, Some(Working)),
+    (Step::TaskHandle, OPEN, Some(Working)),
     (Step::Pause, OPEN, Some(Paused)),
     (Step::SayDone, REVIEWABLE, None),
     (Step::AskReview, REVIEWABLE, None),
@@ -111,7 +111,7 @@ impl Step {
     #[must_use]
     pub const fn of_status(status: Status) -> Self {
         match status {
-            Status::InProgress => Self::Work,
+            Status::InProgress => Self::TaskHandle,
             Status::Blocked => Self::Block,
             Status::Paused => Self::Pause,
             Status::Completed => Self::SayDone,
@@ -158,7 +158,7 @@ mod tests {
     fn every_step_has_its_row_and_ended_tasks_stay_ended_unless_asked_again_or_sent_back() {
         use Step::*;
         let steps = [
-            AskAgain, HandOn, Accept, Decline, Complete, Fail, Block, Work, Pause, SayDone,
+            AskAgain, HandOn, Accept, Decline, Complete, Fail, Block, TaskHandle, Pause, SayDone,
             AskReview, Approve, SendBack, Escalate, GiveUp, Cancel,
         ];
         for step in steps {

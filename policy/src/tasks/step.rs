@@ -11,7 +11,7 @@ pub enum Step {
     /// It is its turn: the agent gets it.
     Start,
     /// The agent says that it is at it.
-    Work,
+    TaskHandle,
     /// The agent needs an answer.
     Ask,
     /// The agent needs credentials.
@@ -35,7 +35,7 @@ const BEGUN: &[TaskState] = &[Working, InputRequired, AuthRequired];
 pub const STEPS: &[(Step, &[TaskState], TaskState)] = &[
     (Step::Start, &[Submitted], Working),
     // After a question the work goes on with the answer, not by itself.
-    (Step::Work, &[Working], Working),
+    (Step::TaskHandle, &[Working], Working),
     (Step::Ask, BEGUN, InputRequired),
     (Step::AskForCredentials, BEGUN, AuthRequired),
     (Step::Reply, &[InputRequired, AuthRequired], Submitted),
@@ -71,7 +71,7 @@ mod tests {
             assert_eq!(Step::Cancel.after(*state), Some(Canceled));
             assert_eq!(Step::Fail.after(*state), Some(Failed));
         }
-        assert_eq!(Step::Work.after(InputRequired), None);
+        assert_eq!(Step::TaskHandle.after(InputRequired), None);
         assert_eq!(Step::Reply.after(Working), None);
     }
 }

@@ -10,13 +10,13 @@ use crate::{Known, NonBlank, Open, Progress, TaskId, Text, Timestamp};
 closed_set! {
     /// How the work stands. It never ends a task: only a `task_response` does.
     pub enum Status {
-        /// Work goes on.
+        /// TaskHandle goes on.
         InProgress = "in_progress",
-        /// Work waits for something; say for what in `blockedBy`.
+        /// TaskHandle waits for something; say for what in `blockedBy`.
         Blocked = "blocked",
         /// The work itself is done.
         Completed = "completed",
-        /// Work rests and will go on.
+        /// TaskHandle rests and will go on.
         Paused = "paused",
     }
 }

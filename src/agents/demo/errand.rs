@@ -3,7 +3,7 @@
 //! None of the cast has a model. A step of a goal gets its written result; whatever else is asked
 //! gets what can be made of its text alone, and says so.
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::body::TaskRequest;
 
 use super::script::GoalStep;
@@ -25,8 +25,8 @@ pub(super) struct Craft {
 }
 
 /// The text that a task is about.
-pub(super) fn text_of(letter: &Letter, task: &TaskRequest) -> String {
-    match A2aRequest::of(letter) {
+pub(super) fn text_of(delivery: &Delivery, task: &TaskRequest) -> String {
+    match A2aRequest::of(delivery) {
         Some(asked) => asked.text(),
         // A title that is only the beginning of the description says nothing more.
         None if one_line(&task.description, TITLE_CHARS) == task.title.as_str() => {
@@ -39,21 +39,21 @@ pub(super) fn text_of(letter: &Letter, task: &TaskRequest) -> String {
 /// Does what is asked, with a bar, and gives what came of it.
 pub(super) async fn run(
     me: &Agent,
-    letter: &Letter,
+    delivery: &Delivery,
     task: &TaskRequest,
     pace: Pace,
     craft: &Craft,
 ) -> Result<(), SendError> {
-    let text = text_of(letter, task);
+    let text = text_of(delivery, task);
     // A question gets a plain answer at once.
     if text.trim_end().ends_with('?') {
         let answer = answer(&(craft.make)(&text)).directly();
-        return send(me, letter, me.write(letter, answer)?).await.map(drop);
+        return send(me, delivery, me.write(delivery, answer)?).await.map(drop);
     }
-    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
+    if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await? {
         return Ok(());
     }
-    if !work_through(me, letter, pace, craft.steps).await? {
+    if !work_through(me, delivery, pace, craft.steps).await? {
         return Ok(());
     }
     let said = match GoalStep::named(&text) {
@@ -61,22 +61,22 @@ pub(super) async fn run(
         None => (craft.make)(&text),
     };
     let answer = answer(&said).text_artifact(craft.artifact, said);
-    send(me, letter, me.write(letter, answer)?).await.map(drop)
+    send(me, delivery, me.write(delivery, answer)?).await.map(drop)
 }
 
 /// Goes through the steps, with a bar that everybody sees; `false` when the task is called off.
 pub(super) async fn work_through(
     me: &Agent,
-    letter: &Letter,
+    delivery: &Delivery,
     pace: Pace,
     steps: &[&str],
 ) -> Result<bool, SendError> {
-    let (bars, total) = (me.progress(letter), steps.len() as f64);
+    let (bars, total) = (me.progress(delivery), steps.len() as f64);
     for (done, step) in (0_u32..).zip(steps) {
         bars.update("work", f64::from(done), Some(total), *step)?;
         // The cast says little, and what it says shall be seen: each step goes out by itself.
         bars.flush().await;
-        if !pause(letter, pace.step).await {
+        if !pause(delivery, pace.step).await {
             return Ok(false);
         }
     }

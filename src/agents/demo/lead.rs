@@ -1,6 +1,6 @@
 //! The lead: hands out the work of a round, waits until it is good, and tells the squad.
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::body::{Complexity, Scope, TaskRequest, TaskType};
 use serde_json::Value;
 
@@ -18,20 +18,20 @@ const CRAFT: Craft = Craft { artifact: "decision", steps: &["weighing it up"], m
 
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new().on_task_request(
-        move |me: Agent, letter: Letter, task: TaskRequest| async move {
-            let text = errand::text_of(&letter, &task);
+        move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
+            let text = errand::text_of(&delivery, &task);
             if GoalStep::named(&text).is_some() || text.trim_end().ends_with('?') {
-                errand::run(&me, &letter, &task, pace, &CRAFT).await
+                errand::run(&me, &delivery, &task, pace, &CRAFT).await
             } else {
-                hand_on(&me, &letter, &text).await
+                hand_on(&me, &delivery, &text).await
             }
         },
     )
 }
 
 /// Has the worker do what somebody asks for, and passes on what came of it.
-async fn hand_on(me: &Agent, letter: &Letter, text: &str) -> Result<(), SendError> {
-    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
+async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), SendError> {
+    if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await? {
         return Ok(());
     }
     let title = match one_line(text, errand::TITLE_CHARS) {
@@ -40,11 +40,12 @@ async fn hand_on(me: &Agent, letter: &Letter, text: &str) -> Result<(), SendErro
     };
     let text: String = text.chars().take(HANDED_ON).collect();
     let task = NewTask::new(&title, if text.trim().is_empty() { title.clone() } else { text });
-    let task = task.complexity(Complexity::Trivial).in_conversation(letter.message.correlation_id);
+    let task =
+        task.complexity(Complexity::Trivial).in_conversation(delivery.message.correlation_id);
     let mut work = me.request_task(WORKER, task).await?;
     let done = tokio::select! {
         done = work.result() => done,
-        () = letter.cancelled() => {
+        () = delivery.cancelled() => {
             // Whether the worker was faster makes no difference to anybody.
             let _ = work.cancel("the lead's own task was called off").await;
             return Ok(());
@@ -59,7 +60,7 @@ async fn hand_on(me: &Agent, letter: &Letter, text: &str) -> Result<(), SendErro
         }
         Err(error) => TaskAnswer::failed(error.to_string()),
     };
-    send(me, letter, me.write(letter, answer)?).await.map(drop)
+    send(me, delivery, me.write(delivery, answer)?).await.map(drop)
 }
 
 /// One piece of work from the request to the announcement.

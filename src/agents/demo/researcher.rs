@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::body::TaskRequest;
 
 use super::errand::{self, Craft};
@@ -18,10 +18,10 @@ const CRAFT: Craft =
 
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new().on_task_request(
-        move |me: Agent, letter: Letter, task: TaskRequest| async move {
-            match Piece::of_task(&task).filter(|_| letter.sender.as_str() == LEAD) {
-                Some(piece) => write_down(&me, &letter, &task, piece, pace).await,
-                None => errand::run(&me, &letter, &task, pace, &CRAFT).await,
+        move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
+            match Piece::of_task(&task).filter(|_| delivery.sender.as_str() == LEAD) {
+                Some(piece) => write_down(&me, &delivery, &task, piece, pace).await,
+                None => errand::run(&me, &delivery, &task, pace, &CRAFT).await,
             }
         },
     )
@@ -30,13 +30,13 @@ pub(super) fn handlers(pace: Pace) -> Handlers {
 /// Tells those it matters to what a piece of work has taught.
 async fn write_down(
     me: &Agent,
-    letter: &Letter,
+    delivery: &Delivery,
     task: &TaskRequest,
     piece: &Piece,
     pace: Pace,
 ) -> Result<(), SendError> {
-    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await?
-        || !pause(letter, pace.step).await
+    if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await?
+        || !pause(delivery, pace.step).await
     {
         return Ok(());
     }
@@ -45,10 +45,10 @@ async fn write_down(
     let news = Knowledge::new(piece.topic, piece.learned, source)
         .relevant_to([LEAD, WORKER])
         .action(piece.action)
-        .in_conversation(letter.message.correlation_id);
-    send(me, letter, me.write((), news)?).await?;
+        .in_conversation(delivery.message.correlation_id);
+    send(me, delivery, me.write((), news)?).await?;
     let done = TaskAnswer::completed(format!("Noted under \"{}\".", piece.topic));
-    send(me, letter, me.write(letter, done)?).await.map(drop)
+    send(me, delivery, me.write(delivery, done)?).await.map(drop)
 }
 
 /// The notes that share a word with a text, or what there are notes about.

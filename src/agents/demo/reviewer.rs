@@ -1,6 +1,6 @@
 //! The reviewer: sends work back once, and approves of it when it comes again.
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::body::{ReviewRequest, Severity, TaskRequest};
 
 use super::errand::{self, Craft};
@@ -21,18 +21,18 @@ const CRAFT: Craft = Craft {
 
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new()
-        .on_task_request(move |me: Agent, letter: Letter, task: TaskRequest| async move {
-            errand::run(&me, &letter, &task, pace, &CRAFT).await
+        .on_task_request(move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
+            errand::run(&me, &delivery, &task, pace, &CRAFT).await
         })
-        .on_review_request(move |me: Agent, letter: Letter, asked: ReviewRequest| async move {
-            judge(&me, &letter, &asked, pace).await
+        .on_review_request(move |me: Agent, delivery: Delivery, asked: ReviewRequest| async move {
+            judge(&me, &delivery, &asked, pace).await
         })
 }
 
-/// Work that was never sent back is; work that comes with the notes of an earlier review is good.
+/// TaskHandle that was never sent back is; work that comes with the notes of an earlier review is good.
 async fn judge(
     me: &Agent,
-    letter: &Letter,
+    delivery: &Delivery,
     asked: &ReviewRequest,
     pace: Pace,
 ) -> Result<(), SendError> {
@@ -50,7 +50,7 @@ async fn judge(
              priorReviewNotes.",
         ),
     };
-    send(me, letter, me.write(letter, verdict)?).await.map(drop)
+    send(me, delivery, me.write(delivery, verdict)?).await.map(drop)
 }
 
 /// What can be said about a text without understanding it.

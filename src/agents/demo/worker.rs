@@ -3,7 +3,7 @@
 //! It remembers nothing. What it has to do next stands in the message it gets, so it goes on after
 //! a restart where it was.
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::CorrelationId;
 use a2a_protocol::body::{ReviewResponse, TaskRequest, Verdict};
 use a2a_protocol::{Progress, ProgressTracker, TaskId, TrackerStatus};
@@ -25,46 +25,48 @@ const CRAFT: Craft = Craft {
 
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new()
-        .on_task_request(move |me: Agent, letter: Letter, task: TaskRequest| async move {
-            match Piece::of_task(&task).filter(|_| letter.sender.as_str() == LEAD) {
-                Some(piece) => build(&me, &letter, &task, piece, pace).await,
-                None => errand::run(&me, &letter, &task, pace, &CRAFT).await,
+        .on_task_request(move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
+            match Piece::of_task(&task).filter(|_| delivery.sender.as_str() == LEAD) {
+                Some(piece) => build(&me, &delivery, &task, piece, pace).await,
+                None => errand::run(&me, &delivery, &task, pace, &CRAFT).await,
             }
         })
-        .on_review_response(move |me: Agent, letter: Letter, verdict: ReviewResponse| async move {
-            hear_verdict(&me, &letter, &verdict, pace).await
-        })
+        .on_review_response(
+            move |me: Agent, delivery: Delivery, verdict: ReviewResponse| async move {
+                hear_verdict(&me, &delivery, &verdict, pace).await
+            },
+        )
 }
 
 /// Takes a piece of work, does it, and asks for a review. The task ends when that is good.
 async fn build(
     me: &Agent,
-    letter: &Letter,
+    delivery: &Delivery,
     task: &TaskRequest,
     piece: &Piece,
     pace: Pace,
 ) -> Result<(), SendError> {
-    if !send(me, letter, me.write(letter, TaskAnswer::accepted())?).await? {
+    if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await? {
         return Ok(());
     }
-    if !errand::work_through(me, letter, pace, &piece.steps).await? {
+    if !errand::work_through(me, delivery, pace, &piece.steps).await? {
         return Ok(());
     }
     let branch = task.context.as_ref().and_then(|context| context.branch.as_ref());
     let branch = branch.map_or("", |branch| branch.as_str());
-    let review = review(task.task_id, branch, piece, letter.message.correlation_id);
-    send(me, letter, me.write(REVIEWER, review)?).await.map(drop)
+    let review = review(task.task_id, branch, piece, delivery.message.correlation_id);
+    send(me, delivery, me.write(REVIEWER, review)?).await.map(drop)
 }
 
 /// Repairs what the reviewer found and asks again, or says that the task is done.
 async fn hear_verdict(
     me: &Agent,
-    letter: &Letter,
+    delivery: &Delivery,
     verdict: &ReviewResponse,
     pace: Pace,
 ) -> Result<(), SendError> {
     let Some(piece) = Piece::of_branch(&verdict.branch) else { return Ok(()) };
-    let (task, talk) = (verdict.task_id, letter.message.correlation_id);
+    let (task, talk) = (verdict.task_id, delivery.message.correlation_id);
     match verdict.verdict {
         Verdict::Approved => {
             let done = TaskAnswer::completed(piece.summary)
@@ -73,7 +75,7 @@ async fn hear_verdict(
                 .files_changed(piece.files)
                 .next_step("Write down what we learned");
             let done = me.write(LEAD, done.in_conversation(talk))?;
-            send(me, letter, done).await.map(drop)
+            send(me, delivery, done).await.map(drop)
         }
         Verdict::ChangesRequested => {
             let found = verdict.unresolved_concerns.as_ref().and_then(|all| all.first());
@@ -82,7 +84,7 @@ async fn hear_verdict(
                 .for_task(task)
                 .trackers(repair_at(0.0, TrackerStatus::Running))
                 .in_conversation(talk);
-            if !send(me, letter, me.write(LEAD, report)?).await? {
+            if !send(me, delivery, me.write(LEAD, report)?).await? {
                 return Ok(());
             }
             tokio::time::sleep(pace.step).await;
@@ -90,11 +92,11 @@ async fn hear_verdict(
                 .for_task(task)
                 .trackers(repair_at(1.0, TrackerStatus::Completed))
                 .in_conversation(talk);
-            if !send(me, letter, me.write(LEAD, report)?).await? {
+            if !send(me, delivery, me.write(LEAD, report)?).await? {
                 return Ok(());
             }
             let again = review(task, &verdict.branch, piece, talk).prior_notes(found);
-            send(me, letter, me.write(REVIEWER, again)?).await.map(drop)
+            send(me, delivery, me.write(REVIEWER, again)?).await.map(drop)
         }
         // Somebody more senior has it now.
         Verdict::Escalated => Ok(()),

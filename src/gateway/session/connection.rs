@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_actors::{BusSystem, Letter, Parcel};
+use a2a_actors::{BusSystem, Delivery, Submission};
 use a2a_policy::Caller;
 use a2a_protocol::limits::MESSAGE_BYTES;
 use a2a_protocol::{AgentId, MessageId};
@@ -47,8 +47,8 @@ const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
 /// What waits to be written; a message becomes text only when it is its turn.
 enum Out {
     Frame(Message),
-    Deliver(Letter),
-    Cancel(Letter),
+    Deliver(Delivery),
+    Cancel(Delivery),
 }
 
 /// One connection of an agent.
@@ -137,8 +137,8 @@ impl Connection {
                     None
                 }
                 mail = self.remote.next(), if self.opened && self.out.is_empty() => match mail {
-                    Some(Mail::Deliver(letter)) => self.put(Out::Deliver(letter)),
-                    Some(Mail::Cancel(letter)) => self.put(Out::Cancel(letter)),
+                    Some(Mail::Deliver(delivery)) => self.put(Out::Deliver(delivery)),
+                    Some(Mail::Cancel(delivery)) => self.put(Out::Cancel(delivery)),
                     None => Some(End::Stopping),
                 },
                 heard = self.incoming.recv(), if reads => self.hear(heard).await,
@@ -159,8 +159,8 @@ impl Connection {
         let frame = match self.out.pop_front() {
             None => return true,
             Some(Out::Frame(frame)) => frame,
-            Some(Out::Deliver(letter)) => Message::Text(frame::deliver(&letter).into()),
-            Some(Out::Cancel(letter)) => Message::Text(frame::cancel(&letter).into()),
+            Some(Out::Deliver(delivery)) => Message::Text(frame::deliver(&delivery).into()),
+            Some(Out::Cancel(delivery)) => Message::Text(frame::cancel(&delivery).into()),
         };
         self.moved = Instant::now();
         Pin::new(&mut self.ws).start_send(frame).is_ok()
@@ -290,10 +290,11 @@ impl Connection {
             Incoming::Nack(id, reason) => self.settle(id, Some(reason)),
             Incoming::Send { name, trace, message } => {
                 let (bus, caller) = (self.bus.clone(), self.caller.clone());
-                let parcel = Parcel::from_json(message.as_bytes(), std::time::Instant::now())
-                    .with_trace(trace.map(Arc::new));
+                let submission =
+                    Submission::from_json(message.as_bytes(), std::time::Instant::now())
+                        .with_trace(trace.map(Arc::new));
                 self.pending.push(Box::pin(async move {
-                    let receipt = bus.send(caller, parcel).await;
+                    let receipt = bus.send(caller, submission).await;
                     Outgoing::Receipt { name, receipt: &receipt }.to_json()
                 }));
             }
@@ -352,7 +353,7 @@ impl Connection {
         self.say_hello(resumed, window);
         if let Some(known) = hello.in_hands {
             // What got lost on the way is not lost.
-            let has = |letter: &&&Letter| !known.contains(&letter.message.message_id);
+            let has = |delivery: &&&Delivery| !known.contains(&delivery.message.message_id);
             let again: Vec<_> = self
                 .remote
                 .in_hands()

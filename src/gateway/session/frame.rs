@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use a2a_actors::Letter;
+use a2a_actors::Delivery;
 use a2a_protocol::{AgentId, Body, MessageId, Receipt, TaskId, Trace};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -238,14 +238,14 @@ impl Outgoing<'_> {
 }
 
 /// The frame that hands a message out.
-pub(super) fn deliver(letter: &Letter) -> String {
+pub(super) fn deliver(delivery: &Delivery) -> String {
     // An accepted message is JSON.
-    let message = serde_json::from_slice::<&RawValue>(&letter.bytes).unwrap_or(RawValue::NULL);
-    let trace = letter.trace();
+    let message = serde_json::from_slice::<&RawValue>(&delivery.bytes).unwrap_or(RawValue::NULL);
+    let trace = delivery.trace();
     let deliver = Outgoing::Deliver {
-        seq: letter.seq,
-        sender: &letter.sender,
-        attempt: letter.attempt,
+        seq: delivery.seq,
+        sender: &delivery.sender,
+        attempt: delivery.attempt,
         traceparent: trace.traceparent(),
         tracestate: trace.tracestate(),
         message,
@@ -254,12 +254,12 @@ pub(super) fn deliver(letter: &Letter) -> String {
 }
 
 /// The frame that calls a task off.
-pub(super) fn cancel(letter: &Letter) -> String {
-    let task_id = match &letter.message.body {
+pub(super) fn cancel(delivery: &Delivery) -> String {
+    let task_id = match &delivery.message.body {
         Body::TaskRequest(task) => Some(task.task_id),
         _ => None,
     };
-    Outgoing::Cancel { message_id: letter.message.message_id, task_id }.to_json()
+    Outgoing::Cancel { message_id: delivery.message.message_id, task_id }.to_json()
 }
 
 /// What was wrong with a frame, or could not be done.

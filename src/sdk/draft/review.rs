@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Addressee, BuildError, Cover, draft, strings};
 
-/// Work that is ready to be reviewed, to be sent with
+/// TaskHandle that is ready to be reviewed, to be sent with
 /// [`Agent::send_review_request`](crate::Agent::send_review_request).
 ///
 /// ```
@@ -260,7 +260,7 @@ impl ReviewAnswer {
             _ => {
                 return Err(BuildError::missing(
                     "/payload/taskId",
-                    "This answers no review_request and no escalated review. Answer the letter that brought one.",
+                    "This answers no review_request and no escalated review. Answer the delivery that brought one.",
                 ));
             }
         };

@@ -10,7 +10,7 @@ use super::{Addressee, BuildError, Cover, When, draft};
 /// How a task, or the sender's work in general, is going; to be sent with
 /// [`Agent::send_status_update`](crate::Agent::send_status_update).
 ///
-/// Sent to a letter it is about the letter's task; sent to a name it is a general status,
+/// Sent to a delivery it is about the delivery's task; sent to a name it is a general status,
 /// unless [`for_task`](Self::for_task) names one.
 ///
 /// ```
@@ -58,13 +58,13 @@ impl StatusReport {
         }
     }
 
-    /// Work goes on; `progress` says how it stands in a sentence or two.
+    /// TaskHandle goes on; `progress` says how it stands in a sentence or two.
     #[must_use]
     pub fn in_progress(progress: impl Into<String>) -> Self {
         Self::new(Status::InProgress, progress.into())
     }
 
-    /// Work rests and will go on.
+    /// TaskHandle rests and will go on.
     #[must_use]
     pub fn paused(progress: impl Into<String>) -> Self {
         Self::new(Status::Paused, progress.into())
@@ -76,7 +76,7 @@ impl StatusReport {
         Self::new(Status::Completed, progress.into())
     }
 
-    /// Work waits for something: how it stands, and what is in the way.
+    /// TaskHandle waits for something: how it stands, and what is in the way.
     #[must_use]
     pub fn blocked(progress: impl Into<String>, blocked_by: impl Into<String>) -> Self {
         let blocked_by = Some(blocked_by.into());

@@ -191,7 +191,7 @@ impl TaskAnswer {
         Self::new(Action::Blocked, Some(reason.into()))
     }
 
-    /// Names the task; needed only when no letter about it is answered.
+    /// Names the task; needed only when no delivery about it is answered.
     #[must_use]
     pub fn for_task(mut self, task: TaskId) -> Self {
         self.task_id = Some(task);
@@ -266,7 +266,7 @@ impl TaskAnswer {
         }
         Err(BuildError::missing(
             "/payload/taskId",
-            "This answers no task. Answer the letter that brought the task_request, or name the task with `for_task`.",
+            "This answers no task. Answer the delivery that brought the task_request, or name the task with `for_task`.",
         ))
     }
 }

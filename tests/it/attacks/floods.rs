@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use a2a_protocol::{Envelope, Outcome, Priority};
-use openclaw_a2a::{Agent, BusSettings, Letter, RateSettings, StatusReport};
+use openclaw_a2a::{Agent, BusSettings, Delivery, RateSettings, StatusReport};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::unbounded_channel;
@@ -49,9 +49,9 @@ async fn a_flood_is_limited_counted_and_costs_the_others_nothing() {
     }
     let mut heard = Vec::new();
     while heard.len() < honest.len() {
-        let letter = next(&mut tim_hears).await;
-        if letter.sender == id("tony") {
-            heard.push(letter.seq);
+        let delivery = next(&mut tim_hears).await;
+        if delivery.sender == id("tony") {
+            heard.push(delivery.seq);
         }
     }
     assert_eq!(heard, honest, "every one of them, in order");
@@ -118,12 +118,12 @@ async fn low_moves_behind_many_urgent_ones() {
     let (heard, mut hears) = unbounded_channel();
     let (begun, mut has_begun) = unbounded_channel();
     let held = Arc::clone(&gate);
-    bus.attach("tim", move |letter: Letter| {
+    bus.attach("tim", move |delivery: Delivery| {
         let (gate, heard, begun) = (Arc::clone(&held), heard.clone(), begun.clone());
         async move {
             begun.send(()).ok();
             gate.acquire().await.unwrap().forget();
-            heard.send(letter.message.priority).ok();
+            heard.send(delivery.message.priority).ok();
         }
     })
     .await

@@ -67,8 +67,8 @@ async fn a_person_speaks_as_an_agent_only_when_that_is_marked_and_on_record() {
     assert_eq!(marked.outcome, Outcome::Delivered);
     let record = only_record(&bus, marked.message_id.unwrap());
     assert_eq!((&record["by"], &record["via"]), (&json!("roman"), &json!("operator:david")));
-    let letter = next(&mut tim_hears).await;
-    assert_eq!((Some(letter.seq), letter.sender.as_str()), (marked.seq, "roman"));
+    let delivery = next(&mut tim_hears).await;
+    assert_eq!((Some(delivery.seq), delivery.sender.as_str()), (marked.seq, "roman"));
 
     // Under the names that are for people no mark is needed; under the bus's own no mark helps.
     let named = |name: &str| {

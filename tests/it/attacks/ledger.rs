@@ -2,30 +2,30 @@
 //! was.
 
 use a2a_protocol::{Code, Outcome, TaskState};
-use openclaw_a2a::{Agent, Bus, Letter, NewReview, ReviewAnswer, StatusReport, Task, TaskAnswer};
+use openclaw_a2a::{Agent, Bus, Delivery, NewReview, ReviewAnswer, StatusReport, Task, TaskAnswer};
 use serde_json::{Value, json};
 
 use crate::scenarios::*;
 use crate::server::{Server, message, new_id};
 
 /// Roman asked tony, who has accepted.
-async fn accepted(bus: &Bus) -> (Agent, Agent, Letter, Task) {
+async fn accepted(bus: &Bus) -> (Agent, Agent, Delivery, Task) {
     let (roman, _) = listener(bus, "roman").await;
     let (tony, mut tony_hears) = listener(bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
-    let letter = next(&mut tony_hears).await;
-    tony.accept(&letter).await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    tony.accept(&delivery).await.unwrap();
     let task = task(bus, asked.task_id().unwrap()).await;
     assert_eq!(task.state, TaskState::Accepted);
-    (roman, tony, letter, task)
+    (roman, tony, delivery, task)
 }
 
 #[tokio::test]
 async fn an_unknown_type_and_another_types_payload_are_invalid() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (_roman, tony, letter, before) = accepted(&bus).await;
-    let done = serde_json::to_value(tony.write(&letter, TaskAnswer::completed("Done")).unwrap());
+    let (_roman, tony, delivery, before) = accepted(&bus).await;
+    let done = serde_json::to_value(tony.write(&delivery, TaskAnswer::completed("Done")).unwrap());
     let done = done.unwrap();
     let with = |kind: &str, payload: &Value| {
         let mut message = done.clone();
@@ -59,7 +59,7 @@ async fn an_unknown_type_and_another_types_payload_are_invalid() {
 async fn nobody_answers_reports_on_or_ends_somebody_elses_task() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, _tony, letter, before) = accepted(&bus).await;
+    let (roman, _tony, delivery, before) = accepted(&bus).await;
     let (sandy, _) = listener(&bus, "sandy").await;
     let answers = [
         TaskAnswer::accepted(),
@@ -70,17 +70,17 @@ async fn nobody_answers_reports_on_or_ends_somebody_elses_task() {
     ];
     for answer in answers {
         for by in [&sandy, &roman] {
-            let refused = by.send(by.write(&letter, answer.clone()).unwrap()).await;
+            let refused = by.send(by.write(&delivery, answer.clone()).unwrap()).await;
             assert_eq!(refused.outcome, Outcome::NotAssignee, "{refused:?}");
         }
     }
-    let report = sandy.report(&letter, "Going well").await.unwrap_err();
+    let report = sandy.report(&delivery, "Going well").await.unwrap_err();
     assert_eq!(report.outcome(), Some(Outcome::NotAssignee));
     let review = NewReview::new(before.task_id, "Review", "b", "w", ["a.rs"]).author("tony");
     let review = sandy.send_review_request("roman", review).await.unwrap_err();
     assert_eq!(review.outcome(), Some(Outcome::NotAssignee));
     let mut own = sandy.write("roman", small_task()).unwrap();
-    own.body = letter.message.body.clone();
+    own.body = delivery.message.body.clone();
     assert_eq!(sandy.send(own).await.outcome, Outcome::NotAssignee, "nor asks for it again");
     // Whoever asked may talk about it, which changes nothing.
     let asks = StatusReport::in_progress("How is it going?").for_task(before.task_id);
@@ -93,13 +93,13 @@ async fn nobody_answers_reports_on_or_ends_somebody_elses_task() {
 async fn what_cannot_follow_is_an_illegal_transition_and_completing_twice_is_too() {
     let folder = folder();
     let bus = start(&folder, quick());
-    let (roman, tony, letter, before) = accepted(&bus).await;
-    let declined = tony.decline(&letter, "Changed my mind").await.unwrap_err();
+    let (roman, tony, delivery, before) = accepted(&bus).await;
+    let declined = tony.decline(&delivery, "Changed my mind").await.unwrap_err();
     assert_eq!(declined.outcome(), Some(Outcome::IllegalTransition), "it was taken already");
     assert!(declined.to_string().contains("possible are"), "{declined}");
     assert_eq!(task(&bus, before.task_id).await, before);
 
-    tony.complete(&letter, "Done").await.unwrap();
+    tony.complete(&delivery, "Done").await.unwrap();
     let completed = task(&bus, before.task_id).await;
     assert_eq!(completed.state, TaskState::Completed);
     for answer in [
@@ -108,13 +108,13 @@ async fn what_cannot_follow_is_an_illegal_transition_and_completing_twice_is_too
         TaskAnswer::accepted(),
         TaskAnswer::blocked("Hm"),
     ] {
-        let refused = tony.send_task_response(&letter, answer).await.unwrap_err();
+        let refused = tony.send_task_response(&delivery, answer).await.unwrap_err();
         assert_eq!(refused.outcome(), Some(Outcome::IllegalTransition));
     }
-    let report = tony.report(&letter, "Going on").await.unwrap_err();
+    let report = tony.report(&delivery, "Going on").await.unwrap_err();
     assert_eq!(report.outcome(), Some(Outcome::IllegalTransition));
     let mut again = roman.write("tony", small_task()).unwrap();
-    again.body = letter.message.body.clone();
+    again.body = delivery.message.body.clone();
     assert_eq!(roman.send(again).await.outcome, Outcome::IllegalTransition);
     let bus = restart(bus, &folder, quick()).await;
     assert_eq!(task(&bus, before.task_id).await, completed);

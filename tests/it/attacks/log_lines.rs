@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use a2a_protocol::Outcome;
-use openclaw_a2a::{CircuitKey, Letter, Profile, StatusReport, TaskAnswer};
+use openclaw_a2a::{CircuitKey, Delivery, Profile, StatusReport, TaskAnswer};
 use serde_json::{Value, json};
 
 use super::log_lines;
@@ -36,7 +36,7 @@ async fn no_text_of_an_agent_or_a_person_begins_a_line_of_its_own() {
     let bus = start(&folder, quick());
     let (roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    bus.attach("tim", |_: Letter| async {
+    bus.attach("tim", |_: Delivery| async {
         let works = false;
         assert!(works, "{FORGED}");
     })
@@ -47,10 +47,10 @@ async fn no_text_of_an_agent_or_a_person_begins_a_line_of_its_own() {
     let mut asked = roman.write("tony", openclaw_a2a::NewTask::new(forged(), forged())).unwrap();
     asked.from.session_key = Some(format!("agent:roman:{}", forged()).try_into().unwrap());
     roman.post(asked).await.unwrap();
-    let letter = next(&mut tony_hears).await;
-    assert_eq!(payload(&letter)["title"], forged(), "it arrives as data");
-    tony.send_status_update(&letter, StatusReport::blocked(forged(), forged())).await.unwrap();
-    tony.send_task_response(&letter, TaskAnswer::failed(forged())).await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    assert_eq!(payload(&delivery)["title"], forged(), "it arrives as data");
+    tony.send_status_update(&delivery, StatusReport::blocked(forged(), forged())).await.unwrap();
+    tony.send_task_response(&delivery, TaskAnswer::failed(forged())).await.unwrap();
     next(&mut hears).await;
     next(&mut hears).await;
     // In what handlers and people say: a panic, an operator's name, a circuit, a cancelled task.

@@ -66,13 +66,13 @@ fn send(client: &Client, name: &str, book: Shared<'_>) {
 fn consume(client: &Client, book: Shared<'_>) {
     for n in 0.. {
         let Ok(answer) = client.try_inbox("ann", "wait=1s&limit=1") else { return };
-        for letter in answer.body["messages"].as_array().unwrap() {
+        for delivery in answer.body["messages"].as_array().unwrap() {
             if n % 7 == 6 {
                 continue;
             }
-            let Ok(answer) = client.try_settle("ann", id_of(letter), "ack") else { return };
+            let Ok(answer) = client.try_settle("ann", id_of(delivery), "ack") else { return };
             assert_eq!(answer.status, 200, "{answer:?}");
-            open(book).acknowledged.insert(id_of(letter).to_owned());
+            open(book).acknowledged.insert(id_of(delivery).to_owned());
         }
     }
 }
@@ -289,13 +289,13 @@ fn holds(state: &Path, head: &str, promised: &Book) {
 fn drain(server: &Server, agent: &str) -> Vec<String> {
     let mut handed = Vec::new();
     loop {
-        let letters = server.inbox(agent, "limit=100");
-        if letters.is_empty() {
+        let deliveries = server.inbox(agent, "limit=100");
+        if deliveries.is_empty() {
             return handed;
         }
-        for letter in &letters {
-            assert_eq!(server.settle(agent, id_of(letter), "ack").status, 200);
-            handed.push(id_of(letter).to_owned());
+        for delivery in &deliveries {
+            assert_eq!(server.settle(agent, id_of(delivery), "ack").status, 200);
+            handed.push(id_of(delivery).to_owned());
         }
     }
 }

@@ -48,11 +48,11 @@ async fn an_inbox_is_full_of_bytes_until_some_are_acknowledged() {
     let view = system.agent(id("tim")).await.unwrap();
     assert_eq!(view.pending, 3);
     assert!((9_000..10_000).contains(&view.pending_bytes), "{}", view.pending_bytes);
-    let letters = system.pull(id("tim"), 1, Duration::ZERO).await.unwrap();
+    let deliveries = system.pull(id("tim"), 1, Duration::ZERO).await.unwrap();
     assert!(send(&roman).await.is_err(), "it is in tim's hands");
     let load = system.load().await.unwrap();
     assert!((3_000..3_400).contains(&load.in_hands_bytes), "{load:?}");
-    system.acknowledge(id("tim"), letters[0].message.message_id).await.unwrap();
+    system.acknowledge(id("tim"), deliveries[0].message.message_id).await.unwrap();
     send(&roman).await.unwrap();
     bus.stop().await;
 }
@@ -84,10 +84,10 @@ async fn a_message_to_many_counts_once_for_all_together_and_is_kept_beyond_a_low
     let roman = mute(&bus, "roman").await;
     assert!(roman.broadcast(news()).await.is_err());
     for name in &crowd {
-        let letters = bus.system().pull(id(name), 10, Duration::ZERO).await.unwrap();
-        assert_eq!(letters.len(), 3, "what was accepted is kept");
-        for letter in letters {
-            let message = letter.message.message_id;
+        let deliveries = bus.system().pull(id(name), 10, Duration::ZERO).await.unwrap();
+        assert_eq!(deliveries.len(), 3, "what was accepted is kept");
+        for delivery in deliveries {
+            let message = delivery.message.message_id;
             bus.system().acknowledge(id(name), message).await.unwrap();
         }
     }
@@ -108,8 +108,8 @@ async fn beyond_their_bytes_the_oldest_dead_letters_are_dropped() {
         seqs.extend(roman.send_status_update("tim", report).await.unwrap().seq());
     }
     for _ in 0..3 * seqs.len() {
-        for letter in bus.system().pull(id("tim"), 1, SOON).await.unwrap() {
-            let message = letter.message.message_id;
+        for delivery in bus.system().pull(id("tim"), 1, SOON).await.unwrap() {
+            let message = delivery.message.message_id;
             bus.system().reject(id("tim"), message, "no".to_owned()).await.unwrap();
         }
     }

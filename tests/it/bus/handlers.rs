@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use a2a_protocol::{Body, Envelope, Event, Kind, Outcome, Priority};
-use openclaw_a2a::{BusSettings, Letter, RateSettings};
+use openclaw_a2a::{BusSettings, Delivery, RateSettings};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::{Notify, Semaphore};
 
@@ -16,7 +16,7 @@ async fn a_panic_is_tried_again_and_then_a_dead_letter_its_sender_hears_of() {
     let bus = start(&folder, quick());
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&tries);
-    bus.attach("tim", move |_: Letter| {
+    bus.attach("tim", move |_: Delivery| {
         counted.fetch_add(1, Ordering::SeqCst);
         async {
             let broken = true;
@@ -64,14 +64,14 @@ async fn a_hanging_handler_loses_neither_its_message_nor_its_session_nor_a_neigh
     let bus = start(&folder, settings);
     let attempts = Arc::new(AtomicUsize::new(0));
     let (done, mut is_done) = unbounded_channel();
-    bus.attach("tim", move |letter: Letter| {
+    bus.attach("tim", move |delivery: Delivery| {
         let first = attempts.fetch_add(1, Ordering::SeqCst) == 0;
         let done = done.clone();
         async move {
             if first {
                 std::future::pending::<()>().await;
             }
-            done.send(letter).ok();
+            done.send(delivery).ok();
         }
     })
     .await
@@ -81,8 +81,8 @@ async fn a_hanging_handler_loses_neither_its_message_nor_its_session_nor_a_neigh
     roman.send(request(&roman, "tim")).await;
     roman.send(request(&roman, "tony")).await;
     next(&mut tony_hears).await;
-    let letter = next(&mut is_done).await;
-    assert_eq!(letter.attempt, 2);
+    let delivery = next(&mut is_done).await;
+    assert_eq!(delivery.attempt, 2);
     bus.stop().await;
 }
 
@@ -90,7 +90,7 @@ async fn a_hanging_handler_loses_neither_its_message_nor_its_session_nor_a_neigh
 async fn a_typed_error_is_an_answer_and_no_failed_delivery() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
-    bus.attach("tim", |_: Letter| async { Err("no access to that repository") }).await.unwrap();
+    bus.attach("tim", |_: Delivery| async { Err("no access to that repository") }).await.unwrap();
     let (roman, mut hears) = listener(&bus, "roman").await;
     let sent = request(&roman, "tim");
     let receipt = roman.send(sent.clone()).await;
@@ -118,7 +118,7 @@ async fn one_message_at_a_time_and_urgent_ones_first() {
     let (heard, mut hears) = unbounded_channel();
     let (held, is_held) = (Arc::clone(&gate), Arc::new(Notify::new()));
     let begun = Arc::clone(&is_held);
-    bus.attach("tim", move |letter: Letter| {
+    bus.attach("tim", move |delivery: Delivery| {
         let (gate, running, heard, begun) =
             (Arc::clone(&held), Arc::clone(&running), heard.clone(), Arc::clone(&begun));
         async move {
@@ -126,7 +126,7 @@ async fn one_message_at_a_time_and_urgent_ones_first() {
             begun.notify_one();
             gate.acquire().await.unwrap().forget();
             running.fetch_sub(1, Ordering::SeqCst);
-            heard.send(letter).ok();
+            heard.send(delivery).ok();
         }
     })
     .await
@@ -169,7 +169,7 @@ async fn every_failed_task_is_answered_even_beyond_the_limits() {
         ..RateSettings::default()
     };
     let bus = start(&folder, BusSettings { rates, ..quick() });
-    bus.attach("tim", |_: Letter| async { Err("not my field") }).await.unwrap();
+    bus.attach("tim", |_: Delivery| async { Err("not my field") }).await.unwrap();
     let (roman, mut hears) = listener(&bus, "roman").await;
     let mut asked = 0;
     while asked < 10 {

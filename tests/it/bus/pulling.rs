@@ -2,7 +2,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use openclaw_a2a::{Bus, BusSettings, InboxError, Letter, Profile};
+use openclaw_a2a::{Bus, BusSettings, Delivery, InboxError, Profile};
 use tokio::task::JoinHandle;
 
 use super::{events, id, mute, quick, request, start};
@@ -14,7 +14,7 @@ fn with_tim() -> BusSettings {
 
 /// A poll of tim's inbox that waits. It is waiting when this returns: what is asked afterwards is
 /// answered after it.
-async fn waiting(bus: &Bus) -> JoinHandle<Result<Vec<Letter>, InboxError>> {
+async fn waiting(bus: &Bus) -> JoinHandle<Result<Vec<Delivery>, InboxError>> {
     let system = bus.system().clone();
     let (began, has_begun) = tokio::sync::oneshot::channel();
     let poll = tokio::spawn(async move {
@@ -33,14 +33,14 @@ fn look<F: Future>(future: &mut Pin<Box<F>>) -> Poll<F::Output> {
     future.as_mut().poll(&mut Context::from_waker(Waker::noop()))
 }
 
-async fn pull(bus: &Bus) -> Vec<Letter> {
+async fn pull(bus: &Bus) -> Vec<Delivery> {
     bus.system().pull(id("tim"), 10, SOON).await.unwrap()
 }
 
 /// How the messages in tim's inbox stand.
 async fn states(bus: &Bus) -> Vec<&'static str> {
     let view = bus.system().look(id("tim"), 10).await.unwrap_or_default();
-    view.letters.iter().map(|letter| letter.state).collect()
+    view.deliveries.iter().map(|delivery| delivery.state).collect()
 }
 
 #[tokio::test]
@@ -54,13 +54,13 @@ async fn a_dropped_poll_is_passed_over() {
         assert!(gone.await.unwrap_err().is_cancelled());
     }
     let sent = roman.send(request(&roman, "tim")).await;
-    let letters = pull(&bus).await;
-    assert_eq!(letters.len(), 1);
-    assert_eq!((Some(letters[0].seq), letters[0].attempt), (sent.seq, 1));
+    let deliveries = pull(&bus).await;
+    assert_eq!(deliveries.len(), 1);
+    assert_eq!((Some(deliveries[0].seq), deliveries[0].attempt), (sent.seq, 1));
     bus.stop().await;
 }
 
-/// The letters are leased to the poll and lie in its channel when it is dropped.
+/// The deliveries are leased to the poll and lie in its channel when it is dropped.
 #[tokio::test]
 async fn letters_that_a_dropped_poll_did_not_take_return_at_once_without_an_attempt() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,7 +72,7 @@ async fn letters_that_a_dropped_poll_did_not_take_return_at_once_without_an_atte
     for _ in 0..5 {
         polls.push(Box::pin(system.pull(id("tim"), 10, SOON)));
         assert!(look(polls.last_mut().unwrap()).is_pending());
-        // The router has passed it on, so its answer is there: now it waits for letters.
+        // The router has passed it on, so its answer is there: now it waits for deliveries.
         bus.agents().await;
         assert!(look(polls.last_mut().unwrap()).is_pending());
     }
@@ -84,12 +84,12 @@ async fn letters_that_a_dropped_poll_did_not_take_return_at_once_without_an_atte
     while let Some(gone) = polls.pop() {
         drop(gone);
     }
-    let letters = pull(&bus).await;
-    assert_eq!(letters.len(), 1);
-    assert_eq!((Some(letters[0].seq), letters[0].attempt), (sent, 1));
-    bus.system().acknowledge(id("tim"), letters[0].message.message_id).await.unwrap();
+    let deliveries = pull(&bus).await;
+    assert_eq!(deliveries.len(), 1);
+    assert_eq!((Some(deliveries[0].seq), deliveries[0].attempt), (sent, 1));
+    bus.system().acknowledge(id("tim"), deliveries[0].message.message_id).await.unwrap();
     assert_eq!(
-        events(&bus, letters[0].seq),
+        events(&bus, deliveries[0].seq),
         ["delivered", "acknowledged"],
         "one attempt on record"
     );
@@ -104,8 +104,8 @@ async fn of_several_polls_the_newest_is_served_first() {
     let polls = [waiting(&bus).await, waiting(&bus).await, waiting(&bus).await];
     for poll in polls.into_iter().rev() {
         let sent = roman.send(request(&roman, "tim")).await;
-        let letters = tokio::time::timeout(SOON, poll).await.unwrap().unwrap().unwrap();
-        assert_eq!(letters.iter().map(|l| Some(l.seq)).collect::<Vec<_>>(), [sent.seq]);
+        let deliveries = tokio::time::timeout(SOON, poll).await.unwrap().unwrap().unwrap();
+        assert_eq!(deliveries.iter().map(|l| Some(l.seq)).collect::<Vec<_>>(), [sent.seq]);
     }
     // One that does not wait is newer than all that do.
     let older = waiting(&bus).await;

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openclaw_a2a::{Announcement, Bus, BusSettings, Letter, Profile, Scope};
+use openclaw_a2a::{Announcement, Bus, BusSettings, Delivery, Profile, Scope};
 use serde_json::json;
 
 use super::{id, mute, quick, start};
@@ -11,7 +11,7 @@ fn crowd(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("agent-{n:03}")).collect()
 }
 
-async fn pull(bus: &Bus, agent: &str) -> Letter {
+async fn pull(bus: &Bus, agent: &str) -> Delivery {
     bus.system().pull(id(agent), 1, Duration::ZERO).await.unwrap().remove(0)
 }
 
@@ -26,12 +26,12 @@ async fn after_a_restart_all_recipients_and_dead_letters_share_one_parsed_messag
     roman.broadcast(Announcement::new(Scope::Org, "t", "To all")).await.unwrap();
     // One of the copies becomes a dead letter.
     while bus.dead_letters().await.is_empty() {
-        let Ok(letters) = bus.system().pull(id(&crowd[0]), 1, Duration::from_millis(1)).await
+        let Ok(deliveries) = bus.system().pull(id(&crowd[0]), 1, Duration::from_millis(1)).await
         else {
             panic!("the bus runs")
         };
-        for letter in letters {
-            let message = letter.message.message_id;
+        for delivery in deliveries {
+            let message = delivery.message.message_id;
             bus.system().reject(id(&crowd[0]), message, "no".to_owned()).await.unwrap();
         }
     }

@@ -1,5 +1,5 @@
 use a2a_protocol::{Envelope, Kind, Outcome, Priority};
-use openclaw_a2a::{BusSettings, Letter, RateSettings};
+use openclaw_a2a::{BusSettings, Delivery, RateSettings};
 
 use super::{id, mute, quick, request, start};
 use crate::listener::{listener, next};
@@ -13,9 +13,9 @@ async fn a_message_reaches_its_handler_with_its_verified_sender() {
     let receipt = roman.send(request(&roman, "tim")).await;
     assert_eq!(receipt.outcome, Outcome::Delivered);
     assert_eq!(receipt.recipients[0].agent_id, id("tim"));
-    let letter = next(&mut hears).await;
+    let delivery = next(&mut hears).await;
     assert_eq!(
-        (letter.sender.as_str(), letter.attempt, Some(letter.seq)),
+        (delivery.sender.as_str(), delivery.attempt, Some(delivery.seq)),
         ("roman", 1, receipt.seq)
     );
     bus.stop().await;
@@ -32,8 +32,8 @@ async fn nobody_can_send_under_another_name() {
     let receipt = roman.send(forged).await;
     assert_eq!(receipt.outcome, Outcome::Forbidden);
     assert!(receipt.reason.unwrap().contains("`roman`"));
-    assert!(bus.attach("system", |_: Letter| async {}).await.is_err());
-    assert!(bus.attach("no such name", |_: Letter| async {}).await.is_err());
+    assert!(bus.attach("system", |_: Delivery| async {}).await.is_err());
+    assert!(bus.attach("no such name", |_: Delivery| async {}).await.is_err());
     bus.stop().await;
 }
 

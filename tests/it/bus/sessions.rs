@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use a2a_protocol::{Envelope, Outcome};
-use openclaw_a2a::{Bus, Letter};
+use openclaw_a2a::{Bus, Delivery};
 use tokio::sync::{Notify, Semaphore};
 
 use super::{events, id, mute, quick, request, start};
@@ -45,7 +45,7 @@ async fn when_the_first_session_leaves_the_others_take_over_its_conversations() 
     let (held, busy) = (Arc::clone(&gate), Arc::new(Notify::new()));
     let is_busy = Arc::clone(&busy);
     let first = bus
-        .attach("tim", move |_: Letter| {
+        .attach("tim", move |_: Delivery| {
             let (gate, busy) = (Arc::clone(&held), Arc::clone(&busy));
             async move {
                 busy.notify_one();
@@ -96,7 +96,7 @@ async fn stopping_lets_handlers_finish_and_takes_nothing_new() {
     let (begun, has_begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (gate, opened) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
     let (b, g, o) = (Arc::clone(&has_begun), Arc::clone(&gate), Arc::clone(&opened));
-    bus.attach("tim", move |_: Letter| {
+    bus.attach("tim", move |_: Delivery| {
         let (b, g, o) = (Arc::clone(&b), Arc::clone(&g), Arc::clone(&o));
         async move {
             b.notify_one();

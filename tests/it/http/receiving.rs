@@ -237,6 +237,6 @@ fn a_notice_finds_room_in_a_full_inbox() {
     if taken.len() < 2 {
         taken.extend(server.inbox("roman", "wait=30s"));
     }
-    let senders: HashSet<_> = taken.iter().map(|letter| letter["sender"].as_str()).collect();
+    let senders: HashSet<_> = taken.iter().map(|delivery| delivery["sender"].as_str()).collect();
     assert_eq!(senders, HashSet::from([Some("ann"), Some("system")]));
 }

@@ -29,11 +29,11 @@ async fn a_thousand_updates_are_few_events_and_the_last_is_never_dropped() {
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let watching = side.subscribe("tim", &task, None).await.unwrap();
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     for n in 1..=1_000 {
-        tell(&tim, &letter, &format!("{n} of 1000"), &snapshot(n, 1_000)).await;
+        tell(&tim, &delivery, &format!("{n} of 1000"), &snapshot(n, 1_000)).await;
     }
-    tim.complete(&letter, "done").await.unwrap();
+    tim.complete(&delivery, "done").await.unwrap();
     let seen = all(watching).await;
     assert_eq!(words(&seen), ["task working", "working", "artifact.", "completed"]);
     assert_eq!(
@@ -61,10 +61,10 @@ async fn what_waits_goes_out_when_its_time_has_come() {
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let mut watching = side.subscribe("tim", &task, None).await.unwrap();
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     soon(watching.next()).await.unwrap();
     for n in 1..=3 {
-        tell(&tim, &letter, &n.to_string(), &snapshot(n, 3)).await;
+        tell(&tim, &delivery, &n.to_string(), &snapshot(n, 3)).await;
     }
     // Nothing else happens, and the newest comes all the same. On a slow machine each has its time.
     let mut seen = Vec::new();
@@ -84,30 +84,30 @@ async fn whatever_else_is_said_goes_at_once_and_takes_the_newest_along() {
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let mut watching = side.subscribe("tim", &task, None).await.unwrap();
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     soon(watching.next()).await.unwrap();
     let mut happens = async || soon(watching.next()).await.unwrap();
-    tell(&tim, &letter, "1", &snapshot(1, 9)).await;
+    tell(&tim, &delivery, "1", &snapshot(1, 9)).await;
     assert_eq!(of_event(&happens().await.event), Some(snapshot(1, 9)));
     // A text.
-    tell(&tim, &letter, "2", &snapshot(2, 9)).await;
-    tim.report(&letter, "a word").await.unwrap();
+    tell(&tim, &delivery, "2", &snapshot(2, 9)).await;
+    tim.report(&delivery, "a word").await.unwrap();
     assert_eq!(of_event(&happens().await.event), Some(snapshot(2, 9)));
     let shown = side.get("tim", &task).await.unwrap();
     assert_eq!((said(&shown).as_str(), of_task(&shown)), ("a word", Some(snapshot(2, 9))));
     // A text when nothing is new: the task still shows how far it is, the event has no news of it.
-    tim.report(&letter, "another").await.unwrap();
+    tim.report(&delivery, "another").await.unwrap();
     assert_eq!(of_event(&happens().await.event), None);
     assert_eq!(of_task(&side.get("tim", &task).await.unwrap()), Some(snapshot(2, 9)));
     // A piece that comes with progress.
     let artifact = serde_json::from_value(json!({"artifactId": "a", "parts": [{"text": "x"}]}));
     let piece = super::update("3", &snapshot(3, 9)).artifact(&artifact.unwrap(), false, true);
-    tim.send_status_update(&letter, piece).await.unwrap();
+    tim.send_status_update(&delivery, piece).await.unwrap();
     assert_eq!(words(&[happens().await]), ["artifact."]);
     assert_eq!(of_event(&happens().await.event), Some(snapshot(3, 9)));
     // A question.
-    tell(&tim, &letter, "4", &snapshot(4, 9)).await;
-    tim.send_status_update(&letter, StatusReport::blocked("stuck", "which?")).await.unwrap();
+    tell(&tim, &delivery, "4", &snapshot(4, 9)).await;
+    tim.send_status_update(&delivery, StatusReport::blocked("stuck", "which?")).await.unwrap();
     let asks = happens().await;
     assert_eq!(
         (words(std::slice::from_ref(&asks)), of_event(&asks.event)),
@@ -116,9 +116,9 @@ async fn whatever_else_is_said_goes_at_once_and_takes_the_newest_along() {
     assert_eq!(said(&side.get("tim", &task).await.unwrap()), "which?");
     side.task("tim", at_once(more(&task, "this"))).await;
     assert_eq!(words(&[happens().await]), ["working"]);
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     // The end, by the caller: nothing is said then but how far it was.
-    tell(&tim, &letter, "6", &snapshot(6, 9)).await;
+    tell(&tim, &delivery, "6", &snapshot(6, 9)).await;
     let end = side.cancel("tim", &task).await.unwrap();
     // Whether the last snapshot came before the cancellation is not up to anybody here.
     let known = of_task(&end);
@@ -139,11 +139,11 @@ async fn progress_never_ends_a_task_however_much_of_it_there_is() {
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let watching = side.subscribe("tim", &task, None).await.unwrap();
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     for n in 1..=200 {
-        tell(&tim, &letter, &n.to_string(), &snapshot(n, 200)).await;
+        tell(&tim, &delivery, &n.to_string(), &snapshot(n, 200)).await;
     }
-    tim.send_task_response(&letter, TaskAnswer::failed("no")).await.unwrap();
+    tim.send_task_response(&delivery, TaskAnswer::failed("no")).await.unwrap();
     let seen = all(watching).await;
     assert!(seen.len() < 40, "{} events", seen.len());
     let end = side.get("tim", &task).await.unwrap();

@@ -2,7 +2,9 @@
 
 use a2a_protocol::body::StatusUpdate;
 use a2a_protocol::{Code, TrackerStatus};
-use openclaw_a2a::{Agent, Bus, Letter, NewTask, Progress, SendError, TaskError, TaskUpdate, Work};
+use openclaw_a2a::{
+    Agent, Bus, Delivery, NewTask, Progress, SendError, TaskError, TaskHandle, TaskUpdate,
+};
 
 use crate::a2a_side::soon;
 
@@ -11,7 +13,7 @@ fn task() -> NewTask {
 }
 
 /// The snapshots of a task, and how it ended.
-async fn snapshots(work: &mut Work) -> (Vec<Progress>, Result<String, TaskError>) {
+async fn snapshots(work: &mut TaskHandle) -> (Vec<Progress>, Result<String, TaskError>) {
     let mut seen = Vec::new();
     let of = |report: Box<StatusUpdate>| report.metadata.as_ref()?.progress.clone();
     while let Some(update) = soon(work.next()).await {
@@ -23,8 +25,8 @@ async fn snapshots(work: &mut Work) -> (Vec<Progress>, Result<String, TaskError>
     (seen, end.map(|finished| finished.summary().to_owned()))
 }
 
-async fn fetch(tim: Agent, letter: Letter) -> Result<(), SendError> {
-    let bars = tim.progress(&letter);
+async fn fetch(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
+    let bars = tim.progress(&delivery);
     for n in 1..=1_000 {
         bars.update("download", n.into(), Some(1_000.0), format!("{n} of 1000")).unwrap();
         bars.update("index", (n / 100).into(), None, "").unwrap();
@@ -38,7 +40,7 @@ async fn fetch(tim: Agent, letter: Letter) -> Result<(), SendError> {
     bars.done("download").unwrap();
     bars.flush().await;
     bars.failed("index", "the disk is full").unwrap();
-    tim.complete(&letter, "fetched").await?;
+    tim.complete(&delivery, "fetched").await?;
     Ok(())
 }
 
@@ -71,8 +73,8 @@ async fn bars_are_few_snapshots_and_what_ended_is_seen_once() {
 
 #[tokio::test]
 async fn an_error_of_the_handler_takes_the_last_snapshot_along() {
-    async fn break_off(tim: Agent, letter: Letter) -> Result<(), String> {
-        let bars = tim.progress(&letter);
+    async fn break_off(tim: Agent, delivery: Delivery) -> Result<(), String> {
+        let bars = tim.progress(&delivery);
         for n in 1..=3 {
             bars.update("a", n.into(), None, "").unwrap();
         }

@@ -45,15 +45,15 @@ async fn every_vector_is_taken_or_refused_and_a_refusal_leaves_the_task_as_it_wa
     let place = format!("/payload/metadata/{}", PROGRESS_EXTENSION.replace('/', "~1"));
     for Sequence { name, updates, accepted } in sequences() {
         let task = side.task("tim", at_once(text(&name))).await;
-        let letter = asked(&mut hears).await;
+        let delivery = asked(&mut hears).await;
         let mut good = None;
         for (n, (update, accepted)) in updates.iter().zip(accepted).enumerate() {
             let before = side.get("tim", &task).await.unwrap();
             let body = json!({"taskId": task.id, "status": "in_progress",
                 "progress": format!("{name} {n}"), "metadata": { PROGRESS_EXTENSION: update }});
             let mut message = message("tim", "x", "x");
-            message["to"] = json!({"agentId": letter.sender});
-            message["correlationId"] = json!(letter.message.correlation_id);
+            message["to"] = json!({"agentId": delivery.sender});
+            message["correlationId"] = json!(delivery.message.correlation_id);
             message["type"] = "status_update".into();
             message["payload"] = body;
             let receipt = tim.send_json(message.to_string().as_bytes()).await;
@@ -61,7 +61,7 @@ async fn every_vector_is_taken_or_refused_and_a_refusal_leaves_the_task_as_it_wa
             if accepted {
                 good = Some(update.clone());
                 // The answer follows the update through the same hands.
-                tim.report(&letter, format!("after {name} {n}")).await.unwrap();
+                tim.report(&delivery, format!("after {name} {n}")).await.unwrap();
                 let expected = format!("after {name} {n}");
                 crate::a2a_side::soon(async {
                     while crate::a2a_side::said(&side.get("tim", &task).await.unwrap()) != expected
@@ -81,7 +81,7 @@ async fn every_vector_is_taken_or_refused_and_a_refusal_leaves_the_task_as_it_wa
             let now = side.get("tim", &task).await.unwrap();
             assert_eq!(of_task(&now), good, "{name} {n}");
         }
-        tim.complete(&letter, format!("done with {name}")).await.unwrap();
+        tim.complete(&delivery, format!("done with {name}")).await.unwrap();
     }
     side.stop().await;
 }

@@ -31,15 +31,15 @@ async fn a_task_called_off_while_it_waits_is_never_handed_out() {
 }
 
 /// Takes a task and works until it is called off; says when each happens.
-async fn patient(said: UnboundedSender<&'static str>, me: Agent, letter: Letter) {
-    if !matches!(letter.message.body, Body::TaskRequest(_)) {
+async fn patient(said: UnboundedSender<&'static str>, me: Agent, delivery: Delivery) {
+    if !matches!(delivery.message.body, Body::TaskRequest(_)) {
         return;
     }
-    me.accept(&letter).await.unwrap();
+    me.accept(&delivery).await.unwrap();
     said.send("begun").unwrap();
-    letter.cancelled().await;
-    assert!(letter.is_cancelled());
-    let late = me.complete(&letter, "Done all the same").await.unwrap_err();
+    delivery.cancelled().await;
+    assert!(delivery.is_cancelled());
+    let late = me.complete(&delivery, "Done all the same").await.unwrap_err();
     assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
     said.send("called off").unwrap();
 }
@@ -50,7 +50,7 @@ async fn an_agent_at_work_is_told_and_its_answer_is_refused() {
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
     let (said, mut says) = unbounded_channel();
-    bus.attach("tony", move |me, letter| patient(said.clone(), me, letter)).await.unwrap();
+    bus.attach("tony", move |me, delivery| patient(said.clone(), me, delivery)).await.unwrap();
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
     assert_eq!(next(&mut says).await, "begun");
     work.cancel("The plan changed").await.unwrap();
@@ -65,12 +65,16 @@ async fn an_agent_at_work_is_told_and_its_answer_is_refused() {
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     let last = word(&roman, "tony").await;
     loop {
-        let letter = next(&mut tony_hears).await;
-        if letter.message.message_id == last.message_id() {
+        let delivery = next(&mut tony_hears).await;
+        if delivery.message.message_id == last.message_id() {
             break;
         }
         // The notice may have been waiting when the bus stopped.
-        assert_eq!(letter.sender.as_str(), "system", "the task does not come again: {letter:?}");
+        assert_eq!(
+            delivery.sender.as_str(),
+            "system",
+            "the task does not come again: {delivery:?}"
+        );
     }
     bus.stop().await;
 }
@@ -82,8 +86,8 @@ async fn an_agent_between_messages_is_told_by_the_bus() {
     let (roman, _) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
-    let letter = next(&mut tony_hears).await;
-    tony.accept(&letter).await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    tony.accept(&delivery).await.unwrap();
     work.cancel("The plan changed").await.unwrap();
     let text = next_notice(&mut tony_hears, work.correlation_id()).await;
     assert!(text.contains("called off by roman: The plan changed"), "{text}");
@@ -92,7 +96,7 @@ async fn an_agent_between_messages_is_told_by_the_bus() {
     let (tony, _) = listener(&bus, "tony").await;
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let cancelled = task(&bus, work.task_id()).await;
-    for late in [tony.complete(&letter, "Done").await, tony.report(&letter, "Going on").await] {
+    for late in [tony.complete(&delivery, "Done").await, tony.report(&delivery, "Going on").await] {
         assert_eq!(late.unwrap_err().outcome(), Some(Outcome::IllegalTransition));
     }
     assert_eq!(task(&bus, work.task_id()).await, cancelled);
@@ -134,15 +138,15 @@ async fn a_person_can_call_any_task_off() {
     let (roman, _) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
-    let letter = next(&mut tony_hears).await;
-    tony.accept(&letter).await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    tony.accept(&delivery).await.unwrap();
 
     let bus = restart(bus, &folder, quick()).await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     bus.cancel_task(asked.task_id().unwrap(), "Too expensive").await.unwrap();
     let text = next_notice(&mut tony_hears, asked.correlation_id()).await;
     assert!(text.contains("called off by a person: Too expensive"), "{text}");
-    let late = tony.complete(&letter, "Done").await.unwrap_err();
+    let late = tony.complete(&delivery, "Done").await.unwrap_err();
     assert_eq!(late.outcome(), Some(Outcome::IllegalTransition));
     bus.stop().await;
 }
@@ -171,7 +175,7 @@ async fn a_task_called_off_at_work_is_not_handed_out_as_wanted_after_a_restart()
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
     let (begun, mut has_begun) = unbounded_channel();
-    bus.attach("tony", move |_: Letter| {
+    bus.attach("tony", move |_: Delivery| {
         begun.send(()).ok();
         std::future::pending::<()>()
     })
@@ -187,11 +191,12 @@ async fn a_task_called_off_at_work_is_not_handed_out_as_wanted_after_a_restart()
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     let last = word(&roman, "tony").await;
     loop {
-        let letter = next(&mut tony_hears).await;
-        if letter.message.message_id == last.message_id() {
+        let delivery = next(&mut tony_hears).await;
+        if delivery.message.message_id == last.message_id() {
             break;
         }
-        let wanted = matches!(letter.message.body, Body::TaskRequest(_)) && !letter.is_cancelled();
+        let wanted =
+            matches!(delivery.message.body, Body::TaskRequest(_)) && !delivery.is_cancelled();
         assert!(!wanted, "handed out again as if nothing had happened");
     }
     bus.stop().await;

@@ -14,8 +14,8 @@ async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_rese
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let (id, talk) = (asked.task_id().unwrap(), asked.correlation_id());
-    let letter = next(&mut tony_hears).await;
-    tony.accept(&letter).await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    tony.accept(&delivery).await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
 
     let key = CircuitKey::Correlation(talk);
@@ -27,24 +27,24 @@ async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_rese
         assert!(text.contains("David wants to look at it"), "{text}");
         assert!(text.contains("until a person resets it"), "{text}");
     }
-    let stopped = tony.complete(&letter, "Done").await.unwrap_err();
+    let stopped = tony.complete(&delivery, "Done").await.unwrap_err();
     assert_eq!(stopped.outcome(), Some(Outcome::CircuitOpen));
     assert_eq!(stopped.retry_after(), None, "only a person can let it go on");
 
     let bus = restart(bus, &folder, quick()).await;
     let (roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    let stopped = tony.complete(&letter, "Done").await.unwrap_err();
+    let stopped = tony.complete(&delivery, "Done").await.unwrap_err();
     assert_eq!(stopped.outcome(), Some(Outcome::CircuitOpen));
     assert_eq!(state(&bus, id).await, TaskState::Accepted);
     // Another task of the same two goes on, and neither is told again.
     let other = roman.send_task_request("tony", small_task()).await.unwrap();
-    let other_letter = next(&mut tony_hears).await;
-    assert_eq!(Some(other_letter.seq), other.seq());
-    next_is(&mut hears, &tony.complete(&other_letter, "Done").await.unwrap()).await;
+    let other_delivery = next(&mut tony_hears).await;
+    assert_eq!(Some(other_delivery.seq), other.seq());
+    next_is(&mut hears, &tony.complete(&other_delivery, "Done").await.unwrap()).await;
 
     assert!(bus.reset_circuit(&key).await);
-    next_is(&mut hears, &tony.complete(&letter, "Done").await.unwrap()).await;
+    next_is(&mut hears, &tony.complete(&delivery, "Done").await.unwrap()).await;
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
 }
@@ -57,8 +57,8 @@ async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
     let claire = bus.connect("claire").await.unwrap();
     let (roman, mut roman_hears) = listener(&bus, "roman").await;
     let asked = claire.send_task_request("roman", small_task()).await.unwrap();
-    let letter = next(&mut roman_hears).await;
-    roman.accept(&letter).await.unwrap();
+    let delivery = next(&mut roman_hears).await;
+    roman.accept(&delivery).await.unwrap();
     let id = asked.task_id().unwrap();
     roman.detach();
     for round in 1..=50 {
@@ -68,8 +68,8 @@ async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
         // One session each: they come for their part and leave again.
         let (roman, mut roman_hears) = listener(&bus, "roman").await;
         let (tony, mut tony_hears) = listener(&bus, "tony").await;
-        roman.report(&letter, "Working on what tony found").await.unwrap();
-        roman.complete(&letter, "Changed as tony asked").await.unwrap();
+        roman.report(&delivery, "Working on what tony found").await.unwrap();
+        roman.complete(&delivery, "Changed as tony asked").await.unwrap();
         let review = NewReview::new(id, "Review: the router", "roman/router", "w", ["router.rs"])
             .in_conversation(asked.correlation_id());
         roman.send_review_request("tony", review).await.unwrap();

@@ -70,8 +70,8 @@ async fn a_task_being_worked_on_is_marked_both_are_told_once_and_the_late_answer
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
     let id = asked.task_id().unwrap();
-    let letter = next(&mut tony_hears).await;
-    tony.accept(&letter).await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    tony.accept(&delivery).await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
     for hears in [&mut hears, &mut tony_hears] {
         let text = next_notice(hears, asked.correlation_id()).await;
@@ -86,7 +86,7 @@ async fn a_task_being_worked_on_is_marked_both_are_told_once_and_the_late_answer
     let (roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
-    let late = tony.complete(&letter, "Late, but done").await.unwrap();
+    let late = tony.complete(&delivery, "Late, but done").await.unwrap();
     next_is(&mut hears, &late).await;
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
@@ -99,10 +99,10 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     let (roman, mut hears) = listener(&bus, "roman").await;
     // Tony's handler takes the request and says nothing until the notice has come.
     let (begun, mut has_begun) = unbounded_channel();
-    bus.attach("tony", move |letter: Letter| {
+    bus.attach("tony", move |delivery: Delivery| {
         let begun = begun.clone();
         async move {
-            begun.send(letter).ok();
+            begun.send(delivery).ok();
             std::future::pending::<()>().await;
         }
     })
@@ -110,7 +110,7 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     .unwrap();
     let asked = roman.send_task_request("tony", with_deadline()).await.unwrap();
     let id = asked.task_id().unwrap();
-    let letter = next(&mut has_begun).await;
+    let delivery = next(&mut has_begun).await;
     next_notice(&mut hears, asked.correlation_id()).await;
     let overdue = task(&bus, id).await;
     assert_eq!((overdue.state, overdue.overdue), (TaskState::Requested, true));
@@ -120,10 +120,10 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     let bus = start(&folder, quick());
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let mut heard = [next(&mut tony_hears).await, next(&mut tony_hears).await];
-    heard.sort_by_key(|letter| letter.seq);
-    assert_eq!(heard[0].seq, letter.seq);
+    heard.sort_by_key(|delivery| delivery.seq);
+    assert_eq!(heard[0].seq, delivery.seq);
     assert_eq!(heard[1].sender.as_str(), "system");
-    tony.complete(&letter, "Late, but done").await.unwrap();
+    tony.complete(&delivery, "Late, but done").await.unwrap();
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
 }
@@ -160,7 +160,7 @@ async fn a_task_that_was_taken_and_never_answered_is_flagged_once_and_both_are_t
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
     // Tony acknowledges the request, and says nothing.
-    let letter = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_hears).await;
     for hears in [&mut hears, &mut tony_hears] {
         let text = next_notice(hears, asked.correlation_id()).await;
         assert!(text.contains("no news") && text.contains("still with tony"), "{text}");
@@ -177,14 +177,14 @@ async fn a_task_that_was_taken_and_never_answered_is_flagged_once_and_both_are_t
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
     next_is(&mut hears, &word(&tony, "roman").await).await;
     // News takes the mark away; the next silence sets it again.
-    let accepted = tony.accept(&letter).await.unwrap();
+    let accepted = tony.accept(&delivery).await.unwrap();
     assert!(!task(&bus, id).await.overdue);
     next_is(&mut hears, &accepted).await;
     next_notice(&mut hears, asked.correlation_id()).await;
     assert!(task(&bus, id).await.overdue);
     let marks = events(&bus, asked.seq().unwrap());
     assert_eq!(marks.iter().filter(|event| *event == "overdue").count(), 2, "{marks:?}");
-    tony.complete(&letter, "Late, but done").await.unwrap();
+    tony.complete(&delivery, "Late, but done").await.unwrap();
     let done = task(&bus, id).await;
     assert_eq!((done.state, done.overdue), (TaskState::Completed, false));
     bus.stop().await;

@@ -10,7 +10,7 @@ use super::*;
 
 /// Everyone is there.
 struct Floor {
-    agents: HashMap<String, (Agent, UnboundedReceiver<Letter>)>,
+    agents: HashMap<String, (Agent, UnboundedReceiver<Delivery>)>,
 }
 
 impl Floor {

@@ -6,7 +6,7 @@ use openclaw_a2a::TaskError;
 
 use super::*;
 
-async fn broken(_: Letter) {
+async fn broken(_: Delivery) {
     let works = false;
     assert!(works, "tony has a bug");
 }
@@ -34,8 +34,8 @@ async fn a_task_whose_handler_panics_has_failed_until_its_dead_letter_is_sent_ag
     assert_eq!(dead.len(), 1);
     assert_eq!((Some(dead[0].seq), dead[0].attempts), (asked.seq(), quick().retry.attempts));
     assert!(bus.retry_dead_letter(&dead[0]).await);
-    let letter = next(&mut tony_hears).await;
-    assert_eq!(Some(letter.seq), asked.seq());
+    let delivery = next(&mut tony_hears).await;
+    assert_eq!(Some(delivery.seq), asked.seq());
     let again = task(&bus, id).await;
     assert_eq!((again.state, again.reason), (TaskState::Requested, None));
     assert!(!bus.retry_dead_letter(&dead[0]).await, "it is no dead letter any more");
@@ -46,7 +46,7 @@ async fn a_task_whose_handler_panics_has_failed_until_its_dead_letter_is_sent_ag
     drop((hears.try_recv(), tony));
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let (tony, _) = listener(&bus, "tony").await;
-    tony.complete(&letter, "Mended and done").await.unwrap();
+    tony.complete(&delivery, "Mended and done").await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
@@ -86,24 +86,24 @@ async fn a_failed_task_can_be_asked_of_somebody_else_and_its_old_dead_letter_doe
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     let fresh = roman.write("sandy", small_task()).unwrap();
     roman.post(Envelope { body: first.body, ..fresh }).await.unwrap();
-    let letter = next(&mut sandy_hears).await;
+    let delivery = next(&mut sandy_hears).await;
     let hers = task(&bus, id).await;
     assert_eq!((hers.state, hers.assignee.as_str()), (TaskState::Requested, "sandy"));
     let dead = bus.dead_letters().await;
     assert!(!bus.retry_dead_letter(&dead[0]).await, "the work would be done twice");
     assert_eq!(bus.dead_letters().await.len(), 1);
     assert_eq!(task(&bus, id).await, hers, "the old request does not take it from her");
-    sandy.complete(&letter, "Done").await.unwrap();
+    sandy.complete(&delivery, "Done").await.unwrap();
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
     assert!(tony_hears.try_recv().is_err(), "tony is not bothered");
 }
 
 /// Accepts, and breaks the first time.
-async fn clumsy(me: Agent, letter: Letter) -> Result<(), openclaw_a2a::SendError> {
-    me.accept(&letter).await?;
-    assert!(letter.attempt > 1, "once is not always");
-    me.complete(&letter, "Done").await?;
+async fn clumsy(me: Agent, delivery: Delivery) -> Result<(), openclaw_a2a::SendError> {
+    me.accept(&delivery).await?;
+    assert!(delivery.attempt > 1, "once is not always");
+    me.complete(&delivery, "Done").await?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use super::*;
 
 /// What a looping agent does not answer: notices, and words of other conversations.
-type Heard = UnboundedReceiver<Letter>;
+type Heard = UnboundedReceiver<Delivery>;
 
 /// Counts what goes round, answers it with `answer`, and passes on everything else.
 async fn looping<F, Fut>(
@@ -21,25 +21,25 @@ async fn looping<F, Fut>(
     answer: F,
 ) -> (Agent, Heard)
 where
-    F: Fn(Agent, Letter) -> Fut + Send + Sync + 'static,
+    F: Fn(Agent, Delivery) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Option<Receipt>> + Send + 'static,
 {
-    let (heard, hears): (UnboundedSender<Letter>, _) = unbounded_channel();
+    let (heard, hears): (UnboundedSender<Delivery>, _) = unbounded_channel();
     let (deliveries, answer) = (Arc::clone(deliveries), Arc::new(answer));
     let agent = bus
-        .attach(name, move |me: Agent, letter: Letter| {
+        .attach(name, move |me: Agent, delivery: Delivery| {
             let (heard, deliveries, answer) =
                 (heard.clone(), Arc::clone(&deliveries), Arc::clone(&answer));
             async move {
-                let text = payload(&letter)["progress"].as_str().unwrap_or_default().to_owned();
-                if letter.sender.as_str() == "system" || text == "Just a word" {
-                    return drop(heard.send(letter));
+                let text = payload(&delivery)["progress"].as_str().unwrap_or_default().to_owned();
+                if delivery.sender.as_str() == "system" || text == "Just a word" {
+                    return drop(heard.send(delivery));
                 }
-                if letter.message.kind() == Kind::TaskResponse {
+                if delivery.message.kind() == Kind::TaskResponse {
                     return;
                 }
                 deliveries.fetch_add(1, SeqCst);
-                answer(me, letter).await;
+                answer(me, delivery).await;
             }
         })
         .await
@@ -48,16 +48,16 @@ where
 }
 
 /// Answers whatever comes in the same conversation, each time in other words.
-async fn answers(me: Agent, letter: Letter) -> Option<Receipt> {
-    let text = format!("As you said: {}", payload(&letter)["progress"].as_str().unwrap());
-    let sender = letter.sender.to_string();
-    Some(me.send(remark(&me, &sender, &text, letter.message.correlation_id)).await)
+async fn answers(me: Agent, delivery: Delivery) -> Option<Receipt> {
+    let text = format!("As you said: {}", payload(&delivery)["progress"].as_str().unwrap());
+    let sender = delivery.sender.to_string();
+    Some(me.send(remark(&me, &sender, &text, delivery.message.correlation_id)).await)
 }
 
 /// Says the same in a new conversation.
-async fn says_it_anew(me: Agent, letter: Letter) -> Option<Receipt> {
+async fn says_it_anew(me: Agent, delivery: Delivery) -> Option<Receipt> {
     let same = StatusReport::in_progress("Are you done?");
-    Some(me.send(me.write(letter.sender.as_str(), same).unwrap()).await)
+    Some(me.send(me.write(delivery.sender.as_str(), same).unwrap()).await)
 }
 
 /// Both are there, and a word of another conversation is the next thing each hears.
@@ -117,13 +117,13 @@ async fn two_agents_that_answer_each_other_for_ever_are_cut_told_once_and_stay_c
 const RING: [&str; 5] = ["roman", "tony", "sandy", "claire", "barry"];
 
 /// Accepts the task and hands it on to the next of the ring: the same task, or one like it.
-async fn hands_on(same_task: bool, me: Agent, letter: Letter) -> Option<Receipt> {
-    me.accept(&letter).await.unwrap();
+async fn hands_on(same_task: bool, me: Agent, delivery: Delivery) -> Option<Receipt> {
+    me.accept(&delivery).await.unwrap();
     let place = RING.iter().position(|name| *name == me.id().as_str()).unwrap();
     let mut message = me.write(RING[(place + 1) % RING.len()], small_task()).unwrap();
-    message.correlation_id = letter.message.correlation_id;
+    message.correlation_id = delivery.message.correlation_id;
     if same_task {
-        message.body = letter.message.body.clone();
+        message.body = delivery.message.body.clone();
     }
     Some(me.send(message).await)
 }
@@ -134,7 +134,7 @@ async fn a_ring_is_cut(same_task: bool) {
     let deliveries = Arc::new(AtomicUsize::new(0));
     let mut ring = Vec::new();
     for name in RING {
-        let hand_on = move |me, letter| hands_on(same_task, me, letter);
+        let hand_on = move |me, delivery| hands_on(same_task, me, delivery);
         ring.push(looping(&bus, name, &deliveries, hand_on).await);
     }
     let first = ring[0].0.send_task_request("tony", small_task()).await.unwrap();

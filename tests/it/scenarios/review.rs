@@ -18,8 +18,8 @@ fn review_of(asked: &Sent) -> NewReview {
         .in_conversation(asked.correlation_id())
 }
 
-/// The verdict as `senior` gives it on a letter that escalated: the same work, to its author.
-fn verdict_of(senior: &Agent, escalation: &Letter, to: &str, next: &[(&str, &str)]) -> Envelope {
+/// The verdict as `senior` gives it on a delivery that escalated: the same work, to its author.
+fn verdict_of(senior: &Agent, escalation: &Delivery, to: &str, next: &[(&str, &str)]) -> Envelope {
     let mut body = payload(escalation);
     body["verdict"] = "approved".into();
     body["nextAction"] = "push_and_close".into();
@@ -35,14 +35,14 @@ fn verdict_of(senior: &Agent, escalation: &Letter, to: &str, next: &[(&str, &str
 /// Claire asks roman for work and roman has done it.
 async fn done_work(
     bus: &Bus,
-) -> (Agent, UnboundedReceiver<Letter>, Agent, UnboundedReceiver<Letter>, Sent, Letter) {
+) -> (Agent, UnboundedReceiver<Delivery>, Agent, UnboundedReceiver<Delivery>, Sent, Delivery) {
     let (claire, claire_hears) = listener(bus, "claire").await;
     let (roman, mut roman_hears) = listener(bus, "roman").await;
     let asked = claire.send_task_request("roman", small_task()).await.unwrap();
-    let letter = next(&mut roman_hears).await;
-    roman.accept(&letter).await.unwrap();
-    roman.complete(&letter, "It routes.").await.unwrap();
-    (claire, claire_hears, roman, roman_hears, asked, letter)
+    let delivery = next(&mut roman_hears).await;
+    roman.accept(&delivery).await.unwrap();
+    roman.complete(&delivery, "It routes.").await.unwrap();
+    (claire, claire_hears, roman, roman_hears, asked, delivery)
 }
 
 async fn review(bus: &Bus, id: TaskId) -> (TaskState, ReviewState, String, u32) {
@@ -55,7 +55,7 @@ async fn review(bus: &Bus, id: TaskId) -> (TaskState, ReviewState, String, u32) 
 async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by_the_next_task() {
     let folder = folder();
     let bus = start(&folder, with_team());
-    let (_claire, _, roman, mut roman_hears, asked, letter) = done_work(&bus).await;
+    let (_claire, _, roman, mut roman_hears, asked, delivery) = done_work(&bus).await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let id = asked.task_id().unwrap();
     assert_eq!(state(&bus, id).await, TaskState::Completed);
@@ -76,8 +76,8 @@ async fn work_is_sent_back_escalated_to_the_agent_named_approved_and_followed_by
     assert_eq!(review(&bus, id).await, sent_back);
     let (roman, mut roman_hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    roman.accept(&letter).await.unwrap();
-    roman.complete(&letter, "It routes better.").await.unwrap();
+    roman.accept(&delivery).await.unwrap();
+    roman.complete(&delivery, "It routes better.").await.unwrap();
     let again = review_of(&asked).prior_notes("Line 9");
     roman.send_review_request("tony", again).await.unwrap();
     let second = next(&mut tony_hears).await;
@@ -160,12 +160,12 @@ async fn an_escalation_addressed_to_the_worker_goes_to_the_next_tier_as_well() {
 async fn what_does_not_fit_the_review_is_refused_and_changes_nothing() {
     let folder = folder();
     let bus = start(&folder, with_team());
-    let (_claire, _, roman, _, asked, letter) = done_work(&bus).await;
+    let (_claire, _, roman, _, asked, delivery) = done_work(&bus).await;
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     let id = asked.task_id().unwrap();
     let before = task(&bus, id).await;
 
-    let refused = async |by: &Agent, request: &Letter| {
+    let refused = async |by: &Agent, request: &Delivery| {
         let answer = by.send_review_response(request, ReviewAnswer::approved()).await;
         answer.unwrap_err().outcome().unwrap()
     };
@@ -193,7 +193,7 @@ async fn what_does_not_fit_the_review_is_refused_and_changes_nothing() {
     assert_eq!(refused(&tony, &request).await, Outcome::IllegalTransition, "one verdict is owed");
     let over = roman.send_review_request("tony", review_of(&asked)).await.unwrap_err();
     assert_eq!(over.outcome(), Some(Outcome::IllegalTransition), "nothing is left to review");
-    let too_late = roman.complete(&letter, "Again").await.unwrap_err();
+    let too_late = roman.complete(&delivery, "Again").await.unwrap_err();
     assert_eq!(too_late.outcome(), Some(Outcome::IllegalTransition));
     assert_eq!(task(&bus, id).await, approved);
     next_is(&mut hears, &word(&roman, "tony").await).await;
@@ -259,7 +259,7 @@ async fn work_nobody_asked_for_is_in_the_ledger_once_its_review_is_and_done_when
     bus.stop().await;
 }
 
-/// The letter that escalates says everything a verdict needs: the task, the branch, the worktree.
+/// The delivery that escalates says everything a verdict needs: the task, the branch, the worktree.
 #[tokio::test]
 async fn the_senior_gives_the_verdict_by_answering_the_letter_that_escalated() {
     let folder = folder();

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use a2a_protocol::TaskState;
-use openclaw_a2a::{Letter, TaskError, TaskUpdate, Work};
+use openclaw_a2a::{Delivery, TaskError, TaskHandle, TaskUpdate};
 use tokio::sync::Semaphore;
 
 use super::*;
 
-async fn update(work: &mut Work) -> TaskUpdate {
+async fn update(work: &mut TaskHandle) -> TaskUpdate {
     tokio::time::timeout(SOON, work.next()).await.expect("in time").expect("another update")
 }
 
@@ -21,16 +21,16 @@ async fn the_ledger_follows_a_task_from_the_request_to_its_end_through_a_restart
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
-    let letter = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_hears).await;
     let at_first = task(&bus, id).await;
     assert_eq!(at_first.state, TaskState::Requested);
     assert_eq!((at_first.requester.as_str(), at_first.assignee.as_str()), ("roman", "tony"));
     assert_eq!(Some(at_first.record), asked.seq());
     assert_eq!(at_first.correlation_id, asked.correlation_id());
 
-    tony.accept(&letter).await.unwrap();
+    tony.accept(&delivery).await.unwrap();
     assert_eq!(state(&bus, id).await, TaskState::Accepted);
-    tony.report(&letter, "The stages stand").await.unwrap();
+    tony.report(&delivery, "The stages stand").await.unwrap();
     let before = task(&bus, id).await;
     assert_eq!(before.state, TaskState::Working);
     assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
@@ -40,7 +40,7 @@ async fn the_ledger_follows_a_task_from_the_request_to_its_end_through_a_restart
     assert_eq!(task(&bus, id).await, before, "nothing about the task was lost");
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    tony.complete(&letter, "Every message passes it.").await.unwrap();
+    tony.complete(&delivery, "Every message passes it.").await.unwrap();
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     let answer = next(&mut hears).await;
     assert_eq!(answer.message.correlation_id, asked.correlation_id());
@@ -60,12 +60,12 @@ async fn a_watched_task_says_that_the_bus_stopped_and_its_answer_comes_to_the_ha
     let (roman, _) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
-    let letter = next(&mut tony_hears).await;
+    let delivery = next(&mut tony_hears).await;
     assert_eq!(state(&bus, work.task_id()).await, TaskState::Requested);
-    tony.accept(&letter).await.unwrap();
+    tony.accept(&delivery).await.unwrap();
     assert_eq!(update(&mut work).await, TaskUpdate::Accepted);
     assert_eq!(state(&bus, work.task_id()).await, TaskState::Accepted);
-    tony.report(&letter, "Half way").await.unwrap();
+    tony.report(&delivery, "Half way").await.unwrap();
     assert!(
         matches!(update(&mut work).await, TaskUpdate::Progress { text, .. } if text == "Half way")
     );
@@ -76,14 +76,14 @@ async fn a_watched_task_says_that_the_bus_stopped_and_its_answer_comes_to_the_ha
     assert_eq!(state(&bus, work.task_id()).await, TaskState::Working);
     let (roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
-    tony.complete(&letter, "Done").await.unwrap();
+    tony.complete(&delivery, "Done").await.unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "completed");
     assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
 
     // And the next one is watched to its end on the bus that was started again.
     let mut work = roman.request_task("tony", small_task()).await.unwrap();
-    let letter = next(&mut tony_hears).await;
-    tony.complete(&letter, "Done as well").await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    tony.complete(&delivery, "Done as well").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done as well");
     assert_eq!(state(&bus, work.task_id()).await, TaskState::Completed);
     bus.stop().await;
@@ -93,23 +93,23 @@ async fn a_watched_task_says_that_the_bus_stopped_and_its_answer_comes_to_the_ha
 async fn work_behind(
     gate: Arc<Semaphore>,
     me: Agent,
-    letter: Letter,
+    delivery: Delivery,
 ) -> Result<(), openclaw_a2a::SendError> {
     // Refused if it was accepted before the restart, and then there is nothing to do.
-    let _ = me.accept(&letter).await;
-    me.report(&letter, "At it").await?;
+    let _ = me.accept(&delivery).await;
+    me.report(&delivery, "At it").await?;
     if let Ok(permit) = gate.acquire().await {
         permit.forget();
     }
-    me.complete(&letter, "Done").await?;
+    me.complete(&delivery, "Done").await?;
     Ok(())
 }
 
 /// How the task ended, whatever was said about it before.
-async fn ended(hears: &mut UnboundedReceiver<Letter>) -> String {
+async fn ended(hears: &mut UnboundedReceiver<Delivery>) -> String {
     loop {
-        let letter = next(hears).await;
-        match payload(&letter)["action"].as_str() {
+        let delivery = next(hears).await;
+        match payload(&delivery)["action"].as_str() {
             None | Some("accepted") => {}
             Some(action) => return action.to_owned(),
         }
@@ -123,7 +123,9 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
     let (roman, mut hears) = listener(&bus, "roman").await;
     let shut = Arc::new(Semaphore::new(0));
     let held = Arc::clone(&shut);
-    bus.attach("tony", move |me, letter| work_behind(Arc::clone(&held), me, letter)).await.unwrap();
+    bus.attach("tony", move |me, delivery| work_behind(Arc::clone(&held), me, delivery))
+        .await
+        .unwrap();
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
     assert_eq!(payload(&next(&mut hears).await)["action"], "accepted");
@@ -135,7 +137,9 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
     assert_eq!(state(&bus, id).await, TaskState::Working);
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let open = Arc::new(Semaphore::new(1));
-    bus.attach("tony", move |me, letter| work_behind(Arc::clone(&open), me, letter)).await.unwrap();
+    bus.attach("tony", move |me, delivery| work_behind(Arc::clone(&open), me, delivery))
+        .await
+        .unwrap();
     assert_eq!(ended(&mut hears).await, "completed");
     assert_eq!(state(&bus, id).await, TaskState::Completed);
     bus.stop().await;
@@ -145,14 +149,14 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
 async fn as_documented(
     gate: Arc<Semaphore>,
     me: Agent,
-    letter: Letter,
+    delivery: Delivery,
 ) -> Result<(), openclaw_a2a::SendError> {
-    me.accept(&letter).await?;
-    me.report(&letter, "At it").await?;
+    me.accept(&delivery).await?;
+    me.report(&delivery, "At it").await?;
     if let Ok(permit) = gate.acquire().await {
         permit.forget();
     }
-    me.complete(&letter, "Done").await?;
+    me.complete(&delivery, "Done").await?;
     Ok(())
 }
 
@@ -163,7 +167,7 @@ async fn a_handler_that_begins_anew_after_a_restart_can_accept_its_task_again() 
     let bus = start(&folder, quick());
     let (roman, mut hears) = listener(&bus, "roman").await;
     let shut = Arc::new(Semaphore::new(0));
-    bus.attach("tony", move |me, letter| as_documented(Arc::clone(&shut), me, letter))
+    bus.attach("tony", move |me, delivery| as_documented(Arc::clone(&shut), me, delivery))
         .await
         .unwrap();
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
@@ -174,7 +178,7 @@ async fn a_handler_that_begins_anew_after_a_restart_can_accept_its_task_again() 
     let bus = start(&folder, quick());
     let (_roman, mut hears) = listener(&bus, "roman").await;
     let open = Arc::new(Semaphore::new(1));
-    bus.attach("tony", move |me, letter| as_documented(Arc::clone(&open), me, letter))
+    bus.attach("tony", move |me, delivery| as_documented(Arc::clone(&open), me, delivery))
         .await
         .unwrap();
     assert_eq!(ended(&mut hears).await, "completed");

@@ -10,14 +10,14 @@ async fn a_wrong_draft_is_never_sent_and_says_everything_that_is_wrong() {
     let (tim, mut hears) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     roman.send_task_request("tim", small_task()).await.unwrap();
-    let letter = next(&mut hears).await;
+    let delivery = next(&mut hears).await;
     let long = "x".repeat(40_000);
     let tracker_above =
         ProgressTracker { progress: Some(3.0), total: Some(1.0), ..ProgressTracker::new("a") };
     let trackers = Progress { trackers: vec![tracker_above], aggregate: None };
     let tracker =
         format!("/payload/metadata/{}/trackers/0/progress", PROGRESS_EXTENSION.replace('/', "~1"));
-    let task = letter.message.body.clone();
+    let task = delivery.message.body.clone();
     let Body::TaskRequest(task) = task else { panic!("a task") };
     let cases: [(Result<_, _>, &str, Code); 14] = [
         (roman.write("tim", NewTask::new(" ", "d")), "/payload/title", Code::Blank),
@@ -39,18 +39,26 @@ async fn a_wrong_draft_is_never_sent_and_says_everything_that_is_wrong() {
             "/payload/context/branch",
             Code::WrongType,
         ),
-        (tim.write(&letter, TaskAnswer::declined("\t")), "/payload/reason", Code::Blank),
-        (tim.write(&letter, TaskAnswer::completed(long)), "/payload/result/summary", Code::TooLong),
+        (tim.write(&delivery, TaskAnswer::declined("\t")), "/payload/reason", Code::Blank),
+        (
+            tim.write(&delivery, TaskAnswer::completed(long)),
+            "/payload/result/summary",
+            Code::TooLong,
+        ),
         (tim.write("roman", TaskAnswer::accepted()), "/payload/taskId", Code::Missing),
-        (tim.write(&letter, ReviewAnswer::approved()), "/payload/taskId", Code::Missing),
+        (tim.write(&delivery, ReviewAnswer::approved()), "/payload/taskId", Code::Missing),
         (
             tim.write("roman", NewReview::new(task.task_id, "t", "b", "w", [""; 0])),
             "/payload/filesForReview",
             Code::TooFew,
         ),
-        (tim.write(&letter, StatusReport::blocked("Stuck", "")), "/payload/blockedBy", Code::Blank),
         (
-            tim.write(&letter, StatusReport::in_progress("p").trackers(trackers)),
+            tim.write(&delivery, StatusReport::blocked("Stuck", "")),
+            "/payload/blockedBy",
+            Code::Blank,
+        ),
+        (
+            tim.write(&delivery, StatusReport::in_progress("p").trackers(trackers)),
             &tracker,
             Code::Mismatch,
         ),
@@ -66,7 +74,7 @@ async fn a_wrong_draft_is_never_sent_and_says_everything_that_is_wrong() {
     let paths: Vec<_> = error.violations().iter().map(|v| v.path.as_str()).collect();
     assert_eq!(paths, ["/payload/discovery", "/payload/relevantTo/0", "/payload/topic"]);
     assert!(!error.is_temporary() && error.receipt().is_none() && error.retry_after().is_none());
-    tim.complete(&letter, "Done").await.unwrap();
+    tim.complete(&delivery, "Done").await.unwrap();
     assert!(hears.try_recv().is_err());
     bus.stop().await;
 }

@@ -2,20 +2,20 @@
 
 use super::*;
 
-/// Notes the kind of what it gets, and whether the payload is the letter's own.
+/// Notes the kind of what it gets, and whether the payload is the delivery's own.
 fn note<B: Into<Body>>(
     heard: &UnboundedSender<(Kind, bool)>,
-) -> impl Fn(Agent, Letter, B) -> std::future::Ready<()> + Send + Sync + 'static {
+) -> impl Fn(Agent, Delivery, B) -> std::future::Ready<()> + Send + Sync + 'static {
     let heard = heard.clone();
-    move |_, letter, body| {
-        let own = body.into() == letter.message.body;
-        heard.send((letter.message.kind(), own)).unwrap();
+    move |_, delivery, body| {
+        let own = body.into() == delivery.message.body;
+        heard.send((delivery.message.kind(), own)).unwrap();
         std::future::ready(())
     }
 }
 
-fn unreachable_kind(letter: &Letter) {
-    panic!("{} has a handler of its own", letter.message.kind());
+fn unreachable_kind(delivery: &Delivery) {
+    panic!("{} has a handler of its own", delivery.message.kind());
 }
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn each_kind_has_its_handler() {
         .on_review_request(note::<ReviewRequest>(&heard))
         .on_review_response(note::<ReviewResponse>(&heard))
         .on_broadcast(note::<Broadcast>(&heard))
-        .otherwise(|letter: Letter| async move { unreachable_kind(&letter) });
+        .otherwise(|delivery: Delivery| async move { unreachable_kind(&delivery) });
     let tim = bus.attach("tim", handlers).await.unwrap();
     let (roman, mut roman_hears) = listener(&bus, "roman").await;
 
@@ -71,9 +71,9 @@ async fn what_no_handler_takes_goes_to_otherwise_or_is_acknowledged() {
             let opened = Arc::clone(&opened);
             async move { opened.add_permits(1) }
         })
-        .otherwise(move |letter: Letter| {
+        .otherwise(move |delivery: Delivery| {
             let told = told.clone();
-            async move { told.send(letter.message.kind()).map_err(|_| "the test has ended") }
+            async move { told.send(delivery.message.kind()).map_err(|_| "the test has ended") }
         });
     bus.attach("tim", handlers).await.unwrap();
     let roman = bus.connect("roman").await.unwrap();

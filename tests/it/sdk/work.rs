@@ -8,26 +8,26 @@ async fn a_handle_hears_acceptance_progress_and_the_result() {
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let (roman, mut hears) = listener(&bus, "roman").await;
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let letter = next(&mut tim_hears).await;
-    assert_eq!(Some(letter.seq), work.sent().seq());
-    assert_eq!(work.correlation_id(), letter.message.correlation_id);
+    let delivery = next(&mut tim_hears).await;
+    assert_eq!(Some(delivery.seq), work.sent().seq());
+    assert_eq!(work.correlation_id(), delivery.message.correlation_id);
 
-    tim.accept(&letter).await.unwrap();
+    tim.accept(&delivery).await.unwrap();
     assert_eq!(update(&mut work).await, Some(TaskUpdate::Accepted));
-    tim.report(&letter, "Half way").await.unwrap();
+    tim.report(&delivery, "Half way").await.unwrap();
     let Some(TaskUpdate::Progress { status, text, report }) = update(&mut work).await else {
         panic!("no progress")
     };
     assert_eq!((status, text.as_str()), (Status::InProgress, "Half way"));
     assert_eq!(report.task_id, Some(work.task_id()));
-    tim.block(&letter, "No network").await.unwrap();
+    tim.block(&delivery, "No network").await.unwrap();
     let blocked = TaskUpdate::Blocked { reason: "No network".into(), report: None };
     assert_eq!(update(&mut work).await, Some(blocked));
-    tim.send_status_update(&letter, StatusReport::blocked("Still", "No power")).await.unwrap();
+    tim.send_status_update(&delivery, StatusReport::blocked("Still", "No power")).await.unwrap();
     let still = update(&mut work).await;
     assert!(matches!(still, Some(TaskUpdate::Blocked { reason, .. }) if reason == "No power"));
     let done = TaskAnswer::completed("Seven").branch("b").files_changed(["f"]).field("kinds", 7);
-    tim.send_task_response(&letter, done).await.unwrap();
+    tim.send_task_response(&delivery, done).await.unwrap();
     let last = update(&mut work).await.unwrap();
     assert!(last.is_last() && matches!(last, TaskUpdate::Completed { .. }));
     assert_eq!(update(&mut work).await, None);
@@ -38,7 +38,7 @@ async fn a_handle_hears_acceptance_progress_and_the_result() {
     assert_eq!(work.missed(), 0);
 
     // Whether a task that has ended may be talked about is the bus's decision.
-    if tim.report(&letter, "By the way").await.is_ok() {
+    if tim.report(&delivery, "By the way").await.is_ok() {
         let later = next(&mut hears).await;
         assert_eq!(json_of(&later)["payload"]["progress"], "By the way", "the end ends the handle");
     }
@@ -48,13 +48,13 @@ async fn a_handle_hears_acceptance_progress_and_the_result() {
 #[tokio::test]
 async fn a_task_that_is_declined_or_fails_has_no_result() {
     let bus = start();
-    bus.attach("tim", |tim: Agent, letter: Letter| async move {
-        tim.decline(&letter, "Not my field").await.map(drop)
+    bus.attach("tim", |tim: Agent, delivery: Delivery| async move {
+        tim.decline(&delivery, "Not my field").await.map(drop)
     })
     .await
     .unwrap();
-    bus.attach("tony", |tony: Agent, letter: Letter| async move {
-        tony.accept(&letter).await.map_err(|error| error.to_string())?;
+    bus.attach("tony", |tony: Agent, delivery: Delivery| async move {
+        tony.accept(&delivery).await.map_err(|error| error.to_string())?;
         Err("the disk is full".to_owned())
     })
     .await
@@ -77,8 +77,8 @@ async fn a_task_that_is_declined_or_fails_has_no_result() {
 #[tokio::test]
 async fn a_request_that_becomes_a_dead_letter_ends_the_handle() {
     let bus = start();
-    bus.attach("tim", |letter: Letter| async move {
-        assert!(letter.attempt > 99, "always");
+    bus.attach("tim", |delivery: Delivery| async move {
+        assert!(delivery.attempt > 99, "always");
     })
     .await
     .unwrap();
@@ -91,8 +91,8 @@ async fn a_request_that_becomes_a_dead_letter_ends_the_handle() {
     bus.stop().await;
 }
 
-fn lose(letter: &Letter) {
-    panic!("attempt {}", letter.attempt);
+fn lose(delivery: &Delivery) {
+    panic!("attempt {}", delivery.attempt);
 }
 
 #[tokio::test]
@@ -100,15 +100,15 @@ async fn what_the_bus_says_about_another_message_of_the_task_is_a_notice() {
     let bus = start();
     let (told, mut tells) = unbounded_channel();
     let handlers = Handlers::new()
-        .on_task_request(move |_, letter, _| {
+        .on_task_request(move |_, delivery, _| {
             let told = told.clone();
-            async move { told.send(letter).map_err(|_| "the test has ended") }
+            async move { told.send(delivery).map_err(|_| "the test has ended") }
         })
-        .on_review_request(|_, letter: Letter, _| async move { lose(&letter) });
+        .on_review_request(|_, delivery: Delivery, _| async move { lose(&delivery) });
     let tim = bus.attach("tim", handlers).await.unwrap();
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let letter = next(&mut tells).await;
+    let delivery = next(&mut tells).await;
     let review = NewReview::new(work.task_id(), "Kinds", "b", "w", ["a.rs"]);
     let lost = roman.send_review_request("tim", review).await.unwrap();
     let notice = update(&mut work).await;
@@ -117,7 +117,7 @@ async fn what_the_bus_says_about_another_message_of_the_task_is_a_notice() {
         matches!(&notice, Some(TaskUpdate::Notice { text }) if text.contains(&named)),
         "{notice:?}"
     );
-    tim.complete(&letter, "Done").await.unwrap();
+    tim.complete(&delivery, "Done").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done");
     bus.stop().await;
 }
@@ -128,10 +128,10 @@ async fn waiting_can_time_out_and_the_result_still_comes() {
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let letter = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_hears).await;
     let limit = Duration::from_millis(1);
     assert_eq!(work.result_within(limit).await, Err(TaskError::TimedOut { waited: limit }));
-    tim.complete(&letter, "Late").await.unwrap();
+    tim.complete(&delivery, "Late").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Late");
     bus.stop().await;
 }
@@ -142,12 +142,12 @@ async fn without_its_handle_a_task_is_the_handlers_again() {
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let (roman, mut hears) = listener(&bus, "roman").await;
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let letter = next(&mut tim_hears).await;
-    tim.accept(&letter).await.unwrap();
+    let delivery = next(&mut tim_hears).await;
+    tim.accept(&delivery).await.unwrap();
     assert_eq!(update(&mut work).await, Some(TaskUpdate::Accepted));
     let task = work.task_id();
     drop(work);
-    tim.complete(&letter, "Done").await.unwrap();
+    tim.complete(&delivery, "Done").await.unwrap();
     let rest = next(&mut hears).await;
     assert_eq!(json_of(&rest)["payload"]["taskId"], json!(task));
     assert_eq!(json_of(&rest)["payload"]["action"], "completed");
@@ -189,13 +189,13 @@ async fn reviews_go_to_the_handler_even_of_a_task_that_is_watched() {
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let (roman, mut hears) = listener(&bus, "roman").await;
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let letter = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_hears).await;
     let review = NewReview::new(work.task_id(), "Kinds", "b", "w", ["a.rs"]);
-    tim.send_review_request(&letter, review).await.unwrap();
+    tim.send_review_request(&delivery, review).await.unwrap();
     let request = next(&mut hears).await;
     assert_eq!(request.message.kind(), Kind::ReviewRequest);
     assert_eq!(request.message.correlation_id, work.correlation_id());
-    tim.complete(&letter, "Done").await.unwrap();
+    tim.complete(&delivery, "Done").await.unwrap();
     work.result_within(SOON).await.unwrap();
     bus.stop().await;
 }
@@ -206,22 +206,22 @@ async fn a_handler_can_wait_for_a_task_it_hands_on() {
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     async fn manage(
         tim: Agent,
-        letter: Letter,
+        delivery: Delivery,
         _: TaskRequest,
     ) -> Result<(), Box<dyn Error + Send + Sync>> {
-        tim.accept(&letter).await?;
+        tim.accept(&delivery).await?;
         let mut work = tim.request_task("tony", small_task()).await?;
         assert_eq!(work.next().await, Some(TaskUpdate::Accepted));
         let result = work.result().await?;
-        tim.complete(&letter, result.summary()).await?;
+        tim.complete(&delivery, result.summary()).await?;
         Ok(())
     }
     bus.attach("tim", Handlers::new().on_task_request(manage)).await.unwrap();
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let letter = next(&mut tony_hears).await;
-    tony.accept(&letter).await.unwrap();
-    tony.complete(&letter, "By Tony").await.unwrap();
+    let delivery = next(&mut tony_hears).await;
+    tony.accept(&delivery).await.unwrap();
+    tony.complete(&delivery, "By Tony").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "By Tony");
     bus.stop().await;
 }
@@ -231,15 +231,15 @@ async fn a_task_that_is_called_off_is_never_answered() {
     let bus = start();
     let (begun, mut has_begun) = unbounded_channel();
     let (stopped, mut has_stopped) = unbounded_channel();
-    let work = move |tim: Agent, letter: Letter| {
+    let work = move |tim: Agent, delivery: Delivery| {
         let (begun, stopped) = (begun.clone(), stopped.clone());
         async move {
-            if !matches!(letter.message.body, Body::TaskRequest(_)) {
+            if !matches!(delivery.message.body, Body::TaskRequest(_)) {
                 return;
             }
             begun.send(()).unwrap();
-            letter.cancelled().await;
-            let late = tim.complete(&letter, "too late").await;
+            delivery.cancelled().await;
+            let late = tim.complete(&delivery, "too late").await;
             stopped.send(late.map(drop)).unwrap();
         }
     };
@@ -280,9 +280,9 @@ async fn an_answer_may_come_to_another_session_of_the_same_agent() {
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
     let mut work = roman.request_task("tim", small_task()).await.unwrap();
-    let letter = next(&mut tim_hears).await;
+    let delivery = next(&mut tim_hears).await;
     roman.detach();
-    tim.complete(&letter, "Done").await.unwrap();
+    tim.complete(&delivery, "Done").await.unwrap();
     let _again = bus.connect("roman").await.unwrap();
     assert_eq!(work.result_within(SOON).await.unwrap().summary(), "Done");
     bus.stop().await;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use a2a_actors::Parcel;
+use a2a_actors::Submission;
 use a2a_actors::tasks::{Sent, TaskSettings};
 use a2a_policy::{Caller, Profile, RetryPolicy};
 use a2a_protocol::fault::Fault;
@@ -17,7 +17,7 @@ use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, MessageId, Priority, 
 use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter};
 use futures_util::future::join_all;
 use futures_util::poll;
-use openclaw_a2a::{Agent, Bus, BusSettings, Letter, NewTask, SendError, TaskAnswer};
+use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, NewTask, SendError, TaskAnswer};
 use serde_json::json;
 
 use super::asked;
@@ -27,15 +27,15 @@ use crate::a2a_side::{
 use crate::listener::{listener, next};
 
 /// Does what it is asked: says a plain word to a question, and gives an artifact otherwise.
-async fn work(me: Agent, letter: Letter) -> Result<(), SendError> {
-    let Body::TaskRequest(request) = &letter.message.body else { return Ok(()) };
+async fn work(me: Agent, delivery: Delivery) -> Result<(), SendError> {
+    let Body::TaskRequest(request) = &delivery.message.body else { return Ok(()) };
     let answer = TaskAnswer::completed("Done.").saying(format!("{}: done", &*request.title));
     let answer = if request.title.as_str().ends_with('?') {
         answer.directly()
     } else {
         answer.text_artifact("answer", "there you are")
     };
-    me.send_task_response(&letter, answer).await.map(drop)
+    me.send_task_response(&delivery, answer).await.map(drop)
 }
 
 /// A side without agents. However busy the machine is, its tasks are off the disk until they end.
@@ -98,10 +98,10 @@ async fn what_a_caller_was_told_survives_a_crash_before_the_store_had_it() {
     side.stop().await;
 }
 
-/// Hands a letter's task on, as its agent may.
-async fn hand_on(me: &Agent, letter: &Letter, to: &AgentId) {
-    let mut on = me.compose(Some(to), letter.message.body.clone());
-    on.correlation_id = letter.message.correlation_id;
+/// Hands a delivery's task on, as its agent may.
+async fn hand_on(me: &Agent, delivery: &Delivery, to: &AgentId) {
+    let mut on = me.compose(Some(to), delivery.message.body.clone());
+    on.correlation_id = delivery.message.correlation_id;
     assert!(me.send(on).await.outcome.is_accepted());
 }
 
@@ -136,10 +136,10 @@ async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
     let mut told = pin!(tasks.send(&caller, &agent, text("work")));
     let begun = tokio::select! {
         told = &mut told => panic!("{told:?}"),
-        letter = asked(&mut hears) => {
+        delivery = asked(&mut hears) => {
             let accepts = TaskAnswer::accepted().saying("I am at it");
-            tim.send_task_response(&letter, accepts).await.unwrap();
-            let Body::TaskRequest(body) = &letter.message.body else { panic!("{letter:?}") };
+            tim.send_task_response(&delivery, accepts).await.unwrap();
+            let Body::TaskRequest(body) = &delivery.message.body else { panic!("{delivery:?}") };
             body.task_id
         }
     };
@@ -268,8 +268,10 @@ async fn an_answer_that_does_not_say_that_it_ends_the_task_waits_for_the_store()
     let mut told = pin!(tasks.send(&caller, &agent, text("count")));
     // What it says cannot be read, so its task fails; but after a crash nobody would look for it.
     let garbled = async {
-        let letter = asked(&mut hears).await;
-        tim.send_task_response(&letter, TaskAnswer::accepted().field("message", 5)).await.unwrap();
+        let delivery = asked(&mut hears).await;
+        tim.send_task_response(&delivery, TaskAnswer::accepted().field("message", 5))
+            .await
+            .unwrap();
     };
     tokio::select! {
         told = &mut told => panic!("{told:?}"),
@@ -297,7 +299,7 @@ async fn what_was_told_is_not_given_up_however_long_the_store_refuses() {
     side.bus.attach("tim", work).await.unwrap();
     let told = side.task("tim", text("count")).await;
     // Whoever hangs is given up after as long as the store has refused by then.
-    side.bus.attach("nora", |_: Letter| std::future::pending::<()>()).await.unwrap();
+    side.bus.attach("nora", |_: Delivery| std::future::pending::<()>()).await.unwrap();
     let (roman, mut hears) = listener(&side.bus, "roman").await;
     for _ in 0..3 {
         let request = NewTask::new("Hang", "Do nothing.");
@@ -317,14 +319,14 @@ async fn a_request_that_a_person_copied_is_nobodys_task() {
     let side = bare(folder.path(), full());
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let ends = async {
-        let letter = asked(&mut hears).await;
-        tim.complete(&letter, "done").await.unwrap();
-        letter
+        let delivery = asked(&mut hears).await;
+        tim.complete(&delivery, "done").await.unwrap();
+        delivery
     };
-    let (_, letter) = tokio::join!(side.task("tim", text("count")), ends);
+    let (_, delivery) = tokio::join!(side.task("tim", text("count")), ends);
     // The same words in the name of an agent, about a task of its own.
     side.bus.register(id("bob"), Profile::default()).await.unwrap();
-    let mut copy = Envelope::clone(&letter.message);
+    let mut copy = Envelope::clone(&delivery.message);
     let task = TaskId::try_from(uuid::Uuid::now_v7()).unwrap();
     copy.message_id = MessageId::try_from(uuid::Uuid::now_v7()).unwrap();
     copy.correlation_id = CorrelationId::try_from(uuid::Uuid::now_v7()).unwrap();
@@ -332,8 +334,8 @@ async fn a_request_that_a_person_copied_is_nobodys_task() {
     let Body::TaskRequest(body) = &mut copy.body else { panic!("{copy:?}") };
     body.task_id = task;
     let operator = Caller::Operator { name: "ann".into(), on_behalf_of: Some(id("bob")) };
-    let parcel = Parcel::from_message(copy, std::time::Instant::now());
-    let receipt = side.bus.system().send(operator, parcel).await;
+    let submission = Submission::from_message(copy, std::time::Instant::now());
+    let receipt = side.bus.system().send(operator, submission).await;
     assert!(receipt.outcome.is_accepted(), "{receipt:?}");
     tim.complete(&asked(&mut hears).await, "done").await.unwrap();
     side.stop().await;

@@ -2,7 +2,7 @@
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::task::TaskState;
-use openclaw_a2a::{Letter, SendError};
+use openclaw_a2a::{Delivery, SendError};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{asked, place, states, tim, title};
@@ -14,13 +14,13 @@ async fn a_task_is_called_off_whether_it_waits_or_runs_but_not_when_it_has_ended
     let side = Side::start();
     let (heard, mut hears) = unbounded_channel();
     let (told, mut tells) = unbounded_channel();
-    let works_until_told = move |letter: Letter| {
+    let works_until_told = move |delivery: Delivery| {
         let (heard, told) = (heard.clone(), told.clone());
         async move {
-            if matches!(letter.message.body, a2a_protocol::Body::TaskRequest(_)) {
-                let _ = heard.send(letter.clone());
-                letter.cancelled().await;
-                let _ = told.send(title(&letter));
+            if matches!(delivery.message.body, a2a_protocol::Body::TaskRequest(_)) {
+                let _ = heard.send(delivery.clone());
+                delivery.cancelled().await;
+                let _ = told.send(title(&delivery));
             }
         }
     };
@@ -31,7 +31,7 @@ async fn a_task_is_called_off_whether_it_waits_or_runs_but_not_when_it_has_ended
     let canceled = side.cancel("tim", &waits).await.unwrap();
     assert_eq!(canceled.status.state, TaskState::Canceled);
     assert_eq!(place(&side.get("tim", &last).await.unwrap()), Some(1));
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     assert_eq!(side.cancel("tim", &runs).await.unwrap().status.state, TaskState::Canceled);
     assert_eq!(next(&mut tells).await, "runs");
     // The one that waited was never begun; the last one is next.
@@ -45,7 +45,7 @@ async fn a_task_is_called_off_whether_it_waits_or_runs_but_not_when_it_has_ended
         );
         assert_eq!(side.get("tim", ended).await.unwrap(), before);
     }
-    assert!(matches!(agent.complete(&letter, "late").await, Err(SendError::Task(_))));
+    assert!(matches!(agent.complete(&delivery, "late").await, Err(SendError::Task(_))));
     assert_eq!(states(&side, &[runs]).await, [TaskState::Canceled]);
     side.stop().await;
 }
@@ -56,8 +56,8 @@ async fn calling_off_and_completing_at_once_is_one_of_both() {
     let (tim, mut hears) = tim(&side).await;
     for round in 0..100 {
         let task = side.task("tim", at_once(text("race"))).await;
-        let letter = asked(&mut hears).await;
-        let (cancel, complete) = (side.cancel("tim", &task), tim.complete(&letter, "done"));
+        let delivery = asked(&mut hears).await;
+        let (cancel, complete) = (side.cancel("tim", &task), tim.complete(&delivery, "done"));
         // Who begins changes from round to round.
         let (canceled, _) = if round % 2 == 0 {
             tokio::join!(cancel, complete)

@@ -50,7 +50,7 @@ async fn somebody_elses_task_does_not_exist() {
     let side = Side::start();
     let (_tim, mut hears) = tim(&side).await;
     let task = side.task("tim", at_once(in_context("talk", "mine"))).await;
-    let _letter = asked(&mut hears).await;
+    let _delivery = asked(&mut hears).await;
     let (theirs, nowhere) = (label(&task), Label::from(uuid::Uuid::now_v7()));
     // By another caller, and by the right one at another agent's door.
     for (who, agent) in [(caller("eve"), "tim"), (acme(), "roman")] {

@@ -10,7 +10,7 @@ use a2a_protocol::operation::{CancelTask, GetTask, PushConfig};
 use a2a_protocol::task::TaskState;
 use a2a_store::tasks::Memory;
 use openclaw_a2a::{
-    Agent, Bus, BusSettings, LedgerSettings, Letter, NewTask, RetryPolicy, TaskAnswer,
+    Agent, Bus, BusSettings, Delivery, LedgerSettings, NewTask, RetryPolicy, TaskAnswer,
 };
 use serde_json::json;
 
@@ -28,11 +28,11 @@ async fn one_id_for_two_messages_at_once_harms_neither_task() {
     for round in 0..40 {
         let asks = side.task("tim", at_once(text("asks"))).await;
         // Requests of the round before may still come.
-        let mut letter = asked(&mut hears).await;
-        while letter.message.body.task_id() != Some(asks.id) {
-            letter = asked(&mut hears).await;
+        let mut delivery = asked(&mut hears).await;
+        while delivery.message.body.task_id() != Some(asks.id) {
+            delivery = asked(&mut hears).await;
         }
-        tim.block(&letter, &format!("which? {round}")).await.unwrap();
+        tim.block(&delivery, &format!("which? {round}")).await.unwrap();
         side.until("tim", &asks, TaskState::InputRequired).await;
         let same = format!("m-{round}");
         let begins = at_once(message(json!({"messageId": same})));
@@ -61,7 +61,7 @@ async fn a_message_id_that_named_no_task_names_none_later() {
     let side = Side::start();
     let (tim, mut hears) = tim(&side).await;
     side.task("tim", at_once(message(json!({"messageId": "same"})))).await;
-    let _letter = asked(&mut hears).await;
+    let _delivery = asked(&mut hears).await;
     let asks = side.task("tim", at_once(text("asks"))).await;
     tim.block(&asked(&mut hears).await, "which?").await.unwrap();
     let before = side.until("tim", &asks, TaskState::InputRequired).await;
@@ -93,10 +93,10 @@ async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work(
     called.unwrap();
     // Now tim works for a client, hands the work on, and the other one has a word for tim.
     let task = side.task("tim", at_once(text("work"))).await;
-    let letter = asked(&mut hears).await;
-    let Body::TaskRequest(work) = letter.message.body.clone() else { panic!("{letter:?}") };
+    let delivery = asked(&mut hears).await;
+    let Body::TaskRequest(work) = delivery.message.body.clone() else { panic!("{delivery:?}") };
     let mut hand_on = tim.compose(Some(&id("roman")), Body::TaskRequest(work));
-    hand_on.correlation_id = letter.message.correlation_id;
+    hand_on.correlation_id = delivery.message.correlation_id;
     assert!(tim.send(hand_on).await.outcome.is_accepted());
     let handed = asked(&mut romans).await;
     roman.report(&handed, "a word to tim").await.unwrap();
@@ -104,7 +104,7 @@ async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work(
     assert!(matches!(heard.message.body, Body::StatusUpdate(_)), "{heard:?}");
     assert_eq!(heard.sender, id("roman"));
     // The client's answer still reaches the client.
-    let conversation = letter.message.correlation_id;
+    let conversation = delivery.message.correlation_id;
     let done = TaskAnswer::completed("done").for_task(task.id).in_conversation(conversation);
     roman.send_task_response("acme", done).await.unwrap();
     side.until("tim", &task, TaskState::Completed).await;
@@ -112,10 +112,10 @@ async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work(
 }
 
 /// Hands on what was asked for, in a conversation of its own.
-async fn hand_on(tim: &Agent, letter: &Letter, to: &str) {
-    let Body::TaskRequest(work) = letter.message.body.clone() else { panic!("{letter:?}") };
+async fn hand_on(tim: &Agent, delivery: &Delivery, to: &str) {
+    let Body::TaskRequest(work) = delivery.message.body.clone() else { panic!("{delivery:?}") };
     let on = tim.compose(Some(&id(to)), Body::TaskRequest(work));
-    assert_ne!(on.correlation_id, letter.message.correlation_id);
+    assert_ne!(on.correlation_id, delivery.message.correlation_id);
     assert!(tim.send(on).await.outcome.is_accepted());
 }
 
@@ -140,7 +140,7 @@ async fn whoever_has_a_task_that_was_handed_on_ends_it_in_any_conversation() {
     let done = side.until("tim", &task, TaskState::Completed).await;
     assert_eq!(said(&done), "by roman");
     // Nor is it waited for when whoever has it dies of it.
-    let dies = |_: Letter| async { panic!("as the test wants it") as Result<(), &str> };
+    let dies = |_: Delivery| async { panic!("as the test wants it") as Result<(), &str> };
     let _tony = side.bus.attach("tony", dies).await.unwrap();
     let task = side.task("tim", at_once(text("deadly work"))).await;
     hand_on(&tim, &asked(&mut hears).await, "tony").await;
@@ -156,10 +156,10 @@ async fn without_a_ledger_only_its_agent_or_its_conversation_ends_a_task() {
     let (tim, mut hears) = tim(&side).await;
     let (eve, _eves) = listener(&side.bus, "eve").await;
     let task = side.task("tim", at_once(text("work"))).await;
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     let done = TaskAnswer::completed("mine").for_task(task.id);
     eve.send_task_response("acme", done).await.unwrap();
-    tim.complete(&letter, "by tim").await.unwrap();
+    tim.complete(&delivery, "by tim").await.unwrap();
     let done = side.until("tim", &task, TaskState::Completed).await;
     assert_eq!(said(&done), "by tim", "eve was heard first, and meant nothing");
     side.stop().await;
@@ -173,11 +173,12 @@ async fn nobody_works_under_the_name_of_a_client() {
     let side = Side::on(bus.start().unwrap(), TaskSettings::default(), Box::new(Memory::new()));
     let (tim, mut hears) = tim(&side).await;
     side.task("tim", at_once(text("so that acme is known"))).await;
-    let _letter = asked(&mut hears).await;
+    let _delivery = asked(&mut hears).await;
     let refused = side.tasks.send(&caller("eve"), &id("acme"), text("for a client")).await;
     assert!(matches!(refused, Err(Fault::NoSuchAgent { .. })), "{refused:?}");
     // On the bus it is given up, and whoever asked hears of it.
-    let mut work = tim.request_task("acme", NewTask::new("Work", "for a client")).await.unwrap();
+    let mut work =
+        tim.request_task("acme", NewTask::new("TaskHandle", "for a client")).await.unwrap();
     soon(work.result()).await.unwrap_err();
     assert_eq!(side.bus.dead_letters().await.len(), 1);
     side.stop().await;
@@ -207,7 +208,7 @@ async fn wishes_to_be_told_are_counted_however_they_come() {
     let side = Side::start();
     let (_tim, mut hears) = tim(&side).await;
     let task = side.task("tim", at_once(text("work"))).await;
-    let _letter = asked(&mut hears).await;
+    let _delivery = asked(&mut hears).await;
     let wish = |n: usize| -> PushConfig {
         let url = format!("https://example.com/{n}");
         serde_json::from_value(json!({"url": url, "taskId": task.id})).unwrap()

@@ -8,7 +8,7 @@ use a2a_actors::tasks::{AfterRestart, TaskSettings};
 use a2a_protocol::operation::GetTask;
 use a2a_protocol::task::TaskState;
 use a2a_store::tasks::{Options, Sqlite, TaskWriter, Write, Written};
-use openclaw_a2a::{Bus, Letter, StatusReport, TaskAnswer};
+use openclaw_a2a::{Bus, Delivery, StatusReport, TaskAnswer};
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::{asked, listener, place, states, title};
@@ -55,9 +55,9 @@ async fn what_was_open_goes_on_in_its_order() {
     tim.send_task_response("acme", done).await.unwrap();
     side.until("tim", &tasks[1], TaskState::Completed).await;
     for expected in ["this", "2", "3"] {
-        let letter = asked(&mut hears).await;
-        assert_eq!(title(&letter), expected);
-        tim.complete(&letter, "done").await.unwrap();
+        let delivery = asked(&mut hears).await;
+        assert_eq!(title(&delivery), expected);
+        tim.complete(&delivery, "done").await.unwrap();
     }
     side.until("tim", &tasks[3], TaskState::Completed).await;
     side.stop().await;
@@ -76,8 +76,8 @@ async fn answers_that_lay_there_when_the_server_started_count() {
     }
     // The service is gone before the agent answers; the bus has the answers.
     side.stop_tasks().await;
-    for (_, letter) in &tasks {
-        tim.complete(letter, "done").await.unwrap();
+    for (_, delivery) in &tasks {
+        tim.complete(delivery, "done").await.unwrap();
     }
     side.stop().await;
 
@@ -104,8 +104,8 @@ async fn work_that_was_interrupted_begins_anew() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), AfterRestart::Resume);
     let (heard, mut hears) = unbounded_channel();
-    let never_ends = move |letter: Letter| {
-        let _ = heard.send(letter);
+    let never_ends = move |delivery: Delivery| {
+        let _ = heard.send(delivery);
         std::future::pending::<()>()
     };
     side.bus.attach("tim", never_ends).await.unwrap();
@@ -130,7 +130,7 @@ async fn or_it_fails_and_the_next_one_has_its_turn() {
     let (_tim, mut hears) = listener(&side.bus, "tim").await;
     let runs = side.task("tim", at_once(in_context("talk", "runs"))).await;
     let waits = side.task("tim", at_once(in_context("talk", "waits"))).await;
-    let _letter = asked(&mut hears).await;
+    let _delivery = asked(&mut hears).await;
     side.stop().await;
 
     let side = start(folder.path(), AfterRestart::Fail);
@@ -151,13 +151,13 @@ async fn a_piece_that_comes_again_after_a_crash_is_not_taken_in_twice() {
     let mut side = start(folder.path(), AfterRestart::Resume);
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("work"))).await;
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     // The service is gone, so the piece lies on the bus.
     side.stop_tasks().await;
     let artifact = serde_json::json!({"artifactId": "a", "parts": [{"text": "once"}]});
     let artifact = serde_json::from_value(artifact).unwrap();
     let piece = StatusReport::in_progress("a piece").artifact(&artifact, true, false);
-    let sent = tim.send_status_update(&letter, piece).await.unwrap();
+    let sent = tim.send_status_update(&delivery, piece).await.unwrap();
     side.stop().await;
     // Another one of the same store had it in the task already.
     let mut store = Sqlite::open(&Options::new(folder.path())).unwrap();

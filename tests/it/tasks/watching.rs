@@ -19,13 +19,13 @@ async fn a_slow_reader_is_cut_off_and_goes_on_where_it_was() {
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
     let mut slow = side.subscribe("tim", &task, None).await.unwrap();
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     // More than are read from the store at once.
     for n in 0..300 {
-        tim.report(&letter, format!("step {n}")).await.unwrap();
+        tim.report(&delivery, format!("step {n}")).await.unwrap();
     }
     // One more round trip, so that the cut has happened.
-    tim.complete(&letter, "done").await.unwrap();
+    tim.complete(&delivery, "done").await.unwrap();
     side.until("tim", &task, TaskState::Completed).await;
     let first = soon(slow.next()).await.unwrap();
     assert!(matches!(&*first.event, StreamEvent::Task(_)));
@@ -48,16 +48,16 @@ async fn whoever_comes_back_while_it_goes_on_misses_nothing() {
     let side = Side::start();
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
-    let letter = asked(&mut hears).await;
+    let delivery = asked(&mut hears).await;
     for n in 0..3 {
-        tim.report(&letter, format!("before {n}")).await.unwrap();
+        tim.report(&delivery, format!("before {n}")).await.unwrap();
     }
     let mut numbers = Vec::new();
     let mut stream = side.subscribe("tim", &task, Some(1)).await.unwrap();
     for n in 0..3 {
-        tim.report(&letter, format!("after {n}")).await.unwrap();
+        tim.report(&delivery, format!("after {n}")).await.unwrap();
     }
-    tim.complete(&letter, "done").await.unwrap();
+    tim.complete(&delivery, "done").await.unwrap();
     while let Some(happened) = soon(stream.next()).await {
         numbers.push(happened.number);
     }
@@ -70,9 +70,9 @@ async fn everybody_sees_the_same_in_the_same_order() {
     let side = Side::start();
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let first = side.stream("tim", text("x")).await;
-    let letter = asked(&mut hears).await;
-    let task = letter.message.body.task_id().unwrap();
-    tim.report(&letter, "begun").await.unwrap();
+    let delivery = asked(&mut hears).await;
+    let task = delivery.message.body.task_id().unwrap();
+    tim.report(&delivery, "begun").await.unwrap();
     let mut first = first;
     let greeting = soon(first.next()).await.unwrap();
     let StreamEvent::Task(shown) = &*greeting.event else { panic!("{greeting:?}") };
@@ -89,15 +89,15 @@ async fn everybody_sees_the_same_in_the_same_order() {
         let artifact =
             serde_json::from_value(json!({"artifactId": "a", "parts": [{"text": n.to_string()}]}));
         let piece = StatusReport::in_progress("more").artifact(&artifact.unwrap(), n > 0, n == 19);
-        tim.send_status_update(&letter, piece).await.unwrap();
+        tim.send_status_update(&delivery, piece).await.unwrap();
     }
-    tim.block(&letter, "which?").await.unwrap();
+    tim.block(&delivery, "which?").await.unwrap();
     // Whoever asked hears no more until it answers; those who watch do.
     let heard = all(first).await;
     assert!(heard.last().unwrap().last);
     let done = async {
-        let letter = asked(&mut hears).await;
-        tim.complete(&letter, "done").await.unwrap();
+        let delivery = asked(&mut hears).await;
+        tim.complete(&delivery, "done").await.unwrap();
     };
     let (answered, ()) = tokio::join!(side.task("tim", more(shown, "this")), done);
     assert_eq!(answered.artifacts[0].parts.len(), 20);

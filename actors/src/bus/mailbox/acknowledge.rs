@@ -14,22 +14,22 @@ use crate::bus::router::{GaveUp, InboxError};
 
 impl Session {
     pub(super) fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
-        let Some(delivery) = self.desk.inbox.borrow_mut().acknowledge(seq) else { return false };
+        let Some(entry) = self.desk.inbox.borrow_mut().acknowledge(seq) else { return false };
         self.called_off.remove(&seq);
-        self.desk.slots.free(delivery.bytes);
+        self.desk.slots.free(entry.bytes);
         self.shared.stats.acknowledged.add(1);
-        self.record(Event::Acknowledged, seq, delivery.item.message.message_id, None, note, then);
+        self.record(Event::Acknowledged, seq, entry.item.message.message_id, None, note, then);
         true
     }
 
     pub(super) fn failed(&mut self, seq: u64, reason: String, then: Then) -> bool {
         if self.called_off.remove(&seq) {
             // Nobody wants another attempt.
-            let Some(delivery) = self.desk.inbox.borrow_mut().acknowledge(seq) else {
+            let Some(entry) = self.desk.inbox.borrow_mut().acknowledge(seq) else {
                 return false;
             };
-            self.desk.slots.free(delivery.bytes);
-            let id = delivery.item.message.message_id;
+            self.desk.slots.free(entry.bytes);
+            let id = entry.item.message.message_id;
             self.record(Event::Cancelled, seq, id, None, Some(reason), then);
             return true;
         }
@@ -55,11 +55,11 @@ impl Session {
                 );
                 self.offer_what_waits();
             }
-            Some(AfterFailure::GiveUp(delivery)) => {
-                self.desk.slots.free(delivery.bytes);
+            Some(AfterFailure::GiveUp(entry)) => {
+                self.desk.slots.free(entry.bytes);
                 self.shared.stats.failed_attempts.add(1);
                 let agent = self.desk.agent.clone();
-                self.router.do_send(GaveUp { agent, delivery, reason, then });
+                self.router.do_send(GaveUp { agent, entry, reason, then });
             }
         }
         true

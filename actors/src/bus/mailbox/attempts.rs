@@ -12,12 +12,12 @@ use futures_util::FutureExt;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-use super::{Session, letter};
+use super::{Session, delivery};
 use crate::bus::commit::effects::Then;
 use crate::bus::message::{Call, Content};
 use crate::bus::router::Reply;
 use crate::bus::router::Route;
-use crate::{Failed, Handled, HandlerFuture, Letter, Parcel, Runtime};
+use crate::{Delivery, Failed, Handled, HandlerFuture, Runtime, Submission};
 
 /// One message that is being handled.
 pub(super) struct Running {
@@ -34,7 +34,7 @@ pub(super) struct Running {
 /// What became of a message on the thread of the bus.
 enum Taken {
     /// It is answered.
-    Answered(Parcel),
+    Answered(Submission),
     /// Whoever took it says when it has been dealt with.
     Over,
     /// There is work to run.
@@ -51,13 +51,13 @@ impl Session {
         let now = self.shared.clock.now().uptime;
         let until = now + self.shared.settings.handler_deadline;
         let mut inbox = self.desk.inbox.borrow_mut();
-        let Some(delivery) = inbox.lease(now, until) else { return false };
+        let Some(entry) = inbox.lease(now, until) else { return false };
         // An earlier attempt may have killed the process: count this one before it can. And
         // nobody overtakes a message that waits for that.
-        let on_record_first = delivery.item.recovered || !self.unbegun.is_empty();
-        let letter = letter(delivery);
+        let on_record_first = entry.item.recovered || !self.unbegun.is_empty();
+        let delivery = delivery(entry);
         drop(inbox);
-        let (seq, attempt, id) = (letter.seq, letter.attempt, letter.message.message_id);
+        let (seq, attempt, id) = (delivery.seq, delivery.attempt, delivery.message.message_id);
         self.shared.running.set(self.shared.running.get() + 1);
         self.running
             .insert(seq, Running { attempt, call: Arc::default(), abort: None, insists: false });
@@ -70,7 +70,7 @@ impl Session {
         if attempt > 1 {
             self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
         }
-        self.begin(letter, ctx);
+        self.begin(delivery, ctx);
         true
     }
 
@@ -89,40 +89,40 @@ impl Session {
             let wants =
                 |content: &Arc<Content>| runtime.wants_at_once(&content.by, &content.message);
             let mut inbox = self.desk.inbox.borrow_mut();
-            let Some(letter) = inbox.lease_if(now, until, wants).map(letter) else { return };
+            let Some(delivery) = inbox.lease_if(now, until, wants).map(delivery) else { return };
             drop(inbox);
-            if !runtime.take_at_once(&letter) {
+            if !runtime.take_at_once(&delivery) {
                 // Nobody waits for it any more; it has its turn like any other.
-                self.desk.inbox.borrow_mut().put_back(letter.seq);
+                self.desk.inbox.borrow_mut().put_back(delivery.seq);
                 return;
             }
-            self.acknowledged(letter.seq, None, Then::Nothing);
+            self.acknowledged(delivery.seq, None, Then::Nothing);
         }
     }
 
     /// Runs the agent's code where a panic or a blocked thread harms nobody else.
-    fn begin(&mut self, mut letter: Letter, ctx: &mut Context<Self>) {
-        let (seq, session) = (letter.seq, self.address(ctx));
+    fn begin(&mut self, mut delivery: Delivery, ctx: &mut Context<Self>) {
+        let (seq, session) = (delivery.seq, self.address(ctx));
         let (Some(runtime), Some(running)) = (self.runtime.clone(), self.running.get_mut(&seq))
         else {
             return;
         };
         let attempt = running.attempt;
-        letter.call = Some(Arc::clone(&running.call));
+        delivery.call = Some(Arc::clone(&running.call));
         let ticket = Ticket { session: Arc::clone(&session), seq, attempt };
         // What the agent's code says in its log is known by the trace it belongs to.
         let span = tracing::debug_span!(
             "handle",
-            trace = %letter.trace().id(),
+            trace = %delivery.trace().id(),
             agent = %self.desk.agent,
-            message_id = %letter.message.message_id,
+            message_id = %delivery.message.message_id,
             attempt,
         );
         let taken = AssertUnwindSafe(|| {
             let _span = span.enter();
-            match (!running.insists).then(|| runtime.answer_at_once(&letter)).flatten() {
+            match (!running.insists).then(|| runtime.answer_at_once(&delivery)).flatten() {
                 Some(answer) => Taken::Answered(answer),
-                None => runtime.take_over(&letter, ticket).map_or(Taken::Over, |_| Taken::Not),
+                None => runtime.take_over(&delivery, ticket).map_or(Taken::Over, |_| Taken::Not),
             }
         });
         match catch_unwind(taken) {
@@ -144,13 +144,13 @@ impl Session {
         let call = Arc::clone(&running.call);
         // Several at once are handed over here, one after the other: on threads of their own
         // they would overtake each other.
-        let mut begun = (runtime.window() != 1).then(|| begin_now(&*runtime, letter.clone()));
+        let mut begun = (runtime.window() != 1).then(|| begin_now(&*runtime, delivery.clone()));
         // What somebody waits for is taken here as well: what comes after it is taken at once,
         // and the end of a task must not overtake the reports before it.
         let is_awaited = begun.is_none()
             && runtime.watches()
-            && runtime.wants_at_once(&letter.sender, &letter.message);
-        if is_awaited && runtime.take_at_once(&letter) {
+            && runtime.wants_at_once(&delivery.sender, &delivery.message);
+        if is_awaited && runtime.take_at_once(&delivery) {
             begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
         }
         let only_waits = runtime.only_waits();
@@ -158,7 +158,7 @@ impl Session {
             call.taken_up.store(true, Relaxed);
             match begun {
                 Some(work) => work?.await,
-                None => runtime.handle(letter).await,
+                None => runtime.handle(delivery).await,
             }
         };
         let work = work.instrument(span);
@@ -177,7 +177,7 @@ impl Session {
     }
 
     /// Sends an answer that was worked out on the spot.
-    fn send_answer(&self, answer: Parcel, seq: u64, attempt: u32, session: Arc<Addr<Self>>) {
+    fn send_answer(&self, answer: Submission, seq: u64, attempt: u32, session: Arc<Addr<Self>>) {
         let caller = Caller::Agent(self.desk.agent.clone());
         let reply = Reply::Then(Box::new(move |receipt| {
             let outcome = receipt.outcome;
@@ -188,7 +188,7 @@ impl Session {
             }
         }));
         // However many there are: a message whose answer went nowhere would wait for its deadline.
-        self.router.do_send(Route { caller, parcel: answer, reply });
+        self.router.do_send(Route { caller, submission: answer, reply });
     }
 
     /// The agent's code has this message no more, whatever it still does.
@@ -282,8 +282,8 @@ impl std::fmt::Debug for Ticket {
 }
 
 /// Lets the agent's code begin on the thread of the bus, which a panic must not end.
-fn begin_now(runtime: &dyn Runtime, letter: Letter) -> Result<HandlerFuture, Failed> {
-    catch_unwind(AssertUnwindSafe(|| runtime.handle(letter))).map_err(|panic| panicked(&*panic))
+fn begin_now(runtime: &dyn Runtime, delivery: Delivery) -> Result<HandlerFuture, Failed> {
+    catch_unwind(AssertUnwindSafe(|| runtime.handle(delivery))).map_err(|panic| panicked(&*panic))
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failed {
@@ -306,9 +306,9 @@ impl Handler<Begin> for Session {
         if self.running.get(&seq).is_none_or(|running| running.abort.is_some()) {
             return;
         }
-        let letter = self.desk.inbox.borrow().get_out(seq).map(letter);
-        match letter {
-            Some(letter) if self.runtime.is_some() => self.begin(letter, ctx),
+        let delivery = self.desk.inbox.borrow().get_out(seq).map(delivery);
+        match delivery {
+            Some(delivery) if self.runtime.is_some() => self.begin(delivery, ctx),
             _ => {
                 // The agent left, or somebody settled the message from outside meanwhile.
                 self.desk.inbox.borrow_mut().put_back(seq);

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::{Delivery, Inbox, InboxFull, InboxLimits, Slots};
+use a2a_policy::{Inbox, InboxFull, InboxLimits, QueueEntry, Slots};
 use a2a_protocol::{AgentId, Envelope, Outcome};
 use actix::Addr;
 
@@ -62,23 +62,23 @@ impl Desk {
         !polls.is_empty()
     }
 
-    pub(crate) fn arrive(&self, delivery: Delivery<Arc<Content>>) {
-        let wanted = self.wants(&delivery.by, &delivery.item.message);
-        self.inbox.borrow_mut().arrive(delivery);
+    pub(crate) fn arrive(&self, entry: QueueEntry<Arc<Content>>) {
+        let wanted = self.wants(&entry.by, &entry.item.message);
+        self.inbox.borrow_mut().arrive(entry);
         self.wake(wanted);
     }
 
     /// The same for a message that was accepted earlier: it takes a place and its turn by number.
-    pub(crate) fn arrive_again(&self, delivery: Delivery<Arc<Content>>) {
-        let wanted = self.wants(&delivery.by, &delivery.item.message);
-        self.lay_again(delivery);
+    pub(crate) fn arrive_again(&self, entry: QueueEntry<Arc<Content>>) {
+        let wanted = self.wants(&entry.by, &entry.item.message);
+        self.lay_again(entry);
         self.wake(wanted);
     }
 
     /// The same without waking the session, for one who does so afterwards.
-    pub(crate) fn lay_again(&self, delivery: Delivery<Arc<Content>>) {
-        self.slots.take_back(delivery.bytes);
-        self.inbox.borrow_mut().arrive(delivery);
+    pub(crate) fn lay_again(&self, entry: QueueEntry<Arc<Content>>) {
+        self.slots.take_back(entry.bytes);
+        self.inbox.borrow_mut().arrive(entry);
     }
 
     fn wake(&self, wanted: bool) {
@@ -229,9 +229,9 @@ impl Desks {
         let all = self.all.borrow();
         for number in to {
             match all.get(number.0 as usize) {
-                Some(Place::Open(desk)) => desk.arrive(content.delivery(0)),
+                Some(Place::Open(desk)) => desk.arrive(content.entry(0)),
                 // The place that was taken went with the session; it takes one where it goes now.
-                _ => drop(self.get(*number).map(|desk| desk.arrive_again(content.delivery(0)))),
+                _ => drop(self.get(*number).map(|desk| desk.arrive_again(content.entry(0)))),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Messages for an agent elsewhere, which polls for them and settles each later. It must not know
 //! how they travel.
 //!
-//! A poll whose caller is gone costs nothing: it is passed over, and letters that were leased to it
+//! A poll whose caller is gone costs nothing: it is passed over, and deliveries that were leased to it
 //! and not taken return to the inbox without counting as an attempt. So a lease belongs to a
-//! caller only once it has the letters in hand ([`Handed::accept`]), and only then is the attempt
+//! caller only once it has the deliveries in hand ([`Handed::accept`]), and only then is the attempt
 //! written down.
 
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use a2a_protocol::Event;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::{Session, letter};
-use crate::Letter;
+use super::{Session, delivery};
+use crate::Delivery;
 use crate::bus::commit::effects::{Health, Then};
 use crate::bus::mailbox::Poll;
 
@@ -26,27 +26,27 @@ pub(super) struct WaitingPull {
 /// Letters on their way to the caller of a poll. Dropped before it took them, they return to the
 /// inbox.
 pub(crate) struct Handed {
-    letters: Vec<Letter>,
+    deliveries: Vec<Delivery>,
     session: Addr<Session>,
 }
 
 impl Handed {
     /// The caller has them: the attempts count.
-    pub(crate) fn accept(mut self) -> Vec<Letter> {
-        let letters = std::mem::take(&mut self.letters);
-        if !letters.is_empty() {
+    pub(crate) fn accept(mut self) -> Vec<Delivery> {
+        let deliveries = std::mem::take(&mut self.deliveries);
+        if !deliveries.is_empty() {
             // However many there are: an attempt must not go unrecorded.
-            self.session.do_send(HandedOver(leases(&letters)));
+            self.session.do_send(HandedOver(leases(&deliveries)));
         }
-        letters
+        deliveries
     }
 }
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        if !self.letters.is_empty() {
+        if !self.deliveries.is_empty() {
             // However many there are: these would wait until the lease ends.
-            self.session.do_send(NotTaken(leases(&self.letters)));
+            self.session.do_send(NotTaken(leases(&self.deliveries)));
         }
     }
 }
@@ -54,8 +54,8 @@ impl Drop for Handed {
 /// Which attempt on which message.
 type Lease = (u64, u32);
 
-fn leases(letters: &[Letter]) -> Vec<Lease> {
-    letters.iter().map(|letter| (letter.seq, letter.attempt)).collect()
+fn leases(deliveries: &[Delivery]) -> Vec<Lease> {
+    deliveries.iter().map(|delivery| (delivery.seq, delivery.attempt)).collect()
 }
 
 impl Session {
@@ -66,43 +66,48 @@ impl Session {
             if pull.reply.is_closed() {
                 continue;
             }
-            let letters = self.take(pull.limit);
-            if letters.is_empty() {
+            let deliveries = self.take(pull.limit);
+            if deliveries.is_empty() {
                 self.pulls.push(pull);
                 return;
             }
             self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
-            self.hand_over(letters, pull.reply, ctx);
+            self.hand_over(deliveries, pull.reply, ctx);
         }
     }
 
-    /// Gives the letters to the caller, or takes them back when it has gone.
-    fn hand_over(&self, letters: Vec<Letter>, reply: oneshot::Sender<Handed>, ctx: &Context<Self>) {
-        let handed = Handed { letters, session: ctx.address() };
+    /// Gives the deliveries to the caller, or takes them back when it has gone.
+    fn hand_over(
+        &self,
+        deliveries: Vec<Delivery>,
+        reply: oneshot::Sender<Handed>,
+        ctx: &Context<Self>,
+    ) {
+        let handed = Handed { deliveries, session: ctx.address() };
         if let Err(mut handed) = reply.send(handed) {
             let mut inbox = self.desk.inbox.borrow_mut();
-            for letter in std::mem::take(&mut handed.letters) {
-                inbox.put_back(letter.seq);
+            for delivery in std::mem::take(&mut handed.deliveries) {
+                inbox.put_back(delivery.seq);
             }
         }
     }
 
     /// Leases up to `limit` messages to an agent elsewhere.
-    fn take(&self, limit: usize) -> Vec<Letter> {
+    fn take(&self, limit: usize) -> Vec<Delivery> {
         if self.desk.takes_ahead() {
             // What lies here may not be durable, and the agent's code has it in a moment.
             return Vec::new();
         }
         let now = self.shared.clock.now().uptime;
         let until = now + self.shared.settings.lease;
-        let mut letters = Vec::new();
+        let mut deliveries = Vec::new();
         let mut inbox = self.desk.inbox.borrow_mut();
-        while letters.len() < limit
-            && let Some(delivery) = inbox.lease(now, until)
+        while deliveries.len() < limit
+            && let Some(entry) = inbox.lease(now, until)
         {
-            letters.push(letter(delivery));
+            deliveries.push(delivery(entry));
         }
-        letters
+        deliveries
     }
 
     /// Adds a poll to those that wait.
@@ -117,7 +122,7 @@ impl Session {
     /// Whether this very attempt is still out.
     fn is_leased(&self, (seq, attempt): Lease) -> bool {
         let inbox = self.desk.inbox.borrow();
-        inbox.get_out(seq).is_some_and(|delivery| delivery.attempts == attempt)
+        inbox.get_out(seq).is_some_and(|entry| entry.attempts == attempt)
     }
 }
 
@@ -154,13 +159,13 @@ impl Handler<Pull> for Session {
         }
         let closed =
             self.shared.stopping.get() || self.shared.gauge.health.get() != Health::Writing;
-        let letters = if closed { Vec::new() } else { self.take(limit) };
-        self.hand_over(letters, reply, ctx);
+        let deliveries = if closed { Vec::new() } else { self.take(limit) };
+        self.hand_over(deliveries, reply, ctx);
         self.pump(ctx);
     }
 }
 
-/// The caller of a poll has its letters.
+/// The caller of a poll has its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct HandedOver(Vec<Lease>);
@@ -184,7 +189,7 @@ impl Handler<HandedOver> for Session {
     }
 }
 
-/// The caller of a poll went before it took its letters.
+/// The caller of a poll went before it took its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct NotTaken(Vec<Lease>);

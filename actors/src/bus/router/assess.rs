@@ -9,24 +9,24 @@ use tokio::sync::oneshot;
 
 use super::{InboxError, Router};
 use crate::bus::mailbox::SetRuntime;
-use crate::bus::message::Parcel;
+use crate::bus::message::Submission;
 use crate::bus::router::Reply;
 use crate::{Runtime, bus::commit::effects::Health};
 
 /// Whether a message that is sent later, when it is its turn, would be taken. It is charged now;
-/// a refusal is on record like any other. The parcel comes back for sending.
+/// a refusal is on record like any other. The submission comes back for sending.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Assess {
     pub(crate) caller: Caller,
-    pub(crate) parcel: Parcel,
+    pub(crate) submission: Submission,
     pub(crate) reply: oneshot::Sender<Assessed>,
 }
 
 /// What [`Assess`] found.
 pub(crate) enum Assessed {
     /// It would be taken.
-    Fits(Box<Parcel>),
+    Fits(Box<Submission>),
     /// It would not; the receipt follows when it is on record.
     Refused(oneshot::Receiver<Receipt>),
 }
@@ -34,26 +34,33 @@ pub(crate) enum Assessed {
 impl Handler<Assess> for Router {
     type Result = ();
 
-    fn handle(&mut self, Assess { caller, parcel, reply }: Assess, ctx: &mut Self::Context) {
+    fn handle(&mut self, Assess { caller, submission, reply }: Assess, ctx: &mut Self::Context) {
         let now = self.shared.clock.now();
         let incoming = Incoming {
             caller: &caller,
-            message: parcel.message.as_deref(),
-            bytes: parcel.bytes.len(),
-            fingerprints: parcel.fingerprints,
+            message: submission.message.as_deref(),
+            bytes: submission.bytes.len(),
+            fingerprints: submission.fingerprints,
         };
         let assessed = match self.closed() {
             // It answers so by itself.
             Some(_) => {
                 let (answer, receipt) = oneshot::channel();
-                self.route(&caller, parcel, Some(Reply::Caller(answer)), ctx);
+                self.route(&caller, submission, Some(Reply::Caller(answer)), ctx);
                 Assessed::Refused(receipt)
             }
             None => match assess(&incoming, self, now) {
-                Ok(()) => Assessed::Fits(Box::new(parcel)),
+                Ok(()) => Assessed::Fits(Box::new(submission)),
                 Err(refusal) => {
                     let (answer, receipt) = oneshot::channel();
-                    self.refuse(&caller, refusal, &parcel, Some(Reply::Caller(answer)), now, ctx);
+                    self.refuse(
+                        &caller,
+                        refusal,
+                        &submission,
+                        Some(Reply::Caller(answer)),
+                        now,
+                        ctx,
+                    );
                     Assessed::Refused(receipt)
                 }
             },
@@ -141,13 +148,13 @@ impl Handler<AttachAside> for Router {
         let first = self.sessions[key.index()].first;
         if let Some(first) = self.shared.desks.get(first) {
             let waiting = first.inbox.borrow_mut().drain_idle();
-            for delivery in waiting {
-                first.slots.free(delivery.bytes);
-                if desk.wants(&delivery.by, &delivery.item.message) {
+            for entry in waiting {
+                first.slots.free(entry.bytes);
+                if desk.wants(&entry.by, &entry.item.message) {
                     // One word below wakes it for all of them; so many would not fit its mailbox.
-                    desk.lay_again(delivery);
+                    desk.lay_again(entry);
                 } else {
-                    first.arrive_again(delivery);
+                    first.arrive_again(entry);
                 }
             }
         }

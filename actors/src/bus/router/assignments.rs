@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use a2a_policy::{Caller, Change, Delivery, LedgerRefusal, Now, Task, Undo};
+use a2a_policy::{Caller, Change, LedgerRefusal, Now, QueueEntry, Task, Undo};
 use a2a_protocol::{AgentId, Body, CorrelationId, Event, TaskId, TaskState};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
@@ -17,7 +17,7 @@ use crate::bus::clock::Clock;
 use crate::bus::commit::effects::Then;
 use crate::bus::commit::writer::Append;
 use crate::bus::mailbox::CancelRunning;
-use crate::bus::message::{Content, Parcel};
+use crate::bus::message::{Content, Submission};
 use crate::bus::notice;
 
 /// A deadline is looked at again at least so often, because the time of day may jump.
@@ -46,19 +46,19 @@ impl Router {
     /// The task that a message asked for is given up with it.
     pub(super) fn give_up_task(
         &mut self,
-        delivery: &Delivery<Arc<Content>>,
+        entry: &QueueEntry<Arc<Content>>,
         reason: &str,
         now: Now,
         ctx: &mut Context<Self>,
     ) -> Vec<Fact> {
-        let Body::TaskRequest(body) = &delivery.item.message.body else { return Vec::new() };
+        let Body::TaskRequest(body) = &entry.item.message.body else { return Vec::new() };
         let ledger = self.ledger.as_ref();
         let change =
-            ledger.and_then(|ledger| ledger.give_up(&body.task_id, delivery.seq, reason, now));
+            ledger.and_then(|ledger| ledger.give_up(&body.task_id, entry.seq, reason, now));
         let Some(change) = change else { return Vec::new() };
         let task = change.task.clone();
-        let facts = self.change_ledger(change, delivery.seq, ctx).1;
-        if task.requester != delivery.by {
+        let facts = self.change_ledger(change, entry.seq, ctx).1;
+        if task.requester != entry.by {
             // It was handed on; whoever asked first has to hear of it as well.
             let text =
                 format!("Task {} was not handled by {}: {reason}", task.task_id, task.assignee);
@@ -71,31 +71,31 @@ impl Router {
     /// be had that way any more.
     pub(super) fn ask_again(
         &mut self,
-        delivery: &Delivery<Arc<Content>>,
+        entry: &QueueEntry<Arc<Content>>,
         ctx: &mut Context<Self>,
     ) -> Option<Vec<Fact>> {
-        let Body::TaskRequest(body) = &delivery.item.message.body else { return Some(Vec::new()) };
+        let Body::TaskRequest(body) = &entry.item.message.body else { return Some(Vec::new()) };
         let now = self.shared.clock.now();
         let Some(ledger) = &self.ledger else { return Some(Vec::new()) };
         if ledger.get(&body.task_id).is_none() {
             return Some(Vec::new()); // forgotten long ago
         }
-        let change = ledger.ask_again(&body.task_id, delivery.seq, now)?;
-        Some(self.change_ledger(change, delivery.seq, ctx).1)
+        let change = ledger.ask_again(&body.task_id, entry.seq, now)?;
+        Some(self.change_ledger(change, entry.seq, ctx).1)
     }
 
     /// Whether a message asks for a task that was called off meanwhile.
-    pub(super) fn is_called_off(&self, delivery: &Delivery<Arc<Content>>) -> bool {
-        let Body::TaskRequest(body) = &delivery.item.message.body else { return false };
+    pub(super) fn is_called_off(&self, entry: &QueueEntry<Arc<Content>>) -> bool {
+        let Body::TaskRequest(body) = &entry.item.message.body else { return false };
         let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&body.task_id));
-        task.is_some_and(|task| task.state == TaskState::Cancelled && task.record == delivery.seq)
+        task.is_some_and(|task| task.state == TaskState::Cancelled && task.record == entry.seq)
     }
 
     /// The attempt ended with the process, and nobody wants another.
-    pub(super) fn settle_called_off(&self, agent: AgentId, delivery: &Delivery<Arc<Content>>) {
+    pub(super) fn settle_called_off(&self, agent: AgentId, entry: &QueueEntry<Arc<Content>>) {
         let line = Line::Event(EventLine {
-            of: Some(delivery.seq),
-            message_id: Some(delivery.item.message.message_id),
+            of: Some(entry.seq),
+            message_id: Some(entry.item.message.message_id),
             agent_id: Some(agent),
             ..self.shared.event(Event::Cancelled)
         });
@@ -133,9 +133,9 @@ impl Router {
                 .then(|| self.withdraw(&task.assignee, task.record))
                 .flatten();
             match waiting {
-                Some(delivery) => {
+                Some(entry) => {
                     let reason = "its deadline passed before anybody took it".to_owned();
-                    self.bury(Event::Expired, &task.assignee, delivery, reason, Then::Nothing, ctx);
+                    self.bury(Event::Expired, &task.assignee, entry, reason, Then::Nothing, ctx);
                 }
                 None => self.mark_overdue(&task, missed, now, ctx),
             }
@@ -192,18 +192,18 @@ impl Router {
         if self.roster.contains(agent)
             && let Some(notice) = notice::notice(agent, about, text, text, now)
         {
-            self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
+            self.route(&Caller::Bus, Submission::from_message(notice, Clock::instant()), None, ctx);
         }
     }
 
     /// Takes a message out of the inbox of `agent` that nobody is handling.
-    fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<Delivery<Arc<Content>>> {
+    fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<QueueEntry<Arc<Content>>> {
         let key = self.roster.key(agent)?;
         let desks = &self.shared.desks;
         self.sessions[key.index()].all().filter_map(|number| desks.get(number)).find_map(|desk| {
-            let delivery = desk.inbox.borrow_mut().withdraw(seq)?;
-            desk.slots.free(delivery.bytes);
-            Some(delivery)
+            let entry = desk.inbox.borrow_mut().withdraw(seq)?;
+            desk.slots.free(entry.bytes);
+            Some(entry)
         })
     }
 }
@@ -225,8 +225,8 @@ impl Handler<UnheardAnswers> for Router {
         for number in self.sessions.iter().flat_map(super::Sessions::all) {
             let Some(desk) = self.shared.desks.get(number) else { continue };
             let inbox = desk.inbox.borrow();
-            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, delivery)| {
-                let Body::TaskResponse(answer) = &delivery.item.message.body else { return None };
+            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, entry)| {
+                let Body::TaskResponse(answer) = &entry.item.message.body else { return None };
                 answer.action.ends().then_some(answer.task_id)
             }));
         }
@@ -425,7 +425,7 @@ impl Handler<CancelTask> for Router {
             of: Some(task.record),
             // With the agent's name the delivery is over, too; what is being handled goes on.
             agent_id: nobody_saw_it.then(|| task.assignee.clone()),
-            message_id: withdrawn.as_ref().map(|delivery| delivery.item.message.message_id),
+            message_id: withdrawn.as_ref().map(|entry| entry.item.message.message_id),
             reason: Some(reason.clone()),
             facts,
             ..self.shared.event(Event::Cancelled)

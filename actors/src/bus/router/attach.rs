@@ -83,8 +83,8 @@ impl Handler<Detach> for Router {
         let Some(session) = gone.session() else { return };
         let held =
             session.send(HandOver(departure)).into_actor(self).map(move |held, router, _| {
-                for delivery in held.unwrap_or_default() {
-                    router.deliver_again(&agent, delivery);
+                for entry in held.unwrap_or_default() {
+                    router.deliver_again(&agent, entry);
                 }
             });
         held.wait(ctx);
@@ -152,13 +152,13 @@ impl Router {
         }
         let mut moved = Vec::new();
         for desk in away {
-            for delivery in desk.inbox.borrow_mut().drain_idle() {
-                desk.slots.free(delivery.bytes);
-                moved.push(delivery);
+            for entry in desk.inbox.borrow_mut().drain_idle() {
+                desk.slots.free(entry.bytes);
+                moved.push(entry);
             }
         }
-        for delivery in moved {
-            self.deliver_again(agent, delivery);
+        for entry in moved {
+            self.deliver_again(agent, entry);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::Router;
 use crate::bus::clock::Clock;
 use crate::bus::commit::effects::Then;
 use crate::bus::commit::writer::Append;
-use crate::bus::message::Parcel;
+use crate::bus::message::Submission;
 use crate::bus::notice;
 
 /// How keys of circuits begin.
@@ -64,7 +64,12 @@ impl Router {
             if self.roster.contains(agent)
                 && let Some(notice) = notice::stopped(agent, &circuit, now)
             {
-                self.route(&Caller::Bus, Parcel::from_message(notice, Clock::instant()), None, ctx);
+                self.route(
+                    &Caller::Bus,
+                    Submission::from_message(notice, Clock::instant()),
+                    None,
+                    ctx,
+                );
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use a2a_policy::{Caller, Delivery};
+use a2a_policy::{Caller, QueueEntry};
 use a2a_protocol::{AgentId, Event, MessageId};
 use a2a_store::{EventLine, Line};
 use actix::prelude::*;
@@ -15,7 +15,7 @@ use super::{PART, Part, Router};
 use crate::bus::clock::Clock;
 use crate::bus::commit::effects::Then;
 use crate::bus::commit::writer::Append;
-use crate::bus::message::{Content, Parcel};
+use crate::bus::message::{Content, Submission};
 use crate::bus::notice;
 
 /// A dead letter as people see it.
@@ -38,7 +38,7 @@ pub struct DeadLetterView {
 
 /// A dead letter: a delivery that no attempt is left for.
 pub(super) struct Dead {
-    pub(super) delivery: Delivery<Arc<Content>>,
+    pub(super) entry: QueueEntry<Arc<Content>>,
     pub(super) reason: String,
 }
 
@@ -51,15 +51,15 @@ pub(super) struct DeadLetters {
 
 impl DeadLetters {
     pub(super) fn insert(&mut self, key: (u64, AgentId), dead: Dead) {
-        self.bytes += dead.delivery.bytes;
+        self.bytes += dead.entry.bytes;
         if let Some(before) = self.all.insert(key, dead) {
-            self.bytes -= before.delivery.bytes;
+            self.bytes -= before.entry.bytes;
         }
     }
 
     fn remove(&mut self, key: &(u64, AgentId)) -> Option<Dead> {
         let dead = self.all.remove(key)?;
-        self.bytes -= dead.delivery.bytes;
+        self.bytes -= dead.entry.bytes;
         Some(dead)
     }
 
@@ -94,10 +94,10 @@ impl Handler<ListDeadLetters> for Router {
     ) -> Self::Result {
         let view = |((seq, agent), dead): (&(u64, AgentId), &Dead)| DeadLetterView {
             seq: *seq,
-            message_id: dead.delivery.item.message.message_id,
-            sender: dead.delivery.by.clone(),
+            message_id: dead.entry.item.message.message_id,
+            sender: dead.entry.by.clone(),
             agent_id: agent.clone(),
-            attempts: dead.delivery.attempts,
+            attempts: dead.entry.attempts,
             reason: dead.reason.clone(),
         };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -139,7 +139,7 @@ impl Router {
             return false; // it was removed: nobody would ever get it
         }
         let Some(dead) = self.dead.remove(&key) else { return false };
-        let facts = match again.then(|| self.ask_again(&dead.delivery, ctx)) {
+        let facts = match again.then(|| self.ask_again(&dead.entry, ctx)) {
             None => Vec::new(),
             Some(Some(facts)) => facts,
             Some(None) => {
@@ -150,14 +150,14 @@ impl Router {
         };
         let line = Line::Event(EventLine {
             of: Some(seq),
-            message_id: Some(dead.delivery.item.message.message_id),
+            message_id: Some(dead.entry.item.message.message_id),
             agent_id: Some(agent.clone()),
             facts,
             ..self.shared.event(if again { Event::Returned } else { Event::Dropped })
         });
         self.shared.append(Append { line, then: Then::Nothing });
         if again {
-            self.deliver_again(agent, Delivery { attempts: 0, ..dead.delivery });
+            self.deliver_again(agent, QueueEntry { attempts: 0, ..dead.entry });
         }
         true
     }
@@ -171,7 +171,7 @@ impl Router {
 #[rtype(result = "()")]
 pub(crate) struct GaveUp {
     pub(crate) agent: AgentId,
-    pub(crate) delivery: Delivery<Arc<Content>>,
+    pub(crate) entry: QueueEntry<Arc<Content>>,
     pub(crate) reason: String,
     pub(crate) then: Then,
 }
@@ -180,8 +180,8 @@ impl Handler<GaveUp> for Router {
     type Result = ();
 
     fn handle(&mut self, gave_up: GaveUp, ctx: &mut Self::Context) {
-        let GaveUp { agent, delivery, reason, then } = gave_up;
-        self.bury(Event::DeadLetter, &agent, delivery, reason, then, ctx);
+        let GaveUp { agent, entry, reason, then } = gave_up;
+        self.bury(Event::DeadLetter, &agent, entry, reason, then, ctx);
     }
 }
 
@@ -191,32 +191,32 @@ impl Router {
         &mut self,
         event: Event,
         agent: &AgentId,
-        delivery: Delivery<Arc<Content>>,
+        entry: QueueEntry<Arc<Content>>,
         reason: String,
         then: Then,
         ctx: &mut Context<Self>,
     ) {
-        let trace = delivery.item.trace();
-        tracing::warn!(%agent, seq = delivery.seq, trace = %trace.id(), reason, "a message became a dead letter");
+        let trace = entry.item.trace();
+        tracing::warn!(%agent, seq = entry.seq, trace = %trace.id(), reason, "a message became a dead letter");
         self.shared.stats.dead_letters.add(1);
         let now = self.shared.clock.now();
-        let notice = notice::late_failure(event, &delivery.item.message, agent, &reason, now);
+        let notice = notice::late_failure(event, &entry.item.message, agent, &reason, now);
         if let Some(notice) = notice {
-            let parcel = Parcel::from_message(notice, Clock::instant());
-            self.route(&Caller::Bus, parcel.with_trace(Some(Arc::new(trace))), None, ctx);
+            let submission = Submission::from_message(notice, Clock::instant());
+            self.route(&Caller::Bus, submission.with_trace(Some(Arc::new(trace))), None, ctx);
         }
-        let facts = self.give_up_task(&delivery, &reason, now, ctx);
+        let facts = self.give_up_task(&entry, &reason, now, ctx);
         let line = Line::Event(EventLine {
-            of: Some(delivery.seq),
-            message_id: Some(delivery.item.message.message_id),
+            of: Some(entry.seq),
+            message_id: Some(entry.item.message.message_id),
             agent_id: Some(agent.clone()),
-            attempt: Some(delivery.attempts),
+            attempt: Some(entry.attempts),
             reason: Some(reason.clone()),
             facts,
             ..self.shared.event(event)
         });
         self.shared.append(Append { line, then });
-        self.dead.insert((delivery.seq, agent.clone()), Dead { delivery, reason });
+        self.dead.insert((entry.seq, agent.clone()), Dead { entry, reason });
         for _ in 0..DROPPED_AT_ONCE {
             let fits = self.dead.len() <= self.shared.settings.max_dead_letters
                 && self.dead.bytes() <= self.dead_letter_bytes;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use a2a_policy::{Delivery, Holder, NameTaken, Profile};
+use a2a_policy::{Holder, NameTaken, Profile, QueueEntry};
 use a2a_protocol::{AgentId, Body};
 use actix::prelude::*;
 
@@ -59,6 +59,6 @@ impl Router {
 
 /// Whether a message is what a client gets: an answer to a task or a report on it. Anything else
 /// in an inbox shows that the inbox is an agent's.
-pub(super) fn is_answer(delivery: &Delivery<Arc<Content>>) -> bool {
-    matches!(delivery.item.message.body, Body::TaskResponse(_) | Body::StatusUpdate(_))
+pub(super) fn is_answer(entry: &QueueEntry<Arc<Content>>) -> bool {
+    matches!(entry.item.message.body, Body::TaskResponse(_) | Body::StatusUpdate(_))
 }

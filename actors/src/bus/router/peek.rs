@@ -7,23 +7,23 @@ use a2a_protocol::AgentId;
 use actix::prelude::*;
 
 use super::Router;
-use crate::Letter;
-use crate::bus::mailbox::letter;
+use crate::Delivery;
+use crate::bus::mailbox::delivery;
 
 /// What lies in the inboxes of an agent's sessions.
 #[derive(Clone, Default)]
 pub struct InboxView {
     /// The first of them: what is in somebody's hands, what pauses, what waits.
-    pub letters: Vec<LetterView>,
+    pub deliveries: Vec<DeliveryView>,
     /// How many there are.
     pub pending: usize,
 }
 
 /// One message of an inbox, as somebody sees who only looks.
 #[derive(Clone)]
-pub struct LetterView {
+pub struct DeliveryView {
     /// The message; its attempts are those that were begun.
-    pub letter: Letter,
+    pub delivery: Delivery,
     /// Whether it waits, pauses, or is in somebody's hands.
     pub state: &'static str,
     /// Until the pause or the time of whoever has it ends.
@@ -53,14 +53,14 @@ impl Handler<Look> for Router {
             let Some(desk) = self.shared.desks.get(number) else { continue };
             let inbox = desk.inbox.borrow();
             view.pending += inbox.len();
-            let room = limit.saturating_sub(view.letters.len());
-            view.letters.extend(inbox.look(room).into_iter().map(|(standing, delivery)| {
+            let room = limit.saturating_sub(view.deliveries.len());
+            view.deliveries.extend(inbox.look(room).into_iter().map(|(standing, entry)| {
                 let (state, due) = match standing {
                     Standing::Out(until) => ("taken", Some(until.saturating_sub(now))),
                     Standing::Pausing(until) => ("pausing", Some(until.saturating_sub(now))),
                     Standing::Waiting => ("waiting", None),
                 };
-                LetterView { letter: letter(delivery), state, due }
+                DeliveryView { delivery: delivery(entry), state, due }
             }));
         }
         MessageResult(Some(view))

@@ -4,31 +4,31 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::{Caller, Delivery, Now};
+use a2a_policy::{Caller, Now, QueueEntry};
 use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace, Violation};
 use a2a_store::{MessageLine, Received};
 use chrono::{DateTime, Utc};
 
-use crate::bus::message::{Content, ContentParts, HeldBytes, Parcel};
+use crate::bus::message::{Content, ContentParts, HeldBytes, Submission};
 
 /// A receipt that says which message it is for, and nothing else yet.
-pub(super) fn unnumbered_receipt(parcel: &Parcel, now: Now) -> Receipt {
+pub(super) fn unnumbered_receipt(submission: &Submission, now: Now) -> Receipt {
     let mut receipt = Receipt::new(Outcome::Delivered, now.utc.into());
-    if let Ok(message) = &parcel.message {
+    if let Ok(message) = &submission.message {
         receipt.message_id = Some(message.message_id);
         receipt.correlation_id = Some(message.correlation_id);
     } else {
-        receipt.message_id = parcel.ids.message_id;
-        receipt.correlation_id = parcel.ids.correlation_id;
+        receipt.message_id = submission.ids.message_id;
+        receipt.correlation_id = submission.ids.correlation_id;
     }
     receipt
 }
 
 /// Who sent a message, as far as that is proven: a forged `from` stays in the message.
-pub(super) fn sender(caller: &Caller, parcel: &Parcel) -> Option<AgentId> {
+pub(super) fn sender(caller: &Caller, submission: &Submission) -> Option<AgentId> {
     match caller {
         Caller::Agent(agent) | Caller::Service { agent, .. } => Some(agent.clone()),
-        _ => parcel.message.as_ref().ok().map(|message| message.from.agent_id.clone()),
+        _ => submission.message.as_ref().ok().map(|message| message.from.agent_id.clone()),
     }
 }
 
@@ -36,7 +36,7 @@ pub(super) fn sender(caller: &Caller, parcel: &Parcel) -> Option<AgentId> {
 pub(super) fn message_line(
     receipt: &Receipt,
     caller: &Caller,
-    parcel: &Parcel,
+    submission: &Submission,
     now: Now,
     took: Duration,
 ) -> MessageLine {
@@ -56,14 +56,14 @@ pub(super) fn message_line(
         time: now.utc,
         outcome: receipt.outcome,
         message_id: receipt.message_id,
-        by: sender(caller, parcel),
+        by: sender(caller, submission),
         via,
-        trace: parcel.trace.clone(),
-        received: received(receipt.outcome, parcel),
-        message: parcel.message.as_ref().ok().map(Arc::clone),
-        bytes: parcel.size as u64,
+        trace: submission.trace.clone(),
+        received: received(receipt.outcome, submission),
+        message: submission.message.as_ref().ok().map(Arc::clone),
+        bytes: submission.size as u64,
         took_us: u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
-        fingerprint: parcel.message.is_ok().then_some(parcel.fingerprints.message),
+        fingerprint: submission.message.is_ok().then_some(submission.fingerprints.message),
         recipients: Arc::clone(&receipt.recipients),
         reason,
         retry_after_ms: receipt.retry_after_ms,
@@ -79,10 +79,10 @@ const WHOLE: usize = 2_048;
 const ERRORS: usize = 16;
 const ERROR_BYTES: usize = 4_096;
 
-fn received(outcome: Outcome, parcel: &Parcel) -> Received {
-    let bytes = Arc::clone(&parcel.bytes);
-    let is_json = parcel.message.is_ok() || is_json_text(&parcel.bytes);
-    match (is_json, outcome.is_accepted() || parcel.size <= WHOLE) {
+fn received(outcome: Outcome, submission: &Submission) -> Received {
+    let bytes = Arc::clone(&submission.bytes);
+    let is_json = submission.message.is_ok() || is_json_text(&submission.bytes);
+    match (is_json, outcome.is_accepted() || submission.size <= WHOLE) {
         (true, true) => Received::Json(bytes),
         (false, true) => Received::Raw(bytes),
         (true, false) => Received::JsonHead(bytes),
@@ -107,13 +107,17 @@ fn error_size(error: &Violation) -> usize {
 }
 
 /// About how many bytes the record of a message that was not accepted takes.
-pub(super) fn refusal_size(parcel: &Parcel, recipients: usize, errors: &[Violation]) -> usize {
+pub(super) fn refusal_size(
+    submission: &Submission,
+    recipients: usize,
+    errors: &[Violation],
+) -> usize {
     /// Of a record besides the message.
     const FIELDS: usize = 512;
     /// A name, an outcome, and what is between.
     const RECIPIENT: usize = 64;
     let errors: usize = kept_errors(errors).0.iter().map(error_size).sum();
-    FIELDS + parcel.size.min(WHOLE) + recipients * RECIPIENT + errors
+    FIELDS + submission.size.min(WHOLE) + recipients * RECIPIENT + errors
 }
 
 fn is_json_text(bytes: &[u8]) -> bool {
@@ -142,16 +146,16 @@ impl RestoredContents {
     }
 
     /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
-    pub(super) fn delivery(
+    pub(super) fn entry(
         &mut self,
         seq: u64,
         by: AgentId,
         attempts: u32,
         kept: Kept<'_>,
-    ) -> Option<Delivery<Arc<Content>>> {
+    ) -> Option<QueueEntry<Arc<Content>>> {
         let content = self.contents.entry(seq);
         let content = content.or_insert_with(|| restored(seq, by, kept, &self.held));
-        content.as_ref().map(|content| content.delivery(attempts))
+        content.as_ref().map(|content| content.entry(attempts))
     }
 }
 

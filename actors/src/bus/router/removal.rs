@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use a2a_policy::{Delivery, Roster};
+use a2a_policy::{QueueEntry, Roster};
 use a2a_protocol::{AgentId, Event};
 use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
@@ -100,9 +100,9 @@ impl Router {
         let some = self.take_idle(&agent);
         let wait = if some.is_empty() { ON_THE_WAY } else { Duration::ZERO };
         dropped += some.len();
-        for delivery in some {
-            let (seq, reason) = (delivery.seq, format!("`{agent}` was removed by {}", request.by));
-            self.bury(Event::DeadLetter, &agent, delivery, reason, Then::Nothing, ctx);
+        for entry in some {
+            let (seq, reason) = (entry.seq, format!("`{agent}` was removed by {}", request.by));
+            self.bury(Event::DeadLetter, &agent, entry, reason, Then::Nothing, ctx);
             self.resolve_dead_letter(seq, &agent, false, ctx);
         }
         let Some(looks) = looks.checked_sub(1) else {
@@ -139,13 +139,13 @@ impl Router {
     }
 
     /// Takes some of what waits for an agent.
-    fn take_idle(&self, agent: &AgentId) -> Vec<Delivery<Arc<Content>>> {
+    fn take_idle(&self, agent: &AgentId) -> Vec<QueueEntry<Arc<Content>>> {
         let Some(key) = self.roster.key(agent) else { return Vec::new() };
         let mut taken = Vec::new();
         for number in self.sessions[key.index()].all() {
             let Some(desk) = self.shared.desks.get(number) else { continue };
             let some = desk.inbox.borrow_mut().take_idle(AT_ONCE - taken.len());
-            some.iter().for_each(|delivery| desk.slots.free(delivery.bytes));
+            some.iter().for_each(|entry| desk.slots.free(entry.bytes));
             taken.extend(some);
         }
         taken

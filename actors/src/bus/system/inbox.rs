@@ -10,7 +10,7 @@ use super::{BusSystem, SETTLE_DEADLINE};
 use crate::bus::mailbox::Polling;
 use crate::bus::mailbox::{Departure, Handed, Pull, Settle, Settlement};
 use crate::bus::router::{Attach, AttachAside, Detach, ForInbox, Look, SetPresent};
-use crate::{InboxError, InboxView, Letter, Runtime};
+use crate::{Delivery, InboxError, InboxView, Runtime};
 
 impl BusSystem {
     /// Lets somebody take certain messages of an agent beside its sessions: those that
@@ -81,8 +81,8 @@ impl BusSystem {
         agent: AgentId,
         limit: usize,
         wait: Duration,
-    ) -> Result<Vec<Letter>, InboxError> {
-        let (reply, mut letters) = oneshot::channel();
+    ) -> Result<Vec<Delivery>, InboxError> {
+        let (reply, mut deliveries) = oneshot::channel();
         let patient = !wait.is_zero();
         // Dropped with this call: with its answer, or with the connection of its caller.
         let polling = Polling::default();
@@ -90,14 +90,14 @@ impl BusSystem {
         let request = ForInbox::Pull(agent, Pull { limit, patient, poll, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
         if !patient {
-            return letters.await.map(Handed::accept).map_err(|_| InboxError::Closed);
+            return deliveries.await.map(Handed::accept).map_err(|_| InboxError::Closed);
         }
-        match tokio::time::timeout(wait, &mut letters).await {
-            Ok(letters) => letters.map(Handed::accept).map_err(|_| InboxError::Closed),
+        match tokio::time::timeout(wait, &mut deliveries).await {
+            Ok(deliveries) => deliveries.map(Handed::accept).map_err(|_| InboxError::Closed),
             Err(_) => {
                 // What was handed over in this very moment is leased to us: take it along.
-                letters.close();
-                Ok(letters.try_recv().map(Handed::accept).unwrap_or_default())
+                deliveries.close();
+                Ok(deliveries.try_recv().map(Handed::accept).unwrap_or_default())
             }
         }
     }

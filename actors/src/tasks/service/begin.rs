@@ -11,7 +11,7 @@ use a2a_store::tasks::{Queued, SentMessage, StoredTask, Write};
 use actix::prelude::*;
 
 use super::{Answering, Awaited, Begun, Service, Wake};
-use crate::Parcel;
+use crate::Submission;
 use crate::tasks::service::entry::{Entry, Then};
 
 /// What the caller waits for.
@@ -34,7 +34,7 @@ pub(in crate::tasks) struct Begin {
     /// The message that asks for it, as it was sent.
     pub(in crate::tasks) sent: SentMessage,
     /// Its request, assessed.
-    pub(in crate::tasks) parcel: Parcel,
+    pub(in crate::tasks) submission: Submission,
     pub(in crate::tasks) push: Option<PushConfig>,
     pub(in crate::tasks) want: Want,
     pub(in crate::tasks) reply: Answering,
@@ -44,7 +44,7 @@ impl Handler<Begin> for Service {
     type Result = ();
 
     fn handle(&mut self, begin: Begin, _: &mut Self::Context) {
-        let Begin { stored, sent, parcel, push, want, reply } = begin;
+        let Begin { stored, sent, submission, push, want, reply } = begin;
         let (id, now) = (stored.task.id, self.clock.now());
         let sent_id = sent.id.clone();
         let _span =
@@ -57,7 +57,7 @@ impl Handler<Begin> for Service {
                 let _ = entry.advance(Step::Start, Said::default(), now);
                 entry.stored.dispatched = true;
                 entry.turn = 1;
-                entry.parcel = Some(parcel);
+                entry.submission = Some(submission);
             }
             Ok(Place::Waits(_)) => {
                 self.last_order += 1;
@@ -93,7 +93,7 @@ pub(in crate::tasks) struct GoOn {
     /// The same as it was sent.
     pub(in crate::tasks) sent: SentMessage,
     /// The message as an agent at work hears it, assessed.
-    pub(in crate::tasks) addition: Parcel,
+    pub(in crate::tasks) addition: Submission,
     pub(in crate::tasks) want: Want,
     pub(in crate::tasks) reply: Answering,
 }

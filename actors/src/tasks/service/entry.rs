@@ -15,7 +15,7 @@ use super::{Answering, Birth};
 use crate::tasks::ahead::Ahead;
 use crate::tasks::objectives::Part;
 use crate::tasks::watch::Watchers;
-use crate::{Parcel, Ticket};
+use crate::{Submission, Ticket};
 
 /// How many messages of a task's history are kept at least; the oldest go, a quarter of these at
 /// once: cutting off what stands first means writing everything anew.
@@ -62,7 +62,7 @@ pub(in crate::tasks) struct Entry {
     /// Callers who wait until it has ended or waits for them, from a version on.
     pub(in crate::tasks) waiters: Vec<(u64, Answering)>,
     /// The request to the agent, made when it was assessed.
-    pub(in crate::tasks) parcel: Option<Parcel>,
+    pub(in crate::tasks) submission: Option<Submission>,
     /// Nobody has seen the task, so that a plain message can take its place.
     pub(in crate::tasks) unseen: bool,
     /// It is not on the disk yet, and this is what belongs there with it.
@@ -108,7 +108,7 @@ impl Entry {
             changes: VecDeque::new(),
             watchers: Watchers::default(),
             waiters: Vec::new(),
-            parcel: None,
+            submission: None,
             unseen: false,
             birth: None,
             is_stored: false,

@@ -158,7 +158,7 @@ fn take_in(entry: &mut Entry, heard: Heard, id: MessageId, now: Now) -> (Vec<Str
             events.extend(pieces.into_iter().map(|piece| entry.take_piece(piece)));
             // The words beside a piece are for the log; a piece speaks for itself.
             if !said.is_empty() && (!only_pieces || said.progress.is_some()) {
-                events.extend(end(entry, Step::Work, said));
+                events.extend(end(entry, Step::TaskHandle, said));
             }
         }
         Heard::Asks { said, credentials } => {

@@ -66,7 +66,7 @@ impl Service {
             return;
         }
         entry.gauge.show_held();
-        if let Some(event) = entry.advance(Step::Work, Said::default(), now) {
+        if let Some(event) = entry.advance(Step::TaskHandle, Said::default(), now) {
             self.change(id, vec![event], Wake::default());
         }
     }

@@ -15,7 +15,7 @@ use crate::tasks::AfterRestart;
 use crate::tasks::compose;
 use crate::tasks::objectives::OpenObjective;
 use crate::tasks::service::entry::{Entry, Then};
-use crate::{CancelError, Parcel};
+use crate::{CancelError, Submission};
 
 /// How long to wait before a request is handed over again that nobody could take.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
@@ -113,16 +113,16 @@ impl Service {
         }
         let now = self.clock.now();
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let parcel = match entry.parcel.take() {
-            Some(parcel) => Ok(parcel),
-            None => compose::request(&entry.stored, &[], now).map(|composed| composed.parcel),
+        let submission = match entry.submission.take() {
+            Some(submission) => Ok(submission),
+            None => compose::request(&entry.stored, &[], now).map(|composed| composed.submission),
         };
         let turn = entry.turn;
-        match parcel {
-            Ok(parcel) => {
+        match submission {
+            Ok(submission) => {
                 let caller = compose::speaker(&entry.stored, entry.assessed);
                 let me = ctx.address();
-                self.bus.send_then(caller, parcel, move |receipt| {
+                self.bus.send_then(caller, submission, move |receipt| {
                     me.do_send(Dispatched { task: id, turn, receipt });
                 });
             }
@@ -161,7 +161,7 @@ impl Service {
     }
 
     /// Tells an agent at work what its caller adds.
-    pub(super) fn tell_agent(&mut self, id: TaskId, addition: Parcel, ctx: &mut Context<Self>) {
+    pub(super) fn tell_agent(&mut self, id: TaskId, addition: Submission, ctx: &mut Context<Self>) {
         let Some(entry) = self.entries.get(&id) else { return };
         let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored, true));
         let sent = async move { bus.send(caller, addition).await };

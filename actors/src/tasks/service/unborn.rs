@@ -92,18 +92,18 @@ impl Handler<BeginAtOnce> for Service {
 
     /// It begins, or comes back as [`Begun::Unsure`].
     fn handle(&mut self, begin: BeginAtOnce, ctx: &mut Self::Context) {
-        let BeginAtOnce { stored, sent, request: Composed { parcel, whole }, reply } = begin;
+        let BeginAtOnce { stored, sent, request: Composed { submission, whole }, reply } = begin;
         let mut entry = Entry::new(stored);
         let tells_apart = !self.settings.reused_ids.contains(&entry.stored.agent);
         let sent = Some(sent).filter(|_| tells_apart && self.queues.is_free(&entry.lane));
         match sent.and_then(|message| self.hear(&entry.stored, message)) {
             Some(birth) if self.queues.submit(&entry.lane, entry.stored.task.id).is_ok() => {
-                entry.parcel = Some(parcel);
+                entry.submission = Some(submission);
                 entry.in_journal = whole;
                 self.begin_unborn(entry, birth, reply, ctx);
             }
             _ => {
-                let unsure = Begun::Unsure(Box::new(entry.stored), Box::new(parcel));
+                let unsure = Begun::Unsure(Box::new(entry.stored), Box::new(submission));
                 let _ = reply.send(Ok(unsure));
             }
         }

@@ -11,7 +11,7 @@ use a2a_store::tasks::{Repeated, SentMessage, StoredTask};
 use tokio::sync::oneshot;
 
 use super::{Sent, TaskCaller, TaskSystem, invalid, stopping};
-use crate::Parcel;
+use crate::Submission;
 use crate::tasks::compose::Composed;
 use crate::tasks::refused::refused;
 use crate::tasks::service::{Begin, BeginAtOnce, Begun, GoOn, Wait, Want};
@@ -132,19 +132,19 @@ impl TaskSystem {
         let before = self.said_before(&stored).await?;
         let request = compose::request(&stored, &before, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
-        let (stored, parcel) = match (want, &push) {
+        let (stored, submission) = match (want, &push) {
             (Want::End, None) => match self.begin_at_once(stored, request, sent.clone()).await? {
-                Begun::Unsure(stored, parcel) => (*stored, *parcel),
+                Begun::Unsure(stored, submission) => (*stored, *submission),
                 begun => return Ok(begun),
             },
-            _ => (stored, request.parcel),
+            _ => (stored, request.submission),
         };
-        let begun = match self.assess(&stored, parcel).await {
+        let begun = match self.assess(&stored, submission).await {
             Err(refused) => Err(refused),
-            Ok(parcel) => {
+            Ok(submission) => {
                 let push = push.map(|push| made::named_push(push, stored.task.id));
                 let (reply, answer) = oneshot::channel();
-                self.tell(Begin { stored, sent: sent.clone(), parcel, push, want, reply })?;
+                self.tell(Begin { stored, sent: sent.clone(), submission, push, want, reply })?;
                 answer.await.unwrap_or_else(|_| Err(stopping()))
             }
         };
@@ -239,10 +239,13 @@ impl TaskSystem {
     pub(super) async fn assess(
         &self,
         stored: &StoredTask,
-        parcel: Parcel,
-    ) -> Result<Parcel, Fault> {
+        submission: Submission,
+    ) -> Result<Submission, Fault> {
         let caller = compose::speaker(stored, false);
-        self.bus.assess(caller, parcel).await.map_err(|receipt| refused(&stored.agent, &receipt))
+        self.bus
+            .assess(caller, submission)
+            .await
+            .map_err(|receipt| refused(&stored.agent, &receipt))
     }
 
     /// What came of a message, if it was heard before.
