@@ -199,3 +199,78 @@ fn ends(client: &Client, task: &str) -> usize {
         .filter(|event| event["statusUpdate"]["status"]["state"].as_str().is_some_and(is_end))
         .count()
 }
+
+/// Creates tasks and cancels each until the server is gone; notes those whose cancel was answered.
+fn create_and_cancel(client: &Client, cancelled: &Mutex<Vec<String>>) {
+    let send = json!({
+        "message": {"role": "ROLE_USER", "parts": [{"text": "work"}]},
+        "configuration": {"returnImmediately": true},
+    });
+    loop {
+        let mut params = send.clone();
+        params["message"]["messageId"] = new_id().into();
+        let body = params.to_string();
+        let Ok(answer) = client.try_post("/agents/tim/message:send", body.as_bytes()) else {
+            return;
+        };
+        if answer.status != 200 {
+            continue;
+        }
+        let id = answer.body["task"]["id"].as_str().unwrap().to_owned();
+        let path = format!("/agents/tim/tasks/{id}:cancel");
+        let Ok(answer) = client.try_post(&path, b"{}") else { return };
+        if answer.status == 200 {
+            assert_eq!(answer.body["status"]["state"], "TASK_STATE_CANCELED", "{answer:?}");
+            cancelled.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+        }
+    }
+}
+
+#[test]
+fn cancel_that_was_answered_holds_in_both_stores_after_sigkill() {
+    let folder = tempfile::tempdir().unwrap();
+    let cancelled = Mutex::new(Vec::new());
+    for life in 0..LIVES {
+        let server = start(folder.path());
+        if life == 0 {
+            server.inbox("tim", "limit=1");
+        }
+        let before = cancelled.lock().unwrap().len();
+        let clients: Vec<Client> = (0..CALLERS).map(|_| server.client()).collect();
+        thread::scope(|scope| {
+            for client in &clients {
+                scope.spawn(|| create_and_cancel(client, &cancelled));
+            }
+            let deadline = Instant::now() + TOO_LONG;
+            let enough = before + usize::try_from(2 + (life * 5) % 11).unwrap();
+            while cancelled.lock().unwrap_or_else(PoisonError::into_inner).len() < enough {
+                assert!(Instant::now() < deadline, "no progress");
+                thread::yield_now();
+            }
+            server.kill();
+        });
+    }
+    let server = start(folder.path());
+    let client = server.client();
+    let mut on_the_bus = 0;
+    for id in cancelled.lock().unwrap().iter() {
+        let task = client.get(&format!("/agents/tim/tasks/{id}"));
+        assert_eq!(task.body["status"]["state"], "TASK_STATE_CANCELED", "{task:?}");
+        let assignment = client.get(&format!("/bus/tasks/{id}"));
+        if assignment.status == 404 {
+            // Cancelled before its turn came: the bus never had it.
+            continue;
+        }
+        assert_eq!(assignment.body["state"], "cancelled", "{assignment:?}");
+        on_the_bus += 1;
+    }
+    assert!(on_the_bus > 0, "no cancelled task was on the bus");
+    let held = server.inbox("tim", "limit=100");
+    let requests = held.iter().filter(|held| held["message"]["type"] == "task_request");
+    let cancelled = cancelled.lock().unwrap();
+    for request in requests {
+        let id = request["message"]["payload"]["taskId"].as_str().unwrap();
+        assert!(!cancelled.iter().any(|cancelled| cancelled == id), "delivered: {request}");
+    }
+    server.kill();
+}
