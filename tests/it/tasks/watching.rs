@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use a2a_actors::tasks::{Happened, TaskSettings};
+use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::TaskState;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use openclaw_a2a::StatusReport;
+use futures_util::stream::FuturesUnordered;
+use openclaw_a2a::{Profile, StatusReport};
 use serde_json::json;
 
 use super::{asked, listener};
-use crate::a2a_side::{Side, all, at_once, more, soon, text, words};
+use crate::a2a_side::{Side, all, at_once, id, more, soon, task as task_of, text, words};
 
 #[tokio::test]
 async fn a_slow_reader_is_cut_off_and_goes_on_where_it_was() {
@@ -109,5 +111,24 @@ async fn everybody_sees_the_same_in_the_same_order() {
     }
     assert_eq!(plain(&all_of_them[0][..heard.len()]), plain(&heard));
     assert_eq!(words(&all_of_them[0][20..]), ["input_required", "working", "completed"]);
+    side.stop().await;
+}
+
+#[tokio::test]
+async fn repeats_beyond_the_waiting_limit_of_a_task_are_refused() {
+    let side = Side::with(TaskSettings { watchers_per_task: 2, ..TaskSettings::default() });
+    side.bus.system().register(id("tim"), Profile::default()).await.unwrap();
+    let same = text("work");
+    let task = side.task("tim", at_once(same.clone())).await;
+    let mut repeats: FuturesUnordered<_> = (0..3).map(|_| side.send("tim", same.clone())).collect();
+    // Which of the three comes last is open; two wait, and the one too many is answered.
+    let refused = soon(repeats.next()).await.unwrap().unwrap_err();
+    let Fault::Unavailable { reason, .. } = &refused else { panic!("{refused:?}") };
+    assert!(reason.starts_with("2 calls wait for this task"), "{reason}");
+    side.cancel("tim", &task).await.unwrap();
+    while let Some(answer) = soon(repeats.next()).await {
+        assert_eq!(task_of(answer.unwrap()).id, task.id);
+    }
+    drop(repeats);
     side.stop().await;
 }
