@@ -34,8 +34,8 @@ use std::sync::Arc;
 
 use a2a_actors::BusSettings;
 use a2a_actors::tasks::TaskSettings;
+use a2a_journal::Retention;
 use a2a_protocol::AgentId;
-use a2a_store::Retention;
 use rustls::sign::CertifiedKey;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -41,11 +41,11 @@ pub use a2a_actors::{
     AgentView, BusSettings, CancelError, CircuitView, DeadLetterView, Delivery, InboxError,
     Presence, RegisterError, Stopped,
 };
+pub use a2a_journal::Retention;
 pub use a2a_policy::{
     AccessRules, BreakerSettings, Circuit, CircuitKey, CircuitState, Explanation, LedgerRefusal,
     LedgerSettings, Profile, RateSettings, RetryPolicy, Rule, Selector, Task, TripReason,
 };
-pub use a2a_store::Retention;
 pub use sdk::{
     A2aRequest, Addressee, Agent, Announcement, Answer, AttachError, BuildError, Bus, BusBuilder,
     Draft, Finished, FollowUp, Handler, Handlers, Knowledge, NewReview, NewTask, OpenBusError,

@@ -21,10 +21,10 @@ use std::time::Duration;
 use a2a_actors::{
     AgentView, BusSettings, BusSystem, BusThread, DeadLetterView, StartError, Stopped,
 };
-use a2a_protocol::{AgentId, BadAgentId};
-use a2a_store::{
+use a2a_journal::{
     Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport, Retention,
 };
+use a2a_protocol::{AgentId, BadAgentId};
 
 pub use a2a::{A2aRequest, REFERENCE_EXTENSION};
 pub use agent::Agent;
@@ -153,7 +153,7 @@ impl BusBuilder {
 /// Takes other users' rights to what the state folder holds, which an older version gave them, and
 /// says so. A failure is said, too, and keeps nothing from starting.
 fn close_to_others(state_dir: &Path) {
-    match a2a_store::close_to_others(state_dir) {
+    match a2a_journal::close_to_others(state_dir) {
         Ok(changed) => {
             if let Some(first) = changed.first() {
                 tracing::warn!(

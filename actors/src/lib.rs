@@ -18,7 +18,7 @@
 mod bus;
 pub mod tasks;
 
-pub use a2a_store::{EndedPart, Parts};
+pub use a2a_journal::{EndedPart, Parts};
 pub use bus::agent_runtime::{Failed, Handled, HandlerFuture, Runtime};
 pub use bus::commit::write_state::{STALLED, Writing};
 pub use bus::histogram::{Classes, Histogram};

@@ -12,11 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use a2a_protocol::{AgentId, Envelope, Event, MessageId, Outcome, RecipientOutcome};
-use a2a_store::{
+use a2a_journal::{
     Commit, EventLine, Journal, Line, MessageLine, Options, Query, Read, Received, Retention,
     verify_log,
 };
+use a2a_protocol::{AgentId, Envelope, Event, MessageId, Outcome, RecipientOutcome};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::json;
 use sha2::{Digest, Sha256};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use a2a_journal::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
 use a2a_protocol::{Event, Outcome, RecipientOutcome};
-use a2a_store::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
 
 use crate::sample;
 

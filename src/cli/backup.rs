@@ -6,7 +6,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use a2a_store::{Also, BackupJob, Cause, Manifest, REBUILT, rebuild_before, take_backup};
+use a2a_backup::{Also, BackupJob, Cause, Manifest, take_backup};
+use a2a_journal::{REBUILT, rebuild_before};
 use anyhow::Context;
 use chrono::{NaiveDate, SecondsFormat, Utc};
 use openclaw_a2a::config::StateDir;

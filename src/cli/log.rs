@@ -17,8 +17,8 @@ mod thread;
 pub(super) mod verify;
 mod whole;
 
+use a2a_journal::{Head, Query};
 use a2a_protocol::CorrelationId;
-use a2a_store::{Head, Query};
 use chrono::Utc;
 use openclaw_a2a::gateway::log::read_query;
 

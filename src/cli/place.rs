@@ -4,7 +4,7 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use a2a_store::check_formats;
+use a2a_backup::check_formats;
 use anyhow::bail;
 use openclaw_a2a::config::{Config, StateDir, is_ca};
 use openclaw_a2a::gateway::Redaction;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use a2a_store::{BackupError, Manifest, check_backup, restore_backup};
+use a2a_backup::{BackupError, Manifest, check_backup, restore_backup};
 use anyhow::{Context, anyhow, bail};
 use openclaw_a2a::config::StateDir;
 use openclaw_a2a::tokens::{TokenFile, TokenFileError};

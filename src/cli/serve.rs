@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use a2a_actors::EndedPart;
 use a2a_actors::tasks::{TaskSystem, TaskWork};
-use a2a_store::check_formats;
-use a2a_store::tasks::{Options, Sqlite};
+use a2a_backup::check_formats;
+use a2a_taskdb::{Options, Sqlite};
 use actix_web::middleware::from_fn;
 use actix_web::{App, HttpServer};
 use anyhow::{Context, bail};

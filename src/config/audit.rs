@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use a2a_store::Retention;
+use a2a_journal::Retention;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,7 +58,7 @@ impl AuditValues {
 
 #[cfg(test)]
 mod tests {
-    use a2a_store::Retention;
+    use a2a_journal::Retention;
 
     use super::super::Config;
 

@@ -5,7 +5,7 @@
 
 use a2a_protocol::AgentId;
 use a2a_protocol::task::{ContextId, Task, TaskState};
-use a2a_store::tasks::{ListQuery, MAX_PAGE, StoredTask};
+use a2a_taskdb::{ListQuery, MAX_PAGE, StoredTask};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, web};
 use serde::{Deserialize, Serialize};

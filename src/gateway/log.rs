@@ -14,9 +14,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use a2a_actors::{BusSystem, circuit_fact};
+use a2a_journal::{Head, Read, ReadError, StoredRecord, VerifyError};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Head, Read, ReadError, StoredRecord, VerifyError};
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, get, web};
 use chrono::Utc;
@@ -278,14 +278,14 @@ pub fn with_deliveries(record: &StoredRecord) -> String {
 /// each event is added how long after the record it happened.
 pub fn joined<'a>(line: &str, events: impl Iterator<Item = &'a str>, more: u64) -> String {
     let line = line.trim_end();
-    let time = a2a_store::time_of(line);
+    let time = a2a_journal::time_of(line);
     let open = line.strip_suffix('}').unwrap_or(line);
     let mut whole = format!("{open},\"deliveries\":[");
     for (n, event) in events.enumerate() {
         if n > 0 {
             whole.push(',');
         }
-        let after = time.zip(a2a_store::time_of(event)).map(|(time, then)| then - time);
+        let after = time.zip(a2a_journal::time_of(event)).map(|(time, then)| then - time);
         match (event.strip_suffix('}'), after) {
             (Some(open), Some(after)) => {
                 // A clock that was set back is no reason to claim that it happened before.

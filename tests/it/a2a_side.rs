@@ -12,7 +12,7 @@ use a2a_protocol::AgentId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{CancelTask, GetTask, SendMessage, StreamEvent, Subscribe};
 use a2a_protocol::task::{Label, Task, TaskState};
-use a2a_store::tasks::{Memory, TaskReader, TaskStoreError, TaskWriter, Write, Written};
+use a2a_taskdb::{Memory, TaskReader, TaskStoreError, TaskWriter, Write, Written};
 use futures_util::StreamExt;
 use openclaw_a2a::{Bus, BusSettings, RateSettings};
 use serde_json::{Value, json};

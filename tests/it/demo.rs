@@ -9,7 +9,7 @@ use std::time::Duration;
 use a2a_actors::tasks::{TaskCaller, TaskSettings};
 use a2a_protocol::operation::{ListObjectives, OptOperation, Reply};
 use a2a_protocol::opt::ObjectiveStatus;
-use a2a_store::tasks::Memory;
+use a2a_taskdb::Memory;
 use openclaw_a2a::agents::demo::{CAST, Demo, Pace, enlist};
 use openclaw_a2a::{BreakerSettings, Bus, BusSettings, RateSettings};
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use a2a_store::tasks::{Options, Sqlite};
+use a2a_taskdb::{Options, Sqlite};
 use serde_json::{Value, json};
 
 use crate::openclaw_a2a;

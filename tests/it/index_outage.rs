@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
+use a2a_journal::{Commit, Journal, Line, MessageLine, Options, Received, Retention};
 use a2a_protocol::Outcome;
-use a2a_store::{Commit, Journal, Line, MessageLine, Options, Received, Retention};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::Value;
 

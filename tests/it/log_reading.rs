@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use a2a_journal::{Commit, EventLine, Journal, Line, MessageLine, Options, Received, Retention};
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
-use a2a_store::{Commit, EventLine, Journal, Line, MessageLine, Options, Received, Retention};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};

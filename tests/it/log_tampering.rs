@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use a2a_store::{Commit, EventLine, Head, Journal, Line, Options, Retention};
+use a2a_journal::{Commit, EventLine, Head, Journal, Line, Options, Retention};
 use chrono::{TimeDelta, Utc};
 use serde_json::{Value, json};
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use a2a_actors::tasks::TaskSettings;
-use a2a_store::tasks::Memory;
+use a2a_taskdb::Memory;
 use actix_web::App;
 use actix_web::middleware::from_fn;
 use actix_web::test::{TestRequest, call_service, init_service, read_body_json};

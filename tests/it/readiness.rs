@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use a2a_actors::tasks::{Sent, TaskSettings, TaskSystem};
 use a2a_actors::{BusSettings, BusSystem, Submission};
+use a2a_journal::{Disk, Journal, LogFile, Options, RealDisk};
 use a2a_policy::Caller;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::{Body, Kind, Outcome};
-use a2a_store::tasks::Memory;
-use a2a_store::{Disk, Journal, LogFile, Options, RealDisk};
+use a2a_taskdb::Memory;
 use actix_web::App;
 use actix_web::middleware::from_fn;
 use actix_web::test::{TestRequest, call_service, init_service, read_body_json};

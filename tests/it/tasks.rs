@@ -362,7 +362,7 @@ async fn an_agent_that_errs_or_dies_fails_its_task() {
         longest_pause: Duration::from_millis(1),
     };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
-    let store = Box::new(a2a_store::tasks::Memory::new());
+    let store = Box::new(a2a_taskdb::Memory::new());
     let side = Side::on(bus.start().unwrap(), TaskSettings::default(), store);
     let errs = async |_: Delivery| Err::<(), _>("no such repository");
     side.bus.attach("errs", errs).await.unwrap();

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 
 use a2a_actors::{BusSettings, BusSystem, BusThread};
+use a2a_journal::{Commit, CommitError, Journal, Line, Options, Parts, Read, Recovered};
 use a2a_protocol::MessageId;
-use a2a_store::{Commit, CommitError, Journal, Line, Options, Parts, Read, Recovered};
 
 use crate::listener::SOON;
 

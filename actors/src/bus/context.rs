@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_journal::{EventLine, Line, Parts, Read};
 use a2a_protocol::Event;
-use a2a_store::{EventLine, Line, Parts, Read};
 use tokio::sync::Notify;
 
 use crate::bus::clock::Clock;

@@ -20,8 +20,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_journal::Alive;
 use a2a_policy::QueueEntry;
-use a2a_store::Alive;
 use actix::prelude::*;
 
 use crate::bus::commit::effects::Health;

@@ -29,13 +29,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use a2a_journal::{Alive, EventLine, Line, Recovered};
 use a2a_policy::{
     Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, InboxLimits, Incoming, Ledger, Now,
     Profile, QueueEntry, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
     Verdict, admit,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
-use a2a_store::{Alive, EventLine, Line, Recovered};
 use actix::prelude::*;
 
 use crate::bus::clock::Clock;

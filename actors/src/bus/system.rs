@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use a2a_journal::{Commit, Parts, Read, Recovered};
 use a2a_policy::{Caller, LedgerRefusal};
 use a2a_protocol::{Outcome, Receipt};
-use a2a_store::{Commit, Parts, Read, Recovered};
 use actix::prelude::*;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -397,8 +397,8 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
 mod tests {
     use std::time::Instant;
 
+    use a2a_journal::MemoryJournal;
     use a2a_protocol::Kind;
-    use a2a_store::MemoryJournal;
 
     use super::*;
 
@@ -412,7 +412,7 @@ mod tests {
     /// A bus and what it says about taking messages, and its part that ended first.
     async fn first_end(
         settings: BusSettings,
-    ) -> (BusSystem, Option<&'static str>, a2a_store::EndedPart) {
+    ) -> (BusSystem, Option<&'static str>, a2a_journal::EndedPart) {
         let recovered = Recovered { next_seq: 1, ..Recovered::default() };
         let journal = Box::new(MemoryJournal::new());
         let (system, _) = BusSystem::start(settings, journal, recovered).unwrap();

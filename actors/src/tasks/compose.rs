@@ -10,7 +10,7 @@ use a2a_protocol::task::Message;
 use a2a_protocol::{
     Body, Envelope, MessageId, NonBlank, Open, Priority, Protocol, Recipient, Sender, Trace,
 };
-use a2a_store::tasks::StoredTask;
+use a2a_taskdb::StoredTask;
 
 use crate::Submission;
 

@@ -9,7 +9,7 @@ use a2a_protocol::task::{
     Message, Metadata, Moment, PlanId, PlanTaskId, Task, TaskState, TaskStatus,
 };
 use a2a_protocol::{AgentId, CorrelationId, TaskId};
-use a2a_store::tasks::StoredTask;
+use a2a_taskdb::StoredTask;
 use uuid::Uuid;
 
 use super::TaskCaller;

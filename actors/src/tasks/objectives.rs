@@ -18,7 +18,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{StatusUpdate, StreamEvent};
 use a2a_protocol::opt::{ObjectiveId, PlanTaskStatus, key};
 use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId};
-use a2a_store::tasks::{ObjectiveChange, ObjectiveTree, Write};
+use a2a_taskdb::{ObjectiveChange, ObjectiveTree, Write};
 use actix::prelude::*;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
@@ -362,9 +362,6 @@ impl Handler<FollowObjective> for Service {
 }
 
 /// How a plan of an objective is found.
-fn named<'a>(
-    plans: &'a [a2a_store::tasks::PlanTree],
-    id: &PlanId,
-) -> Option<&'a a2a_store::tasks::PlanTree> {
+fn named<'a>(plans: &'a [a2a_taskdb::PlanTree], id: &PlanId) -> Option<&'a a2a_taskdb::PlanTree> {
     plans.iter().find(|plan| plan.stored.plan.id == *id)
 }

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use a2a_journal::{MAX_PAGE, Query, Read, ReadError};
 use a2a_policy::tasks::dispatch_id;
 use a2a_protocol::task::{ContextId, Label, Message, Moment, Task, TaskState, TaskStatus};
 use a2a_protocol::{Body, Envelope, Kind, TaskId, Trace};
-use a2a_store::tasks::StoredTask;
-use a2a_store::{MAX_PAGE, Query, Read, ReadError};
+use a2a_taskdb::StoredTask;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -23,14 +23,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_journal::Alive;
 use a2a_policy::tasks::{ContextQueues, Step};
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::opt::ObjectiveId;
 use a2a_protocol::task::{Label, Message, Moment, Task};
-use a2a_store::Alive;
-use a2a_store::tasks::{NewEvent, SentMessage, StoredTask, Write, Written};
+use a2a_taskdb::{NewEvent, SentMessage, StoredTask, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
 

@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use a2a_journal::ReadError;
 use a2a_policy::Limited;
 use a2a_policy::opt::{Planner, StepPlanner};
 use a2a_protocol::fault::Fault;
 use a2a_protocol::opt::key;
 use a2a_protocol::task::{Label, Message, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Trace, Violation};
-use a2a_store::ReadError;
-use a2a_store::tasks::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWriter};
+use a2a_taskdb::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWriter};
 use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 

@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use a2a_store::Alive;
-use a2a_store::tasks::{TaskStoreError, TaskWriter, Write};
+use a2a_journal::Alive;
+use a2a_taskdb::{TaskStoreError, TaskWriter, Write};
 use actix::Addr;
 
 use super::TaskStats;

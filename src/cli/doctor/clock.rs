@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use a2a_store::newest_time;
+use a2a_journal::newest_time;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 
 use super::finding::Finding;

@@ -4,9 +4,9 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use a2a_journal::{OfflineJournal, OpenError, RecoveryReport, read_offline};
 use a2a_protocol::task::TaskState;
-use a2a_store::tasks::{ListQuery, MAX_PAGE, Sqlite, TaskOpenError};
-use a2a_store::{OfflineJournal, OpenError, RecoveryReport, read_offline};
+use a2a_taskdb::{ListQuery, MAX_PAGE, Sqlite, TaskOpenError};
 use chrono::{TimeDelta, Utc};
 
 use super::denied;

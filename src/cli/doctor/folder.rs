@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use a2a_store::exposed;
+use a2a_journal::exposed;
 use openclaw_a2a::tokens::TokenFile;
 use rustix::fs::{Access, access};
 use rustix::process::geteuid;

@@ -2,7 +2,7 @@
 //!
 //! It outlives the server: when that stops, it waits for the next one and goes on where it was.
 
-use a2a_store::Query;
+use a2a_journal::Query;
 use anyhow::bail;
 use chrono::Utc;
 

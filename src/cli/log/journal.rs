@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use a2a_actors::circuit_fact;
-use a2a_policy::CircuitKey;
-use a2a_protocol::MessageId;
-use a2a_store::{
+use a2a_journal::{
     Bookmark, Head, MAX_PAGE, OfflineJournal, Query, Read, ReadError, RecoveryReport, StoredRecord,
     read_offline,
 };
+use a2a_policy::CircuitKey;
+use a2a_protocol::MessageId;
 use anyhow::Context;
 use openclaw_a2a::gateway::log::with_deliveries;
 

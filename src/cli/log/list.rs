@@ -1,6 +1,6 @@
 //! `openclaw-a2a log`: records that are wanted, newest first, as they are found.
 
-use a2a_store::{MAX_PAGE, Query};
+use a2a_journal::{MAX_PAGE, Query};
 use anstyle::Style;
 
 use super::record::{Event, Record};

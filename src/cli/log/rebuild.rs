@@ -2,7 +2,7 @@
 //!
 //! The only command that writes to the log, so only while nobody else does.
 
-use a2a_store::{OpenError, rebuild_log};
+use a2a_journal::{OpenError, rebuild_log};
 use anyhow::{Context, bail};
 use serde_json::json;
 

@@ -3,9 +3,9 @@
 use std::io::Read;
 use std::str::FromStr;
 
+use a2a_journal::{Bookmark, Head, Query};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Bookmark, Head, Query};
 use anyhow::anyhow;
 use openclaw_a2a::gateway::log::write_query;
 use serde::Deserialize;

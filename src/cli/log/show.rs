@@ -1,7 +1,7 @@
 //! `openclaw-a2a log show`: one message and every step of its delivery, timed.
 
+use a2a_journal::{Bookmark, Query};
 use a2a_protocol::MessageId;
-use a2a_store::{Bookmark, Query};
 use anstyle::Style;
 use anyhow::bail;
 use serde_json::Value;

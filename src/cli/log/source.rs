@@ -1,8 +1,8 @@
 //! Where the log comes from: a running server, the journal, or only its files.
 
+use a2a_journal::{Bookmark, Head, Query};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
-use a2a_store::{Bookmark, Head, Query};
 use anyhow::bail;
 
 use super::files::Files;

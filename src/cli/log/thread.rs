@@ -1,9 +1,9 @@
 //! `openclaw-a2a log thread`: one conversation as a sequence, a lane for each participant.
 
 use a2a_actors::circuit_fact;
+use a2a_journal::Query;
 use a2a_policy::CircuitKey;
 use a2a_protocol::CorrelationId;
-use a2a_store::Query;
 use anstyle::Style;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 //! The files and the index each hold every line, so both are checked: the files here, the
 //! index by whoever has it open.
 
-use a2a_store::{Head, Verified, VerifyError, verify_journal, verify_log};
+use a2a_journal::{Head, Verified, VerifyError, verify_journal, verify_log};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use openclaw_a2a::gateway::log::unproven;

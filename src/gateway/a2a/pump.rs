@@ -11,7 +11,7 @@ use a2a_actors::tasks::TaskSystem;
 use a2a_protocol::PROGRESS_EXTENSION;
 use a2a_protocol::task::Moment;
 use a2a_protocol::wire::{Version, push_body};
-use a2a_store::tasks::Due;
+use a2a_taskdb::Due;
 use chrono::Utc;
 use tokio::task::JoinSet;
 use tracing::field::display;

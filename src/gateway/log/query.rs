@@ -6,8 +6,8 @@
 use std::fmt::Display;
 use std::str::FromStr;
 
+use a2a_journal::{Bookmark, MAX_PAGE, Query};
 use a2a_protocol::{Kind, Outcome};
-use a2a_store::{Bookmark, MAX_PAGE, Query};
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use super::moment::moment;

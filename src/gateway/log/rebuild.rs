@@ -41,7 +41,7 @@ pub(in crate::gateway) async fn rebuild(
         let _turn = turn;
         reader.rebuild_before(before)
     });
-    let written = written.await.map_err(|_| unreadable(&a2a_store::ReadError::Closed))?;
+    let written = written.await.map_err(|_| unreadable(&a2a_journal::ReadError::Closed))?;
     let written = written.map_err(|error| unreadable(&error))?;
     let names = written.iter().filter_map(|path| path.file_name()?.to_str());
     Ok(HttpResponse::Ok().json(json!({ "files": names.collect::<Vec<_>>() })))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::BusSystem;
-use a2a_store::{Read, ReadError};
+use a2a_journal::{Read, ReadError};
 use actix_web::http::StatusCode;
 use actix_web::http::header::HeaderValue;
 use actix_web::{HttpRequest, HttpResponse, get, web};

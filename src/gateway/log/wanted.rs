@@ -1,8 +1,8 @@
 //! Whether lines that are read one after the other are wanted by a question: records by their
 //! own account, which the store knows how to read, and events with the record they belong to.
 
+use a2a_journal::{Plan, Query};
 use a2a_protocol::AgentId;
-use a2a_store::{Plan, Query};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 

@@ -1,7 +1,7 @@
 //! The table: `/bus/log` and what was noted of a circuit.
 
+use a2a_journal::MAX_PAGE;
 use a2a_protocol::{Kind, Outcome};
-use a2a_store::MAX_PAGE;
 use serde_json::{Map, Value, json};
 
 use super::call::Call;
@@ -74,7 +74,7 @@ fn filtered(call: Call) -> Call {
         .query("text", text(), "With all of these words")
 }
 
-/// A line of the log as `store/src/encode.rs` writes it; docs/log.md has every field.
+/// A line of the log as `journal/src/encode.rs` writes it; docs/log.md has every field.
 pub(super) fn schemas() -> Map<String, Value> {
     let line = |about: &str, own: &str, more: Value| {
         let mut line = object(&[

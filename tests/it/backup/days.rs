@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use a2a_store::{Commit, EventLine, Journal, Line, Options, Retention};
+use a2a_journal::{Commit, EventLine, Journal, Line, Options, Retention};
 use chrono::{TimeDelta, Utc};
 use serde_json::json;
 

@@ -73,7 +73,7 @@ fn a_newer_format_of_any_part_is_refused_before_anything_is_changed() {
 /// As the first program would have left it: nothing noted, and tasks of the first schema.
 #[test]
 fn an_older_folder_is_brought_up_to_date_with_a_copy_of_what_was() {
-    const FIRST: &str = include_str!("../../../store/src/tasks/schema/1.sql");
+    const FIRST: &str = include_str!("../../../taskdb/src/schema/1.sql");
     let state = a_state();
     fs::remove_file(state.path().join("data/a2a-format.json")).unwrap();
     let path = state.path().join("data/a2a-tasks.db");

@@ -183,8 +183,8 @@ async fn every_failed_task_is_answered_even_beyond_the_limits() {
 
 #[tokio::test]
 async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next_start() {
+    use a2a_journal::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
     use a2a_protocol::RecipientOutcome;
-    use a2a_store::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
 
     let folder = tempfile::tempdir().unwrap();
     let (mut journal, recovered) = Journal::open(&Options::new(folder.path())).unwrap();

@@ -88,7 +88,8 @@ fn every_test_that_the_guarantees_name_is_there() {
     let named: Vec<_> =
         text.split('`').skip(1).step_by(2).filter(|it| it.ends_with(".rs")).collect();
     assert!(named.len() > 30, "{named:?}");
-    let folders = ["", "tests/it", "store/tests/it"].map(|folder| root().join(folder));
+    let folders = ["", "tests/it", "journal/tests/it", "taskdb/tests/it", "backup/tests/it"]
+        .map(|folder| root().join(folder));
     for name in named {
         assert!(folders.iter().any(|folder| folder.join(name).exists()), "there is no {name}");
     }

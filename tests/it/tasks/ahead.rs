@@ -14,7 +14,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListTasks, SendMessage};
 use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{AgentId, Body, CorrelationId, Envelope, MessageId, Priority, TaskId};
-use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter};
+use a2a_taskdb::{Memory, Options, Sqlite, TaskWriter};
 use futures_util::future::join_all;
 use futures_util::poll;
 use openclaw_a2a::{Agent, Bus, BusSettings, Delivery, NewTask, SendError, TaskAnswer};

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use a2a_actors::tasks::{TaskSettings, TaskSystem};
 use a2a_protocol::operation::{CancelTask, StreamEvent};
 use a2a_protocol::task::{Task, TaskState};
-use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter, Write, Written};
+use a2a_taskdb::{Memory, Options, Sqlite, TaskWriter, Write, Written};
 use futures_util::StreamExt;
 use futures_util::poll;
 use openclaw_a2a::Bus;

@@ -3,7 +3,7 @@
 use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::operation::{CancelTask, GetTask, ListTasks, Subscribe};
 use a2a_protocol::task::{Label, TaskState};
-use a2a_store::tasks::{Memory, Options, Sqlite, TaskWriter};
+use a2a_taskdb::{Memory, Options, Sqlite, TaskWriter};
 use openclaw_a2a::Bus;
 use serde_json::json;
 

@@ -8,7 +8,7 @@ use a2a_protocol::Body;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{CancelTask, GetTask, PushConfig};
 use a2a_protocol::task::TaskState;
-use a2a_store::tasks::Memory;
+use a2a_taskdb::Memory;
 use openclaw_a2a::{
     Agent, Bus, BusSettings, Delivery, LedgerSettings, NewTask, RetryPolicy, TaskAnswer,
 };

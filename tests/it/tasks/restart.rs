@@ -7,7 +7,7 @@ use std::time::Duration;
 use a2a_actors::tasks::{AfterRestart, TaskSettings};
 use a2a_protocol::operation::GetTask;
 use a2a_protocol::task::TaskState;
-use a2a_store::tasks::{Options, Sqlite, TaskWriter, Write, Written};
+use a2a_taskdb::{Options, Sqlite, TaskWriter, Write, Written};
 use openclaw_a2a::{Bus, Delivery, StatusReport, TaskAnswer};
 use tokio::sync::mpsc::unbounded_channel;
 

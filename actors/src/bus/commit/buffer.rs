@@ -98,8 +98,8 @@ impl Tray {
 mod tests {
     use std::sync::mpsc::{Receiver, channel};
 
+    use a2a_journal::{EventLine, Line};
     use a2a_protocol::Event;
-    use a2a_store::{EventLine, Line};
 
     use super::*;
     use crate::bus::commit::effects::Then;

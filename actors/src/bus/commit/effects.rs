@@ -13,9 +13,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 
+use a2a_journal::{Alive, Commit, Parts, Read};
 use a2a_policy::Undo;
 use a2a_protocol::{Kind, MessageId, Outcome, Receipt, RecipientOutcome};
-use a2a_store::{Alive, Commit, Parts, Read};
 use actix::prelude::*;
 use tokio::sync::{oneshot, watch};
 

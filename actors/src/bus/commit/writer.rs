@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-use a2a_store::{Commit, CommitError, Line};
+use a2a_journal::{Commit, CommitError, Line};
 use actix::Addr;
 use tokio::sync::oneshot;
 

@@ -1,9 +1,9 @@
 //! How a delivery ends: acknowledged, failed and tried again, or given up. Each ending is a line
 //! in the journal, and whoever waits is told when that line is durable.
 
+use a2a_journal::{EventLine, Line};
 use a2a_policy::AfterFailure;
 use a2a_protocol::{Event, MessageId};
-use a2a_store::{EventLine, Line};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 

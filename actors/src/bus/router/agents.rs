@@ -1,9 +1,9 @@
 //! The directory: who is there, what is known of them, and who may write to whom.
 
+use a2a_journal::{EventLine, Fact, Line};
 use a2a_policy::{AgentKey, Asked, CannotUpdate, Explanation, Profile, Reach};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Event, Kind, Timestamp};
-use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use chrono::SubsecRound;
 use schemars::JsonSchema;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use a2a_journal::{EventLine, Fact, Line};
 use a2a_policy::{Caller, Change, LedgerRefusal, Now, QueueEntry, Task, Undo};
 use a2a_protocol::{AgentId, Body, CorrelationId, Event, TaskId, TaskState};
-use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use chrono::{DateTime, Utc};
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use a2a_journal::{EventLine, Fact, Line};
 use a2a_policy::{Caller, Circuit, CircuitKey, CircuitState, Now};
 use a2a_protocol::{AgentId, CorrelationId, Event};
-use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use a2a_journal::{EventLine, Line};
 use a2a_policy::{Caller, QueueEntry};
 use a2a_protocol::{AgentId, Event, MessageId};
-use a2a_store::{EventLine, Line};
 use actix::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use a2a_journal::{MessageLine, Received};
 use a2a_policy::{Caller, Now, QueueEntry};
 use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace, Violation};
-use a2a_store::{MessageLine, Received};
 use chrono::{DateTime, Utc};
 
 use crate::bus::message::{Content, ContentParts, HeldBytes, Submission};

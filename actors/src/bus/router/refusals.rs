@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use a2a_journal::{EventLine, Line};
 use a2a_protocol::{Event, Outcome};
-use a2a_store::{EventLine, Line};
 use actix::prelude::*;
 
 use super::Router;

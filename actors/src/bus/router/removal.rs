@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use a2a_journal::{EventLine, Fact, Line};
 use a2a_policy::{QueueEntry, Roster};
 use a2a_protocol::{AgentId, Event};
-use a2a_store::{EventLine, Fact, Line};
 use actix::prelude::*;
 use std::sync::Arc;
 use tokio::sync::oneshot;

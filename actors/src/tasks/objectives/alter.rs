@@ -7,7 +7,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{AddTasks, CreatePlan, NewPlanTask, UpdateObjective, UpdatePlan};
 use a2a_protocol::opt::{Objective, ObjectiveId, Plan, PlanStatus, PlanTask, PlanTaskStatus};
 use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId};
-use a2a_store::tasks::{ObjectiveTree, PlanTree, StoredPlan};
+use a2a_taskdb::{ObjectiveTree, PlanTree, StoredPlan};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 

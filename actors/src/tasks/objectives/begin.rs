@@ -8,7 +8,7 @@ use a2a_protocol::operation::PushConfig;
 use a2a_protocol::opt::{HistoryScope, ObjectiveId, PlanTask, PlanTaskStatus, key};
 use a2a_protocol::task::{Message, Metadata, Part as MessagePart, PlanId, PlanTaskId, Role};
 use a2a_protocol::{Code, Trace, Violation};
-use a2a_store::tasks::{
+use a2a_taskdb::{
     ObjectiveTree, PlanTree, Queued, SentMessage, StoredObjective, StoredPlan, Write, message_key,
 };
 use actix::prelude::*;

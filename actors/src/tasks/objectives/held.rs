@@ -10,7 +10,7 @@ use a2a_protocol::opt::{
 };
 use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId, Task};
 use a2a_protocol::{TaskId, Trace};
-use a2a_store::tasks::{ObjectiveTree, PlanTree, StoredObjective, StoredPlan};
+use a2a_taskdb::{ObjectiveTree, PlanTree, StoredObjective, StoredPlan};
 use serde_json::Value;
 use tokio::sync::oneshot;
 

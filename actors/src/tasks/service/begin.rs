@@ -7,7 +7,7 @@ use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::{Message, TaskState};
-use a2a_store::tasks::{Queued, SentMessage, StoredTask, Write};
+use a2a_taskdb::{Queued, SentMessage, StoredTask, Write};
 use actix::prelude::*;
 
 use super::{Answering, Awaited, Begun, Service, Wake};

@@ -5,7 +5,7 @@ use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::task::TaskState;
-use a2a_store::tasks::{Write, Written};
+use a2a_taskdb::{Write, Written};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 

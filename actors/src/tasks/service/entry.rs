@@ -8,7 +8,7 @@ use a2a_policy::Now;
 use a2a_policy::tasks::{ArtifactPiece, Lane, Said, Step};
 use a2a_protocol::operation::{ArtifactUpdate, StatusUpdate, StreamEvent};
 use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
-use a2a_store::tasks::StoredTask;
+use a2a_taskdb::StoredTask;
 
 use super::gauge::Gauge;
 use super::{Answering, Birth};

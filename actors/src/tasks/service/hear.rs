@@ -5,7 +5,7 @@ use a2a_policy::tasks::{ArtifactPiece, Heard, Said, Step};
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::TaskState;
 use a2a_protocol::{AgentId, CorrelationId, MessageId, TaskId};
-use a2a_store::tasks::Write;
+use a2a_taskdb::Write;
 use actix::prelude::*;
 use chrono::{DateTime, Utc};
 

@@ -1,6 +1,6 @@
 //! Wishes to be told by a call of the server, and what became of the calls.
 
-use a2a_store::tasks::{Write, Written};
+use a2a_taskdb::{Write, Written};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 

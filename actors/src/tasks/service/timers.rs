@@ -5,7 +5,7 @@ use std::time::Duration;
 use a2a_policy::tasks::is_given_up;
 use a2a_protocol::TaskId;
 use a2a_protocol::task::{Moment, TaskState};
-use a2a_store::tasks::{Write, Written};
+use a2a_taskdb::{Write, Written};
 use actix::prelude::*;
 
 use super::{Awaited, Service};

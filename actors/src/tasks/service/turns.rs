@@ -5,7 +5,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{Outcome, Receipt, TaskId};
-use a2a_store::tasks::{Queued, StoredTask};
+use a2a_taskdb::{Queued, StoredTask};
 use actix::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;

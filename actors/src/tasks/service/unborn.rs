@@ -20,7 +20,7 @@ use std::time::Duration;
 use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::task::{Label, Message};
 use a2a_protocol::{AgentId, Receipt, TaskId};
-use a2a_store::tasks::{SentMessage, StoredTask, Write, Written, message_key};
+use a2a_taskdb::{SentMessage, StoredTask, Write, Written, message_key};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 

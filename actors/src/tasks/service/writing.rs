@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use a2a_store::tasks::{Write, Written};
+use a2a_taskdb::{Write, Written};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 

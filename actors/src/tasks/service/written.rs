@@ -7,7 +7,7 @@ use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::StreamEvent;
 use a2a_protocol::task::Task;
-use a2a_store::tasks::Written;
+use a2a_taskdb::Written;
 use actix::prelude::*;
 
 use super::{Answering, Awaited, Begun, Service, Want};

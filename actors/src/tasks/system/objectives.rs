@@ -16,7 +16,7 @@ use a2a_protocol::opt::{
     PlanStatus, PlanTask, PlanTaskStatus, key,
 };
 use a2a_protocol::task::{ContextId, Metadata, Moment, PlanId, Task};
-use a2a_store::tasks::{
+use a2a_taskdb::{
     ListQuery, ObjectiveQuery, ObjectiveToken, ObjectiveTree, SentMessage, StoredObjective,
     TaskReader, TaskStoreError,
 };

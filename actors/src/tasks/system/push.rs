@@ -4,7 +4,7 @@ use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListPushes, PushConfig, PushKey};
 use a2a_protocol::task::{Label, Moment};
 use a2a_protocol::{AgentId, Code, TaskId, Violation};
-use a2a_store::tasks::{Due, PushToken, Write, Written};
+use a2a_taskdb::{Due, PushToken, Write, Written};
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};

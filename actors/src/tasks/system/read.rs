@@ -8,7 +8,7 @@ use a2a_protocol::operation::{
 };
 use a2a_protocol::task::Task;
 use a2a_protocol::{AgentId, TaskId};
-use a2a_store::tasks::{ListQuery, PageToken, TaskReader, TaskStoreError, Written};
+use a2a_taskdb::{ListQuery, PageToken, TaskReader, TaskStoreError, Written};
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};

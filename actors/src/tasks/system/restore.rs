@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use a2a_protocol::task::Label;
 use a2a_protocol::{AgentId, TaskId};
-use a2a_store::tasks::StoredTask;
+use a2a_taskdb::StoredTask;
 use actix::prelude::*;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;

@@ -7,7 +7,7 @@ use a2a_protocol::operation::{SendMessage, StreamEvent};
 use a2a_protocol::opt::{HistoryScope, OptHints, without_opt};
 use a2a_protocol::task::{Label, Message, Role};
 use a2a_protocol::{AgentId, TaskId};
-use a2a_store::tasks::{Repeated, SentMessage, StoredTask};
+use a2a_taskdb::{Repeated, SentMessage, StoredTask};
 use tokio::sync::oneshot;
 
 use super::{Sent, TaskCaller, TaskSystem, invalid, stopping};

@@ -8,7 +8,7 @@ use a2a_protocol::operation::{NewPlanTask, OptOperation};
 use a2a_protocol::opt::{METADATA_BYTES, OBJECTIVE_BYTES, Objective, Plan, PlanTask};
 use a2a_protocol::task::Metadata;
 use a2a_protocol::{Code, Violation};
-use a2a_store::tasks::ObjectiveTree;
+use a2a_taskdb::ObjectiveTree;
 
 use crate::tasks::objectives::Alteration;
 

@@ -1,0 +1,295 @@
+//! Which format each part of a state folder has, and that a newer one is left alone.
+//!
+//! The tasks say it themselves (`PRAGMA user_version`), and so does each block of the index. A
+//! log has no room for it: its lines are what they are. So one small file names the formats of
+//! all parts and the version of the program that first wrote them. It is looked at before
+//! anything is opened, since opening alone changes files. A folder without it is of the time
+//! before it, and every program knows those formats.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::block;
+
+/// Where the formats are noted, in the state folder.
+const FILE: &str = "data/a2a-format.json";
+/// The version of this program.
+pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+/// The format of the lines of the log.
+const LOG: u32 = 1;
+/// The schema of the task database; `a2a-taskdb` checks at compile time that it is its own.
+pub const TASKS: u32 = 4;
+/// Where a restore puts things together; while it is there, the folder is none.
+pub const RESTORING: &str = ".a2a-restoring";
+
+/// A part of a state folder that has a format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// The day files.
+    Log,
+    /// sled.
+    Index,
+    /// The task database.
+    Tasks,
+}
+
+impl Part {
+    const ALL: [Self; 3] = [Self::Log, Self::Index, Self::Tasks];
+
+    /// What it is called where formats are noted.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Index => "index",
+            Self::Tasks => "tasks",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    /// The newest format that this program knows; it writes no other.
+    #[must_use]
+    pub const fn known(self) -> u32 {
+        match self {
+            Self::Log => LOG,
+            Self::Index => block::FORMAT as u32,
+            Self::Tasks => TASKS,
+        }
+    }
+
+    /// Its path in a state folder.
+    #[must_use]
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Log => crate::log::FOLDER,
+            Self::Index => "data/a2a-journal",
+            Self::Tasks => "data/a2a-tasks.db",
+        }
+    }
+}
+
+/// A later version of the program wrote it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewerFormat {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Which part it is, such as `tasks`.
+    pub part: String,
+    /// The format it has.
+    pub found: u32,
+    /// The newest that this program knows; `None` when it does not know the part at all.
+    pub known: Option<u32>,
+    /// The version of the program that wrote it, if that was noted.
+    pub program: Option<String>,
+}
+
+impl std::error::Error for NewerFormat {}
+
+impl std::fmt::Display for NewerFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { path, part, found, known, program } = self;
+        let path = path.display();
+        write!(f, "{path} was written by a newer version of this program: its part `{part}` has ")?;
+        write!(f, "format {found}, and openclaw-a2a {PROGRAM} knows ")?;
+        match known {
+            Some(known) => write!(f, "formats up to {known}")?,
+            None => f.write_str("no such part")?,
+        }
+        f.write_str(". Nothing was changed. Use ")?;
+        match program {
+            Some(program) => write!(f, "openclaw-a2a {program} or newer")?,
+            None => f.write_str("the newer version")?,
+        }
+        f.write_str(", or restore a backup made before the upgrade")
+    }
+}
+
+/// Why a state folder must not be opened by this program.
+#[derive(Debug, thiserror::Error)]
+pub enum FormatError {
+    /// Something in it is of a newer format.
+    #[error(transparent)]
+    Newer(#[from] NewerFormat),
+    /// A restore was cut off there.
+    #[error(
+        "a restore into {} was cut off; delete everything in that folder and restore again", path.display()
+    )]
+    Unfinished {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// What says the formats cannot be read.
+    #[error(
+        "{} cannot be read, and it says which version of the program this folder needs; put a copy back, or delete it if no newer version ever ran here", path.display()
+    )]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Noted {
+    /// The version that first wrote all of these formats.
+    program: String,
+    parts: BTreeMap<String, u32>,
+}
+
+fn read(state_dir: &Path) -> Result<Option<Noted>, FormatError> {
+    let path = state_dir.join(FILE);
+    let unreadable = |source| FormatError::Unreadable { path: path.clone(), source };
+    match fs::read(&path) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|e| unreadable(e.into())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unreadable(error)),
+    }
+}
+
+/// Makes sure that this program knows every format that is noted in a state folder; the version
+/// of the program that noted them. Nothing is opened for writing, and nothing is made.
+///
+/// # Errors
+/// The part that is newer, or a restore that was cut off.
+pub fn check_noted(state_dir: &Path) -> Result<Option<String>, FormatError> {
+    if state_dir.join(RESTORING).exists() {
+        return Err(FormatError::Unfinished { path: state_dir.to_owned() });
+    }
+    let noted = read(state_dir)?.unwrap_or_default();
+    let program = Some(noted.program).filter(|program| !program.is_empty());
+    for (name, found) in noted.parts {
+        refuse_newer(state_dir, &name, found, program.as_deref())?;
+    }
+    Ok(program)
+}
+
+/// Whether a part of this name may have this format.
+///
+/// # Errors
+/// It is newer.
+pub fn refuse_newer(
+    folder: &Path,
+    name: &str,
+    found: u32,
+    program: Option<&str>,
+) -> Result<(), NewerFormat> {
+    let part = Part::named(name);
+    let path = part.map_or_else(|| folder.to_owned(), |part| folder.join(part.path()));
+    // A part that was deleted on purpose, to be built anew, has no format.
+    let is_there = part.is_none() || path.exists();
+    if !is_there || part.is_some_and(|part| found <= part.known()) {
+        return Ok(());
+    }
+    let (part, known) = (name.to_owned(), part.map(Part::known));
+    Err(NewerFormat { path, part, found, known, program: program.map(str::to_owned) })
+}
+
+/// That the index is of a newer format, by its own word.
+pub(crate) fn newer_index(path: &Path, found: u8) -> NewerFormat {
+    NewerFormat {
+        path: path.to_owned(),
+        part: Part::Index.name().to_owned(),
+        found: found.into(),
+        known: Some(Part::Index.known()),
+        program: None,
+    }
+}
+
+/// Notes that these parts have the format of today from now on. It comes before the first write
+/// in that format, so that no older program ever finds one unannounced.
+///
+/// # Errors
+/// The disk refused.
+pub fn note(state_dir: &Path, parts: &[Part]) -> io::Result<()> {
+    // Checked before; what cannot be read is not written over.
+    let Ok(noted) = read(state_dir) else { return Ok(()) };
+    let mut noted = noted.unwrap_or_default();
+    let before = noted.parts.clone();
+    noted.parts.extend(parts.iter().map(|part| (part.name().to_owned(), part.known())));
+    if noted.parts == before {
+        return Ok(());
+    }
+    noted.program = PROGRAM.to_owned();
+    let path = state_dir.join(FILE);
+    let aside = path.with_extension("json.new");
+    let mut text = serde_json::to_vec(&noted)?;
+    text.push(b'\n');
+    let mut file = crate::file_mode::create(&aside)?;
+    file.write_all(&text)?;
+    file.sync_all()?;
+    fs::rename(&aside, &path)?;
+    File::open(state_dir.join("data"))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(text: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for part in ["a2a-log", "data/a2a-journal"] {
+            fs::create_dir_all(folder.path().join(part)).unwrap();
+        }
+        fs::write(folder.path().join(FILE), text).unwrap();
+        folder
+    }
+
+    #[test]
+    fn a_newer_part_is_named_with_what_to_do() {
+        let noted = |part: &str| format!("{{\"program\":\"9.1.0\",\"parts\":{{{part}}}}}");
+        for (part, words) in [
+            ("\"log\":2", "part `log` has format 2, and openclaw-a2a"),
+            ("\"log\":1,\"index\":9", "part `index` has format 9"),
+            ("\"blobs\":1", "part `blobs` has format 1, and openclaw-a2a 0.1.0 knows no such part"),
+        ] {
+            let folder = with(&noted(part));
+            let said = check_noted(folder.path()).unwrap_err().to_string();
+            assert!(said.contains(words), "{said}");
+            assert!(
+                said.contains("Use openclaw-a2a 9.1.0 or newer, or restore a backup"),
+                "{said}"
+            );
+        }
+        // What is not there has no format: the index may be deleted to go back.
+        let folder = with(&noted("\"log\":1,\"index\":9"));
+        fs::remove_dir(folder.path().join("data/a2a-journal")).unwrap();
+        assert!(check_noted(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn formats_are_noted_once_and_old_folders_have_none() {
+        let folder = with("");
+        let path = folder.path().join(FILE);
+        let said = check_noted(folder.path()).unwrap_err().to_string();
+        assert!(said.contains("cannot be read"), "{said}");
+        fs::remove_file(&path).unwrap();
+        assert!(check_noted(folder.path()).is_ok());
+        note(folder.path(), &[Part::Log, Part::Index]).unwrap();
+        let first = fs::read_to_string(&path).unwrap();
+        assert_eq!(first, "{\"program\":\"0.1.0\",\"parts\":{\"index\":3,\"log\":1}}\n");
+        // An older version that knows all of it changes nothing.
+        let other = first.replace("0.1.0", "0.0.9");
+        fs::write(&path, &other).unwrap();
+        note(folder.path(), &[Part::Log]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), other);
+        note(folder.path(), &[Part::Tasks]).unwrap();
+        assert!(fs::read_to_string(&path).unwrap().contains("\"tasks\":4"));
+        assert!(check_noted(folder.path()).is_ok());
+    }
+
+    #[test]
+    fn a_folder_whose_restore_was_cut_off_is_none() {
+        let folder = with("{\"program\":\"0.1.0\",\"parts\":{}}");
+        fs::create_dir(folder.path().join(RESTORING)).unwrap();
+        let said = check_noted(folder.path()).unwrap_err().to_string();
+        assert!(said.contains("was cut off"), "{said}");
+    }
+}

@@ -1,0 +1,167 @@
+//! A failing disk: every step, and what the journal does next.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use a2a_journal::{Commit, CommitError, Journal, Line, Options};
+
+use crate::faulty::{Faults, FaultyDisk};
+use crate::setup::*;
+
+struct Rig {
+    dir: tempfile::TempDir,
+    disk: FaultyDisk,
+    journal: Journal,
+}
+
+/// A journal on a disk that can fail, with message 1 committed.
+fn rig() -> Rig {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let options = Options { disk: Arc::new(disk.clone()), ..Options::new(dir.path()) };
+    let (mut journal, _) = Journal::open(&options).unwrap();
+    commit(&mut journal, &[message(1, &["tim"])]);
+    Rig { dir, disk, journal }
+}
+
+impl Rig {
+    /// Commits messages 2 and 3 on a failing disk; everything must be as it was before.
+    fn refused(&mut self, faults: Faults) -> CommitError {
+        self.refused_at(faults, [message(2, &["tim"]), message(3, &["tim"])])
+    }
+
+    fn refused_at(&mut self, faults: Faults, batch: [Line; 2]) -> CommitError {
+        let head = self.journal.reader().head();
+        self.disk.fail(faults);
+        let error = self.journal.commit(&batch).unwrap_err();
+        assert_eq!(self.journal.reader().head(), head);
+        assert_eq!(all(&self.journal.reader(), 10).len(), 1);
+        self.disk.fail(Faults::default());
+        error
+    }
+
+    /// The next commit takes the same numbers, and a restart knows only what was promised.
+    fn goes_on(mut self) {
+        commit(&mut self.journal, &[message(2, &["ann"])]);
+        assert_eq!(checked_log(self.dir.path()).len(), 2);
+        drop(self.journal);
+        let (_, recovered) = open(self.dir.path());
+        assert_eq!(pending(&recovered), ["1 tim 0", "2 ann 0"]);
+        assert_eq!(recovered.report.torn_bytes, 0);
+    }
+
+    fn is_poisoned(&mut self) {
+        for _ in 0..2 {
+            let error = self.journal.commit(&[message(2, &["tim"])]).unwrap_err();
+            assert!(matches!(error, CommitError::Poisoned), "{error}");
+        }
+        assert_eq!(self.journal.reader().head().seq, 1, "reading goes on");
+    }
+}
+
+#[test]
+fn a_write_that_fails_after_any_byte_counts_for_nothing() {
+    for written in [0, 1, 100, 400, 420, usize::MAX] {
+        let mut rig = rig();
+        let append = Some((written, ErrorKind::BrokenPipe));
+        let error = rig.refused(Faults { append, ..Faults::default() });
+        assert!(matches!(error, CommitError::Io { .. }), "{error}");
+        rig.goes_on();
+    }
+}
+
+#[test]
+fn a_full_disk_says_so_and_is_tried_again() {
+    for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
+        for written in [0, 300] {
+            let mut rig = rig();
+            let error = rig.refused(Faults { append: Some((written, kind)), ..Faults::default() });
+            assert!(matches!(error, CommitError::DiskFull), "{error}");
+            rig.goes_on();
+        }
+    }
+}
+
+#[test]
+fn a_failed_sync_poisons() {
+    let mut rig = rig();
+    let error = rig.refused(Faults { sync: true, ..Faults::default() });
+    assert!(matches!(error, CommitError::Io { .. }), "{error}");
+    rig.is_poisoned();
+    rig.journal.close().unwrap();
+    let (_, recovered) = open(rig.dir.path());
+    assert_eq!(pending(&recovered), ["1 tim 0"]);
+}
+
+#[test]
+fn a_write_that_cannot_be_undone_poisons() {
+    for written in [0, 300, 500, usize::MAX] {
+        let mut rig = rig();
+        let append = Some((written, ErrorKind::StorageFull));
+        let error = rig.refused(Faults { append, truncate: true, ..Faults::default() });
+        assert!(matches!(error, CommitError::DiskFull), "{error}");
+        rig.is_poisoned();
+        rig.journal.close().unwrap();
+        // What lies behind the committed end is in doubt, but never half a line.
+        let (_, recovered) = open(rig.dir.path());
+        assert!(
+            ["1 tim 0", "2 tim 0", "3 tim 0"]
+                .starts_with(&pending(&recovered).iter().map(String::as_str).collect::<Vec<_>>())
+        );
+        assert!(!recovered.pending.is_empty());
+        checked_log(rig.dir.path());
+    }
+}
+
+#[test]
+fn an_undo_that_cannot_be_synced_poisons() {
+    let mut rig = rig();
+    let append = Some((300, ErrorKind::BrokenPipe));
+    rig.refused(Faults { append, sync: true, ..Faults::default() });
+    rig.is_poisoned();
+}
+
+/// Messages 2 and 3, a day later.
+fn tomorrow() -> [Line; 2] {
+    [2, 3].map(|seq| {
+        let mut line = accepted(seq, &["tim"]);
+        line.time = at(86_400_000);
+        Line::Message(line)
+    })
+}
+
+#[test]
+fn a_new_day_that_cannot_be_opened_is_tried_again() {
+    let mut rig = rig();
+    let error = rig.refused_at(Faults { open: true, ..Faults::default() }, tomorrow());
+    assert!(matches!(error, CommitError::Io { .. }), "{error}");
+    rig.goes_on();
+}
+
+#[test]
+fn a_new_day_whose_first_write_fails_is_tried_again() {
+    let mut rig = rig();
+    let append = Some((70, ErrorKind::StorageFull));
+    rig.refused_at(Faults { append, ..Faults::default() }, tomorrow());
+    rig.goes_on();
+}
+
+#[test]
+fn a_stop_after_a_new_day_failed_is_still_a_clean_one() {
+    let mut rig = rig();
+    let append = Some((70, ErrorKind::StorageFull));
+    rig.refused_at(Faults { append, ..Faults::default() }, tomorrow());
+    rig.journal.close().unwrap();
+    for _ in 0..2 {
+        let (mut journal, recovered) = open(rig.dir.path());
+        assert_eq!((pending(&recovered).len(), recovered.report.lines_replayed), (1, 0));
+        journal.close().unwrap();
+    }
+}
+
+#[test]
+fn a_new_day_whose_name_is_not_durable_poisons() {
+    let mut rig = rig();
+    rig.refused_at(Faults { sync_dir: true, ..Faults::default() }, tomorrow());
+    rig.is_poisoned();
+}
