@@ -87,6 +87,8 @@ mod scenarios;
 mod sdk;
 /// The task service: turns, waiting, streams, cancelling, limits, restarts, whose tasks they are.
 mod tasks;
+/// Checks of the sources: vocabulary, names of files and types.
+mod tidy;
 /// `https`: certificates, our own commands, what is no TLS.
 mod tls;
 /// `openclaw-a2a token`, and what a running server makes of it.
