@@ -219,7 +219,7 @@ async fn a_plain_message_is_no_task() {
         assert_eq!(words(&events), ["message"]);
         assert!(events[0].last);
     }
-    // Whoever does not wait has seen a task, so one it stays.
+    // A caller that does not wait has seen a task, so it stays one.
     let [message, _] = both("tck-message-response");
     let seen = side.task(conformance::NAME, at_once(message)).await;
     side.until(conformance::NAME, &seen, TaskState::Completed).await;
@@ -329,7 +329,7 @@ async fn long_work_goes_on_beside_other_work_and_ends_when_called_off() {
         let canceled = side.cancel(conformance::NAME, task).await.unwrap();
         assert_eq!(canceled.status.state, TaskState::Canceled);
     }
-    // The agent has nothing in its hands any more: a clean stop waits for nobody.
+    // The agent has nothing in flight any more: a clean stop does not wait.
     soon(async {
         while side.bus.agents().await.iter().any(|agent| agent.pending > 0) {
             tokio::task::yield_now().await;

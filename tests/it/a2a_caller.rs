@@ -47,7 +47,7 @@ pub(crate) struct Caller {
     below: String,
 }
 
-/// The codes of HTTP+JSON 1.0, which says them in words.
+/// The codes of HTTP+JSON 1.0, which are names.
 const REASONS: &[(&str, i64)] = &[
     ("TASK_NOT_FOUND", -32001),
     ("TASK_NOT_CANCELABLE", -32002),
@@ -190,7 +190,7 @@ impl Caller {
         self.open(Call { old, new, params: json!({ "id": task }), verb: "GET", path })
     }
 
-    /// Wants to be told of a task; `config` as 1.0 writes it.
+    /// Sets a webhook for a task; `config` as 1.0 writes it.
     pub(crate) fn set_push(&self, task: &str, config: &Value) -> Result<Value, Refused> {
         let (old, new) = ("tasks/pushNotificationConfig/set", "CreateTaskPushNotificationConfig");
         let params = match self.form {
@@ -351,7 +351,7 @@ pub(crate) fn id(task: &Value) -> String {
     task["id"].as_str().unwrap_or_else(|| panic!("no task: {task}")).to_owned()
 }
 
-/// What the agent says beside the state.
+/// The agent's text beside the state.
 pub(crate) fn said(task: &Value) -> String {
     let message = &task["status"]["message"];
     let parts = message.get("parts").or_else(|| message.get("content"));

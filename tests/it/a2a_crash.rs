@@ -20,12 +20,12 @@ const TOO_LONG: Duration = Duration::from_secs(240);
 
 const CONFIG: &str = "[delivery]\nattempts = 1000\nfirst_pause_ms = 1\nlongest_pause_ms = 4\n";
 
-/// What callers were told.
+/// The answers that callers got.
 #[derive(Default)]
 struct Book {
     /// By the id of the message: the task that was acknowledged.
     promised: HashMap<String, String>,
-    /// By task: the end that somebody was told of.
+    /// By task: the end that a caller got.
     ended: HashMap<String, String>,
     /// By the id of the message: sent, without an answer so far.
     unanswered: HashMap<String, Value>,
@@ -46,7 +46,7 @@ fn is_end(state: &str) -> bool {
     ["COMPLETED", "FAILED", "CANCELED", "REJECTED"].iter().any(|end| state.ends_with(end))
 }
 
-/// Notes a task that somebody was shown.
+/// Notes a task that a caller got.
 fn note(book: Shared<'_>, message: &str, task: &Value) {
     let id = task["id"].as_str().unwrap().to_owned();
     let state = task["status"]["state"].as_str().unwrap().to_owned();
@@ -62,7 +62,7 @@ fn note(book: Shared<'_>, message: &str, task: &Value) {
 
 /// Sends until the server is gone: every third waits for the end.
 fn call(client: &Client, me: usize, book: Shared<'_>) {
-    // What nobody answered is said again first: it must not be done twice.
+    // Requests without an answer are repeated first: they must not be done twice.
     let again: Vec<Value> = open(book).unanswered.values().cloned().collect();
     let fresh = (0..).map(|n| {
         json!({
@@ -120,7 +120,7 @@ fn answered(client: &Client, heard: &Value) -> Option<()> {
     Some(())
 }
 
-/// One life of the server: everybody at work, and then it is killed.
+/// One life of the server: load on every edge, then SIGKILL.
 fn live(folder: &Path, book: Shared<'_>, promises: usize) {
     let server = start(folder);
     server.inbox("tim", "limit=1");
@@ -176,7 +176,7 @@ fn what_was_acknowledged_is_kept_and_ends_once() {
             }
             assert_eq!(ends(&client, task), 1, "{task}");
         }
-        // Nothing was done that nobody asked for.
+        // No work was done without a request.
         let mut tasks: Vec<&String> = promised.values().collect();
         tasks.sort();
         tasks.dedup();

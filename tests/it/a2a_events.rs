@@ -40,7 +40,7 @@ impl Events {
         Self { is_rpc, lines: BufReader::new(body) }
     }
 
-    /// The next line that says something; `None` at the end.
+    /// The next line with content; `None` at the end.
     pub(crate) fn line(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {

@@ -8,11 +8,11 @@ mod extended;
 mod forms;
 /// Limits: each has its own error and changes nothing.
 pub(crate) mod limits;
-/// Wishes to be told, and the calls that follow.
+/// Push configurations, and the calls that follow.
 pub(crate) mod pushes;
 /// JSON-RPC and HTTP themselves: batches, notifications, what is no call.
 mod rules;
-/// What streams show, to whom, and where they go on.
+/// What streams send, to which callers, and from where they resume.
 mod streams;
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A bus with the task service on it, and a caller: what tests of A2A tasks stand on.
+//! A bus with the task service on it, and a caller: the fixture for tests of A2A tasks.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct Side {
     thread: Option<TaskWork>,
 }
 
-/// Nobody in these tests says too much.
+/// No caller in these tests reaches a rate limit.
 pub(crate) fn settings() -> BusSettings {
     BusSettings { rates: RateSettings::far_away(), ..BusSettings::default() }
 }
@@ -52,14 +52,14 @@ impl Side {
         self.stop_tasks().await;
     }
 
-    /// The bus goes on without the task service.
+    /// The bus continues without the task service.
     pub(crate) async fn stop_tasks(&mut self) {
         self.tasks.stop().await;
         let Some(thread) = self.thread.take() else { return };
         tokio::task::spawn_blocking(move || thread.join()).await.unwrap();
     }
 
-    /// Says something and waits for what comes of it.
+    /// Sends a message and waits for the answer.
     pub(crate) async fn send(&self, agent: &str, message: SendMessage) -> Result<Sent, Fault> {
         soon(self.tasks.send(&acme(), &id(agent), message)).await
     }
@@ -204,7 +204,7 @@ pub(crate) fn at_once(message: SendMessage) -> SendMessage {
     SendMessage { return_immediately: true, ..message }
 }
 
-/// What the agent says beside the state.
+/// The agent's text beside the state.
 pub(crate) fn said(task: &Task) -> String {
     task.status.message.as_ref().map(|message| message.text()).unwrap_or_default()
 }

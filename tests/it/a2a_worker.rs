@@ -1,10 +1,10 @@
-//! An agent of the bus that works when the test says so. Knows nothing of A2A but what reaches it.
+//! An agent of the bus that works when the test lets it. Sees nothing of A2A but its messages.
 
 use serde_json::{Value, json};
 
 use crate::server::{Answer, Client, Server};
 
-/// An agent that takes its work over HTTP and answers when it is told to.
+/// An agent that takes its work over HTTP and answers when the test calls for it.
 pub(crate) struct Worker {
     client: Client,
     name: String,

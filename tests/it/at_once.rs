@@ -17,14 +17,14 @@ use crate::listener::{SOON, listener, next};
 enum Made {
     /// An answer to its task.
     Answer,
-    /// An answer to a task that nobody has asked for.
+    /// An answer to a task that does not exist.
     AnswerToNothing,
     /// Nothing on the spot.
     Nothing,
     Panic,
 }
 
-/// Makes of each message what comes next, and says which ones came to its handler.
+/// Makes the next message out of each one, and counts those that reached its handler.
 struct Quick {
     me: Agent,
     next: Mutex<VecDeque<Made>>,

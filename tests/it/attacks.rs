@@ -11,9 +11,9 @@ mod a2a_edge;
 mod a2a_tasks;
 /// Messages for more, or others, than the sender may reach.
 mod fan_out;
-/// One sender that says too much, or that everything is urgent.
+/// One sender with too many messages, or with urgent ones only.
 mod floods;
-/// Who says it: forged names, people in an agent's name, the same again, wrong clocks.
+/// The sender: forged names, people in an agent's name, repeats, wrong clocks.
 mod identity;
 /// Answers that fit no task.
 mod ledger;
@@ -23,11 +23,11 @@ mod log_lines;
 mod loops;
 /// Names that would be paths or patterns.
 mod names;
-/// Pages in somebody's browser.
+/// Pages in a user's browser.
 mod pages;
 /// Recipients that are not there, do not work or take no more.
 mod recipients;
-/// What must stand in no log and no answer.
+/// Secrets that no log and no answer may contain.
 mod secrets;
 /// Bytes that are no HTTP, and sockets that only stay.
 mod sockets;
@@ -46,7 +46,7 @@ pub(crate) fn log_lines(folder: &Path) -> Vec<Value> {
     files.sort();
     let text: Vec<_> = files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     assert!(text.iter().all(|text| text.is_empty() || text.ends_with('\n')));
-    // Split at line feeds only, as whoever reads JSON Lines does.
+    // Split at line feeds only, as readers of JSON Lines do.
     let lines = text.iter().flat_map(|text| text.split_terminator('\n'));
     let read = |line: &str| {
         let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));

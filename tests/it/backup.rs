@@ -29,7 +29,7 @@ fn run(args: &[&dyn AsRef<std::ffi::OsStr>]) -> Said {
     Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// Takes a backup that must succeed; what is said about it.
+/// Takes a backup that must succeed; returns its output.
 fn backup(state: &Path, to: &Path) -> Value {
     let said = run(&[&"backup", &to, &"--state-dir", &state, &"--format", &"json"]);
     assert_eq!(said.code, Some(0), "{}", said.err);

@@ -1,4 +1,4 @@
-//! The first five minutes: what `serve` says, and that every line it offers works when pasted.
+//! The first five minutes: what `serve` prints, and that every line it offers works when pasted.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::server::{serve, signal};
 
-/// A server with everything it says, as a newcomer starts it; dropping it ends it.
+/// A server with all of its output, as a newcomer starts it; dropping it ends it.
 struct Said {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -16,7 +16,7 @@ struct Said {
 }
 
 impl Said {
-    /// Reads what it says up to `end`, the beginning of the last thing it says.
+    /// Reads its output up to `end`, the beginning of the last line.
     fn start(mut command: Command, end: &str) -> Self {
         command.env_remove("OPENCLAW_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -40,7 +40,7 @@ impl Said {
         lines.map(str::to_owned).collect()
     }
 
-    /// What it says when it is told to stop, on stdout and, from the beginning, on stderr.
+    /// Its output when it is stopped, on stdout and, from the beginning, on stderr.
     fn stop(mut self) -> (String, String) {
         signal(&self.child, "INT");
         let (mut out, mut err) = (String::new(), String::new());
@@ -58,7 +58,7 @@ impl Drop for Said {
     }
 }
 
-/// Runs a line as a shell would. One that goes on until somebody stops it has worked when it says
+/// Runs a line as a shell would. One that runs until it is stopped has worked when it prints
 /// something; the others have to end well.
 fn paste(line: &str, folder: &Path, token: Option<&str>) -> String {
     let mut command = Command::new("sh");

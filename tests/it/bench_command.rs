@@ -51,7 +51,7 @@ fn adds_up(result: &Value) {
     }
 }
 
-/// How much waits for anybody.
+/// How many messages are pending for all agents.
 fn pending(server: &Server) -> u64 {
     let agents = server.get("/bus/agents").body;
     agents["agents"].as_array().unwrap().iter().map(|a| a["pending"].as_u64().unwrap()).sum()

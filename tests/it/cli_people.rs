@@ -50,10 +50,10 @@ fn looking_into_an_inbox_takes_and_counts_nothing() {
     let seen = desk.jsonl(&["inbox", "tim"]);
     assert_eq!((&seen[1]["message"], &seen[1]["attempts"]), (&sent, &json!(0)));
     assert!(desk.text(&["inbox", "tim", "--limit", "1"]).ends_with("\nand 1 more (--limit)\n"));
-    // It does not make anybody known, nor seen.
+    // It registers no agent and updates no presence.
     desk.says_no(&["inbox", "nobody"], "There is no agent `nobody`");
     assert_eq!(desk.json(&["agents"])["agents"].as_array().unwrap().len(), 2);
-    // Whoever takes them now has them for the first time.
+    // The next poll has them for the first time.
     let taken = desk.server.inbox("tim", "limit=2");
     assert_eq!(taken.iter().map(|one| one["attempt"].clone()).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(desk.jsonl(&["inbox", "tim"])[0]["state"], "taken");

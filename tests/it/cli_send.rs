@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::command::{Desk, run};
 use crate::server::{id_of, new_id};
 
-/// Flags of each kind, and what its payload says then.
+/// Flags of each kind, and the payload they make.
 fn kinds(task: &str) -> Vec<(Vec<&str>, Value)> {
     vec![
         (
@@ -104,7 +104,7 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
     assert_eq!(request["payload"]["context"], json!({"branch": "b", "relatedFiles": ["a.rs"]}));
     assert_eq!(request["payload"]["acceptanceCriteria"], json!(["It is a number"]));
 
-    // To whoever asked, in the same conversation.
+    // To the requester, in the same conversation.
     let said = desk.text(&[
         "send",
         "task_response",
@@ -145,7 +145,7 @@ fn a_task_is_asked_for_answered_and_reviewed_without_repeating_what_is_known() {
         task,
     ];
     assert_eq!(desk.json(&review)["correlationId"], talk);
-    // Back to whoever did it, with what follows from the verdict.
+    // Back to the author, with what follows from the verdict.
     let verdict = [
         "send",
         "review-response",
@@ -186,7 +186,7 @@ fn a_person_sends_under_a_name_of_its_own_and_is_answered() {
     assert_eq!(waiting["messages"][0]["message"]["payload"]["taskId"], task);
     let body =
         json!({"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Sing"}]}});
-    // Nobody who is no person gets that name, and it is no agent.
+    // Only a person gets that name, and it is no agent.
     assert_eq!(desk.server.send(&crate::server::message("human", "tim", "hi")).status, 403);
     let names = desk.json(&["agents"])["agents"].as_array().unwrap().clone();
     assert!(!names.iter().any(|agent| agent["agentId"] == "operator"), "{names:?}");
@@ -239,7 +239,7 @@ fn a_whole_message_gets_what_it_lacks_and_stays_as_it_was_written() {
     let outcome = |text: &str| serde_json::from_str::<Value>(text).unwrap()["outcome"].clone();
     assert_eq!(twice.each_ref().map(|said| said.code), [Some(0), Some(0)]);
     assert_eq!(twice.map(|said| outcome(&said.out)), [json!("queued"), json!("duplicate")]);
-    // A key that stands twice is not lost on the way.
+    // A duplicate key is not lost on the way.
     let said = desk.run_with(&["send", "-"], "{\"type\": \"broadcast\", \"type\": \"broadcast\"}");
     assert!(said.code == Some(1) && said.out.contains("duplicate_key"), "{}", said.out);
     let said = desk.run_with(&["send", "-", "--from", "tim"], &whole.to_string());

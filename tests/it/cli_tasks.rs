@@ -4,7 +4,7 @@ use crate::a2a_worker::Worker;
 use crate::command::{Desk, run};
 use crate::server::new_id;
 
-/// A task that an A2A caller asks tim for, as A2A tells it.
+/// A task that an A2A caller asks tim for, as A2A shows it.
 fn ask(desk: &Desk, text: &str, at_once: bool) -> Value {
     let message = json!({"messageId": new_id(), "role": "ROLE_USER", "parts": [{"text": text}]});
     let body = json!({"message": message, "configuration": {"returnImmediately": at_once}});
@@ -26,7 +26,7 @@ fn tasks_of_both_sorts_are_one_table() {
         desk.json(&["send", "task-request", "--from", "roman", "--to", "tim", "--title", "Count"]);
     let bus = text(&sent["taskId"]);
     assert_eq!(worker.next()["payload"]["taskId"], bus);
-    // Whoever waits hears of the task when it needs somebody.
+    // A waiting caller gets the task when it needs input.
     let a2a = std::thread::scope(|scope| {
         let waits = scope.spawn(|| ask(&desk, "Sing", false));
         worker.ask(&worker.next(), "Which song?");

@@ -88,7 +88,7 @@ fn check_tells_every_problem_with_its_line_and_what_was_meant() {
     assert_eq!((&said["ok"], &said["problems"][0]["line"]), (&json!(false), &json!(2)), "{said}");
     assert_eq!(said["problems"][5]["variable"], "OPENCLAW_A2A_LIMITS_BRUST");
 
-    // The files it names are looked at once nothing else is wrong; a server says the same.
+    // The files it names are checked once nothing else is wrong; a server reports the same.
     write(folder.path(), "[http.tls]\ncert = \"nowhere.pem\"\nkey = \"nowhere.pem\"\n");
     let refused = config(folder.path(), &["check"], &[]);
     assert_eq!(refused.status.code(), Some(1));
@@ -198,7 +198,7 @@ fn init_writes_a_file_of_defaults_once() {
 fn a_flag_goes_before_the_environment_and_that_before_the_file() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "[http]\nlisten = \"127.0.0.9:1\"\n[limits]\ninbox = 1\n");
-    // The flag of the test's own command says any port of 127.0.0.1.
+    // The flag of the test's own command allows any port of 127.0.0.1.
     let mut command = serve(folder.path());
     command.env("OPENCLAW_A2A_HTTP_LISTEN", "127.0.0.8:1").env("OPENCLAW_A2A_LIMITS_INBOX", "2");
     let server = Server::start_by(command, folder.path());
@@ -212,7 +212,7 @@ const BEGIN: &str =
     "<!-- keys: made by `UPDATE_GOLDEN=1 cargo test --test it the_page_of_keys` -->\n";
 const END: &str = "<!-- end of keys -->\n";
 
-/// A key that is added to the structs stands on the page, or this fails.
+/// A key that is added to the structs must be on the page.
 #[test]
 fn the_page_of_keys_says_what_the_program_knows() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");

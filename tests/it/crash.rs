@@ -91,7 +91,7 @@ struct Sent {
     sender: String,
     /// Its place among the messages of its sender.
     nth: usize,
-    /// The number on its receipt; `None` while nobody answered.
+    /// The number on its receipt; `None` until it was answered.
     seq: Option<u64>,
 }
 
@@ -101,7 +101,7 @@ impl Sent {
     }
 }
 
-/// Everything the clients were told.
+/// All answers that the clients got.
 #[derive(Default)]
 struct Book {
     sent: BTreeMap<String, Sent>,
@@ -139,13 +139,13 @@ fn send_on(client: &Client, name: &str, book: Shared<'_>, told: &Sender<()>, mut
                 first.seq = seq;
                 book.duplicates += 1;
             }
-            // It is being stopped; whether the message was written nobody said.
+            // It is being stopped; whether the message was written is unknown.
             (503, Some("unavailable")) => return,
             _ => panic!("{answer:?}"),
         }
         assert!(seq.is_some(), "{answer:?}");
         book.unanswered.remove(name);
-        // Nobody listens once the round is over.
+        // No receiver is left once the round is over.
         let _ = told.send(());
     }
     panic!("the round has no end");
@@ -201,7 +201,7 @@ fn receive_on(
             let verb = match random.below(100) {
                 0..75 => "ack",
                 75..85 => "nack",
-                _ => continue, // forgotten: it comes again after the restart
+                _ => continue, // forgotten: it is redelivered after the restart
             };
             let Ok(answer) = client.try_settle(name, id_of(delivery), verb) else { return };
             if answer.status == 503 {
@@ -265,7 +265,7 @@ fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) ->
         }
         drop(told);
         for _ in 0..answers {
-            // All of them gone before their time: the scope says why.
+            // All of them gone before their time: the scope has the reason.
             if answered.recv().is_err() {
                 break;
             }
@@ -280,7 +280,7 @@ fn round(folder: &Path, number: usize, book: Shared<'_>, random: &mut Random) ->
     room.first().is_some_and(|first| *first != 0)
 }
 
-/// Takes and acknowledges until nothing is owed to anyone.
+/// Receives and acknowledges until no message is pending.
 fn drain(server: &Server, book: Shared<'_>) {
     for name in RECIPIENTS {
         for _ in 0..100_000 {

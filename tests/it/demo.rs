@@ -1,4 +1,4 @@
-//! `serve --demo`: a cast that really works together, within everybody's limits.
+//! `serve --demo`: a cast that really works together, within all rate limits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -84,7 +84,7 @@ fn with_demo(folder: &Path) -> Server {
     Server::start_by(command, folder)
 }
 
-/// Follows the log from line `from` on, until somebody has seen enough.
+/// Follows the log from line `from` on, until the predicate has enough.
 fn follow(folder: &Path, from: u64, mut is_enough: impl FnMut(&Value) -> bool) {
     let args = ["log", "--follow", "--limit", "0", "--format", "jsonl"];
     let follower = program(folder, &args).stdout(Stdio::piped()).spawn().unwrap();
@@ -238,7 +238,7 @@ fn a_name_that_is_taken_is_refused_before_anything_happens() {
 async fn played(folder: &Path, rates: RateSettings, rounds: u32) -> (Side, TaskCaller) {
     let mut agents = Vec::new();
     enlist(&mut agents).unwrap();
-    // Whatever is said again counts, as it does at the demo's own pace.
+    // Repeats count, as they do at the demo's own pace.
     let breaker = BreakerSettings { repeat_gap: Duration::ZERO, ..BreakerSettings::default() };
     let settings = BusSettings { agents, rates, breaker, ..BusSettings::default() };
     let bus = Bus::builder().state_dir(folder).settings(settings).start().unwrap();

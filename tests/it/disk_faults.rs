@@ -29,7 +29,7 @@ async fn send(bus: &UnreliableBus, message: &Envelope) -> Outcome {
     bus.system.send(Caller::Local, submission).await.outcome
 }
 
-/// Sends until the bus writes again; it says `unavailable` for a moment after a refusal.
+/// Sends until the bus writes again; it answers `unavailable` for a moment after a refusal.
 async fn send_until_accepted(bus: &UnreliableBus, message: &Envelope) -> Outcome {
     loop {
         match send(bus, message).await {
@@ -87,7 +87,7 @@ async fn a_bus_that_cannot_write_stops_all_the_same() {
     bus.stop().await;
 }
 
-/// An agent that only computes, and says each time that it has.
+/// An agent that only computes, and reports each run.
 struct Calculator(Sender<()>);
 
 impl Runtime for Calculator {
@@ -193,7 +193,7 @@ async fn what_is_called_off_on_its_way_to_the_disk_is_never_handed_out() {
     let called_off = async {
         tokio::task::block_in_place(|| begun.recv_timeout(SOON)).unwrap();
         let durable = bus.system.cancel_task(task, None, "no longer needed".into());
-        // It is decided when a look at the ledger says so; then the disk may go on.
+        // It is decided when a look at the ledger shows it; then the disk may continue.
         let decided = async {
             while bus.system.task(task).await.is_none_or(|it| it.state != TaskState::Cancelled) {
                 tokio::task::yield_now().await;

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::openclaw_a2a;
 use crate::server::{Server, id_of, message, new_id};
 
-/// Nobody listens elsewhere on this machine because of a test.
+/// No test listens on a fixed port of this machine.
 const ANY_PORT: &str = "[http]\nlisten = \"127.0.0.1:0\"\n";
 
 struct Said {
@@ -82,7 +82,7 @@ fn used(folder: &Path) -> PathBuf {
     days.map(|day| day.unwrap().path()).max_by_key(|day| day.metadata().unwrap().len()).unwrap()
 }
 
-/// What lies in a folder, but for what sled and SQLite keep for themselves: opening may change it.
+/// The content of a folder, except what sled and SQLite keep for themselves: opening may change it.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -266,7 +266,7 @@ fn whoever_is_in_the_way_is_named() {
     let address = taken.local_addr().unwrap();
     let config = format!("[http]\nlisten = \"{address}\"\n");
     std::fs::write(folder.path().join("a2a.toml"), config).unwrap();
-    // It accepts nothing, and nobody waits for it long.
+    // It accepts nothing, and the check does not wait long for it.
     let (is_ok, found) = checks(folder.path(), &[]);
     let said = said(&found, "port", "problem");
     assert!(!is_ok && said.contains(&address.to_string()), "{said}");

@@ -11,12 +11,12 @@ use serde_json::{Deserializer, Value};
 use crate::server::{Server, serve};
 use page::{Block, Page, pages, root};
 
-/// What a block can be, and what is done about it. Nothing is shown that nobody tries.
+/// The sorts of a block, and how each is checked. Nothing is shown that is not checked.
 ///
 /// | sort | |
 /// | --- | --- |
 /// | `sh` | run in a fresh folder, with a server of the page's own |
-/// | `console`, `yaml`, `promql` | not run; a comment just before it says why: `<!-- not run: … -->` |
+/// | `console`, `yaml`, `promql` | not run; a comment just before it has the reason: `<!-- not run: … -->` |
 /// | `toml` | read as configuration |
 /// | `json` | parsed; several values may follow one another |
 /// | `sql` | prepared against the database of tasks |
@@ -36,7 +36,7 @@ fn every_block_is_of_a_sort_that_is_tried() {
         }
         let indented = |line: &&str| line.starts_with("    ");
         let prose = page.prose();
-        // Below a list such a line goes on with the item; elsewhere it is code without a sort.
+        // Below a list such a line belongs to the item; elsewhere it is code without a sort.
         let alone = prose.split("\n\n").filter(|piece| piece.lines().all(|it| indented(&it)));
         for piece in alone.filter(|piece| !piece.trim().is_empty()) {
             faults.push(format!("{}: indented code: {piece}", page.name()));
@@ -111,7 +111,7 @@ fn prepared(content: &str) -> Result<(), String> {
 }
 
 /// Shell blocks fenced as `sh` are run in a fresh folder with the program on the PATH. Those that
-/// speak to the default address speak to a server of this test's own. A page can say which options
+/// use the default address use a server of this test's own. A page can declare which options
 /// that needs: `<!-- server: --demo -->`.
 #[test]
 fn every_shell_example_runs_as_printed() {

@@ -26,7 +26,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// A server with room for tests, where tim has joined.
+/// A server with wide limits, where tim is registered.
 fn started(folder: &Path) -> Server {
     with_tim(folder, "[limits]\nburst = 1000\n")
 }

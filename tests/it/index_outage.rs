@@ -1,6 +1,6 @@
 //! Disks that are full for the index or for everything, with the real program.
 //!
-//! A limit on the size of files stands for the disk: a write beyond it fails, for each file at the
+//! A limit on the size of files simulates the disk: a write beyond it fails, for each file at the
 //! same size, and it can be raised while the program runs.
 
 use std::path::Path;
@@ -108,7 +108,7 @@ fn an_index_whose_disk_was_full_catches_up_by_itself() {
     };
     let mut sent = 0;
     until("the index fails", || {
-        // Blocks of them, as the index gets them. Refused messages are on record, too, and nobody is
+        // Blocks of them, as the index gets them. Refused messages are on record, too, and none is
         // too loud for that. A larger one would be on record with its head alone. Today's file stays
         // far below the limit.
         if sent < 900 {
@@ -159,7 +159,7 @@ fn a_server_that_stops_on_a_full_disk_says_what_was_not_written() {
     }
     let day = std::fs::read_dir(folder.path().join("a2a-log")).unwrap().next().unwrap().unwrap();
     limit(&server, Some(size(&day.path())));
-    // That somebody joined is on record, and nobody would say it again.
+    // The registration is on record, and is not written again.
     server.get("/bus/agents/newcomer/inbox");
     until("it is noticed", || server.get("/readyz").status == 503);
     let (status, said) = server.terminate_and_read();
@@ -182,7 +182,7 @@ fn a_server_that_cannot_start_on_a_full_disk_says_so_in_a_line() {
         let mut shell = Command::new("sh");
         shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]);
         shell.arg(command.get_program()).args(command.get_args()).env_remove("OPENCLAW_LOG");
-        // Where coverage is measured, its counters cannot be written either, which is said as well.
+        // Where coverage is measured, its counters cannot be written either, which is logged as well.
         shell.env("LLVM_PROFILE_FILE", "/dev/null");
         let output = shell.output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -190,7 +190,7 @@ fn a_server_that_cannot_start_on_a_full_disk_says_so_in_a_line() {
     for state in [folder.path().to_owned(), folder.path().join("new")] {
         let (code, said) = output(&state);
         assert_eq!(code, Some(2), "{said}");
-        // Beside what is said of every start on such a machine, such as how many files are allowed.
+        // Apart from warnings of every start on such a machine, such as the number of open files.
         let of_disk: Vec<_> = said.lines().filter(|line| !line.contains(" WARN ")).collect();
         assert!(of_disk.len() == 1 && of_disk[0].starts_with("error: "), "{said}");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use openclaw_a2a::{Agent, Bus, Delivery};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Long enough for a busy machine; whoever waits so long has waited in vain.
+/// Long enough for a busy machine; after it a test has failed.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// An agent that passes on whatever it gets.

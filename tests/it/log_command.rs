@@ -9,7 +9,7 @@ use crate::log_http::task;
 use crate::openclaw_a2a;
 use crate::server::{Server, id_of, message, new_id};
 
-/// What a command said.
+/// The output of a command.
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
@@ -88,7 +88,7 @@ fn a_server_and_the_journal_itself_say_the_same() {
     assert_eq!(document["records"].as_array().unwrap().len(), 3);
     assert_eq!(document["records"], json!(server.whole_log(10)[..3]));
 
-    // The files alone, while somebody has the journal open and cannot be asked.
+    // The files alone, while another process has the journal open and cannot be asked.
     let address = folder.path().join("a2a.addr");
     let url = std::fs::read_to_string(&address).unwrap();
     std::fs::remove_file(&address).unwrap();
@@ -99,7 +99,7 @@ fn a_server_and_the_journal_itself_say_the_same() {
     assert!(said.err.contains("a2a.addr is missing"), "{}", said.err);
     assert_eq!(log(folder.path(), &["--follow"]).code, Some(2));
 
-    // The journal itself, with an address that nobody listens on any more.
+    // The journal itself, with an address without a listener.
     std::fs::write(&address, url).unwrap();
     server.kill();
     for (args, online) in questions.iter().zip(&online) {
@@ -240,7 +240,7 @@ fn reading_the_journal_keeps_no_server_from_starting() {
         server.accepted(&message("roman", "tim", &long));
     }
     assert_eq!(server.terminate().code(), Some(0));
-    // Nobody reads what they write, so they stand still in the middle of it.
+    // No one reads their output, so they block in the middle of it.
     let readers = [(), ()].map(|()| {
         let mut reading = std::process::Command::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"))
             .args(["log", "--format", "jsonl", "--limit", "0", "--state-dir"])
@@ -378,7 +378,7 @@ fn a_time_is_shown_whole_and_a_default_limit_says_so() {
     let count = |said: &Said| said.out.lines().filter(|line| line.contains("message ")).count();
     let whole = log(folder.path(), &["--since", "5h"]);
     assert_eq!((count(&whole), whole.err.as_str()), (56, ""));
-    // Who asks for no time sees the newest, and hears that there are others.
+    // Without a time the newest are shown, with a note that there are others.
     for format in ["text", "jsonl"] {
         let newest = log(folder.path(), &["--format", format]);
         assert_eq!(count(&newest), 50, "{}", newest.out);

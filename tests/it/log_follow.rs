@@ -64,7 +64,7 @@ fn what_was_then_what_happens_across_servers() {
     assert_eq!(all.json()["event"], "acknowledged");
     assert!(one.line().contains("delivered     tim attempt 1"));
     assert!(one.line().contains("acknowledged  tim"));
-    // It waits for the next server and goes on where it was.
+    // It waits for the next server and continues where it was.
     server.kill();
     let server = Server::start(folder.path());
     server.accepted(&sent[3]);
@@ -103,7 +103,7 @@ fn it_ends_when_its_time_is_over_or_its_reader_leaves() {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut String::new()).unwrap();
     drop(out);
-    // It notices when it has something to say.
+    // It notices at its next write.
     while child.try_wait().unwrap().is_none() {
         server.send(&message("roman", "tim", "more"));
     }

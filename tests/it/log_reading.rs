@@ -59,7 +59,7 @@ fn event(seq: u64, time: DateTime<Utc>, of: u64, who: &str, reason: &str) -> Lin
     })
 }
 
-/// One message to 3,000, each of whom had much to say; one more to one, before it.
+/// One message to 3,000, each with many events; one more to one, before it.
 fn loud(folder: &Path) -> Value {
     let begun: DateTime<Utc> = "2026-02-21T18:30:00Z".parse().unwrap();
     let names: Vec<_> = (0..3_000).map(|n| format!("agent-{n}")).collect();
@@ -108,7 +108,7 @@ fn a_message_to_thousands_comes_in_answers_of_a_size() {
         }
     }
     assert!(seen.into_iter().eq((4..3_004).map(Some)));
-    // Whoever answers, the command puts it together.
+    // Whatever the source, the command assembles it.
     let shown = |args: &[&str]| {
         let said = log(folder.path(), args);
         assert_eq!(said.code, Some(0), "{args:?}: {}", said.err);
@@ -277,7 +277,7 @@ fn a_conversation_shows_when_it_was_stopped_and_went_on() {
     refused["correlationId"] = json!(correlation);
     assert_eq!(server.send(&refused).status, 409);
     assert_eq!(server.post(&format!("{circuit}/reset"), b"").status, 200);
-    // Nobody waits for such a line, so it is written a moment later.
+    // No caller waits for such a line, so it is written a moment later.
     while stream.next().unwrap()["event"] != "closed" {}
     let events = server.get(&format!("{circuit}/log"));
     let words: Vec<_> =

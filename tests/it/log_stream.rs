@@ -41,7 +41,7 @@ impl Stream {
         assert_eq!(response.headers()["content-type"], "text/event-stream");
         let reader = response.into_body().into_with_config().limit(u64::MAX).reader();
         let mut stream = Self { lines: Box::new(BufReader::new(reader)), id: 0 };
-        // The place is told before anything happens.
+        // The position is sent before anything happens.
         assert_eq!(stream.line().unwrap(), "retry: 1000");
         let place = stream.line().unwrap();
         stream.id = place.strip_prefix("id: ").unwrap().parse().unwrap();
@@ -172,7 +172,7 @@ fn a_reader_that_takes_nothing_is_cut_off_and_the_bus_goes_on() {
     let begun = Instant::now();
     while !stderr(folder.path()).contains("cut off") {
         assert!(begun.elapsed() < TOO_LONG, "not cut off");
-        // Nobody else notices.
+        // No other reader notices.
         assert_eq!(server.get("/readyz").status, 200);
         server.accepted(&message("roman", "tim", "meanwhile"));
     }
@@ -181,7 +181,7 @@ fn a_reader_that_takes_nothing_is_cut_off_and_the_bus_goes_on() {
     let _ = slow.read_to_end(&mut rest);
     assert!(begun.elapsed() < TOO_LONG);
     assert!(rest.len() < 36_000_000, "not everything was sent to it");
-    // On a connection that nobody is closing just now.
+    // On a connection that is not being closed just now.
     assert_eq!(server.client().send(&message("roman", "tim", "still there")).status, 202);
 }
 

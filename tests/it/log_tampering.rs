@@ -65,7 +65,7 @@ fn every_change_is_found_with_its_line_with_and_without_a_server() {
         write(&day, &changed);
         is_found(folder.path(), &[], what, line);
     }
-    // The end cut off, or everything written anew: only somebody who noted a head can tell. The
+    // The end cut off, or everything written anew: only a head noted elsewhere can show it. The
     // server does that in its own folder, and the index knows its last line.
     write(&day, &whole[..4]);
     is_found(folder.path(), &[], "one more known", 4);

@@ -15,7 +15,7 @@ mod at_once;
 mod attacks;
 /// `openclaw-a2a backup` and `restore`, and formats of other versions.
 mod backup;
-/// What `serve` says when it starts and stops; the lines it offers work when pasted.
+/// What `serve` prints when it starts and stops; the lines it offers work when pasted.
 mod banner;
 /// `openclaw-a2a bench`: figures that add up, limits that are kept, nothing left behind.
 mod bench_command;
@@ -47,7 +47,7 @@ mod doctor;
 mod documentation;
 /// `openclaw-a2a serve` over HTTP: every endpoint, every outcome, stopping and starting again.
 mod http;
-/// An index whose disk is full: messages go on, and it catches up by itself.
+/// An index whose disk is full: messages are still accepted, and it catches up by itself.
 mod index_outage;
 /// `openclaw-a2a log` with a server and without one: what people see, and proving it.
 mod log_command;
@@ -114,7 +114,7 @@ mod a2a_caller;
 mod a2a_events;
 /// Support: a bus with the task service on it, and a client.
 mod a2a_side;
-/// Support: an agent of the bus that works when the test says so.
+/// Support: an agent of the bus that works when the test lets it.
 mod a2a_worker;
 /// Support: the program as a person uses it, beside a server.
 mod command;
@@ -129,7 +129,7 @@ mod socket;
 /// Support: a journal whose disk can refuse and whose process can die.
 mod unreliable_journal;
 
-/// A task nobody has asked for yet.
+/// A task that no agent was asked for yet.
 fn new_task() -> a2a_protocol::body::TaskRequest {
     let a2a_protocol::Body::TaskRequest(mut task) = a2a_protocol::Kind::TaskRequest.example()
     else {

@@ -1,4 +1,4 @@
-//! `/metrics` and `/readyz`: the numbers move as they should, say nothing of anybody, are
+//! `/metrics` and `/readyz`: the numbers move as they should, name no agent, are
 //! documented, and are for people.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ use crate::openclaw_a2a;
 use crate::server::{Client, Server, id_of, message, new_id};
 use crate::socket::Socket;
 
-/// What a page says: each number by its name and labels, without the prefix.
+/// The samples of a page: each number by its name and labels, without the prefix.
 pub(crate) struct Numbers(BTreeMap<String, f64>);
 
 fn page(client: &Client) -> String {
@@ -112,7 +112,7 @@ fn messages_are_counted_by_kind_and_outcome_and_seen_where_they_lie() {
     assert!(now.of("inbox_oldest_seconds") > 0.0);
     assert_eq!(now.of("agents") - before.of("agents"), 1.0, "roman joined");
 
-    // One is done, the other is given up; its sender is told so.
+    // One is done, the other becomes a dead letter; its sender is notified.
     let taken = server.inbox("tim", "limit=1");
     assert_eq!(numbers(&server).of("inbox_messages{state=\"in_hands\"}"), 1.0);
     assert_eq!(server.settle("tim", id_of(&taken[0]), "ack").status, 200);
@@ -235,7 +235,7 @@ fn numbers_are_for_people_and_name_nobody() {
     assert_eq!(now.of("http_unauthorized_total{reason=\"missing\"}"), 1.0);
     assert_eq!(now.of("http_unauthorized_total{reason=\"unknown\"}"), 1.0);
     assert_eq!(now.of("http_unauthorized_total{reason=\"expired\"}"), 0.0);
-    // Without a token nobody is told apart from others, and the two that anybody may ask answer.
+    // Without a token callers are not distinguished, and the two public calls answer.
     assert_eq!(server.get("/healthz").status, 200);
     assert_eq!(server.get("/readyz").status, 200);
 }
@@ -277,7 +277,7 @@ fn every_number_is_documented_and_has_help() {
     }
 }
 
-/// An edge on a side whose task store refuses when it is told to.
+/// An edge on a side whose task store fails on request.
 fn edge(side: &Side, folder: &Path) -> Edge {
     let webhooks = Arc::new(Webhooks::new(WebhookSettings::default()).unwrap());
     let system = side.bus.system().clone();

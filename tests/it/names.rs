@@ -1,5 +1,5 @@
 //! One namespace for agents, A2A clients and operators: a client never gets the messages of an
-//! agent, whoever came first and however the names are spelled.
+//! agent, whichever came first and however the names are spelled.
 
 use std::path::Path;
 
@@ -84,7 +84,7 @@ fn a_client_cannot_have_the_name_of_an_agent_that_the_server_knows() {
     }
     refused(folder.path(), &["--operator", "tim", "--yes"], &["there is the agent `tim`"]);
     refused(folder.path(), &["--agent", "TIM", "--yes"], &["there is the agent `tim`"]);
-    // Nothing was written: nobody is asked for a token yet.
+    // Nothing was written: no token is required yet.
     assert_eq!(server.get("/bus/agents").status, 200);
     // With tokens the caller of the command may not ask the server; the new token may.
     create(folder.path(), &["--agent", "roman", "--yes"]);
@@ -97,7 +97,7 @@ fn a_client_cannot_have_the_name_of_an_agent_that_the_server_knows() {
     assert_eq!(all_of(&server.client().bearing(&tim), "tim"), MESSAGES);
 }
 
-/// A message to a name that nobody has is refused: no inbox comes of it.
+/// A message to an unknown name is refused: no inbox is created.
 fn say_to_unknown(server: &Server) {
     assert_eq!(server.send(&message("roman", "tim", "too early")).status, 404);
 }
@@ -109,13 +109,13 @@ fn a_token_for_a_taken_name_that_was_made_without_a_server_is_refused_by_the_ser
     server.inbox("tim", "");
     say_to_tim(&server);
     assert_eq!(server.terminate().code(), Some(0));
-    // Without a server nobody knows of tim.
+    // Without a server tim is not registered.
     let thief = create(folder.path(), &["--client", "Tim"]);
     let david = create(folder.path(), &["--operator", "david"]);
     let server = Server::start(folder.path());
     let thief = server.client().bearing(&thief);
     let david = server.client().bearing(&david);
-    // The name is claimed on the bus a moment after the start; until then the bus says no.
+    // The name is claimed on the bus a moment after the start; until then the bus refuses.
     let is_refused =
         |answer: &Answer| (answer.status, answer.body["code"] == "name_taken") == (403, true);
     let mut last = ask(&thief);

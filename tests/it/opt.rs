@@ -1,6 +1,6 @@
 //! Objectives, plans and tasks through the door of A2A, with an agent of the bus that does the work.
 
-/// Who activates OPT and how, and that nobody else hears of it.
+/// Which callers activate OPT and how, and that no other caller sees it.
 mod activation;
 /// What a plan or an objective waits for, and which statuses a caller may set.
 mod blocked;
@@ -14,7 +14,7 @@ mod contexts;
 mod crash;
 /// Random plans, several agents.
 mod graphs;
-/// What a step hears of the steps before it.
+/// The history that a step gets of the steps before it.
 mod history;
 /// What calls about objectives cost, and how large an objective may be.
 mod limits;
@@ -172,7 +172,7 @@ fn revision(objective: &Value) -> u64 {
     objective["metadata"]["opt/v1/revision"].as_u64().unwrap_or_else(|| panic!("{objective}"))
 }
 
-/// How the tasks of a plan stand.
+/// The states of a plan's tasks.
 fn statuses(plan: &Value) -> Vec<String> {
     plan["tasks"].as_array().unwrap().iter().map(|task| text(&task["status"])).collect()
 }
@@ -191,7 +191,7 @@ fn send(version: &str, text: &str, more: Value) -> (&'static str, Value) {
         "SendMessage"
     };
     message.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    // Both wait for the end unless told otherwise.
+    // Both wait for the end by default.
     let configuration = match version {
         "0.3" => json!({"blocking": false}),
         _ => json!({"returnImmediately": true}),

@@ -110,7 +110,7 @@ fn tasks_are_seen_and_called_off() {
     let done = cancel(&first, br#"{"reason": "not needed"}"#);
     assert_eq!((done.status, &done.body["state"]), (200, &json!("cancelled")), "{done:?}");
     is_problem(&cancel(&first, b""), 409, "illegal_transition");
-    // Nobody had taken it, so nobody ever sees it.
+    // It was not delivered, so it never is.
     let taken = server.inbox("tim", "");
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0]["message"], second);

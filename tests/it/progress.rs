@@ -1,4 +1,4 @@
-//! Task progress end to end: from an agent's word on the bus to whoever has activated it.
+//! Task progress end to end: from an agent's update on the bus to callers that have activated it.
 
 /// Who sees it and who does not, in every form of A2A, streams and webhooks.
 mod activation;
@@ -51,7 +51,7 @@ async fn asked(hears: &mut UnboundedReceiver<Delivery>) -> Delivery {
     }
 }
 
-/// Says how far it is.
+/// Reports its progress.
 async fn tell(agent: &Agent, delivery: &Delivery, text: &str, snapshot: &Value) {
     agent.send_status_update(delivery, update(text, snapshot)).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! `/readyz` is true: it says yes when a message sent now would be accepted, and no otherwise.
+//! `/readyz` is true: 200 when a message sent now would be accepted, 503 otherwise.
 
 use std::future::Future;
 use std::io;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::a2a_side::{Refusing, acme, text};
 use crate::listener::SOON;
 
-/// A disk that fails, hangs or panics when it is told to.
+/// A disk that fails, hangs or panics on request.
 #[derive(Clone, Default)]
 struct TestDisk(Arc<State>);
 
@@ -172,7 +172,7 @@ impl Rig {
         self.asked("/readyz").await
     }
 
-    /// Asks until `part` is said to be like this; every answer before must be `status`.
+    /// Polls until `part` is reported like this; every answer before must be `status`.
     async fn until(&self, part: &str, word: &str, before: u16) -> (u16, Value) {
         let asks = async {
             loop {

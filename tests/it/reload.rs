@@ -13,14 +13,14 @@ use crate::listener::SOON;
 use crate::server::{Answer, Server, id_of, message, new_id, serve, stderr};
 use crate::socket::Socket;
 
-/// One message a minute; how many at once is said after it.
+/// One message a minute; the burst is appended.
 const SLOW: &str = "[limits]\nper_agent_per_minute = 1\nper_pair_per_minute = 1\n";
 
 fn write(folder: &Path, config: &str) {
     std::fs::write(folder.join("a2a.toml"), config).unwrap();
 }
 
-/// A server that tells its log what it does.
+/// A server that logs what it does.
 fn start(folder: &Path, config: &str) -> Server {
     write(folder, config);
     let mut command = serve(folder);
@@ -126,7 +126,7 @@ fn the_directory_opens_and_closes_and_who_is_removed_loses_nothing() {
     assert_eq!(send("roman", "main").status, 202);
     assert_eq!(server.get("/bus/agents/main").body["role"], "Chief");
     is(&send("tim", "roman"), 403, "forbidden");
-    // What waits for tim stays his, he is told more, and what he was is the file's to say.
+    // Tim's pending messages stay his, new ones arrive, and his profile is the file's to define.
     assert_eq!(send("roman", "tim").status, 202);
     assert_eq!(server.get("/bus/agents/tim").body["squad"], Value::Null);
     let waiting = server.inbox("tim", "limit=10");
@@ -293,7 +293,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
     assert!(said.contains("WARN") && said.contains("http.max_streams 4096 -> 9"), "{said}");
     assert!(said.contains("needs a restart"), "{said}");
     assert_eq!(send("roman").status, 202);
-    // As long as it waits for the restart, every reload says so.
+    // As long as it waits for the restart, every reload reports it.
     assert!(server.hang_up().contains("http.max_streams 4096 -> 9"));
 }
 
@@ -319,7 +319,7 @@ fn tokens_and_what_is_hidden_change_too() {
     assert!(said.contains("audit.redact"), "{said}");
     let shown = david.get("/bus/log");
     assert_eq!(shown.body["records"][0]["message"]["payload"]["progress"], "secret", "{shown:?}");
-    // Whoever takes the last token away wants nobody in.
+    // Removing the last token admits no caller.
     reload(&server, folder.path(), FAR);
     is(&david.get("/bus/log"), 401, "unauthorized");
     assert!(!stderr(folder.path()).contains("t-david"));

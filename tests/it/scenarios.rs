@@ -16,21 +16,21 @@ pub(crate) use tokio::sync::mpsc::unbounded_channel;
 
 pub(crate) use crate::listener::{SOON, listener, next};
 
-/// Tasks that are called off.
+/// Cancelled tasks.
 mod cancel;
-/// Circuits: opened by hand, told once, kept, reset; and long honest work that opens none.
+/// Circuits: tripped by hand, notified once, kept, reset; and long honest work that trips none.
 mod circuits;
 /// Tasks with a deadline.
 mod deadlines;
-/// Tasks that are declined and asked of somebody else.
+/// Tasks that are declined and asked of another agent.
 mod decline;
-/// Knowledge and broadcasts: who hears them.
+/// Knowledge and broadcasts: which agents get them.
 mod fan_out;
 /// Handlers that break.
 mod late_failure;
 /// Conversations that go in circles.
 mod loops;
-/// How much one agent may say.
+/// How much one agent may send.
 mod rates;
 /// TaskHandle that is reviewed, sent back, escalated, approved.
 mod review;
@@ -38,7 +38,7 @@ mod review;
 mod tasks;
 
 /// Longer than the bus takes for anything here; who waits so long has failed.
-/// Quick to give up, and without limits that a test could reach by accident.
+/// Few attempts, and without limits that a test could reach by accident.
 pub(crate) fn quick() -> BusSettings {
     BusSettings {
         retry: RetryPolicy {
@@ -55,7 +55,7 @@ pub(crate) fn start(folder: &TempDir, settings: BusSettings) -> Bus {
     Bus::builder().state_dir(folder.path()).settings(settings).start().unwrap()
 }
 
-/// Stops the bus and starts it again on the same folder; nobody is attached then.
+/// Stops the bus and starts it again on the same folder; no agent is attached then.
 pub(crate) async fn restart(bus: Bus, folder: &TempDir, settings: BusSettings) -> Bus {
     bus.stop().await;
     start(folder, settings)
@@ -116,7 +116,7 @@ pub(crate) async fn next_notice(
     body.progress.to_string()
 }
 
-/// A message in a conversation of its own; whoever hears it next has heard nothing else.
+/// A message in a conversation of its own; a recipient that gets it next has got nothing else.
 pub(crate) async fn word(from: &Agent, to: &str) -> Sent {
     from.send_status_update(to, StatusReport::in_progress("Just a word")).await.unwrap()
 }

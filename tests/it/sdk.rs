@@ -26,7 +26,7 @@ mod handlers;
 /// The handle on a task that was asked for.
 mod work;
 
-/// Quick to give up, and without limits that a test could reach by accident.
+/// Few attempts, and without limits that a test could reach by accident.
 fn settings() -> BusSettings {
     let n = |n: u32| std::num::NonZeroU32::new(n).unwrap();
     BusSettings {
@@ -237,7 +237,7 @@ async fn a_review_is_asked_for_and_given() {
     bus.stop().await;
 }
 
-/// What a verdict says should happen next; nothing of it is sent.
+/// The next step that a verdict states; nothing of it is sent.
 #[tokio::test]
 async fn no_verdict_contradicts_what_happens_next() {
     let bus = start();

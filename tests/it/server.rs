@@ -113,14 +113,14 @@ impl Server {
         (self.child.wait().unwrap(), said)
     }
 
-    /// SIGHUP; what the server said about it, once it has. Needs its log at `info`.
+    /// Sends SIGHUP; returns what the server logged about it, once it has. Needs its log at `info`.
     pub(crate) fn hang_up(&self) -> String {
         let before = stderr(&self.folder).len();
         signal(&self.child, "HUP");
         let deadline = std::time::Instant::now() + TOO_LONG;
         loop {
             let said = stderr(&self.folder).split_off(before);
-            // The last of what it says, whatever comes of it.
+            // The last line about it, whatever the result.
             let is_last = |line: &str| line.contains("reloaded");
             if said.ends_with('\n') && said.lines().any(is_last) {
                 return said;

@@ -34,7 +34,7 @@ impl Patience {
 pub(crate) type Refused = (u16, Value);
 
 impl Socket {
-    /// Connects with these headers, or says with which answer it was refused.
+    /// Connects with these headers, or returns the answer that refused it.
     pub(crate) fn try_connect(
         server: &Server,
         agent: &str,
@@ -69,7 +69,7 @@ impl Socket {
         (socket, hello)
     }
 
-    /// Connects and says hello; the answer to that.
+    /// Connects and sends hello; returns the answer.
     pub(crate) fn greet(server: &Server, agent: &str, mut hello: Value) -> (Self, Value) {
         let (mut socket, _) = Self::connect(server, agent);
         hello["type"] = json!("hello");
@@ -125,7 +125,7 @@ impl Socket {
         }
     }
 
-    /// What the next pong says.
+    /// The content of the next pong.
     pub(crate) fn pong(&mut self) -> String {
         let patience = Patience::new();
         loop {
@@ -146,7 +146,7 @@ impl Socket {
             let is_last = pieces.peek().is_none();
             let frame = Frame::message(piece.to_vec(), OpCode::Data(kind), is_last);
             if self.0.send(Message::Frame(frame)).is_err() {
-                return; // it has heard enough
+                return; // it has enough
             }
             kind = Data::Continue;
         }
@@ -178,7 +178,7 @@ impl Socket {
         self.hear_this(&json!({"type": "nack", "messageId": id, "durable": true}));
     }
 
-    /// Waits for this frame; others are heard later.
+    /// Waits for this frame; others are read later.
     fn hear_this(&mut self, expected: &Value) {
         let patience = Patience::new();
         loop {
@@ -197,7 +197,7 @@ impl Socket {
         assert_eq!(self.hear(), json!({"type": "ping", "id": "quiet?", "answer": true}));
     }
 
-    /// An error with this code, and what it says.
+    /// An error with this code, and its text.
     pub(crate) fn error(&mut self, code: &str) -> Value {
         let frame = self.hear();
         assert_eq!((&frame["type"], &frame["code"]), (&json!("error"), &json!(code)), "{frame}");

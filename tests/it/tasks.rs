@@ -32,12 +32,12 @@ use crate::a2a_side::{
 };
 use crate::listener::{listener, next};
 
-/// An agent that takes what it gets and answers when the test says so.
+/// An agent that takes what it gets and answers when the test lets it.
 async fn tim(side: &Side) -> (Agent, UnboundedReceiver<Delivery>) {
     listener(&side.bus, "tim").await
 }
 
-/// The next request; what the bus itself says is for no client.
+/// The next request; notices of the bus itself are for no client.
 async fn asked(hears: &mut UnboundedReceiver<Delivery>) -> Delivery {
     loop {
         let delivery = next(hears).await;
@@ -110,7 +110,7 @@ async fn a_full_conversation_takes_no_more_but_knows_what_it_has() {
     assert_eq!(all.total_size, 3);
     // A client that lost the answer and asks again is not refused.
     assert_eq!(side.task("tim", messages[2].clone()).await.id, tasks[2].id);
-    // Another conversation has room, and so has this one when something ends.
+    // Another conversation has a place, and so has this one when something ends.
     side.task("tim", at_once(in_context("other", "x"))).await;
     tim.complete(&asked(&mut hears).await, "done").await.unwrap();
     side.until("tim", &tasks[1], TaskState::Working).await;
@@ -263,7 +263,7 @@ async fn a_question_that_nobody_answers_ends_and_is_forgotten_after_that() {
         assert_eq!((seen.len(), end.status.state, last.last), (3, TaskState::Failed, true));
         let why = end.status.message.as_ref().unwrap().text();
         assert!(why.starts_with("expired: "), "{why}");
-        // Its agent hears of it, and need not keep it either.
+        // Its agent is notified, and need not keep it either.
         while next(&mut hears).await.sender.as_str() != "system" {}
         assert!(matches!(tim.complete(&delivery, "late").await, Err(SendError::Task(_))));
         soon(async {

@@ -110,7 +110,7 @@ fn a_certificate_that_cannot_be_used_stops_the_start() {
     }
 }
 
-/// A client of one connection that stays open: it asks, and says which certificate it was shown.
+/// A client of one connection that stays open: it sends requests, and returns the certificate it was shown.
 struct Open {
     stream: rustls::StreamOwned<rustls::ClientConnection, TcpStream>,
 }
@@ -165,7 +165,7 @@ fn a_renewed_certificate_is_shown_after_sighup_and_open_connections_stay() {
     assert_eq!(Open::to(&server, &[&first, &second]).ask_and_show(server.host()), second);
     assert!(old.ask(server.host()).starts_with("HTTP/1.1 200"), "it goes on");
     assert_eq!(old.shown(), first);
-    // A broken one, or a key that does not fit: what is in use stays, and the log says why.
+    // A broken one, or a key that does not fit: the current one stays, and the log has the reason.
     let key = std::fs::read(folder.path().join("key.pem")).unwrap();
     certify(folder.path());
     std::fs::write(folder.path().join("key.pem"), key).unwrap();

@@ -110,7 +110,7 @@ fn what_was_opened_with_a_token_ends_with_it() {
     let late = server.client().bearing(&short).get("/bus/log");
     is(&late, 401, "unauthorized");
     assert!(late.body["detail"].as_str().unwrap().contains("expired at"), "{late:?}");
-    // The other one goes on.
+    // The other one continues.
     let sent = message("eve", "nobody", "hello");
     server.client().bearing(&of_eve).send(&sent);
     let id = sent["messageId"].as_str().unwrap();
@@ -156,7 +156,7 @@ fn others_may_connect_only_when_there_are_tokens() {
     assert!(server.url().starts_with("http://127.0.0.1:"), "{}", server.url());
     is(&server.get("/bus/log"), 401, "unauthorized");
     assert_eq!(server.client().bearing(&david).get("/bus/log").status, 200);
-    // When the last is gone nobody is let in, and there is no way to start so.
+    // When the last is gone no caller is admitted, and there is no way to start so.
     revoke(folder.path(), &id);
     is(&server.get("/bus/log"), 401, "unauthorized");
     drop(server);
@@ -246,7 +246,7 @@ async fn an_a2a_caller_has_an_owner_and_a_name() {
     assert_eq!((status, &body["code"]), (401, &json!("unauthorized")));
 }
 
-/// A client without a token must not become somebody by what it says.
+/// A client without a token must not gain an identity by its message.
 #[test]
 fn only_one_authorization_counts() {
     let folder = tempfile::tempdir().unwrap();
@@ -268,7 +268,7 @@ fn whoever_is_not_let_in_is_on_record_without_what_was_shown() {
     let guess = server.client().bearing("guessed-7f3a9c");
     is(&guess.get("/bus/agents"), 401, "unauthorized");
     for _ in 2..CALLS {
-        // Over A2A as well, and whether it is told to wait or not.
+        // Over A2A as well, whether it asks to wait or not.
         assert!(matches!(guess.get("/tasks").status, 401 | 429));
     }
     assert_eq!(server.terminate().code(), Some(0));

@@ -104,7 +104,7 @@ fn sessions_carry_traces_both_ways() {
     assert_eq!((&frame["type"], &frame["tracestate"]), (&json!("deliver"), &json!("a=b")));
     assert_eq!(frame["traceparent"], below(ID, id_of(&sent)));
 
-    // The agent goes on where it was called, in a conversation of its own.
+    // The agent continues its caller's trace, in a conversation of its own.
     for (given, trace) in [(frame["traceparent"].clone(), Some(ID)), (json!("00-nonsense"), None)] {
         let answer = message("tim", "roman", "hello");
         tim.say(&json!({"type": "send", "message": answer, "traceparent": given}));

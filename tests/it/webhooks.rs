@@ -2,7 +2,7 @@
 
 /// Support: receivers and name servers.
 mod receiver;
-/// TLS, HTTP/2, proxies in the environment, and what the log must not say.
+/// TLS, HTTP/2, proxies in the environment, and what the log must not contain.
 mod wire;
 
 use std::net::IpAddr;
@@ -127,7 +127,7 @@ async fn only_the_switch_lets_loopback_through() {
         (format!("https://localhost:{port}/"), UrlRefused::LocalName),
     ] {
         assert_eq!(webhooks.check(&url).unwrap_err(), expected);
-        // Also for a URL that nobody checked, or that was registered when the switch was on.
+        // Also for a URL that was not checked, or that was registered when the switch was on.
         let error = webhooks.deliver(&call(&url)).await.unwrap_err();
         assert_eq!(error, DeliveryError::Url(expected), "{url}");
     }

@@ -100,7 +100,7 @@ async fn as_many_as_the_window_are_out_at_once_in_order_and_each_settled_makes_r
     team.bus.agents().await; // whatever was to be handed out is
     assert!(nothing(&mut hears));
     for seq in &sent[3..] {
-        // The newest first: who is done makes room, not who came first.
+        // The newest first: the one that is done frees a permit, not the first.
         let (told, durable) = oneshot::channel();
         let done = Handled { note: None, durable: Some(told) };
         hands.pop().unwrap().send(Ok(done)).unwrap();

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use crate::server::{Server, id_of, message, new_id};
 use crate::socket::{Socket, text};
 
-/// A server with room for tests, whose retries do not take long.
+/// A server with wide limits, whose retries do not take long.
 fn started(more: &str) -> (TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let config = format!(
@@ -94,7 +94,7 @@ fn as_many_as_the_window_are_out_and_in_order() {
     assert_eq!(out.iter().map(text).collect::<Vec<_>>(), all[..4]);
     socket.is_quiet();
     for expected in &all[4..] {
-        // Whichever is done makes room.
+        // Each one that is done frees a permit.
         socket.say(&json!({"type": "ack", "messageId": id_of(&out.remove(2))}));
         let mut frames = [socket.hear(), socket.hear()];
         frames.sort_by_key(|frame| frame["type"].as_str().unwrap().to_owned());
@@ -209,12 +209,12 @@ fn a_task_that_is_called_off_is_said_to_whoever_has_it() {
     frames.sort_by_key(|frame| frame["type"].as_str().unwrap().to_owned());
     assert_eq!(frames[0], cancel);
     assert_eq!(frames[1]["sender"], "system", "{frames:?}");
-    // Whoever comes back hears it again.
+    // A resumed session gets it again.
     drop(socket);
     let (mut socket, hello) = Socket::greet(&server, "tim", json!({"resume": session}));
     assert_eq!(hello["inHands"].as_array().unwrap().len(), 2);
     assert_eq!(socket.hear(), cancel);
     socket.nack(&frame, "stopped");
-    // Nobody wants another attempt.
+    // No session wants another attempt.
     assert_eq!(events(&server, &request).last().unwrap(), "cancelled");
 }

@@ -19,7 +19,7 @@ fn send(server: &Server, to: &str, text: &str) -> Value {
     message
 }
 
-/// A server that gives up on attempts slowly: what comes at once was kept, not tried again.
+/// A server with long backoff: what comes at once was kept, not redelivered.
 fn slow_to_retry() -> (TempDir, Server) {
     let (folder, server) =
         started("[delivery]\nfirst_pause_ms = 3600000\nlongest_pause_ms = 3600000");
@@ -47,7 +47,7 @@ fn a_session_that_is_resumed_keeps_its_messages_and_gets_none_twice() {
     said.sort_by_key(|frame| frame["type"].as_str().unwrap().to_owned());
     assert_eq!(said[0], json!({"type": "ack", "messageId": ids[1], "durable": true}));
     assert_eq!((text(&said[1]), &said[1]["attempt"]), ("d", &json!(1)));
-    // Once more, and this time the agent says what it still has: the rest comes again.
+    // Once more, and this time the agent lists what it still has: the rest is redelivered.
     drop(socket);
     let hello = json!({"window": 3, "resume": session, "inHands": [ids[0]]});
     let (mut socket, _) = Socket::greet(&server, "tim", hello);
@@ -78,10 +78,10 @@ fn a_living_connection_gives_its_session_to_the_one_that_resumes_it() {
 fn what_cannot_be_resumed_is_a_new_session() {
     let (_folder, server) = slow_to_retry();
     let (socket, hello) = Socket::greet(&server, "tim", json!({"graceSeconds": 60}));
-    // Another agent's session is nobody else's.
+    // Another agent's session is not accessible.
     let (_ann, answer) = Socket::greet(&server, "ann", json!({"resume": hello["sessionId"]}));
     assert_eq!(answer["resumed"], false);
-    // And whoever leaves does not come back to it.
+    // And a session that left cannot be resumed.
     socket.leave();
     let (_socket, answer) = Socket::greet(&server, "tim", json!({"resume": hello["sessionId"]}));
     assert_eq!(answer["resumed"], false);
@@ -146,7 +146,7 @@ fn whoever_takes_nothing_is_given_nothing_more_and_closed() {
     assert_eq!((id_of(&frame), &frame["attempt"]), (id_of(&first), &json!(2)));
     other.ack(&frame); // and so everything before it is in the log
     let log = server.get(&format!("/bus/log/{}", id_of(&first))).body.to_string();
-    // Which of the two comes first depends on how much the system keeps for whoever does not read.
+    // Which of the two comes first depends on how much the system buffers for a slow reader.
     let reasons = ["took nothing for too long", "connection of the agent was lost"];
     assert!(reasons.iter().any(|reason| log.contains(reason)), "{log}");
 }
@@ -203,7 +203,7 @@ fn after_a_crash_what_was_acknowledged_never_comes_again_and_the_rest_does() {
     }
     let (mut socket, _) = Socket::greet(&server, "tim", json!({"window": 256}));
     let pending = server.get("/bus/agents/tim").body["pending"].as_u64().unwrap();
-    // Fifty were acknowledged, and of some of those nobody heard that it counts.
+    // Fifty were acknowledged, and of some of those the answer was lost.
     let most = 100 - acknowledged.len() as u64;
     assert!((50..=most).contains(&pending), "{pending} of at most {most}");
     for _ in 0..pending {

@@ -1,4 +1,4 @@
-//! What nobody should send: every kind of broken request. None may be accepted, none may break anything.
+//! Every kind of broken request. None may be accepted, none may break anything.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -60,7 +60,7 @@ fn one(client: &Client, place: &Place, book: &Book, dice: &mut Dice) -> Option<(
     let body = body(place, dice);
     let (status, answer) = client.post(path, &body)?;
     book.count("bad input");
-    // JSON-RPC says what is wrong with status 200.
+    // JSON-RPC reports errors with status 200.
     let refused = (400..500).contains(&status) || answer.get("error").is_some();
     if !refused && status != 503 {
         let said = String::from_utf8_lossy(&body[..body.len().min(300)]).into_owned();

@@ -14,9 +14,9 @@ pub(crate) struct Pages {
     /// With a receipt: recipient and message.
     pub(crate) promised: HashSet<Copy>,
     pub(crate) taken: HashSet<Copy>,
-    /// Whoever took it was told that this is durable.
+    /// The answer to the taker was that this is durable.
     pub(crate) acknowledged: HashSet<Copy>,
-    /// Tasks that a client was told of: where to look.
+    /// Tasks that a client got an answer for: where to look.
     pub(crate) tasks: HashMap<String, String>,
     /// How often what happened.
     pub(crate) counts: BTreeMap<String, u64>,
@@ -24,7 +24,7 @@ pub(crate) struct Pages {
     pub(crate) faults: BTreeMap<&'static str, (u64, String)>,
 }
 
-/// Shared by everybody.
+/// Shared by all threads.
 #[derive(Default)]
 pub(crate) struct Book(Mutex<Pages>);
 
@@ -57,7 +57,7 @@ impl Book {
         of("receipts: delivered") + of("receipts: queued")
     }
 
-    /// A receipt was given: whoever it names will get it.
+    /// A receipt was given: its recipients will get the message.
     pub(crate) fn promise(&self, id: &str, receipt: &Value) {
         let accepted = ["delivered", "queued", "duplicate"];
         let mut pages = self.open();

@@ -35,7 +35,7 @@ pub(crate) fn run(place: &Place, book: &Book, number: u64, seed: u64) {
                 (200, Some(id)) => {
                     book.open().tasks.insert(id.to_owned(), format!("/agents/{agent}/tasks/{id}"));
                 }
-                // Full, the disk is full, stopping, or nobody is known under the name yet.
+                // Full, the disk is full, stopping, or no agent is registered under the name yet.
                 (503 | 429 | 404, _) => {}
                 _ => book.fault("an unexpected answer to a client", format!("{status} {body}")),
             }

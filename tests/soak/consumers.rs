@@ -24,7 +24,7 @@ pub(crate) const BOSSES: [&str; 4] = ["boss-1", "boss-2", "boss-3", "boss-4"];
 enum Manner {
     Quick,
     Slow,
-    /// Forgets to acknowledge now and then, so that it comes again.
+    /// Forgets to acknowledge now and then, so that it is redelivered.
     Careless,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn start<'scope>(
             }
         });
     }
-    // Known, but never there: whoever writes to it fills its queue.
+    // Registered, but never there: senders to it fill its queue.
     if let Some(client) = place.client() {
         client.take(ABSENT, 1, "0s");
     }
@@ -79,7 +79,7 @@ fn take(
         if manner == Manner::Careless && dice.below(10) == 0 {
             continue;
         }
-        // What was not answered comes again when its lease has run out.
+        // What was not answered is redelivered when its lease has expired.
         let answer = answer(place, agent, &taken["message"]);
         if answer.is_some_and(|answer| !settle(client, book, &answer)) {
             continue;

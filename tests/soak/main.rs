@@ -1,12 +1,12 @@
 //! Everything at once for ten minutes: mixed load, random kills, slow consumers, full queues, a clock that jumps, a
 //! full disk, bad input of every kind. At the end nothing that was accepted is lost, nothing that was acknowledged has
-//! come again, memory is flat and the chain of the log is whole.
+//! been redelivered, memory is flat and the chain of the log is whole.
 //!
 //! Not part of `cargo test --workspace`. `tests/soak/run` starts it with what it needs; by hand:
-//! `cargo test --release --test soak -- --minutes 10`. What it found stands in docs/soak.md.
+//! `cargo test --release --test soak -- --minutes 10`. The results are in docs/soak.md.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a run that cannot go on should panic
 
-/// What nobody should send.
+/// Requests that no client should send.
 mod bad_input;
 /// What was promised, taken and acknowledged, and what went wrong.
 mod book;

@@ -1,4 +1,4 @@
-//! How much memory the server has, while it is under load and nobody troubles it.
+//! How much memory the server has, while it is under load and nothing disturbs it.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Longer than any answer takes, a full disk included.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
-/// Shared by everybody.
+/// Shared by all threads.
 #[derive(Default)]
 pub(crate) struct Place {
     url: Mutex<Option<String>>,
@@ -26,7 +26,7 @@ impl Place {
         self.changed.notify_all();
     }
 
-    /// Nobody begins anything from now on.
+    /// No thread begins anything from now on.
     pub(crate) fn finish(&self) {
         self.over.store(true, Relaxed);
         self.changed.notify_all();
@@ -100,7 +100,7 @@ impl Client {
         Self { url: url.to_owned(), agent: config.build().into() }
     }
 
-    /// `None` when nobody answers.
+    /// `None` when there is no answer.
     pub(crate) fn get(&self, path: &str) -> Option<Answer> {
         read(self.agent.get(format!("{}{path}", self.url)).call().ok()?)
     }
@@ -119,7 +119,7 @@ impl Client {
         self.post("/bus/messages", message.to_string().as_bytes())
     }
 
-    /// What is in an inbox; `None` when nobody answers.
+    /// What is in an inbox; `None` when there is no answer.
     pub(crate) fn take(&self, agent: &str, limit: usize, wait: &str) -> Option<Vec<Value>> {
         let path = format!("/bus/agents/{agent}/inbox?limit={limit}&wait={wait}");
         let (_, mut body) = self.get(&path)?;

@@ -1,4 +1,4 @@
-//! Agents that send: to one, to many, to somebody who does not look, and again when nobody answered.
+//! Agents that send: to one, to many, to one that does not look, and again when there was no answer.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(place: &Place, book: &Book, number: u64, seed: u64) {
     let mut again: Option<Value> = None;
     while let Some(client) = place.client() {
         while !place.is_over() {
-            // What nobody answered is said again: it must be accepted once.
+            // A message without an answer is repeated: it must be accepted once.
             let message = again.take().unwrap_or_else(|| compose(place, &me, &mut dice));
             if !send(&client, book, &message) {
                 again = Some(message);
@@ -69,7 +69,7 @@ pub(crate) fn send(client: &Client, book: &Book, message: &Value) -> bool {
     post(client, book, message).is_some()
 }
 
-/// Whether there is no more to say: the answer was taken, or nobody wants it any more. An agent that
+/// Whether there is no more to send: the answer was taken, or is no longer wanted. An agent that
 /// acknowledged a request whose answer was refused would leave its task to the clock.
 pub(crate) fn settle(client: &Client, book: &Book, answer: &Value) -> bool {
     let outcome = post(client, book, answer);
@@ -78,7 +78,7 @@ pub(crate) fn settle(client: &Client, book: &Book, answer: &Value) -> bool {
     })
 }
 
-/// What the server said to it; `None` when it said nothing.
+/// The server's answer; `None` when there was none.
 fn post(client: &Client, book: &Book, message: &Value) -> Option<String> {
     let Some((status, receipt)) = client.send(message) else {
         book.count("messages without an answer");

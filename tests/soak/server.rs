@@ -57,7 +57,7 @@ impl Server {
         while said.read_line(&mut line).unwrap_or(0) > 0 {
             if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
                 let url = url.trim_end_matches(['/', '.']).to_owned();
-                // Read on: a server must not wait for whoever reads what it says.
+                // Read on: a server must not wait for the reader of its output.
                 std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
                 return Ok(Self { child, url });
             }

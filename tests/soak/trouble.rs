@@ -143,7 +143,7 @@ impl<'a> Trouble<'a> {
         self.set_clock(ahead);
     }
 
-    /// Fills the disk, waits, and makes room again.
+    /// Fills the disk, waits, and frees it again.
     fn fill(&mut self) {
         let Some(disk) = self.small_disk.clone() else { return };
         self.book.count("full disks");
@@ -173,7 +173,7 @@ impl<'a> Trouble<'a> {
             }
             self.place.pause(Duration::from_millis(100));
         }
-        // It says that it must be started anew after a failed fsync; then it is.
+        // It reports that it must be restarted after a failed fsync; then it is.
         self.book.count("starts anew after a full disk");
         self.kill();
     }

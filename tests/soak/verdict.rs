@@ -67,12 +67,12 @@ fn pending(body: &Value, agents: &[&str]) -> u64 {
     ours.map(|view| view["pending"].as_u64().unwrap_or(0)).sum()
 }
 
-/// Every task that a client was told of is there and has ended.
+/// Every task that a client got an answer for is there and has ended.
 fn tasks_end(client: &Client, place: &Place, book: &Book) {
     let mut open: HashMap<String, String> = book.open().tasks.clone();
     let until = Instant::now() + PATIENCE;
     while !open.is_empty() && Instant::now() < until {
-        // A request whose lease was lost comes again.
+        // A request whose lease was lost is redelivered.
         for agent in WORKERS {
             drain(client, place, book, agent);
         }
@@ -102,7 +102,7 @@ fn copies_arrived(book: &Book) {
         let pages = book.open();
         pages.promised.difference(&pages.taken).cloned().collect()
     };
-    // Whom nobody asks at the end: agents that only broadcasts make known.
+    // Not polled at the end: agents that only broadcasts make known.
     for (agent, id) in lost {
         if WORKERS.contains(&agent.as_str()) || BOSSES.contains(&agent.as_str()) || agent == ABSENT
         {

@@ -1,4 +1,4 @@
-//! Who answers where: cards, versions, extensions, tenants, and what the card says of tokens.
+//! Which agent answers where: cards, versions, extensions, tenants, and tokens in the card.
 
 use serde_json::{Value, json};
 
@@ -233,7 +233,7 @@ fn a_name_that_is_nearly_right_is_answered_with_the_one_that_is() {
         Caller::of(&server, form, "tim").begin(json!({})).unwrap();
         let near = message(&Caller::of(&server, form, "timm"));
         assert!(near.contains("did you mean `tim`?"), "{form:?}: {near}");
-        // Whom the caller may not write to, and callers, are suggested to nobody.
+        // Names that the caller may not write to, and callers, are never suggested.
         for name in ["romann", "a2a-clien", "somebody"] {
             let far = message(&Caller::of(&server, form, name));
             assert!(!far.contains("did you mean"), "{form:?}: {far}");
@@ -255,7 +255,7 @@ fn a_name_that_is_nearly_right_is_answered_with_the_one_that_is() {
 }
 
 /// What the SDK for JavaScript does with the base of an agent: it joins the path of the card to it
-/// as browsers join links, or asks for the base itself where it is told that the path is empty.
+/// as browsers join links, or asks for the base itself where its path is empty.
 #[test]
 fn the_base_of_an_agent_leads_to_its_card_and_takes_its_calls() {
     let folder = tempfile::tempdir().unwrap();

@@ -21,7 +21,7 @@ fn extension(card: &Value, uri: &str) -> Option<Value> {
 #[test]
 fn extended_card_says_more_than_the_public_one_and_each_agent_has_its_own() {
     let tokens = token_config(&[("client = \"acme\"", "acme-1"), ("agent = \"tim\"", "tim-1")]);
-    // Whoever answers for the host.
+    // The agent that answers for the host.
     for host in ["", "[a2a]\nagent = \"tim\"\n"] {
         let folder = tempfile::tempdir().unwrap();
         let config = format!("{host}{tokens}{AGENTS}{FAR}");

@@ -1,4 +1,4 @@
-//! What all four forms have in common: sending, looking, answering, listing, calling off.
+//! What all four forms have in common: sending, reading, answering, listing, cancelling.
 
 use serde_json::{Value, json};
 
@@ -178,7 +178,7 @@ fn a_task_is_called_off_while_it_waits_or_works_and_not_after() {
             assert_eq!(state(&caller.get(task, &[]).unwrap()), "canceled");
         }
         assert_eq!(code(caller.cancel(&new_id())), -32001, "{form:?}");
-        // Late answers change nothing and complete nobody else's task.
+        // Late answers change nothing and complete no other caller's task.
         let next = id(&caller.begin(context).unwrap());
         let done = json!({"action": "completed", "result": {"message": "late"}});
         assert_eq!(tim.say(&request, "task_response", done).status, 409);
@@ -242,7 +242,7 @@ fn whoever_calls_speaks_as_a_user() {
         assert_eq!(refused.code, -32602, "{form:?}");
         let said = refused.answer.body.to_string();
         assert!(said.contains("/role") && said.to_lowercase().contains("user"), "{said}");
-        // Nor about a task that waits for its caller, which then goes on waiting.
+        // Nor about a task that waits for its caller, which continues to wait.
         let task = id(&caller.begin(json!({})).unwrap());
         tim.ask(&tim.next(), "which?");
         until(&caller, &task, "input-required");

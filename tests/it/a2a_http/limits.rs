@@ -1,4 +1,4 @@
-//! Limits: each has its own error, says when to come again, and changes nothing.
+//! Limits: each has its own error, states when to retry, and changes nothing.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::a2a_caller::{Caller, FORMS, Form, Refused, id};
 use crate::a2a_worker::Worker;
 use crate::server::{Server, new_id};
 
-/// How long to wait, as the answer says it.
+/// The delay that the answer states.
 pub(crate) fn retry_after_ms(refused: &Refused) -> u64 {
     let error = &refused.answer.body["error"];
     let details = [&error["data"], &error["details"], &refused.answer.body["data"]];
@@ -123,7 +123,7 @@ fn nobody_is_asked_who_is_not_there() {
         let nobody = Caller::of(&server, form, "nobody");
         assert_eq!(code(nobody.ask(json!({}))), -32054, "{form:?}");
         assert_eq!(code(nobody.stream(json!({})).map(drop)), -32054, "{form:?}");
-        // Callers have a name on the bus, but nobody works there.
+        // Callers have a name on the bus, but no agent works there.
         Caller::of(&server, form, "tim").begin(json!({})).unwrap();
         let caller = Caller::of(&server, form, "a2a-client");
         assert_eq!(code(caller.ask(json!({}))), -32054, "{form:?}");

@@ -1,4 +1,4 @@
-//! Wishes to be told: made, looked at, taken back, and the calls that follow from them.
+//! Push configurations: set, read, deleted, and the calls that follow from them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -171,7 +171,7 @@ fn receivers_are_told_in_order_with_their_secrets_and_again_after_a_failure() {
         tim.complete(&request, "done");
         until(&caller, &task, "completed");
         if form.is_old() {
-            // The task as it stands.
+            // The current task.
             assert_eq!((&first.body["kind"], &first.body["id"]), (&json!("task"), &json!(task)));
             let (_artifact, end) = (next(&told), next(&told));
             assert_eq!(state(&end.body), "completed", "{form:?} {}", end.body);
@@ -245,7 +245,7 @@ fn without_webhooks_nobody_can_wish() {
     }
 }
 
-/// An operator sees everybody's wishes to be told, and nobody's secrets but its own.
+/// An operator sees the push configurations of all callers, and only its own secrets.
 #[test]
 fn the_secrets_of_a_webhook_are_shown_to_its_owner_alone() {
     let folder = tempfile::tempdir().unwrap();

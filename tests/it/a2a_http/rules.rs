@@ -105,7 +105,7 @@ fn a_batch_is_answered_call_by_call() {
     assert_eq!(found(json!(4))["error"]["code"], -32601);
     assert_eq!(found(json!(5))["error"]["code"], -32600);
     assert_eq!(found(json!(8))["result"]["kind"], "task");
-    // The notification was heard though nobody was told; the stream was not.
+    // The notification was processed without an answer; the stream was not.
     let of = [("contextId", json!(notified))];
     assert_eq!(caller.list(&of).unwrap()["totalSize"], 1);
     assert_eq!(caller.list(&[]).unwrap()["totalSize"], 2);

@@ -1,4 +1,4 @@
-//! What streams show, to whom, and where they go on.
+//! What streams send, to which callers, and from where they resume.
 
 use std::thread;
 
@@ -94,7 +94,7 @@ fn a_stream_of_who_asks_ends_with_the_question_and_another_shows_the_answer() {
         tim.ask(&tim.next(), "which?");
         assert_eq!(words(&stream.rest()), ["input-required"], "{form:?}");
         let mut answer = caller.stream(json!({"taskId": task, "text": "this"})).unwrap();
-        // The first event is the task with what was just said.
+        // The first event is the task with the new message.
         let first = answer.next().unwrap();
         assert_eq!(first.word(), "task working", "{form:?}");
         let history = first.data["history"].as_array().unwrap();
@@ -271,7 +271,7 @@ fn the_place_of_a_reader_that_left_is_free_before_anybody_is_kept_alive() {
     let (server, tim) = start_with(folder.path(), "[http]\nmax_streams = 2\n");
     for form in FORMS {
         let caller = Caller::of(&server, form, "tim");
-        // The clock: until it has seen a comment nobody else was written one either.
+        // The clock: before this stream has a comment, no other got one either.
         let mut clock = caller.stream(json!({})).unwrap();
         let task = id(&clock.next().unwrap().data);
         let request = tim.next();

@@ -169,7 +169,7 @@ fn streams_that_only_stay_are_counted_and_cost_others_nothing() {
         assert!(idle.len() <= 40, "there is no limit");
     };
     assert_eq!((idle.len(), refused.code), (40, -32055), "{refused:?}");
-    // Everything else goes on, and places are given back.
+    // Everything else continues, and permits are released.
     let other = id(&caller.begin(json!({})).unwrap());
     let second = tim.next();
     tim.complete(&second, "done");
@@ -233,7 +233,7 @@ fn shapes_of_both_versions_mixed_are_read_and_answered_in_the_version_called() {
             assert_eq!(tim.next()["payload"]["title"], "a", "{method}");
         }
     }
-    // The header says another version than the method: both are spoken here.
+    // Header and method name different versions: both are supported here.
     let caller = Caller::of(&server, Form::Rpc03, "tim").with("a2a-version", "1.0");
     assert!(caller.list(&[]).unwrap()["tasks"].is_array());
 }

@@ -175,7 +175,7 @@ fn a_stream_is_closed_when_its_token_is_taken_back() {
 #[test]
 fn secrets_of_webhooks_stand_in_no_log_and_no_error() {
     let folder = tempfile::tempdir().unwrap();
-    // Nobody listens there: the calls fail, and are spoken of.
+    // No server listens there: the calls fail, and are logged.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (server, tim) = start(folder.path(), "[a2a]\nallow_private_webhooks = true\n");
     let (credentials, token) = ("cred-Zq81MmWx", "token-Pw72Hhdr");

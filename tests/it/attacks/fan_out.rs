@@ -1,4 +1,4 @@
-//! Rows 8 and 9: a fan-out stays in its bounds, and tells its sender nothing about agents that
+//! Rows 8 and 9: a fan-out stays in its bounds, and reveals nothing to its sender about agents that
 //! are none of its business.
 
 use a2a_protocol::Outcome;

@@ -1,4 +1,4 @@
-//! Rows 11 and 12: who says too much is told when to come back, fills neither the log nor the
+//! Rows 11 and 12: a flooding sender gets the time to retry, fills neither the log nor the
 //! others' inboxes, and cannot make everything urgent.
 
 use std::sync::Arc;

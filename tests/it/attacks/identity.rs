@@ -1,4 +1,4 @@
-//! Rows 1 to 4: nobody speaks in another's name unseen, and nothing counts twice.
+//! Rows 1 to 4: no message goes unseen under another's name, and nothing counts twice.
 
 use a2a_protocol::{Code, Priority};
 use chrono::TimeDelta;
@@ -59,7 +59,7 @@ async fn a_person_speaks_as_an_agent_only_when_that_is_marked_and_on_record() {
     assert_eq!(unmarked.outcome, Outcome::Forbidden);
     let record = only_record(&bus, unmarked.message_id.unwrap());
     assert_eq!(record["via"], "operator:david");
-    // Marked as somebody else is as good as not marked.
+    // Marked as another agent counts as not marked.
     let other = david.send_as(&id("tony"), roman.write("tim", small_task()).unwrap()).await;
     assert_eq!(other.outcome, Outcome::Forbidden);
 

@@ -1,4 +1,4 @@
-//! Row 16: what fits no task is refused with the word that says why, and the task stays as it
+//! Row 16: an answer that fits no task is refused with its own outcome, and the task stays as it
 //! was.
 
 use a2a_protocol::{Code, Outcome, TaskState};
@@ -82,7 +82,7 @@ async fn nobody_answers_reports_on_or_ends_somebody_elses_task() {
     let mut own = sandy.write("roman", small_task()).unwrap();
     own.body = delivery.message.body.clone();
     assert_eq!(sandy.send(own).await.outcome, Outcome::NotAssignee, "nor asks for it again");
-    // Whoever asked may talk about it, which changes nothing.
+    // The requester may write about it, which changes nothing.
     let asks = StatusReport::in_progress("How is it going?").for_task(before.task_id);
     roman.send_status_update("tony", asks).await.unwrap();
     assert_eq!(task(&bus, before.task_id).await, before);

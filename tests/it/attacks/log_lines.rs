@@ -11,7 +11,7 @@ use super::log_lines;
 use crate::scenarios::*;
 use crate::server::{Server, id_of, message};
 
-/// Ends a line, closes an object, and says something that nobody did.
+/// Ends a line, closes an object, and forges an event.
 const FORGED: &str = "x\"}\n{\"seq\":1,\"outcome\":\"delivered\",\"by\":\"tim\"}\r\n\u{2028}\u{85}\0\u{b}\u{c}\u{7f}";
 
 /// The same without NUL, which no text of a message may hold.
@@ -53,7 +53,7 @@ async fn no_text_of_an_agent_or_a_person_begins_a_line_of_its_own() {
     tony.send_task_response(&delivery, TaskAnswer::failed(forged())).await.unwrap();
     next(&mut hears).await;
     next(&mut hears).await;
-    // In what handlers and people say: a panic, an operator's name, a circuit, a cancelled task.
+    // In texts of handlers and people: a panic, an operator's name, a circuit, a cancelled task.
     let broken = roman.send_status_update("tim", StatusReport::in_progress("Hi")).await.unwrap();
     next_notice(&mut hears, broken.correlation_id()).await;
     let david = bus.operator(&forged());
@@ -88,7 +88,7 @@ async fn no_text_of_an_agent_or_a_person_begins_a_line_of_its_own() {
     let forgeries = lines.iter().filter(|line| line["by"] == "tim").count();
     assert_eq!(forgeries, 0, "tim said nothing");
 
-    // What was written is read again, and the bus goes on.
+    // What was written is read again, and the bus continues.
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;

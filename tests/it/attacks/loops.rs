@@ -55,7 +55,7 @@ fn one_talk() -> impl FnMut(&str, &str) -> Value {
     }
 }
 
-/// The others, and the same agents in other conversations, go on as if nothing had happened.
+/// The others, and the same agents in other conversations, continue as if nothing had happened.
 fn others_go_on(server: &Server, ring: &[&str]) {
     for (i, from) in ring.iter().enumerate() {
         server.accepted(&message(from, ring[(i + 1) % ring.len()], &format!("Other words {i}")));

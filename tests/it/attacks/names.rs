@@ -1,4 +1,4 @@
-//! Row 20: names that would be paths, patterns or subjects are no names, wherever they stand.
+//! Row 20: paths, patterns and subjects are refused as names, in every field.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ const BAD: [&str; 16] = [
     "",
 ];
 
-/// Where a name can stand, and a message with a name there.
+/// Every field that takes a name, and a message with a name there.
 type Place = (&'static str, fn(&str) -> Value);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Row 25: a page in the browser of somebody who runs the bus.
+//! Row 25: a page in the browser of a person who runs the bus.
 
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ fn a_listed_origin_may_call_and_read() {
     );
 }
 
-/// What a browser is told of every answer, of refusals too.
+/// Headers of every answer, of refusals too.
 #[test]
 fn no_answer_is_guessed_at_or_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -134,7 +134,7 @@ fn a_path_has_one_way_to_be_written() {
         let answer = server.get(path);
         assert_eq!((answer.status, &answer.body["code"]), (400, &json!("bad_request")), "{path}");
     }
-    // What a path cannot say otherwise.
+    // What a path cannot express otherwise.
     assert_eq!(server.get("/bus/agents/a%20b/inbox").status, 400);
     assert_eq!(server.get("/tasks/a%2Fb").status, 404);
 }

@@ -45,7 +45,7 @@ fn a_recipient_that_dies_with_the_message_in_hand_is_a_failed_attempt() {
     assert!(server.inbox("tim", "").is_empty());
     let sent = message("roman", "tim", "Do this");
     server.accepted(&sent);
-    assert_eq!(server.inbox("tim", "wait=10s").len(), 1); // and nothing is heard of tim again
+    assert_eq!(server.inbox("tim", "wait=10s").len(), 1); // and no more notices about tim
     let notice = server.inbox("roman", "wait=30s");
     let text = notice[0]["message"]["payload"]["progress"].as_str().unwrap();
     assert!(text.contains("lease ran out"), "{text}");

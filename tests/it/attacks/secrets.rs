@@ -1,5 +1,5 @@
-//! Row 24: nothing that lets anybody in stands in a log, in the record, in an answer or in what
-//! the program says, whatever was done right or wrong with it.
+//! Row 24: no credential appears in a log, in the record, in an answer or in what
+//! the program prints, whatever was done right or wrong with it.
 
 use std::path::Path;
 

@@ -23,7 +23,7 @@ fn connect(server: &Server) -> TcpStream {
     socket
 }
 
-/// Everything the server says until it closes. Whoever waits too long has waited in vain.
+/// All bytes from the server until it closes. A wait that is too long fails the test.
 fn until_closed(mut socket: TcpStream) -> String {
     let mut said = Vec::new();
     match socket.read_to_end(&mut said) {

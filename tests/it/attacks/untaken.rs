@@ -35,7 +35,7 @@ fn a_connection_that_takes_nothing_costs_others_nothing() {
         assert_eq!(client.get(path).status, 200, "{path}");
     }
     client.accepted(&message("roman", "tim", "still here"));
-    // Who goes on like that loses the connection.
+    // A reader that continues like that loses the connection.
     for _ in 0..3_000 {
         if connection.get("/openapi.json", None).is_err() {
             break;

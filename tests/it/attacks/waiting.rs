@@ -56,7 +56,7 @@ fn answer(mut socket: TcpStream) -> String {
     String::from_utf8_lossy(&piece[..length]).into_owned()
 }
 
-/// What nobody waits for now is there at the first attempt.
+/// A message without a waiting poll is there at the first attempt.
 fn comes_at_once(server: &Client, agent: &str) {
     let sent = message("roman", agent, "at once");
     server.accepted(&sent);
@@ -148,7 +148,7 @@ fn waiting_calls_take_no_place_of_working_ones() {
     roman.accepted(&message("roman", "tim", "still here"));
 }
 
-/// Their tasks go on, and so do others.
+/// Their tasks continue, and so do others.
 #[test]
 fn blocking_calls_end_with_their_clients() {
     let folder = tempfile::tempdir().unwrap();

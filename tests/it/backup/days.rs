@@ -34,7 +34,7 @@ fn days(folder: &Path) -> usize {
     std::fs::read_dir(folder.join("a2a-log")).unwrap().count()
 }
 
-/// It is whole from the first line on, and a server goes on from it.
+/// It is whole from the first line on, and a server continues from it.
 fn is_whole(folder: &Path, first: &str, name: &str) {
     let (from, again) = (folder.join(name), folder.join(format!("{name}-restored")));
     assert_eq!(days(&from), 4);
@@ -91,7 +91,7 @@ fn days_that_only_the_index_has_are_in_a_backup() {
     assert_eq!(check(&to).code, Some(0));
 }
 
-/// Over HTTP nobody chooses a path, and nothing of the log is in the answer.
+/// No caller chooses a path over HTTP, and the answer has nothing of the log.
 #[test]
 fn a_server_writes_days_to_its_own_place_only() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Everybody at work while backups are taken. Clients write down what they were promised; each
+//! Load on every edge while backups are taken. Clients write down what they were promised; each
 //! backup is restored, and the promises made before it began are held against that server.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ const TOO_LONG: Duration = Duration::from_secs(300);
 
 const CONFIG: &str = "[delivery]\nattempts = 1000\nfirst_pause_ms = 1\nlongest_pause_ms = 4\n";
 
-/// What clients were told.
+/// The answers that clients got.
 #[derive(Default, Clone)]
 struct Book {
     /// Messages with a receipt, and their recipients.
@@ -62,7 +62,7 @@ fn send(client: &Client, name: &str, book: Shared<'_>) {
     }
 }
 
-/// Takes messages over HTTP; of seven one is left lying.
+/// Receives messages over HTTP; one of seven is left without acknowledgement.
 fn consume(client: &Client, book: Shared<'_>) {
     for n in 0.. {
         let Ok(answer) = client.try_inbox("ann", "wait=1s&limit=1") else { return };
@@ -182,7 +182,7 @@ fn what_was_promised_before_a_backup_holds_after_it_is_restored() {
     for agent in ["tim", "ann", "bob"] {
         server.inbox(agent, "");
     }
-    // Whoever says hello need not wait until the server stops waiting for it.
+    // A session that sends hello need not wait until the server stops waiting for it.
     let (mut socket, _) = Socket::greet(&server, "bob", json!({}));
     let clients: Vec<Client> = (0..SENDERS.len() + CALLERS + 2).map(|_| server.client()).collect();
     let mut taken = Vec::new();
@@ -201,7 +201,7 @@ fn what_was_promised_before_a_backup_holds_after_it_is_restored() {
         scope.spawn(|| listen(&mut socket, book));
         let deadline = Instant::now() + TOO_LONG;
         for n in 0..BACKUPS {
-            // Everybody has something to lose: some of it done, some of it not.
+            // Every client has something to lose: some of it done, some of it not.
             let is_enough = |before: usize, book: &Book| {
                 let acknowledged = |agent| {
                     let of = |id: &String| book.accepted.get(id) == Some(&agent);
@@ -230,7 +230,7 @@ fn what_was_promised_before_a_backup_holds_after_it_is_restored() {
     }
 }
 
-/// Holds the promises against a server that goes on from a backup.
+/// Holds the promises against a server that continues from a backup.
 fn holds(state: &Path, head: &str, promised: &Book) {
     let verified = log(state, &["verify", "--head", head]);
     assert_eq!(verified.code, Some(0), "{}{}", verified.out, verified.err);
@@ -268,7 +268,7 @@ fn holds(state: &Path, head: &str, promised: &Book) {
                     assert_eq!(found.body["status"]["state"], "TASK_STATE_COMPLETED", "{found:?}");
                     break;
                 }
-                // Its caller is gone; somebody else answers the question.
+                // Its caller is gone; another one answers the question.
                 if found.body["status"]["state"] == "TASK_STATE_INPUT_REQUIRED" {
                     let said = json!({"messageId": new_id(), "taskId": id, "role": "ROLE_USER",
                         "parts": [{"text": "here it is"}]});
@@ -285,7 +285,7 @@ fn holds(state: &Path, head: &str, promised: &Book) {
     assert!(!stderr(state).contains("ERROR"), "{}", stderr(state));
 }
 
-/// Takes and acknowledges everything that lies there for an agent.
+/// Receives and acknowledges everything pending for an agent.
 fn drain(server: &Server, agent: &str) -> Vec<String> {
     let mut handed = Vec::new();
     loop {
@@ -300,7 +300,7 @@ fn drain(server: &Server, agent: &str) -> Vec<String> {
     }
 }
 
-/// Whether the log says that a message was acknowledged.
+/// Whether the log has an acknowledgement of a message.
 fn is_done(server: &Server, id: &str) -> bool {
     let found = server.get(&format!("/bus/log/{id}"));
     let deliveries = found.body["records"][0]["deliveries"].as_array().unwrap().clone();

@@ -189,7 +189,7 @@ fn a_backup_goes_where_nothing_is() {
     assert!(everything(&half).is_empty());
 }
 
-/// A limit on the size of files stands for a full disk: the write fails half way.
+/// A limit on the size of files simulates a full disk: the write fails half way.
 #[test]
 fn a_disk_that_refuses_leaves_no_half_backup() {
     let state = a_state();

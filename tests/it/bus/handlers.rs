@@ -39,7 +39,7 @@ async fn a_panic_is_tried_again_and_then_a_dead_letter_its_sender_hears_of() {
     assert_eq!(dead.len(), 1);
     assert_eq!((Some(dead[0].seq), dead[0].attempts), (receipt.seq, 3));
     assert!(bus.retry_dead_letter(&dead[0]).await);
-    next(&mut hears).await; // it fails again, and the sender hears of it again
+    next(&mut hears).await; // it fails again, and the sender is notified again
     assert_eq!(tries.load(Ordering::SeqCst), 6);
     let dead = bus.dead_letters().await;
     bus.stop().await;

@@ -37,7 +37,7 @@ async fn pull(bus: &Bus) -> Vec<Delivery> {
     bus.system().pull(id("tim"), 10, SOON).await.unwrap()
 }
 
-/// How the messages in tim's inbox stand.
+/// The states of the messages in tim's inbox.
 async fn states(bus: &Bus) -> Vec<&'static str> {
     let view = bus.system().look(id("tim"), 10).await.unwrap_or_default();
     view.deliveries.iter().map(|delivery| delivery.state).collect()
@@ -60,7 +60,7 @@ async fn a_dropped_poll_is_passed_over() {
     bus.stop().await;
 }
 
-/// The deliveries are leased to the poll and lie in its channel when it is dropped.
+/// The deliveries are leased to the poll and are in its channel when it is dropped.
 #[tokio::test]
 async fn letters_that_a_dropped_poll_did_not_take_return_at_once_without_an_attempt() {
     let folder = tempfile::tempdir().unwrap();

@@ -69,7 +69,7 @@ async fn when_the_first_session_leaves_the_others_take_over_its_conversations() 
     assert_eq!(heard, [waits.seq.unwrap(), later.seq.unwrap()]);
 
     let (_third, mut third_hears) = listener(&bus, "tim").await;
-    stale.detach(); // an old handle does not end somebody else's session
+    stale.detach(); // an old handle does not end another session
     let agents = bus.agents().await;
     assert_eq!(agents.iter().find(|agent| agent.agent_id == id("tim")).unwrap().sessions, 2);
     drop(third_hears.try_recv());

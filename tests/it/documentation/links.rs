@@ -33,7 +33,7 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "these lead nowhere:\n{}", broken.join("\n"));
 }
 
-/// What stands in the round brackets of `[…](…)`, outside of code.
+/// The content of the round brackets of `[…](…)`, outside of code.
 fn targets(prose: &str) -> Vec<String> {
     let mut found = Vec::new();
     for paragraph in prose.split("\n\n") {

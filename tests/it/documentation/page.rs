@@ -12,7 +12,7 @@ pub(super) struct Page {
 
 /// A fenced block.
 pub(super) struct Block<'a> {
-    /// What stands behind the fence, such as `sh`.
+    /// The word behind the fence, such as `sh`.
     pub(super) sort: &'a str,
     pub(super) content: String,
     /// The line of its fence, from 1.
@@ -79,7 +79,7 @@ impl Page {
         blocks
     }
 
-    /// The text without what stands in fenced blocks.
+    /// The text without fenced blocks.
     pub(super) fn prose(&self) -> String {
         let mut inside = false;
         let mut prose = String::new();

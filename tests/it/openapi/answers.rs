@@ -25,7 +25,7 @@ impl Described {
             url.replace_range(from..=to, value);
         }
         let url = if query.is_empty() { url } else { format!("{url}?{query}") };
-        // One of the calls wants to be told that it is JSON.
+        // One of the calls needs its content type.
         let answer = if verb == "PUT" {
             self.server.put(&url, body)
         } else {

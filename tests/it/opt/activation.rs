@@ -1,4 +1,4 @@
-//! Who activates OPT and how, and that nobody else hears of it.
+//! Which callers activate OPT and how, and that no other caller sees it.
 
 use a2a_protocol::opt::OPT_EXTENSION;
 use serde_json::{Value, json};

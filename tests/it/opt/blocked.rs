@@ -29,7 +29,7 @@ fn plan_says_what_it_waits_for() {
     assert_eq!(waits_for(&got["plan"]).1, "dependencies");
     let listed = opt.caller.ok("objectives/list", json!({"includePlans": true}));
     assert_eq!(waits_for(&listed["objectives"][0]["plans"][1]).1, "dependencies");
-    // What the server says is not a caller's to say, and goes when it is no longer so.
+    // The server's own keys are not a caller's to set, and are removed when they no longer hold.
     let sent_back = json!({"id": held["id"], "status": "working",
         "metadata": {"opt/v1/blockedBy": "input", "opt/v1/after": [first["id"]], "opt/v1/reason": "x"}});
     let released = opt.caller.ok("plans/update", sent_back);

@@ -24,22 +24,22 @@ const CONFIG: &str = "[delivery]\nattempts = 1000\nfirst_pause_ms = 1\nlongest_p
 /// What a caller wants to come of an objective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wish {
-    /// What is held is approved when everything is said.
+    /// Held plans are approved when everything is sent.
     Approve,
     /// The same, in a later life.
     ApproveLater,
-    /// Nobody ever approves it.
+    /// It is never approved.
     Hold,
     Cancel,
 }
 
-/// What a caller was told of an objective.
+/// The answers about an objective that a caller got.
 #[derive(Debug)]
 struct Promise {
     wish: Wish,
     revision: u64,
     plans: HashSet<String>,
-    /// Its end, when somebody was told of it.
+    /// Its end, when a caller got it.
     end: Option<String>,
 }
 
@@ -88,7 +88,7 @@ fn make(caller: &OptCaller, book: Shared<'_>, dice: &mut Dice) -> Option<()> {
     let id = text(&made["id"]);
     let promise = Promise { wish, revision: revision(&made), plans: HashSet::new(), end: None };
     open(book).promised.insert(id.clone(), promise);
-    // The first is held, so that nothing ends before all is said.
+    // The first is held, so that nothing ends before all is sent.
     let mut plans: Vec<String> = Vec::new();
     for at in 0..2 + dice.below(3) {
         let mut plan = dice.plan(&id, &plans);
@@ -165,7 +165,7 @@ fn go_on(caller: &OptCaller, book: Shared<'_>) {
     }
 }
 
-/// One life of the server: everybody at work, and then it is killed.
+/// One life of the server: load on every edge, then SIGKILL.
 fn live(folder: &Path, book: Shared<'_>, asked: &Asked, life: u64) {
     let server = start(folder);
     look(&server, book);
@@ -223,7 +223,7 @@ fn what_was_acknowledged_is_kept_and_never_contradicts_itself() {
     });
 }
 
-/// Nothing of it can go on by itself.
+/// Nothing of it can continue by itself.
 fn is_settled(objective: &Value) -> bool {
     each(objective, "plans").iter().all(|plan| plan["status"] != "working")
 }

@@ -1,4 +1,4 @@
-//! Random plans with several agents at work at once: each ends as its graph says it must.
+//! Random plans with several agents at work at once: each ends as its graph requires.
 
 use std::thread;
 use std::time::Instant;
@@ -48,7 +48,7 @@ fn every_graph_is_done_as_far_as_it_can_be() {
 }
 
 /// An objective with up to five plans; all of them begin when the first, which is held, is
-/// approved, so that none ends before all is said.
+/// approved, so that none ends before all is sent.
 fn make(caller: &OptCaller, seed: u64) -> String {
     let mut dice = Dice(seed << 32);
     let objective = text(&caller.ok("objectives/create", json!({"name": "Write a post"}))["id"]);

@@ -1,11 +1,11 @@
-//! What a step hears of the steps that are done.
+//! The history that a step gets of the steps that are done.
 
 use a2a_protocol::opt::HistoryScope;
 use serde_json::{Value, json};
 
 use super::{Opt, VERSIONS, send, text};
 
-/// Does the next step; its name, and of what it was told what came of it.
+/// Does the next step; returns its name, and the results in its history.
 fn work(opt: &Opt) -> (String, Vec<String>) {
     let request = opt.tim.next();
     let name = text(&request["payload"]["title"]);
@@ -22,7 +22,7 @@ fn work(opt: &Opt) -> (String, Vec<String>) {
     (name, heard)
 }
 
-/// One after the other, and a plan that waits for them; what each of them heard.
+/// One after the other, and a plan that waits for them; the history that each of them got.
 fn run(mut opt: Opt, metadata: &Value, crash: bool) -> (Opt, Vec<(String, Vec<String>)>) {
     let objective = opt.objective();
     let tasks = json!([

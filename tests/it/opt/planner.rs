@@ -9,7 +9,7 @@ use openclaw_a2a::agents::host;
 
 use crate::a2a_side::{Side, acme, id, soon, text};
 
-/// Plans the same for everybody.
+/// Plans the same for every caller.
 struct Stubborn;
 
 impl Planner for Stubborn {

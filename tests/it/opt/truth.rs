@@ -1,5 +1,5 @@
 //! What must be true of an objective whatever happens: random ones, an agent whose answers are
-//! known beforehand, and how everything stands then.
+//! known beforehand, and so is the state of everything at the end.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
@@ -40,11 +40,11 @@ impl Dice {
         of.iter().filter(|_| self.percent(chance)).cloned().collect()
     }
 
-    /// The tasks of a plan. Their names say what comes of them, so that it is the same however
+    /// The tasks of a plan. Their names encode their results, so that these are the same however
     /// often an agent is asked.
     fn tasks(&mut self) -> Vec<Value> {
         let count = 1 + self.below(4);
-        // A task may need those that stand behind it: the order of the list means nothing.
+        // A task may need tasks behind it: the order of the list means nothing.
         let backwards = self.percent(50);
         let each = (0..count).map(|at| {
             let earlier: Vec<_> = match backwards {
@@ -74,7 +74,7 @@ impl Dice {
     }
 }
 
-/// The agents are there. Whatever they are given is handed back: nobody works yet.
+/// The agents are attached. All deliveries are handed back: no work is done yet.
 pub(super) fn appear(client: &Client) {
     for agent in AGENTS {
         for heard in client.inbox(agent, "limit=1") {
@@ -117,7 +117,7 @@ fn done(client: &Client, agent: &str, heard: &Value, asked: &Asked) -> Option<()
     };
     asked.lock().unwrap().insert(text(task));
     let receipt = client.try_send(&answer).ok()?;
-    // 409: it was answered before a crash, or called off meanwhile.
+    // 409: it was answered before a crash, or cancelled meanwhile.
     assert!(matches!(receipt.status, 202 | 409 | 503), "{receipt:?}");
     Some(())
 }
@@ -143,7 +143,7 @@ fn count(of: &[Value], status: &str) -> usize {
     of.iter().filter(|one| one["status"] == status).count()
 }
 
-/// No parent says what its children contradict, and nothing that can begin has been forgotten.
+/// No parent contradicts its children, and nothing that can begin has been forgotten.
 pub(super) fn is_consistent(objective: &Value) {
     let plans = each(objective, "plans");
     let known = by_id(plans);
@@ -197,7 +197,7 @@ fn tasks_are_consistent(plan: &Value) {
     }
 }
 
-/// The A2A tasks are as the objective says.
+/// The A2A tasks match the objective.
 pub(super) fn is_mirrored(client: &Client, objective: &Value) -> Result<(), String> {
     for task in each(objective, "plans").iter().flat_map(|plan| each(plan, "tasks")) {
         let Some(id) = task["a2aTaskId"].as_str() else { continue };
@@ -245,7 +245,7 @@ fn must_end(plan: &Value, lost: bool) -> &'static str {
 pub(super) fn is_done(objective: &Value, asked: &Asked) {
     is_consistent(objective);
     let plans = each(objective, "plans");
-    // A plan stands behind those it builds on.
+    // A plan comes after those it builds on.
     let mut lost: HashSet<&str> = HashSet::new();
     let mut ends: HashMap<&str, &str> = HashMap::new();
     for plan in plans {

@@ -45,7 +45,7 @@ async fn a_thousand_updates_are_few_events_and_the_last_is_never_dropped() {
     assert!(done.metadata.is_none(), "{:?}", done.metadata);
     let history: Vec<_> = done.history.iter().map(|message| message.text()).collect();
     assert_eq!(history, ["x", "1 of 1000"], "bars do not fill the history");
-    // Each was acknowledged: nothing of it comes again.
+    // Each was acknowledged: none is redelivered.
     soon(async {
         while side.bus.agents().await.iter().any(|agent| agent.pending > 0) {
             tokio::task::yield_now().await;
@@ -117,10 +117,10 @@ async fn whatever_else_is_said_goes_at_once_and_takes_the_newest_along() {
     side.task("tim", at_once(more(&task, "this"))).await;
     assert_eq!(words(&[happens().await]), ["working"]);
     let delivery = asked(&mut hears).await;
-    // The end, by the caller: nothing is said then but how far it was.
+    // The end, by the caller: the last progress is all that it carries.
     tell(&tim, &delivery, "6", &snapshot(6, 9)).await;
     let end = side.cancel("tim", &task).await.unwrap();
-    // Whether the last snapshot came before the cancellation is not up to anybody here.
+    // Whether the last snapshot came before the cancellation is a race.
     let known = of_task(&end);
     assert_eq!(end.status.state, TaskState::Canceled);
     assert!(known.is_none() || known == Some(snapshot(6, 9)), "{known:?}");

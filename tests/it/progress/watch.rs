@@ -19,7 +19,7 @@ fn watch(folder: &Path, task: &str, more: &[&str]) -> Child {
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Everything it writes to its end, after `first` lines at which the agent may go on.
+/// Everything it writes to its end, after `first` lines at which the agent may continue.
 fn run(mut child: Child, first: usize, go_on: impl FnOnce()) -> (Vec<String>, i32) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut lines = Vec::new();

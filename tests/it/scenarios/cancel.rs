@@ -1,4 +1,4 @@
-//! Calling a task off: whoever has not begun never sees it, whoever works on it is told, and no
+//! Cancelling a task: an agent that has not begun never sees it, an agent at work is notified, and no
 //! answer counts any more.
 
 use a2a_protocol::TaskState;
@@ -30,7 +30,7 @@ async fn a_task_called_off_while_it_waits_is_never_handed_out() {
     bus.stop().await;
 }
 
-/// Takes a task and works until it is called off; says when each happens.
+/// Takes a task and works until it is cancelled; reports both.
 async fn patient(said: UnboundedSender<&'static str>, me: Agent, delivery: Delivery) {
     if !matches!(delivery.message.body, Body::TaskRequest(_)) {
         return;
@@ -167,7 +167,7 @@ async fn whoever_watches_a_task_hears_that_a_person_called_it_off() {
     bus.stop().await;
 }
 
-/// The handler was told and had not come back when the bus stopped: the request is still in its
+/// The handler was notified and had not returned when the bus stopped: the request is still in its
 /// inbox, but it is not wanted any more.
 #[tokio::test]
 async fn a_task_called_off_at_work_is_not_handed_out_as_wanted_after_a_restart() {

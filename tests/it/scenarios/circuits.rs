@@ -37,7 +37,7 @@ async fn a_person_stops_even_a_conversation_that_makes_progress_until_it_is_rese
     let stopped = tony.complete(&delivery, "Done").await.unwrap_err();
     assert_eq!(stopped.outcome(), Some(Outcome::CircuitOpen));
     assert_eq!(state(&bus, id).await, TaskState::Accepted);
-    // Another task of the same two goes on, and neither is told again.
+    // Another task of the same two continues, and neither is notified again.
     let other = roman.send_task_request("tony", small_task()).await.unwrap();
     let other_delivery = next(&mut tony_hears).await;
     assert_eq!(Some(other_delivery.seq), other.seq());

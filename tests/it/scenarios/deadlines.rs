@@ -1,5 +1,5 @@
-//! Deadlines: what nobody began in time is over, what somebody works on goes on, marked. The
-//! moments lie a little ahead, and the tests wait for what the bus says about them.
+//! Deadlines: a request not begun in time expires, a task at work continues, marked. The
+//! deadlines are a little ahead, and the tests wait for the bus's notices of them.
 
 use a2a_protocol::TaskState;
 use openclaw_a2a::TaskError;
@@ -41,7 +41,7 @@ async fn a_task_nobody_takes_in_time_expires_and_is_never_handed_out() {
     let (roman, mut hears) = listener(&bus, "roman").await;
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     next_is(&mut tony_hears, &word(&roman, "tony").await).await;
-    next_is(&mut hears, &word(&tony, "roman").await).await; // and roman is told once
+    next_is(&mut hears, &word(&tony, "roman").await).await; // and roman is notified once
     bus.stop().await;
 }
 
@@ -97,7 +97,7 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, mut hears) = listener(&bus, "roman").await;
-    // Tony's handler takes the request and says nothing until the notice has come.
+    // Tony's handler takes the request and sends nothing until the notice has come.
     let (begun, mut has_begun) = unbounded_channel();
     bus.attach("tony", move |delivery: Delivery| {
         let begun = begun.clone();
@@ -116,7 +116,7 @@ async fn a_request_in_its_handlers_hands_is_overdue_and_not_expired() {
     assert_eq!((overdue.state, overdue.overdue), (TaskState::Requested, true));
     bus.stop_within(Duration::from_millis(10)).await;
 
-    // It was not ended, so it comes again, although its deadline has passed.
+    // It was not ended, so it is redelivered, although its deadline has passed.
     let bus = start(&folder, quick());
     let (tony, mut tony_hears) = listener(&bus, "tony").await;
     let mut heard = [next(&mut tony_hears).await, next(&mut tony_hears).await];
@@ -159,7 +159,7 @@ async fn a_task_that_was_taken_and_never_answered_is_flagged_once_and_both_are_t
     let (_tony, mut tony_hears) = listener(&bus, "tony").await;
     let asked = roman.send_task_request("tony", small_task()).await.unwrap();
     let id = asked.task_id().unwrap();
-    // Tony acknowledges the request, and says nothing.
+    // Tony acknowledges the request, and sends nothing.
     let delivery = next(&mut tony_hears).await;
     for hears in [&mut hears, &mut tony_hears] {
         let text = next_notice(hears, asked.correlation_id()).await;
@@ -169,7 +169,7 @@ async fn a_task_that_was_taken_and_never_answered_is_flagged_once_and_both_are_t
     assert_eq!((overdue.state, overdue.overdue), (TaskState::Requested, true));
     assert_eq!(bus.system().load().await.unwrap().overdue_tasks, 1);
     assert_eq!(bus.system().stats().overdue(), 1);
-    // A restart keeps the mark, and nobody is told again.
+    // A restart keeps the mark, and no agent is notified again.
     let bus = restart(bus, &folder, impatient()).await;
     assert_eq!(task(&bus, id).await, overdue);
     let (roman, mut hears) = listener(&bus, "roman").await;

@@ -1,4 +1,4 @@
-//! A task nobody wanted is still the task of whoever asked for it: it can be asked of another
+//! A declined task still belongs to its requester: it can be asked of another
 //! agent, under the same id, and only that one can answer then.
 
 use a2a_protocol::TaskState;
@@ -6,7 +6,7 @@ use openclaw_a2a::TaskError;
 
 use super::*;
 
-/// The same task once more, of somebody else.
+/// The same task once more, of another agent.
 fn again(from: &Agent, to: &str, first: &Envelope) -> Envelope {
     let fresh = from.write(to, small_task()).unwrap();
     let (correlation_id, body) = (first.correlation_id, first.body.clone());

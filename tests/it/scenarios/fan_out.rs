@@ -1,5 +1,5 @@
 //! One message for many: each recipient has an outcome, the log one record, and who belongs
-//! to what is known from the settings or because somebody registered it at run time.
+//! to what is known from the settings or from a profile set at run time.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::*;
 
-/// Everyone is there.
+/// All agents are attached.
 struct Floor {
     agents: HashMap<String, (Agent, UnboundedReceiver<Delivery>)>,
 }
@@ -26,7 +26,7 @@ impl Floor {
         &self.agents[name].0
     }
 
-    /// Those named get the message, nobody else does, and the log has one record of it.
+    /// Those named get the message, no other agent does, and the log has one record of it.
     async fn only_these_hear(&mut self, bus: &Bus, from: &str, sent: &Sent, names: &[&str]) {
         let expected: Vec<_> = names.iter().map(|name| (*name, Outcome::Delivered)).collect();
         assert_eq!(outcomes(sent.recipients()), expected);
@@ -34,7 +34,7 @@ impl Floor {
             next_is(&mut self.agents.get_mut(*name).unwrap().1, sent).await;
         }
         for (name, ..) in PEOPLE.iter().filter(|(name, ..)| !names.contains(name)) {
-            // Whoever hears a word that was said later next was left out.
+            // An agent whose next message is the later one was left out.
             let by = if *name == "barry" { "jerry" } else { "barry" };
             let later = word(self.agent(by), name).await;
             next_is(&mut self.agents.get_mut(*name).unwrap().1, &later).await;
@@ -85,7 +85,7 @@ async fn every_scope_reaches_its_people_when_they_were_registered_at_run_time() 
     every_scope_reaches_its_people(&bus).await;
     let bus = restart(bus, &folder, quick()).await;
     every_scope_reaches_its_people(&bus).await;
-    // Somebody moves; the latest word counts, also after the next restart.
+    // An agent moves; the latest profile counts, also after the next restart.
     let moved = Profile { squad: Some("audit".into()), ..Profile::default() };
     bus.register(id("tony"), moved).await.unwrap();
     let bus = restart(bus, &folder, quick()).await;

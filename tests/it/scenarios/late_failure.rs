@@ -1,4 +1,4 @@
-//! A handler that breaks: whoever asked hears of it, the task is over, and a person can give it
+//! A handler that breaks: the requester is notified, the task is over, and a person can give it
 //! another chance once the handler is mended.
 
 use a2a_protocol::TaskState;

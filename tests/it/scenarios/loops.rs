@@ -1,5 +1,5 @@
 //! Agents that answer each other for ever: their conversation is cut after a few rounds, the
-//! others go on, and a person can let it go on as well.
+//! others continue, and a person can let it continue as well.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -54,13 +54,13 @@ async fn answers(me: Agent, delivery: Delivery) -> Option<Receipt> {
     Some(me.send(remark(&me, &sender, &text, delivery.message.correlation_id)).await)
 }
 
-/// Says the same in a new conversation.
+/// Sends the same in a new conversation.
 async fn says_it_anew(me: Agent, delivery: Delivery) -> Option<Receipt> {
     let same = StatusReport::in_progress("Are you done?");
     Some(me.send(me.write(delivery.sender.as_str(), same).unwrap()).await)
 }
 
-/// Both are there, and a word of another conversation is the next thing each hears.
+/// Both are attached, and a message of another conversation is the next that each gets.
 async fn nothing_but_a_word(a: &mut (Agent, Heard), b: &mut (Agent, Heard)) {
     next_is(&mut b.1, &word(&a.0, b.0.id().as_str()).await).await;
     next_is(&mut a.1, &word(&b.0, a.0.id().as_str()).await).await;

@@ -1,5 +1,5 @@
 //! Limits: a refusal names the exact moment from which the same message passes, costs nothing,
-//! and concerns nobody else.
+//! and concerns no other agent.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ fn n(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).unwrap()
 }
 
-/// When the bus says that the message would pass, in milliseconds of the day's clock.
+/// When the message would pass according to the bus, in milliseconds of the day's clock.
 fn passes_at(receipt: &Receipt) -> i64 {
     let wait = receipt.retry_after_ms.expect("a refusal says when");
     receipt.time.to_utc().timestamp_millis() + i64::try_from(wait).unwrap()
@@ -33,7 +33,7 @@ async fn every_refusal_names_the_same_moment_and_costs_nothing() {
         sent.push(word(&roman, "tim").await);
         next_is(&mut tim_hears, sent.last().unwrap()).await;
     }
-    // A bucket of three that fills by one a minute has room again a minute after the first.
+    // A bucket of three that fills by one a minute has a permit again a minute after the first.
     let expected = sent[0].receipt().time.to_utc().timestamp_millis() + 60_000;
     let message = roman.write("tim", StatusReport::in_progress("One more")).unwrap();
     for _ in 0..50 {

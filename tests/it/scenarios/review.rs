@@ -1,4 +1,4 @@
-//! The review cycle of the specification: work goes back until somebody who may say so finds it
+//! The review cycle of the specification: work goes back until an entitled reviewer finds it
 //! good, and what follows from it is begun.
 
 use a2a_protocol::{ReviewState, TaskState};
@@ -145,7 +145,7 @@ async fn an_escalation_addressed_to_the_worker_goes_to_the_next_tier_as_well() {
         (TaskState::Completed, ReviewState::Escalated, "tim".into(), 1)
     );
 
-    // It is tim's now: tony has no say any more.
+    // It is tim's now: tony's verdict no longer counts.
     let late = tony.send_review_response(&request, ReviewAnswer::approved()).await.unwrap_err();
     assert_eq!(late.outcome(), Some(Outcome::NotAssignee));
     tim.post(verdict_of(&tim, &escalation, "roman", &[])).await.unwrap();
@@ -226,7 +226,7 @@ async fn a_verdict_without_a_review_is_refused() {
     bus.stop().await;
 }
 
-/// A review of work that nobody asked for over the bus.
+/// A review of work that was not requested over the bus.
 fn of_other_work(from: &Agent, to: &str) -> Envelope {
     let task = uuid::Uuid::now_v7().try_into().unwrap();
     from.write(to, NewReview::new(task, "Review: a fix", "b", "w", ["fix.rs"])).unwrap()
@@ -259,7 +259,7 @@ async fn work_nobody_asked_for_is_in_the_ledger_once_its_review_is_and_done_when
     bus.stop().await;
 }
 
-/// The delivery that escalates says everything a verdict needs: the task, the branch, the worktree.
+/// The delivery that escalates has everything a verdict needs: the task, the branch, the worktree.
 #[tokio::test]
 async fn the_senior_gives_the_verdict_by_answering_the_letter_that_escalated() {
     let folder = folder();

@@ -1,5 +1,5 @@
 //! The ordinary way of a task, which everything else departs from: if the ledger were wrong
-//! here, nobody could rely on it anywhere.
+//! here, no agent could rely on it anywhere.
 
 use std::sync::Arc;
 
@@ -105,7 +105,7 @@ async fn work_behind(
     Ok(())
 }
 
-/// How the task ended, whatever was said about it before.
+/// How the task ended, whatever updates came before.
 async fn ended(hears: &mut UnboundedReceiver<Delivery>) -> String {
     loop {
         let delivery = next(hears).await;
@@ -145,7 +145,7 @@ async fn a_handler_cut_short_by_a_restart_gets_its_task_again_and_finishes_it() 
     bus.stop().await;
 }
 
-/// As the documentation shows a handler: accept, report, complete, and give up on any error.
+/// As the documentation shows a handler: accept, report, complete, and return any error.
 async fn as_documented(
     gate: Arc<Semaphore>,
     me: Agent,

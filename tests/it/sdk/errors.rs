@@ -1,4 +1,4 @@
-//! What a sender is told when nothing was sent.
+//! The error a sender gets when nothing was sent.
 
 use a2a_protocol::ProgressTracker;
 

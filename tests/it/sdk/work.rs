@@ -1,4 +1,4 @@
-//! The handle on a task: what it hears, how it ends, and what it leaves to the handler.
+//! The handle on a task: its updates, how it ends, and what it leaves to the handler.
 
 use super::*;
 
@@ -248,7 +248,7 @@ async fn a_task_that_is_called_off_is_never_answered() {
     let mut first = roman.request_task("tim", small_task()).await.unwrap();
     let mut second = roman.request_task("tim", small_task()).await.unwrap();
     next(&mut has_begun).await;
-    // One that waits is never seen; one at work hears of it.
+    // One that waits is never seen; one at work is notified.
     second.cancel("not needed").await.unwrap();
     first.cancel("changed my mind").await.unwrap();
     assert_eq!(first.result().await, Err(TaskError::Cancelled));

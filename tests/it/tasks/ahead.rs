@@ -1,5 +1,5 @@
-//! A caller that waits for the end hears of it when the journal has it, before the store does. What
-//! it was told holds all the same: for whoever reads, and through a crash in between.
+//! A caller that waits for the end is answered when the journal has it, before the store does. The
+//! answer holds all the same: for readers, and through a crash in between.
 
 use std::path::Path;
 use std::pin::pin;
@@ -26,7 +26,7 @@ use crate::a2a_side::{
 };
 use crate::listener::{listener, next};
 
-/// Does what it is asked: says a plain word to a question, and gives an artifact otherwise.
+/// Does what it is asked: answers a question with a plain message, and gives an artifact otherwise.
 async fn work(me: Agent, delivery: Delivery) -> Result<(), SendError> {
     let Body::TaskRequest(request) = &delivery.message.body else { return Ok(()) };
     let answer = TaskAnswer::completed("Done.").saying(format!("{}: done", &*request.title));
@@ -86,7 +86,7 @@ async fn what_a_caller_was_told_survives_a_crash_before_the_store_had_it() {
     assert_eq!(side.get("tim", &told).await.unwrap(), told);
     assert_eq!(side.get("tim", &second).await.unwrap(), second);
     assert_eq!(list(&side).await.unwrap().len(), 2, "a question that was answered is no task");
-    // Said again they are no news.
+    // Repeated they are no news.
     assert_eq!(side.task("tim", wants).await, told);
     assert_eq!(side.send("tim", asks).await.unwrap(), answer);
     side.stop().await;
@@ -148,7 +148,7 @@ async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
     told.await.unwrap_err();
     side.stop().await;
 
-    // Nobody was told of it, so nobody misses it.
+    // No caller was answered, so none misses it.
     let side = bare(folder.path(), sqlite(folder.path()));
     assert_eq!(list(&side).await.unwrap(), []);
     let found = soon(side.tasks.whole(begun)).await;
@@ -192,7 +192,7 @@ async fn as_long_as_the_store_refuses_nobody_is_told_that_there_is_no_such_task(
 async fn there_is_an_end_to_what_is_told_and_everybody_is_still_answered() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), full()).await;
-    // As many as may be told before the store has them.
+    // As many as may be answered before the store has them.
     let sends = (0..1_024).map(|n| side.task("tim", text(&format!("count to {n}"))));
     let told = join_all(sends).await;
     let (caller, agent) = (acme(), id("tim"));
@@ -230,7 +230,7 @@ async fn what_the_journal_could_not_tell_waits_for_the_store() {
             told = &mut told => panic!("{told:?}"),
             _ = ends() => {}
         }
-        // The service has heard of that end when it has heard of this one.
+        // The service has applied that end when it has applied this one.
         let (after, _) = tokio::join!(side.task("tim", in_context("other", "count")), ends());
         assert_eq!(after.status.state, TaskState::Completed);
         assert!(poll!(&mut told).is_pending());
@@ -266,7 +266,7 @@ async fn an_answer_that_does_not_say_that_it_ends_the_task_waits_for_the_store()
     let (caller, agent) = (acme(), id("tim"));
     let tasks = side.tasks.clone();
     let mut told = pin!(tasks.send(&caller, &agent, text("count")));
-    // What it says cannot be read, so its task fails; but after a crash nobody would look for it.
+    // Its text cannot be read, so its task fails; but after a crash no one would look for it.
     let garbled = async {
         let delivery = asked(&mut hears).await;
         tim.send_task_response(&delivery, TaskAnswer::accepted().field("message", 5))
@@ -298,7 +298,7 @@ async fn what_was_told_is_not_given_up_however_long_the_store_refuses() {
     let side = Side::on(bus, tasks, refusing(&refuses));
     side.bus.attach("tim", work).await.unwrap();
     let told = side.task("tim", text("count")).await;
-    // Whoever hangs is given up after as long as the store has refused by then.
+    // A hung agent times out after as long as the store has refused by then.
     side.bus.attach("nora", |_: Delivery| std::future::pending::<()>()).await.unwrap();
     let (roman, mut hears) = listener(&side.bus, "roman").await;
     for _ in 0..3 {
@@ -363,8 +363,8 @@ async fn the_next_in_line_begins_when_the_journal_has_the_end_of_the_one_before(
     refuses.store(true, SeqCst);
     tim.complete(&asked(&mut hears).await, "1").await.unwrap();
     tim.complete(&asked(&mut hears).await, "2").await.unwrap();
-    // A question ends no task: whoever is next waits until the store knows of it.
-    // It is urgent, so after the restart it is heard before the others.
+    // A question ends no task: the next in line waits until the store has it.
+    // It is urgent, so after the restart it is handled before the others.
     let asks = TaskAnswer::blocked("which?").priority(Priority::High);
     tim.send_task_response(&asked(&mut hears).await, asks).await.unwrap();
     assert_eq!(side.get("tim", &waiting[0]).await.unwrap().status.state, TaskState::Working);
@@ -372,7 +372,7 @@ async fn the_next_in_line_begins_when_the_journal_has_the_end_of_the_one_before(
     assert!(hears.try_recv().is_err());
     side.stop().await;
 
-    // The store got none of it; what was answered is heard again, and nobody is asked twice.
+    // The store got none of it; the answer is handled again, and no agent is asked twice.
     let side = bare(folder.path(), sqlite(folder.path()));
     let (_tim, mut hears) = listener(&side.bus, "tim").await;
     let fourth = asked(&mut hears).await;

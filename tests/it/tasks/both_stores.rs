@@ -63,7 +63,7 @@ async fn cancel_is_answered_when_the_journal_has_it() {
     }
     bus.fate.refuse.store(usize::MAX, SeqCst);
     let mut answer = pin!(tasks.cancel(&caller, &tim, cancel(task)));
-    // The store has it, and whoever watches knows.
+    // The store has it, and subscribers have the event.
     let seen = tokio::select! {
         seen = soon(events.next()) => seen.unwrap(),
         answer = &mut answer => panic!("answered before the journal has it: {answer:?}"),

@@ -73,7 +73,7 @@ async fn calling_off_and_completing_at_once_is_one_of_both() {
         let events = all(side.subscribe("tim", &task, Some(0)).await.unwrap()).await;
         let expected: &[&str] = match state {
             TaskState::Canceled => &["canceled"],
-            // What the agent says is what came of it.
+            // The agent's answer is the result.
             _ => &["artifact.", "completed"],
         };
         assert_eq!(words(&events), expected);

@@ -1,4 +1,4 @@
-//! Whose tasks they are: nobody else sees them, waits for them or learns that they exist.
+//! The owners of tasks: no other caller sees them, waits for them or learns that they exist.
 
 use a2a_actors::tasks::TaskSettings;
 use a2a_protocol::operation::{CancelTask, GetTask, ListTasks, Subscribe};

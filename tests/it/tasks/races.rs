@@ -1,4 +1,4 @@
-//! What two do at once, and names that are both: nothing is lost, taken twice or left lying.
+//! Concurrent calls, and names that are both: nothing is lost, taken twice or forgotten.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,14 +38,14 @@ async fn one_id_for_two_messages_at_once_harms_neither_task() {
         let begins = at_once(message(json!({"messageId": same})));
         let goes_on = at_once(message(json!({"messageId": same, "taskId": asks.id})));
         let (first, second) = tokio::join!(side.send("tim", begins), side.send("tim", goes_on));
-        // They say different things: one of them may be refused for the other.
+        // Their messages differ: one of them may be refused for the other.
         let taken = [first, second].into_iter().filter_map(|sent| match sent {
             Err(Fault::MessageConflict { .. }) => None,
             sent => Some(task_of(sent.unwrap())),
         });
         let taken: Vec<_> = taken.collect();
         assert!(!taken.is_empty());
-        // Each is somebody's to answer, and can still be called off.
+        // Each has an agent to answer it, and can still be cancelled.
         for task in taken.iter().chain([&asks]) {
             let state = side.get("tim", task).await.unwrap().status.state;
             if !state.is_terminal() {
@@ -131,7 +131,7 @@ async fn whoever_has_a_task_that_was_handed_on_ends_it_in_any_conversation() {
     let task = side.task("tim", at_once(text("work"))).await;
     hand_on(&tim, &asked(&mut hears).await, "roman").await;
     let handed = asked(&mut romans).await;
-    // Nobody else does, and tim no longer does either.
+    // No other caller does, and tim no longer does either.
     for other in [&eve, &tim] {
         let done = TaskAnswer::completed("mine").for_task(task.id);
         other.send_task_response("acme", done).await.unwrap_err();
@@ -139,7 +139,7 @@ async fn whoever_has_a_task_that_was_handed_on_ends_it_in_any_conversation() {
     roman.complete(&handed, "by roman").await.unwrap();
     let done = side.until("tim", &task, TaskState::Completed).await;
     assert_eq!(said(&done), "by roman");
-    // Nor is it waited for when whoever has it dies of it.
+    // Nor is it waited for when the process that has it dies of it.
     let dies = |_: Delivery| async { panic!("as the test wants it") as Result<(), &str> };
     let _tony = side.bus.attach("tony", dies).await.unwrap();
     let task = side.task("tim", at_once(text("deadly work"))).await;
@@ -176,7 +176,7 @@ async fn nobody_works_under_the_name_of_a_client() {
     let _delivery = asked(&mut hears).await;
     let refused = side.tasks.send(&caller("eve"), &id("acme"), text("for a client")).await;
     assert!(matches!(refused, Err(Fault::NoSuchAgent { .. })), "{refused:?}");
-    // On the bus it is given up, and whoever asked hears of it.
+    // On the bus it is a dead letter, and the requester is notified.
     let mut work =
         tim.request_task("acme", NewTask::new("TaskHandle", "for a client")).await.unwrap();
     soon(work.result()).await.unwrap_err();

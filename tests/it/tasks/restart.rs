@@ -152,7 +152,7 @@ async fn a_piece_that_comes_again_after_a_crash_is_not_taken_in_twice() {
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("work"))).await;
     let delivery = asked(&mut hears).await;
-    // The service is gone, so the piece lies on the bus.
+    // The service is gone, so the piece stays on the bus.
     side.stop_tasks().await;
     let artifact = serde_json::json!({"artifactId": "a", "parts": [{"text": "once"}]});
     let artifact = serde_json::from_value(artifact).unwrap();

@@ -94,7 +94,7 @@ async fn everybody_sees_the_same_in_the_same_order() {
         tim.send_status_update(&delivery, piece).await.unwrap();
     }
     tim.block(&delivery, "which?").await.unwrap();
-    // Whoever asked hears no more until it answers; those who watch do.
+    // The requester gets no more until it answers; subscribers do.
     let heard = all(first).await;
     assert!(heard.last().unwrap().last);
     let done = async {

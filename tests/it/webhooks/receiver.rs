@@ -13,11 +13,11 @@ use tokio::sync::{Mutex, mpsc, watch};
 
 /// What a receiver does once it has read a request.
 pub enum Behaviour {
-    /// Says this and closes.
+    /// Sends this and closes.
     Answer(Vec<u8>),
-    /// Says this and then nothing more, without closing.
+    /// Sends this and then nothing more, without closing.
     AnswerAndHang(Vec<u8>),
-    /// Says the first, and the second for ever.
+    /// Sends the first, and the second for ever.
     Endless(String, Vec<u8>),
 }
 
@@ -81,7 +81,7 @@ impl Receiver {
         self.requests.lock().await.recv().await.unwrap()
     }
 
-    /// How many bytes an endless answer had when nobody took more.
+    /// How many bytes an endless answer had when the client stopped reading.
     pub async fn written_until_cut_off(&self) -> usize {
         self.cut_off.lock().await.recv().await.unwrap()
     }
@@ -96,7 +96,7 @@ async fn serve(
     let Some(request) = read_request(&mut stream).await else {
         return;
     };
-    // A test may be over before its receiver is: nobody listens then, and nobody answers.
+    // A test may be over before its receiver is: its channels are closed then.
     to_test.send(request).ok();
     match &*behaviour {
         Behaviour::Answer(bytes) => {

@@ -83,7 +83,7 @@ async fn secrets_travel() {
 
 #[test]
 fn neither_proxies_nor_the_log_get_to_see_a_notification() {
-    // Nobody listens there, so a delivery that takes the detour fails.
+    // No server listens there, so a delivery that takes the detour fails.
     let proxy = "http://127.0.0.1:1";
     let mut again = Command::new(std::env::current_exe().unwrap());
     again.args(["--exact", "webhooks::wire::secrets_travel", "--nocapture"]);
