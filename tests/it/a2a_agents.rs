@@ -37,7 +37,7 @@ async fn declined(side: &Side, message: SendMessage) -> String {
 }
 
 #[tokio::test]
-async fn the_host_says_what_it_is_and_how_to_go_on() {
+async fn host_describes_itself_and_what_to_try() {
     let side = with_host().await;
     let help = ask(&side, text("help")).await;
     assert!(help.contains("no model") && help.contains("/agents/{id}/"), "{help}");
@@ -64,7 +64,7 @@ async fn the_host_lists_the_agents_with_presence_and_role() {
 }
 
 #[tokio::test]
-async fn the_host_echoes_tells_the_time_and_counts() {
+async fn host_echoes_returns_the_time_and_counts() {
     let side = with_host().await;
     assert_eq!(ask(&side, text("echo  {\"a\": [1]}\n\u{1f980} ")).await, "{\"a\": [1]}\n\u{1f980}");
     assert!(ask(&side, text("echo")).await.contains("nothing to echo"));
@@ -106,7 +106,7 @@ async fn what_the_host_does_not_know_it_repeats_in_one_clean_line() {
 }
 
 #[tokio::test]
-async fn the_host_says_what_it_got_when_that_is_no_text() {
+async fn host_describes_parts_that_are_no_text() {
     let side = with_host().await;
     for (parts, what) in [
         (json!([{"text": " "}]), "I got an empty text"),
@@ -278,7 +278,7 @@ async fn a_follow_up_finishes_what_asks_for_input_and_subscribers_see_it() {
 }
 
 #[tokio::test]
-async fn a_conversation_of_several_turns_ends_when_it_is_told() {
+async fn conversation_of_several_turns_ends_on_request() {
     let side = with_conformance(BRIEF).await;
     let open = side.task(conformance::NAME, text("tck-multi-turn start")).await;
     for (says, state) in [
@@ -293,7 +293,7 @@ async fn a_conversation_of_several_turns_ends_when_it_is_told() {
 }
 
 #[tokio::test]
-async fn a_task_of_a_0_3_caller_stays_open_and_goes_on() {
+async fn task_of_a_0_3_caller_stays_open_and_continues() {
     let side = with_conformance(BRIEF).await;
     let (old, agent) =
         (TaskCaller { version: Some("0.3".into()), ..acme() }, id(conformance::NAME));
@@ -313,7 +313,7 @@ async fn a_task_of_a_0_3_caller_stays_open_and_goes_on() {
 }
 
 #[tokio::test]
-async fn long_work_goes_on_beside_other_work_and_ends_when_called_off() {
+async fn long_work_runs_beside_other_work_and_ends_when_cancelled() {
     let side = with_conformance(ENDLESS).await;
     let mut long = Vec::new();
     for prefix in ["tck-cancel", "tck-long-running", "test-resubscribe-message-id"] {

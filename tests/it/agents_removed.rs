@@ -16,7 +16,7 @@ fn names(desk: &Desk) -> Vec<String> {
 }
 
 #[test]
-fn an_agent_is_removed_and_the_log_says_by_whom() {
+fn agent_is_removed_and_the_log_names_the_operator() {
     let desk = Desk::start();
     desk.server.put("/bus/agents/tim", &json!({ "role": "Worker" }));
     assert_eq!(desk.text(&["agents", "remove", "tim"]), "tim is removed\n");
@@ -43,7 +43,7 @@ fn an_agent_is_removed_and_the_log_says_by_whom() {
 }
 
 #[test]
-fn what_waits_is_not_lost_unless_that_is_said() {
+fn pending_messages_are_dropped_only_on_request() {
     let desk = Desk::start();
     for n in 0..3 {
         desk.server.accepted(&message("roman", "tim", &format!("{n}")));

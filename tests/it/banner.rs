@@ -96,7 +96,7 @@ fn paste_all(offers: &[String], folder: &Path, token: Option<&str>) -> Vec<Strin
 }
 
 #[test]
-fn a_new_server_says_where_it_is_and_what_to_try_and_is_quiet_otherwise() {
+fn new_server_prints_its_address_and_what_to_try_and_is_quiet_otherwise() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("a state folder");
     let mut server = Said::start(serve(&state), "See a small team");
@@ -124,7 +124,7 @@ fn a_new_server_says_where_it_is_and_what_to_try_and_is_quiet_otherwise() {
 }
 
 #[test]
-fn the_folder_that_everybody_uses_is_not_spelled_out() {
+fn default_folder_is_not_spelled_out() {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("openclaw-a2a"));
     command.args(["serve", "--listen", "127.0.0.1:0"]).env("HOME", home.path());
@@ -154,7 +154,7 @@ fn a_demo_offers_its_own_lines() {
 }
 
 #[test]
-fn with_tokens_it_says_how_to_make_one_and_the_lines_use_it() {
+fn with_tokens_it_prints_how_to_make_one_and_the_lines_use_it() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state");
     std::fs::create_dir(&state).unwrap();

@@ -142,7 +142,7 @@ fn it_ends_by_itself_and_on_ctrl_c_with_what_it_has() {
 }
 
 #[test]
-fn it_says_why_it_does_not_run() {
+fn command_reports_why_it_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let refused = |args: &[&str], code, word: &str| {
         let said = bench(folder.path(), args);
@@ -164,7 +164,7 @@ fn it_says_why_it_does_not_run() {
 }
 
 #[test]
-fn a_closed_directory_is_told_with_what_to_do() {
+fn closed_directory_error_explains_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), "[[agents]]\nid = \"tim\"\n");
     let said = bench(folder.path(), &["--count", "1"]);

@@ -94,7 +94,7 @@ fn messages_are_taken_acknowledged_and_given_back() {
 }
 
 #[test]
-fn somebody_who_waits_gets_what_comes() {
+fn waiting_poll_gets_the_next_message() {
     let desk = Desk::start();
     let sent = message("roman", "tim", "late");
     std::thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn access_is_explained_with_the_rule() {
 }
 
 #[test]
-fn conversations_are_stopped_and_let_go_on() {
+fn conversations_are_stopped_and_resumed() {
     let desk = Desk::start();
     assert_eq!(desk.text(&["breaker", "list"]), "nothing is stopped\n");
     let talk = new_id();
@@ -170,7 +170,7 @@ fn conversations_are_stopped_and_let_go_on() {
 }
 
 #[test]
-fn dead_letters_are_shown_sent_again_and_dropped() {
+fn dead_letters_are_shown_retried_and_dropped() {
     let desk = Desk::with_config("[delivery]\nattempts = 1\n");
     assert_eq!(desk.text(&["dead-letters", "list"]), "there are no dead letters\n");
     // One that several could not handle.

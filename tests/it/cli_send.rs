@@ -252,7 +252,7 @@ fn a_whole_message_gets_what_it_lacks_and_stays_as_it_was_written() {
 }
 
 #[test]
-fn a_refusal_lists_everything_and_says_what_to_do() {
+fn refusal_lists_everything_and_explains_what_to_do() {
     let desk = Desk::with_config(
         "[[access]]\nname = \"no-tasks\"\nallow = false\nkinds = [\"task_request\"]\nfrom = \"roman\"\n",
     );
@@ -315,7 +315,7 @@ fn a_refusal_lists_everything_and_says_what_to_do() {
 }
 
 #[test]
-fn without_a_server_or_a_token_it_says_how_to_get_one() {
+fn without_a_server_or_a_token_it_prints_how_to_get_one() {
     let folder = tempfile::tempdir().unwrap();
     let send = ["send", "broadcast", "--topic", "t", "--message", "m"];
     let verbs: [&[&str]; 6] = [

@@ -69,7 +69,7 @@ fn tasks_of_both_sorts_are_one_table() {
 }
 
 #[test]
-fn a_task_is_found_shown_and_called_off_whichever_sort_it_is_of() {
+fn task_of_either_kind_is_found_shown_and_cancelled() {
     let desk = Desk::start();
     let worker = Worker::tim(&desk.server);
     let sent = desk.json(&["send", "task-request", "--to", "tim", "--title", "Count"]);
@@ -121,7 +121,7 @@ fn a_task_is_found_shown_and_called_off_whichever_sort_it_is_of() {
 }
 
 #[test]
-fn people_see_everybodys_tasks_and_agents_what_they_do() {
+fn people_see_all_tasks_and_agents_their_own() {
     let desk = Desk::start();
     let token = |whose: [&str; 2]| {
         let made = run(desk.folder.path(), &["token", "create", whose[0], whose[1], "--yes"], "");

@@ -40,7 +40,7 @@ fn a_leading_a2a_is_skipped() {
 }
 
 #[test]
-fn several_files_are_read_in_turn_and_a_missing_one_is_told_apart() {
+fn several_files_are_read_in_turn_and_a_missing_one_is_distinguished() {
     let folder = tempfile::tempdir().unwrap();
     let good = folder.path().join("good.jsonl");
     std::fs::write(&good, valid_line() + "\n").unwrap();

@@ -27,7 +27,7 @@ fn write(folder: &Path, text: &str) {
 }
 
 #[test]
-fn check_says_ok_and_what_is_in_force() {
+fn check_reports_ok_and_what_is_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let nothing = config(folder.path(), &["check"], &[]);
     assert_eq!(nothing.status.code(), Some(0));
@@ -61,7 +61,7 @@ fn check_says_ok_and_what_is_in_force() {
 }
 
 #[test]
-fn check_tells_every_problem_with_its_line_and_what_was_meant() {
+fn check_reports_every_problem_with_its_line_and_what_was_meant() {
     let folder = tempfile::tempdir().unwrap();
     let bad = "[limits]\nper_agent_per_minut = 5\nburst = \"many\"\n\n[brekaer]\nrounds = 1\n\
                [http]\nidle_seconds = 0\n[http.tls]\ncert = \"nowhere.pem\"\nkey = \"nowhere.pem\"\n";
@@ -99,7 +99,7 @@ fn check_tells_every_problem_with_its_line_and_what_was_meant() {
 }
 
 #[test]
-fn a_server_with_problems_does_not_start_and_tells_them_all() {
+fn server_with_problems_does_not_start_and_lists_them_all() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "[limits]\nbrust = 1\n[breaker]\nrounds = 0\n");
     let output = serve(folder.path()).env("OPENCLAW_A2A_X", "1").output().unwrap();
@@ -214,7 +214,7 @@ const END: &str = "<!-- end of keys -->\n";
 
 /// A key that is added to the structs must be on the page.
 #[test]
-fn the_page_of_keys_says_what_the_program_knows() {
+fn the_page_of_keys_matches_the_program() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/configuration.md");
     let text = std::fs::read_to_string(&page).unwrap();
     let (before, rest) = text.split_once(BEGIN).expect("the mark at which the keys begin");

@@ -51,7 +51,7 @@ fn a_kit_may_use_its_ids_again() {
 }
 
 #[test]
-fn a_call_without_an_id_hears_only_that_it_is_none() {
+fn call_without_an_id_gets_only_its_error() {
     let (_folder, server) = started("");
     for (method, params, code) in [
         ("message/ssend", json!({}), -32601),
@@ -96,7 +96,7 @@ fn a_version_that_is_switched_off_is_neither_offered_nor_served() {
 }
 
 #[test]
-fn the_card_says_since_when_it_is_so() {
+fn card_has_its_time_of_change() {
     let (_folder, server) = started("");
     let since = |answer: Answer| answer.headers["last-modified"].to_str().unwrap().to_owned();
     let first = since(server.get(CARD));
@@ -108,7 +108,7 @@ fn the_card_says_since_when_it_is_so() {
 }
 
 #[test]
-fn an_old_client_hears_in_the_stream_why_there_is_none() {
+fn old_client_gets_the_reason_in_the_stream() {
     let (_folder, server) = started("");
     let nobody = json!({"id": "01900000-0000-7000-8000-000000000000"});
     let events = server.with("accept", "text/event-stream");
@@ -143,7 +143,7 @@ fn a_push_configuration_without_a_name_is_the_one_of_its_task() {
 }
 
 #[test]
-fn a_part_of_a_kind_that_nobody_knows_is_refused() {
+fn part_of_an_unknown_kind_is_refused() {
     let (_folder, server) = started("");
     for key in ["kind", "type"] {
         let part = json!({key: "hologram", "text": "hello"});

@@ -464,7 +464,7 @@ fn the_files_are_whole(folder: &Path, log: &[Value]) {
 
 /// The kill comes with the receipt, when nothing that follows it can have been written.
 #[test]
-fn whoever_has_a_receipt_can_be_answered_after_a_crash() {
+fn sender_with_a_receipt_can_be_answered_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a2a.toml"), CONFIG).unwrap();
     for round in 0..12 {

@@ -168,7 +168,7 @@ fn a_round_shows_everything_and_nothing_goes_wrong_also_after_a_restart() {
 }
 
 #[test]
-fn work_that_a_crash_cut_off_goes_on() {
+fn work_cut_off_by_a_crash_continues() {
     let folder = tempfile::tempdir().unwrap();
     let server = with_demo(folder.path());
     let mut task = Value::Null;

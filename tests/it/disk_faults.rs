@@ -178,7 +178,7 @@ async fn while_a_commit_hangs_nothing_gets_a_receipt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_called_off_on_its_way_to_the_disk_is_never_handed_out() {
+async fn task_cancelled_before_its_commit_is_never_delivered() {
     let folder = tempfile::tempdir().unwrap();
     let limit_of_one = BusSettings { inbox_limit: 1, ..BusSettings::default() };
     let bus = UnreliableBus::start(folder.path(), limit_of_one.clone());

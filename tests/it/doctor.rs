@@ -140,7 +140,7 @@ fn a_folder_at_rest_is_looked_at_and_left_as_it_is() {
 }
 
 #[test]
-fn a_running_server_is_asked_and_what_waits_for_a_person_is_told() {
+fn running_server_reports_what_waits_for_a_person() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), "[delivery]\nattempts = 1\n");
     server.inbox("tim", "");
@@ -228,7 +228,7 @@ fn a_bad_configuration_hides_nothing_else() {
 }
 
 #[test]
-fn what_others_may_do_with_the_token_file_is_told() {
+fn rights_of_others_on_the_token_file_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a2a.toml"), ANY_PORT).unwrap();
     let token = command(folder.path(), &["token", "create", "--operator", "david"]);
@@ -260,7 +260,7 @@ fn a_newer_schema_is_a_problem() {
 }
 
 #[test]
-fn whoever_is_in_the_way_is_named() {
+fn port_owner_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
@@ -281,7 +281,7 @@ fn whoever_is_in_the_way_is_named() {
 }
 
 #[test]
-fn with_tokens_an_operator_sees_everything_and_others_are_told_how() {
+fn with_tokens_an_operator_sees_everything_and_others_learn_how() {
     let folder = tempfile::tempdir().unwrap();
     let _server = Server::start(folder.path());
     let token = command(folder.path(), &["token", "create", "--operator", "david"]);
@@ -297,7 +297,7 @@ fn with_tokens_an_operator_sees_everything_and_others_are_told_how() {
 }
 
 #[test]
-fn what_lies_around_is_listed() {
+fn leftover_files_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     used(folder.path());
     std::fs::write(folder.path().join("a2a-log/torn-2026-02-21.bin"), "x").unwrap();

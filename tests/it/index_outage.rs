@@ -150,7 +150,7 @@ fn an_index_whose_disk_was_full_catches_up_by_itself() {
 }
 
 #[test]
-fn a_server_that_stops_on_a_full_disk_says_what_was_not_written() {
+fn server_that_stops_on_a_full_disk_reports_what_was_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start_by(limited(&serve(folder.path())), folder.path());
     server.get("/bus/agents/tim/inbox");
@@ -173,7 +173,7 @@ fn a_server_that_stops_on_a_full_disk_says_what_was_not_written() {
 }
 
 #[test]
-fn a_server_that_cannot_start_on_a_full_disk_says_so_in_a_line() {
+fn server_that_cannot_start_on_a_full_disk_reports_it_in_a_line() {
     let folder = tempfile::tempdir().unwrap();
     days_before(folder.path());
     let output = |state: &Path| {

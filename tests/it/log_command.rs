@@ -51,7 +51,7 @@ fn talk(server: &Server) -> Value {
 }
 
 #[test]
-fn a_server_and_the_journal_itself_say_the_same() {
+fn server_and_journal_return_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), "");
     let asked = talk(&server);
@@ -368,7 +368,7 @@ fn days_that_are_missing_are_written_again_while_no_server_runs() {
 }
 
 #[test]
-fn a_time_is_shown_whole_and_a_default_limit_says_so() {
+fn time_range_is_shown_whole_and_a_default_limit_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     server.inbox("tim", "");

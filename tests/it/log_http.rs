@@ -143,7 +143,7 @@ fn one_message_comes_with_every_attempt_and_delivery() {
 }
 
 #[test]
-fn records_say_how_large_a_message_was_and_how_long_the_bus_took() {
+fn records_have_the_size_of_a_message_and_the_time_the_bus_took() {
     let folder = tempfile::tempdir().unwrap();
     let server = started(folder.path(), "");
     let sent = message("roman", "tim", "hello");

@@ -79,7 +79,7 @@ fn words(events: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn lines_come_as_they_are_written_and_a_reader_goes_on_where_it_was() {
+fn lines_come_as_they_are_written_and_a_reader_resumes_where_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), "[limits]\nburst = 1000\n");
     server.inbox("tim", "");
@@ -152,7 +152,7 @@ fn a_stopping_server_ends_its_streams_and_does_not_wait_for_them() {
 }
 
 #[test]
-fn a_reader_that_takes_nothing_is_cut_off_and_the_bus_goes_on() {
+fn stalled_reader_is_cut_off_and_the_bus_continues() {
     let folder = tempfile::tempdir().unwrap();
     let config = "[limits]\nburst = 100000\nper_agent_per_minute = 1000000\nper_pair_per_minute = 1000000\n\
                   [http]\nstalled_seconds = 1\nidle_seconds = 1\n[breaker]\nenabled = false\n";

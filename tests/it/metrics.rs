@@ -204,7 +204,7 @@ fn token(folder: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn numbers_are_for_people_and_name_nobody() {
+fn metrics_are_for_people_and_name_no_agent() {
     let folder = tempfile::tempdir().unwrap();
     let operator = token(folder.path(), &["--operator", "davidoperator"]);
     let agent = token(folder.path(), &["--agent", "romanagent"]);
@@ -291,7 +291,7 @@ fn edge(side: &Side, folder: &Path) -> Edge {
 }
 
 #[actix_web::test]
-async fn readiness_says_which_part_is_not_well() {
+async fn readiness_names_the_failing_part() {
     let folder = tempfile::tempdir().unwrap();
     let bus = Bus::builder().in_memory().settings(settings()).start().unwrap();
     bus.attach("tim", Handlers::new()).await.unwrap();

@@ -199,7 +199,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn nothing_accepted_is_lost_and_nothing_acknowledged_comes_again(
+    fn nothing_accepted_is_lost_and_nothing_acknowledged_is_redelivered(
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -91,7 +91,7 @@ fn why_and_why_not_is_answered_with_the_rule() {
 }
 
 #[test]
-fn tasks_are_seen_and_called_off() {
+fn tasks_are_listed_and_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let server = started(folder.path());
     let (first, second) = (task("roman", "tim"), task("roman", "tim"));
@@ -123,7 +123,7 @@ fn tasks_are_seen_and_called_off() {
 }
 
 #[test]
-fn a_task_called_off_in_somebodys_hands_does_not_come_again() {
+fn task_cancelled_in_flight_is_not_redelivered() {
     let folder = tempfile::tempdir().unwrap();
     let server = started(folder.path());
     let sent = task("roman", "tim");
@@ -190,7 +190,7 @@ fn what_is_stopped_is_seen_and_let_go_and_stopped_by_hand() {
 }
 
 #[test]
-fn dead_letters_are_seen_sent_again_and_let_go() {
+fn dead_letters_are_listed_retried_and_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), "[delivery]\nattempts = 1\n");
     server.inbox("tim", "");
@@ -280,7 +280,7 @@ fn an_agents_token_is_for_that_agent_alone() {
 }
 
 #[test]
-fn an_operator_sends_as_an_agent_only_when_it_says_so() {
+fn operator_sends_as_an_agent_only_when_marked() {
     let folder = tempfile::tempdir().unwrap();
     let (_server, [roman, tim, david]) = with_tokens(folder.path());
     roman.inbox("roman", "");

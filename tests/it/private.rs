@@ -92,7 +92,7 @@ fn what_is_made_is_for_its_owner_alone() {
 }
 
 #[test]
-fn what_an_older_version_left_open_is_closed_at_the_start_and_said_once() {
+fn modes_of_an_older_version_are_tightened_at_the_start_and_reported_once() {
     let home = tempfile::tempdir().unwrap();
     let state = home.path().join("state");
     served("022", &state);

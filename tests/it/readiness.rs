@@ -216,7 +216,7 @@ async fn after_a_failed_fsync_it_is_never_ready_again() {
 }
 
 #[actix_web::test]
-async fn a_full_disk_is_not_ready_until_a_write_succeeds_though_nobody_sends() {
+async fn full_disk_is_not_ready_until_a_write_succeeds_without_senders() {
     let rig = rig().await;
     assert!(rig.send().await.is_accepted());
     rig.disk.0.full.store(true, SeqCst);

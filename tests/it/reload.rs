@@ -43,7 +43,7 @@ fn is(answer: &Answer, status: u16, code: &str) {
 }
 
 #[test]
-fn limits_change_and_nobody_gets_a_fresh_burst() {
+fn limits_change_and_no_agent_gets_a_fresh_burst() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), &format!("{SLOW}burst = 3\ninbox = 5\n"));
     server.inbox("tim", "");
@@ -70,7 +70,7 @@ fn limits_change_and_nobody_gets_a_fresh_burst() {
 }
 
 #[test]
-fn a_fan_out_may_reach_as_many_as_the_file_says_now() {
+fn fan_out_limit_follows_the_reloaded_file() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), &format!("{FAR}max_recipients = 1\n"));
     for agent in ["roman", "tim", "main"] {
@@ -267,7 +267,7 @@ fn what_is_connected_stays_so_and_what_waits_is_delivered() {
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_says_why() {
+fn bad_file_changes_nothing_and_reports_the_cause() {
     let folder = tempfile::tempdir().unwrap();
     let server = start(folder.path(), &format!("{SLOW}burst = 1\n"));
     server.inbox("tim", "");

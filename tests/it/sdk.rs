@@ -63,7 +63,7 @@ fn small_task() -> NewTask {
 }
 
 #[tokio::test]
-async fn a_task_request_arrives_with_everything_that_was_said() {
+async fn task_request_arrives_with_the_whole_message() {
     let bus = start();
     let (_tim, mut hears) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
@@ -168,7 +168,7 @@ async fn answers_and_status_updates_stay_in_the_conversation_and_on_the_task() {
 }
 
 #[tokio::test]
-async fn a_task_can_be_answered_by_its_id_when_the_letter_is_gone() {
+async fn task_can_be_answered_by_its_id_without_the_delivery() {
     let bus = start();
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let (roman, mut hears) = listener(&bus, "roman").await;

@@ -88,7 +88,7 @@ impl Socket {
     }
 
     /// The same when the other end may be closing already.
-    pub(crate) fn try_say_raw(&mut self, message: Message) -> bool {
+    pub(crate) fn try_send_raw(&mut self, message: Message) -> bool {
         self.0.send(message).is_ok()
     }
 

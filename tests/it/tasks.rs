@@ -153,7 +153,7 @@ async fn who_waits_gets_the_end_and_who_does_not_gets_the_task() {
 }
 
 #[tokio::test]
-async fn whoever_calls_webhooks_is_rung_for_when_somebody_wants_that() {
+async fn dispatcher_of_webhooks_is_woken_when_one_is_set() {
     let side = Side::start();
     let (tim, mut hears) = tim(&side).await;
     let (_, ()) = tokio::join!(side.task("tim", text("quietly")), async {
@@ -247,7 +247,7 @@ async fn what_has_ended_is_forgotten_after_a_while_and_what_is_open_is_not() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_answers_ends_and_is_forgotten_after_that() {
+async fn unanswered_question_expires_and_is_removed_later() {
     let ttl = Duration::from_millis(200);
     let side = Side::with(TaskSettings { ttl, ..TaskSettings::default() });
     let (tim, mut hears) = tim(&side).await;

@@ -259,7 +259,7 @@ fn only_one_authorization_counts() {
 }
 
 #[test]
-fn whoever_is_not_let_in_is_on_record_without_what_was_shown() {
+fn denied_caller_is_on_record_without_its_token() {
     const CALLS: u64 = 60;
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
@@ -289,7 +289,7 @@ fn whoever_is_not_let_in_is_on_record_without_what_was_shown() {
 }
 
 #[test]
-fn the_first_token_cuts_nobody_off_unawares() {
+fn first_token_warns_about_connected_agents() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::start(folder.path());
     let waits = server.client();

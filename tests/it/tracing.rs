@@ -162,7 +162,7 @@ async fn hand_on(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn handlers_have_the_trace_of_their_letter_and_what_they_send_goes_on_with_it() {
+async fn handlers_have_the_trace_of_their_delivery_and_their_messages_continue_it() {
     let bus = Bus::builder().in_memory().start().unwrap();
     bus.attach("tim", hand_on).await.unwrap();
     let (bob, mut bobs) = listener(&bus, "bob").await;

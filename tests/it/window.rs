@@ -87,7 +87,7 @@ fn nothing<T>(hears: &mut UnboundedReceiver<T>) -> bool {
 }
 
 #[tokio::test]
-async fn as_many_as_the_window_are_out_at_once_in_order_and_each_settled_makes_room() {
+async fn in_flight_limit_holds_in_order_and_each_settlement_frees_a_permit() {
     let team = Team::start().await;
     let (_, _several, mut hears) = team.attach(3).await;
     let sent = team.send(20).await;
@@ -115,7 +115,7 @@ async fn as_many_as_the_window_are_out_at_once_in_order_and_each_settled_makes_r
 }
 
 #[tokio::test]
-async fn a_failed_one_comes_again_and_a_lost_agent_has_failed_them_all() {
+async fn failed_delivery_is_redelivered_and_a_lost_agent_fails_all_of_its_own() {
     let team = Team::start().await;
     let (number, _several, mut hears) = team.attach(2).await;
     let sent = team.send(2).await;

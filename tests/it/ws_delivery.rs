@@ -38,7 +38,7 @@ fn events(server: &Server, message: &Value) -> Vec<String> {
 }
 
 #[test]
-fn a_session_says_who_it_is_and_the_agent_is_online() {
+fn session_identifies_itself_and_the_agent_is_online() {
     let (_folder, server) = started("");
     let (socket, hello) = Socket::connect(&server, "tim");
     assert_eq!(hello["protocol"], "openclaw.a2a.session.v1");
@@ -116,7 +116,7 @@ fn without_a_hello_the_session_begins_by_itself() {
 }
 
 #[test]
-fn a_failed_attempt_comes_again_and_the_last_is_a_dead_letter() {
+fn failed_attempt_is_redelivered_and_the_last_is_a_dead_letter() {
     let (_folder, server) = started("");
     let (mut socket, _) = Socket::greet(&server, "tim", json!({"window": 1}));
     let poison = sent(&server, &["poison", "next"]).remove(0);
@@ -187,7 +187,7 @@ fn two_sessions_share_the_work_and_a_conversation_stays_with_one() {
 }
 
 #[test]
-fn a_task_that_is_called_off_is_said_to_whoever_has_it() {
+fn cancelled_task_is_reported_to_the_session_that_holds_it() {
     let (_folder, server) = started("");
     let (mut socket, hello) = Socket::greet(&server, "tim", json!({"graceSeconds": 30}));
     let session = &hello["sessionId"];

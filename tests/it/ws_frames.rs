@@ -44,7 +44,7 @@ fn what_is_sent_gets_the_receipt_it_would_get_over_http() {
 }
 
 #[test]
-fn what_is_refused_says_why_and_the_session_goes_on() {
+fn refusal_has_its_cause_and_the_session_continues() {
     let (_folder, server) = started();
     let (mut tim, _) = Socket::connect(&server, "tim");
     let forged = sent(&mut tim, "a", &message("roman", "ann", "hi"));
@@ -131,11 +131,11 @@ fn a_frame_that_cannot_be_read_is_answered_with_what_can() {
 }
 
 #[test]
-fn whoever_does_not_learn_is_sent_away() {
+fn session_with_repeated_errors_is_closed() {
     let (_folder, server) = started();
     let (mut socket, _) = Socket::connect(&server, "tim");
     for _ in 0..16 {
-        assert!(socket.try_say_raw(Message::text("no")));
+        assert!(socket.try_send_raw(Message::text("no")));
     }
     let (frames, code, _) = socket.closed();
     let codes: Vec<_> = frames.iter().map(|frame| frame["code"].as_str().unwrap()).collect();
@@ -150,7 +150,7 @@ fn a_frame_that_is_too_large_ends_the_connection_and_nothing_else() {
         let (mut socket, _) = Socket::connect(&server, "tim");
         let large = "x".repeat(400_000);
         match fragmented {
-            false => drop(socket.try_say_raw(Message::text(large))),
+            false => drop(socket.try_send_raw(Message::text(large))),
             true => socket.say_fragments(&large, 100_000),
         }
         let (frames, code, reason) = socket.closed();

@@ -89,7 +89,7 @@ fn what_cannot_be_resumed_is_a_new_session() {
 }
 
 #[test]
-fn whoever_does_not_come_back_in_time_has_lost_its_messages() {
+fn session_not_resumed_in_time_loses_its_messages() {
     let (_folder, server) = started("[delivery]\nfirst_pause_ms = 1");
     let (mut socket, _) = Socket::greet(&server, "tim", json!({"graceSeconds": 1}));
     send(&server, "tim", "a");
@@ -116,7 +116,7 @@ fn what_waits_for_an_agent_that_is_away_goes_to_its_other_session() {
 }
 
 #[test]
-fn whoever_says_nothing_is_closed_and_its_messages_go_to_another() {
+fn silent_session_is_closed_and_its_messages_go_to_another() {
     let (_folder, server) =
         started("[sessions]\nsilent_seconds = 1\n[delivery]\nfirst_pause_ms = 1");
     let (mut silent, _) = Socket::greet(&server, "tim", json!({}));
@@ -130,7 +130,7 @@ fn whoever_says_nothing_is_closed_and_its_messages_go_to_another() {
 }
 
 #[test]
-fn whoever_takes_nothing_is_given_nothing_more_and_closed() {
+fn stalled_session_gets_nothing_more_and_is_closed() {
     let (_folder, server) = started(
         "[sessions]\nsilent_seconds = 60\n[http]\nstalled_seconds = 1\n[limits]\nburst = 1000\n[delivery]\nfirst_pause_ms = 1",
     );
@@ -152,7 +152,7 @@ fn whoever_takes_nothing_is_given_nothing_more_and_closed() {
 }
 
 #[test]
-fn a_server_that_stops_says_so_and_keeps_what_is_in_hand() {
+fn stopping_server_reports_it_and_keeps_what_is_in_flight() {
     let (folder, server) = started("");
     let (mut socket, _) = Socket::greet(&server, "tim", json!({"graceSeconds": 60}));
     send(&server, "tim", "done");
@@ -173,7 +173,7 @@ fn a_server_that_stops_says_so_and_keeps_what_is_in_hand() {
 }
 
 #[test]
-fn after_a_crash_what_was_acknowledged_never_comes_again_and_the_rest_does() {
+fn after_a_crash_the_acknowledged_is_never_redelivered_and_the_rest_is() {
     let (folder, mut server) = started("[limits]\nburst = 1000\n[delivery]\nattempts = 100");
     let mut acknowledged = Vec::new();
     for round in 0..5 {
@@ -214,7 +214,7 @@ fn after_a_crash_what_was_acknowledged_never_comes_again_and_the_rest_does() {
 }
 
 #[test]
-fn without_its_token_nobody_is_an_agent() {
+fn without_its_token_a_caller_is_no_agent() {
     // SHA-256 of `tim-token`, `ann-token` and `boss-token`.
     let hash = |token: &str| {
         use sha2::{Digest, Sha256};
@@ -284,7 +284,7 @@ fn there_is_an_end_to_connections_and_a_place_is_free_again() {
 }
 
 #[test]
-fn what_is_no_websocket_or_no_agent_is_told_so() {
+fn upgrade_without_websocket_or_agent_is_refused() {
     let (_folder, server) = started("[directory]\nopen = false");
     let plain = server.get("/bus/agents/tim/session");
     assert_eq!((plain.status, &plain.body["code"]), (426, &json!("upgrade_required")), "{plain:?}");

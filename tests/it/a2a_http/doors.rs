@@ -11,7 +11,7 @@ use crate::server::{Server, new_id};
 const CARD: &str = "/.well-known/agent-card.json";
 
 #[test]
-fn every_agent_has_a_card_and_what_it_says_is_where_it_says() {
+fn every_agent_has_a_card_and_its_urls_answer() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for (path, below) in [(CARD.to_owned(), ""), (format!("/agents/tim{CARD}"), "/agents/tim")] {
@@ -103,7 +103,7 @@ fn a_task_is_known_at_its_own_door_only() {
 }
 
 #[test]
-fn versions_that_nobody_speaks_are_refused() {
+fn unknown_versions_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for form in FORMS {
@@ -196,7 +196,7 @@ fn there_is_an_extended_card_for_those_with_a_token() {
 }
 
 #[test]
-fn a_closed_directory_lets_callers_reach_its_agents_and_nobody_else() {
+fn closed_directory_lets_callers_reach_only_its_agents() {
     for tokens in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let who = [("client = \"acme\"", "acme-1"), ("agent = \"tim\"", "tim-1")];

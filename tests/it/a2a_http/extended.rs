@@ -19,7 +19,7 @@ fn extension(card: &Value, uri: &str) -> Option<Value> {
 }
 
 #[test]
-fn extended_card_says_more_than_the_public_one_and_each_agent_has_its_own() {
+fn extended_card_has_more_than_the_public_one_and_each_agent_has_its_own() {
     let tokens = token_config(&[("client = \"acme\"", "acme-1"), ("agent = \"tim\"", "tim-1")]);
     // The agent that answers for the host.
     for host in ["", "[a2a]\nagent = \"tim\"\n"] {
@@ -69,7 +69,7 @@ fn extended_card_says_more_than_the_public_one_and_each_agent_has_its_own() {
 }
 
 #[test]
-fn operator_deletes_a_task_that_has_ended_and_the_log_says_so() {
+fn operator_deletes_an_ended_task_and_the_log_records_it() {
     let tokens = token_config(&[
         ("client = \"acme\"", "acme-1"),
         ("agent = \"tim\"", "tim-1"),

@@ -159,7 +159,7 @@ fn a_list_has_the_newest_first_in_pages_and_by_filter() {
 }
 
 #[test]
-fn a_task_is_called_off_while_it_waits_or_works_and_not_after() {
+fn task_is_cancelled_while_pending_or_working_and_not_after() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for form in FORMS {
@@ -232,7 +232,7 @@ fn an_answer_without_a_task_is_given_and_given_again() {
 }
 
 #[test]
-fn whoever_calls_speaks_as_a_user() {
+fn caller_speaks_as_a_user() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for form in FORMS {
@@ -256,7 +256,7 @@ fn whoever_calls_speaks_as_a_user() {
 }
 
 #[test]
-fn nobody_lists_the_tasks_of_an_agent_that_is_not_there() {
+fn tasks_of_an_unknown_agent_are_not_listed() {
     let folder = tempfile::tempdir().unwrap();
     let (server, _tim) = start(folder.path());
     for form in FORMS {

@@ -23,7 +23,7 @@ pub(crate) fn retry_after_ms(refused: &Refused) -> u64 {
 }
 
 #[test]
-fn who_says_too_much_is_told_when_to_come_again() {
+fn rate_limited_caller_gets_the_time_to_retry() {
     for form in FORMS {
         let folder = tempfile::tempdir().unwrap();
         let config = "[limits]\nper_agent_per_minute = 1\nburst = 2\n";
@@ -116,7 +116,7 @@ fn a_stream_without_a_place_begins_nothing() {
 }
 
 #[test]
-fn nobody_is_asked_who_is_not_there() {
+fn absent_agent_is_not_asked() {
     let folder = tempfile::tempdir().unwrap();
     let (server, _tim) = start_with(folder.path(), "");
     for form in FORMS {

@@ -145,7 +145,7 @@ fn wishes_are_listed_in_pages_that_neither_repeat_nor_miss() {
 }
 
 #[test]
-fn receivers_are_told_in_order_with_their_secrets_and_again_after_a_failure() {
+fn receivers_are_called_in_order_with_their_secrets_and_again_after_a_failure() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), PRIVATE);
     for form in FORMS {
@@ -211,7 +211,7 @@ fn a_wish_in_the_message_counts_from_the_first_event() {
 }
 
 #[test]
-fn what_was_to_be_told_is_told_after_a_crash() {
+fn pending_webhooks_are_called_after_a_crash() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), PRIVATE);
     let (url, told) = receiver(&["503 Service Unavailable"]);
@@ -232,7 +232,7 @@ fn what_was_to_be_told_is_told_after_a_crash() {
 }
 
 #[test]
-fn without_webhooks_nobody_can_wish() {
+fn without_webhooks_push_configs_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), "[a2a]\npush_notifications = false\n");
     for form in FORMS {

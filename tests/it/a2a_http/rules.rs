@@ -18,7 +18,7 @@ fn error(answer: &Answer) -> (Value, Value) {
 }
 
 #[test]
-fn what_is_no_call_is_said_with_the_id_where_there_is_one() {
+fn invalid_call_is_answered_with_its_id_if_it_has_one() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for (body, code, id) in [
@@ -115,7 +115,7 @@ fn a_batch_is_answered_call_by_call() {
 }
 
 #[test]
-fn nobody_answers_a_notification_and_a_batch_has_an_end() {
+fn notification_gets_no_answer_and_a_batch_has_a_limit() {
     let folder = tempfile::tempdir().unwrap();
     let (server, _tim) = start(folder.path());
     let silent = json!({"jsonrpc": "2.0", "method": "tasks/get", "params": {"id": "x"}});
@@ -138,7 +138,7 @@ fn nobody_answers_a_notification_and_a_batch_has_an_end() {
 }
 
 #[test]
-fn paths_take_their_verbs_and_say_which() {
+fn paths_take_their_methods_and_list_them() {
     let folder = tempfile::tempdir().unwrap();
     let (server, _tim) = start(folder.path());
     for below in ["", "/v1", "/agents/tim", "/agents/tim/v1"] {
@@ -229,7 +229,7 @@ fn a_notification_is_work_like_any_other() {
 
 /// Programs differ in which of the two they take.
 #[test]
-fn a_key_that_stands_twice_is_refused_wherever_it_stands() {
+fn duplicate_key_is_refused_at_any_depth() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     let twice = r#"{"a":{"b~/":1,"c":2,"b~/":3}}"#;

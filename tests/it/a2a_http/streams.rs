@@ -15,7 +15,7 @@ fn words(events: &[Event]) -> Vec<String> {
 }
 
 #[test]
-fn everyone_sees_the_same_events_and_the_end() {
+fn all_streams_see_the_same_events_and_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for form in FORMS {
@@ -58,7 +58,7 @@ fn everyone_sees_the_same_events_and_the_end() {
 }
 
 #[test]
-fn a_stream_that_broke_goes_on_without_a_gap() {
+fn broken_stream_resumes_without_a_gap() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for form in FORMS {
@@ -108,7 +108,7 @@ fn a_stream_of_who_asks_ends_with_the_question_and_another_shows_the_answer() {
 }
 
 #[test]
-fn a_message_said_again_streams_until_the_task_needs_its_caller() {
+fn repeated_message_streams_until_the_task_needs_its_caller() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     for form in FORMS {
@@ -169,7 +169,7 @@ fn only_streams_care_what_was_seen_last() {
 }
 
 #[test]
-fn numbers_go_on_after_a_restart() {
+fn numbers_continue_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path());
     let caller = Caller::of(&server, Form::Rpc10, "tim");
@@ -266,7 +266,7 @@ fn when_free(caller: &Caller, task: &str) -> Events {
 }
 
 #[test]
-fn the_place_of_a_reader_that_left_is_free_before_anybody_is_kept_alive() {
+fn stream_permit_of_a_reader_that_left_is_free_before_the_next_keep_alive() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start_with(folder.path(), "[http]\nmax_streams = 2\n");
     for form in FORMS {

@@ -87,7 +87,7 @@ fn another_callers_task_is_answered_like_none_at_all() {
 }
 
 #[test]
-fn an_answer_from_somebody_else_or_a_second_time_changes_nothing() {
+fn answer_from_another_agent_or_a_second_time_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (server, tim) = start(folder.path(), "");
     let roman = Worker::new(server.client().bearing("roman-1"), "roman");
@@ -173,7 +173,7 @@ fn a_stream_is_closed_when_its_token_is_taken_back() {
 }
 
 #[test]
-fn secrets_of_webhooks_stand_in_no_log_and_no_error() {
+fn secrets_of_webhooks_are_in_no_log_and_no_error() {
     let folder = tempfile::tempdir().unwrap();
     // No server listens there: the calls fail, and are logged.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

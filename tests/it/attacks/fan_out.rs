@@ -8,7 +8,7 @@ use crate::scenarios::*;
 use crate::server::{Server, message};
 
 #[tokio::test]
-async fn a_broadcast_to_the_c_suite_by_somebody_outside_is_forbidden_and_names_the_rule() {
+async fn c_suite_broadcast_from_outside_is_forbidden_and_names_the_rule() {
     let folder = folder();
     let bus = start(&folder, BusSettings { agents: team(), ..quick() });
     let (roman, _) = listener(&bus, "roman").await;
@@ -49,7 +49,7 @@ fn a_broadcast_outside_ones_scope_is_403_over_http() {
 }
 
 #[tokio::test]
-async fn more_recipients_than_allowed_are_forbidden_and_nobody_hears_it() {
+async fn more_recipients_than_allowed_are_forbidden_and_none_gets_it() {
     let folder = folder();
     let bus = start(&folder, BusSettings { agents: team(), max_recipients: 4, ..quick() });
     let (roman, _) = listener(&bus, "roman").await;
@@ -103,7 +103,7 @@ fn guarded() -> BusSettings {
 }
 
 #[tokio::test]
-async fn a_name_nobody_has_and_one_that_is_hidden_look_the_same() {
+async fn unknown_name_and_hidden_name_look_the_same() {
     let folder = folder();
     let bus = start(&folder, guarded());
     let (jerry, _) = listener(&bus, "jerry").await;

@@ -93,7 +93,7 @@ fn a_flood_over_http_is_429_with_the_time_to_wait() {
 }
 
 #[test]
-fn who_marks_everything_urgent_reaches_a_quota_and_can_still_say_it_normally() {
+fn sender_of_urgent_messages_reaches_a_quota_and_can_still_send_normally() {
     let folder = folder();
     let server = Server::start(folder.path());
     assert!(server.inbox("tim", "").is_empty());

@@ -56,7 +56,7 @@ async fn an_unknown_type_and_another_types_payload_are_invalid() {
 }
 
 #[tokio::test]
-async fn nobody_answers_reports_on_or_ends_somebody_elses_task() {
+async fn foreign_task_cannot_be_answered_reported_on_or_ended() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _tony, delivery, before) = accepted(&bus).await;
@@ -122,7 +122,7 @@ async fn what_cannot_follow_is_an_illegal_transition_and_completing_twice_is_too
 }
 
 #[tokio::test]
-async fn answers_to_tasks_nobody_asked_for_are_unknown_task() {
+async fn answers_to_unrequested_tasks_are_unknown_task() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (tony, mut tony_hears) = listener(&bus, "tony").await;

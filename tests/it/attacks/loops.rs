@@ -56,7 +56,7 @@ fn one_talk() -> impl FnMut(&str, &str) -> Value {
 }
 
 /// The others, and the same agents in other conversations, continue as if nothing had happened.
-fn others_go_on(server: &Server, ring: &[&str]) {
+fn others_continue(server: &Server, ring: &[&str]) {
     for (i, from) in ring.iter().enumerate() {
         server.accepted(&message(from, ring[(i + 1) % ring.len()], &format!("Other words {i}")));
     }
@@ -72,12 +72,12 @@ fn two_who_answer_each_other_are_stopped_after_three_rounds() {
     let refused = server.send(&talk("roman", "tim"));
     is_stopped(&refused);
     assert_eq!(refused.body["scope"], "correlation");
-    others_go_on(&server, &["roman", "tim"]);
+    others_continue(&server, &["roman", "tim"]);
     // A restart is no way out.
     assert!(server.terminate().success());
     let server = Server::start(folder.path());
     is_stopped(&server.send(&talk("roman", "tim")));
-    others_go_on(&server, &["roman", "tim"]);
+    others_continue(&server, &["roman", "tim"]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_ring_of_three_is_stopped_after_three_rounds() {
     let folder = folder();
     let server = server(&folder);
     assert_eq!(go_round(&server, &["roman", "tim", "tony"], one_talk()), 9);
-    others_go_on(&server, &["roman", "tim", "tony"]);
+    others_continue(&server, &["roman", "tim", "tony"]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn an_agent_that_talks_to_itself_is_stopped() {
     let folder = folder();
     let server = server(&folder);
     assert!(go_round(&server, &["roman"], one_talk()) <= 3);
-    others_go_on(&server, &["tim", "roman"]);
+    others_continue(&server, &["tim", "roman"]);
     // A note to itself now and then is its own affair.
     server.accepted(&message("roman", "roman", "Remember the milk"));
 }
@@ -108,6 +108,6 @@ fn loops_that_mint_new_conversations_are_stopped_by_their_words() {
         let log = server.get("/bus/log?limit=20").body;
         let refused = log["records"].as_array().unwrap().iter();
         assert_eq!(refused.filter(|record| record["outcome"] == "circuit_open").count(), 1);
-        others_go_on(&server, ring);
+        others_continue(&server, ring);
     }
 }

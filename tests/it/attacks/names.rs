@@ -111,7 +111,7 @@ fn bad_names_in_paths_are_refused() {
 }
 
 #[tokio::test]
-async fn nobody_joins_under_a_bad_name_and_drafts_to_one_are_refused() {
+async fn bad_name_cannot_join_and_drafts_to_one_are_refused() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;

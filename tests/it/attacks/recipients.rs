@@ -17,7 +17,7 @@ fn an_unknown_recipient_is_a_typed_404() {
 }
 
 #[test]
-fn a_recipient_that_never_manages_ends_in_a_dead_letter_its_sender_hears_of() {
+fn recipient_that_always_fails_ends_in_a_dead_letter_with_a_notice() {
     let folder = folder();
     let config = "[delivery]\nattempts = 2\nfirst_pause_ms = 1\nlongest_pause_ms = 1\n";
     let server = Server::with_config(folder.path(), config);
@@ -52,7 +52,7 @@ fn a_recipient_that_dies_with_the_message_in_hand_is_a_failed_attempt() {
 }
 
 #[test]
-fn a_full_recipient_is_503_for_its_senders_and_nobody_else() {
+fn full_recipient_is_503_for_its_senders_only() {
     let folder = folder();
     let server = Server::with_config(folder.path(), "[limits]\ninbox = 3\n");
     for agent in ["tim", "tony"] {

@@ -153,7 +153,7 @@ fn a_socket_that_is_half_closed_is_let_go() {
 }
 
 #[test]
-fn idle_connections_make_room_for_those_who_have_something_to_say() {
+fn idle_connections_are_closed_for_active_ones() {
     let folder = tempfile::tempdir().unwrap();
     let config = format!("{TINY}max_connections = 8\nworkers = 2\n");
     let server = Server::with_config(folder.path(), &config);

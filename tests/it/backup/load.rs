@@ -84,7 +84,7 @@ fn listen(socket: &mut Socket, book: Shared<'_>) {
         match frame["type"].as_str() {
             Some("deliver") => {
                 let ack = json!({"type": "ack", "messageId": id}).to_string();
-                if !socket.try_say_raw(Message::text(ack)) {
+                if !socket.try_send_raw(Message::text(ack)) {
                     return;
                 }
             }

@@ -11,7 +11,7 @@ use super::{events, id, mute, quick, request, start};
 use crate::listener::{listener, next};
 
 #[tokio::test]
-async fn a_panic_is_tried_again_and_then_a_dead_letter_its_sender_hears_of() {
+async fn panic_is_retried_and_then_a_dead_letter_with_a_notice_to_its_sender() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
     let tries = Arc::new(AtomicUsize::new(0));
@@ -182,7 +182,7 @@ async fn every_failed_task_is_answered_even_beyond_the_limits() {
 }
 
 #[tokio::test]
-async fn a_message_whose_attempts_all_killed_the_process_is_given_up_at_the_next_start() {
+async fn message_whose_attempts_all_killed_the_process_is_a_dead_letter_at_the_next_start() {
     use a2a_journal::{Commit, EventLine, Journal, Line, MessageLine, Options, Received};
     use a2a_protocol::RecipientOutcome;
 

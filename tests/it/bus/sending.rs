@@ -22,7 +22,7 @@ async fn a_message_reaches_its_handler_with_its_verified_sender() {
 }
 
 #[tokio::test]
-async fn nobody_can_send_under_another_name() {
+async fn sending_under_another_name_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let bus = start(&folder, quick());
     let (_tim, _hears) = listener(&bus, "tim").await;
@@ -85,7 +85,7 @@ async fn the_same_id_with_another_body_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn limits_refuse_with_the_time_to_wait_and_a_full_inbox_says_so() {
+async fn limits_refuse_with_the_time_to_wait_and_a_full_inbox_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let n = |n: u32| std::num::NonZeroU32::new(n).unwrap();
     let rates =

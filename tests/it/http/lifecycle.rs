@@ -80,7 +80,7 @@ fn only_this_machine_may_connect() {
 }
 
 #[test]
-fn a_configuration_that_says_something_unknown_is_refused() {
+fn configuration_with_an_unknown_key_is_refused() {
     let folder = folder();
     for (config, says) in [
         ("[limits]\nper_agent_per_minut = 5\n", "per_agent_per_minut"),

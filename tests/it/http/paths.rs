@@ -9,7 +9,7 @@ use crate::server::{message, new_id};
 const VERBS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
 #[test]
-fn a_known_path_with_another_verb_says_which_it_takes() {
+fn known_path_with_another_method_lists_the_allowed_ones() {
     let folder = folder();
     let server = started(folder.path());
     let document = openclaw_a2a::gateway::openapi::document();
@@ -91,7 +91,7 @@ fn a_refused_message_is_named_by_its_id_and_measured() {
 }
 
 #[test]
-fn the_command_says_what_helps() {
+fn command_prints_what_helps() {
     let desk = Desk::start();
     let task = new_id();
     let args = ["send", "task-response", "--from", "tim", "--task", &task, "--action", "accepted"];

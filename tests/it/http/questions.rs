@@ -2,7 +2,7 @@ use super::{folder, is_problem, started};
 use crate::server::{message, new_id};
 
 #[test]
-fn what_cannot_be_understood_is_a_problem_that_says_why() {
+fn unreadable_request_is_a_problem_with_its_cause() {
     let folder = folder();
     let server = started(folder.path());
     let id = new_id();
@@ -51,7 +51,7 @@ fn unknown_places_and_verbs_are_problems_too() {
 }
 
 #[test]
-fn health_is_told() {
+fn health_is_reported() {
     let folder = folder();
     let server = started(folder.path());
     assert_eq!(server.get("/healthz").status, 200);
@@ -87,7 +87,7 @@ fn the_log_is_read_page_by_page_newest_first() {
 }
 
 #[test]
-fn health_is_told_without_a_body_to_who_asks_for_the_head() {
+fn health_is_reported_without_a_body_to_head_requests() {
     let folder = folder();
     let server = started(folder.path());
     let head = |path: &str| {

@@ -121,7 +121,7 @@ fn events_of(server: &Server, receipt: &Value) -> Vec<String> {
 }
 
 #[test]
-fn what_is_given_back_comes_again_after_a_pause() {
+fn nacked_message_is_redelivered_after_a_backoff() {
     let folder = folder();
     let server = with_tim(folder.path(), "[delivery]\nfirst_pause_ms = 20\n");
     let receipt = server.accepted(&message("roman", "tim", "1"));
@@ -224,7 +224,7 @@ fn after_five_failed_attempts_the_sender_gets_a_notice() {
 }
 
 #[test]
-fn a_notice_finds_room_in_a_full_inbox() {
+fn notice_fits_into_a_full_inbox() {
     let folder = folder();
     let server = with_tim(folder.path(), "[limits]\ninbox = 1\n[delivery]\nattempts = 1\n");
     let sent = message("roman", "tim", "impossible");

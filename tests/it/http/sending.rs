@@ -27,7 +27,7 @@ fn an_accepted_message_gets_a_receipt_and_is_handed_out_as_it_came() {
 }
 
 #[test]
-fn a_fan_out_reaches_everyone_but_its_sender() {
+fn fan_out_reaches_all_agents_but_its_sender() {
     let folder = folder();
     let server = started(folder.path());
     for agent in ["ann", "roman"] {
@@ -214,7 +214,7 @@ fn names_of_the_bus_and_strangers_to_a_closed_directory_are_forbidden() {
 }
 
 #[test]
-fn who_sends_too_much_is_told_when_to_come_back() {
+fn rate_limited_sender_gets_the_time_to_retry() {
     let folder = folder();
     let config = "[limits]\nper_agent_per_minute = 6\nper_pair_per_minute = 6\nburst = 2\n";
     let server = with_tim(folder.path(), config);
@@ -229,7 +229,7 @@ fn who_sends_too_much_is_told_when_to_come_back() {
 }
 
 #[test]
-fn a_full_inbox_takes_no_more_until_there_is_room() {
+fn full_inbox_refuses_until_a_message_leaves() {
     let folder = folder();
     let server = with_tim(folder.path(), "[limits]\ninbox = 2\n");
     for text in ["1", "2"] {

@@ -25,7 +25,7 @@ fn params() -> Value {
 }
 
 #[test]
-fn without_activation_its_methods_say_which_extension_they_need() {
+fn without_activation_its_methods_name_the_extension_they_need() {
     let opt = Opt::start();
     for version in VERSIONS {
         let plain = OptCaller(opt.server.client().with("a2a-version", version));
@@ -136,7 +136,7 @@ fn others_see_plain_tasks_in_every_form() {
 }
 
 #[test]
-fn webhooks_are_told_as_the_request_that_made_them() {
+fn webhooks_are_called_in_the_version_that_set_them() {
     use crate::a2a_http::pushes::{PRIVATE, next, receiver};
     let folder = tempfile::tempdir().unwrap();
     let config = format!("{}{PRIVATE}", crate::a2a_caller::FAR);

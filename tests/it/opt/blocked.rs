@@ -10,7 +10,7 @@ fn waits_for(of: &Value) -> (&Value, &Value) {
 }
 
 #[test]
-fn plan_says_what_it_waits_for() {
+fn plan_states_what_it_waits_for() {
     let opt = Opt::start();
     let objective = opt.objective();
     let first = opt.plan(&objective, &["Search"], json!({}));
@@ -94,7 +94,7 @@ fn dependencies_of_a_task_are_tasks_that_can_be_got() {
 }
 
 #[test]
-fn objective_that_fails_says_why() {
+fn objective_that_fails_has_the_reason() {
     let opt = Opt::start();
     let objective = opt.objective();
     opt.plan(&objective, &["Search"], json!({}));
@@ -108,7 +108,7 @@ fn objective_that_fails_says_why() {
 }
 
 #[test]
-fn work_that_nobody_can_do_is_rejected_and_not_completed() {
+fn impossible_work_is_rejected_and_not_completed() {
     let opt = Opt::start();
     let host = |version: &str| opt.server.client().with("a2a-version", version);
     for (version, method) in super::VERSIONS.into_iter().zip(["message/send", "SendMessage"]) {

@@ -51,7 +51,7 @@ fn objectives_are_listed_and_drawn() {
 }
 
 #[test]
-fn plans_are_approved_of_and_objectives_called_off() {
+fn plans_are_approved_and_objectives_cancelled() {
     let opt = Opt::start();
     let id = opt.objective();
     let plan = text(&opt.plan(&id, &["Search"], json!({"status": "blocked"}))["id"]);
@@ -92,7 +92,7 @@ fn it_is_watched_until_it_ends() {
 }
 
 #[test]
-fn what_is_not_there_is_said_with_what_to_do_next() {
+fn missing_things_are_reported_with_what_to_do_next() {
     let opt = Opt::start();
     let (objective, plan) = (format!("obj-{}", new_id()), format!("plan-{}", new_id()));
     for args in [["show", &objective], ["cancel", &objective], ["approve", &plan]] {

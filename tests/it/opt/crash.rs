@@ -144,7 +144,7 @@ fn look(server: &Server, book: Shared<'_>) {
 }
 
 /// Does what callers meant to do and have no answer to: approve and cancel.
-fn go_on(caller: &OptCaller, book: Shared<'_>) {
+fn resume(caller: &OptCaller, book: Shared<'_>) {
     let open: Vec<(String, Wish)> = {
         let book = open(book);
         let open = book.promised.iter().filter(|(_, promise)| promise.end.is_none());
@@ -169,7 +169,7 @@ fn go_on(caller: &OptCaller, book: Shared<'_>) {
 fn live(folder: &Path, book: Shared<'_>, asked: &Asked, life: u64) {
     let server = start(folder);
     look(&server, book);
-    go_on(&caller(&server.client()), book);
+    resume(&caller(&server.client()), book);
     let before = open(book).answers;
     // So many answers that it is never at the same place.
     let answers = usize::try_from(9 + (life * 11) % 23).unwrap();
@@ -201,7 +201,7 @@ fn what_was_acknowledged_is_kept_and_never_contradicts_itself() {
     let server = start(folder.path());
     look(&server, &book);
     let caller = caller(&server.client());
-    go_on(&caller, &book);
+    resume(&caller, &book);
     thread::scope(|scope| {
         for agent in AGENTS {
             let (client, asked) = (server.client(), &asked);

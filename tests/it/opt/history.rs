@@ -48,7 +48,7 @@ fn steps(of: [(&str, &[&str]); 4]) -> Vec<(String, Vec<String>)> {
 }
 
 #[test]
-fn a_step_hears_of_as_many_steps_as_its_plan_wishes() {
+fn step_gets_the_history_its_plan_asks_for() {
     let needed =
         steps([("search", &[]), ("read", &["search"]), ("draft", &["read"]), ("print", &[])]);
     let (mut opt, mut heard) = run(Opt::start(), &json!({}), false);
@@ -111,7 +111,7 @@ fn a_scope_that_is_none_is_refused_with_those_that_are() {
 }
 
 #[test]
-fn of_very_many_steps_one_hears_of_the_latest() {
+fn of_very_many_steps_a_step_gets_the_latest() {
     let opt = Opt::start();
     let objective = opt.objective();
     let names: Vec<String> = (0..50).map(|number| format!("step {number}")).collect();

@@ -79,7 +79,7 @@ fn hints_name_the_objective_and_bring_it_along() {
 }
 
 #[test]
-fn http_gets_the_same_when_its_header_says_so() {
+fn http_gets_the_same_with_its_header() {
     let opt = Opt::start();
     let (_, params) = send("1.0", STEPS, json!({}));
     let caller = &opt.caller.0;
@@ -94,7 +94,7 @@ fn http_gets_the_same_when_its_header_says_so() {
 }
 
 #[test]
-fn an_agent_hears_as_much_of_the_conversation_as_is_wished() {
+fn agent_gets_the_history_scope_that_is_asked_for() {
     let opt = Opt::start();
     for version in VERSIONS {
         let context = format!("talk-{version}");

@@ -66,7 +66,7 @@ fn a_task_that_fails_ends_its_plan_or_is_left_out() {
 }
 
 #[test]
-fn cancelling_an_objective_calls_off_what_runs_and_skips_the_rest() {
+fn cancelling_an_objective_cancels_what_runs_and_skips_the_rest() {
     let opt = Opt::start();
     let objective = opt.objective();
     opt.plan(&objective, &["Search", "Read"], json!({}));

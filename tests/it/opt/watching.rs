@@ -47,7 +47,7 @@ fn a_stream_of_an_objective_ends_with_it() {
 }
 
 #[test]
-fn a_streamed_message_tells_of_its_plan_beside_its_task() {
+fn streamed_message_shows_its_plan_beside_its_task() {
     let opt = Opt::start();
     let steps = "Research AI safety papers and write a summary";
     for (version, method) in VERSIONS.iter().zip(["message/stream", "SendStreamingMessage"]) {

@@ -117,7 +117,7 @@ fn only_those_who_activate_it_see_it_and_the_others_read_the_text() {
 }
 
 #[test]
-fn the_answer_to_a_message_and_the_header_say_what_was_activated() {
+fn answer_and_header_name_the_activated_extensions() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), FAR);
     let tim = Worker::tim(&server);
@@ -145,7 +145,7 @@ fn the_answer_to_a_message_and_the_header_say_what_was_activated() {
 }
 
 #[test]
-fn webhooks_are_told_as_the_request_that_made_them() {
+fn webhooks_are_called_in_the_version_that_set_them() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), &format!("{FAR}{PRIVATE}"));
     let tim = Worker::tim(&server);

@@ -79,7 +79,7 @@ async fn what_waits_goes_out_when_its_time_has_come() {
 }
 
 #[tokio::test]
-async fn whatever_else_is_said_goes_at_once_and_takes_the_newest_along() {
+async fn other_updates_are_sent_at_once_with_the_newest_progress() {
     let side = every(NEVER);
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;

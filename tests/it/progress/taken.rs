@@ -87,7 +87,7 @@ async fn every_vector_is_taken_or_refused_and_a_refusal_leaves_the_task_as_it_wa
 }
 
 #[test]
-fn a_flood_of_trackers_is_refused_and_the_server_goes_on() {
+fn flood_of_trackers_is_refused_and_the_server_continues() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), FAR);
     let client = server.client();

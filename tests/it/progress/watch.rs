@@ -20,7 +20,7 @@ fn watch(folder: &Path, task: &str, more: &[&str]) -> Child {
 }
 
 /// Everything it writes to its end, after `first` lines at which the agent may continue.
-fn run(mut child: Child, first: usize, go_on: impl FnOnce()) -> (Vec<String>, i32) {
+fn run(mut child: Child, first: usize, resume: impl FnOnce()) -> (Vec<String>, i32) {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut lines = Vec::new();
     for _ in 0..first {
@@ -28,7 +28,7 @@ fn run(mut child: Child, first: usize, go_on: impl FnOnce()) -> (Vec<String>, i3
         out.read_line(&mut line).unwrap();
         lines.push(line.trim_end().to_owned());
     }
-    go_on();
+    resume();
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
     lines.extend(rest.lines().map(str::to_owned));
@@ -73,7 +73,7 @@ fn each_change_is_a_line_until_the_task_ends() {
 }
 
 #[test]
-fn programs_get_the_events_and_a_code_that_says_how_it_ended() {
+fn programs_get_the_events_and_an_exit_code_for_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::with_config(folder.path(), FAR);
     let tim = Worker::tim(&server);

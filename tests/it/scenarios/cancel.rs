@@ -8,7 +8,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::*;
 
 #[tokio::test]
-async fn a_task_called_off_while_it_waits_is_never_handed_out() {
+async fn task_cancelled_while_pending_is_never_delivered() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
@@ -45,7 +45,7 @@ async fn patient(said: UnboundedSender<&'static str>, me: Agent, delivery: Deliv
 }
 
 #[tokio::test]
-async fn an_agent_at_work_is_told_and_its_answer_is_refused() {
+async fn agent_at_work_is_notified_and_its_answer_is_refused() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
@@ -80,7 +80,7 @@ async fn an_agent_at_work_is_told_and_its_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn an_agent_between_messages_is_told_by_the_bus() {
+async fn agent_between_messages_is_notified_by_the_bus() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
@@ -105,7 +105,7 @@ async fn an_agent_between_messages_is_told_by_the_bus() {
 }
 
 #[tokio::test]
-async fn what_has_ended_cannot_be_called_off() {
+async fn ended_task_cannot_be_cancelled() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
@@ -152,7 +152,7 @@ async fn a_person_can_call_any_task_off() {
 }
 
 #[tokio::test]
-async fn whoever_watches_a_task_hears_that_a_person_called_it_off() {
+async fn watcher_of_a_task_gets_its_cancellation_by_a_person() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
@@ -170,7 +170,7 @@ async fn whoever_watches_a_task_hears_that_a_person_called_it_off() {
 /// The handler was notified and had not returned when the bus stopped: the request is still in its
 /// inbox, but it is not wanted any more.
 #[tokio::test]
-async fn a_task_called_off_at_work_is_not_handed_out_as_wanted_after_a_restart() {
+async fn task_cancelled_at_work_is_not_redelivered_as_wanted_after_a_restart() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();

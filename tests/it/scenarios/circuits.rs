@@ -92,7 +92,7 @@ async fn a_review_cycle_of_two_hundred_messages_in_the_same_words_passes() {
 
 /// What the breaker remembers of a conversation does not survive a restart; its tasks do.
 #[tokio::test]
-async fn those_who_talk_hear_of_a_persons_stop_even_if_the_bus_was_restarted_since() {
+async fn participants_are_notified_of_a_manual_trip_even_after_a_restart() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;

@@ -20,7 +20,7 @@ fn events(bus: &Bus, seq: u64) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_task_nobody_takes_in_time_expires_and_is_never_handed_out() {
+async fn task_not_taken_in_time_expires_and_is_never_delivered() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, mut hears) = listener(&bus, "roman").await;
@@ -46,7 +46,7 @@ async fn a_task_nobody_takes_in_time_expires_and_is_never_handed_out() {
 }
 
 #[tokio::test]
-async fn a_watched_task_that_expires_ends_for_whoever_asked() {
+async fn watched_task_that_expires_ends_for_its_requester() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
@@ -63,7 +63,7 @@ async fn a_watched_task_that_expires_ends_for_whoever_asked() {
 }
 
 #[tokio::test]
-async fn a_task_being_worked_on_is_marked_both_are_told_once_and_the_late_answer_counts() {
+async fn late_task_is_marked_both_sides_are_notified_once_and_the_late_answer_counts() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, mut hears) = listener(&bus, "roman").await;
@@ -152,7 +152,7 @@ fn impatient() -> BusSettings {
 }
 
 #[tokio::test]
-async fn a_task_that_was_taken_and_never_answered_is_flagged_once_and_both_are_told() {
+async fn unanswered_task_is_flagged_once_and_both_sides_are_notified() {
     let folder = folder();
     let bus = start(&folder, impatient());
     let (roman, mut hears) = listener(&bus, "roman").await;

@@ -61,7 +61,7 @@ async fn what_one_agent_declines_another_can_be_asked_for_under_the_same_id() {
 }
 
 #[tokio::test]
-async fn whoever_watches_a_declined_task_hears_why_and_asks_another() {
+async fn watcher_of_a_declined_task_gets_the_reason_and_asks_another() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();

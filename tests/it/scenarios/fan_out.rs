@@ -117,7 +117,7 @@ async fn knowledge_reaches_those_it_is_relevant_to_or_the_squad() {
 }
 
 #[tokio::test]
-async fn names_nobody_has_are_told_apart_from_those_who_hear() {
+async fn unknown_names_are_refused_one_by_one() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;

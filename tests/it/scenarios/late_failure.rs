@@ -12,7 +12,7 @@ async fn broken(_: Delivery) {
 }
 
 #[tokio::test]
-async fn a_task_whose_handler_panics_has_failed_until_its_dead_letter_is_sent_again() {
+async fn task_whose_handler_panics_has_failed_until_its_dead_letter_is_retried() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, mut hears) = listener(&bus, "roman").await;
@@ -53,7 +53,7 @@ async fn a_task_whose_handler_panics_has_failed_until_its_dead_letter_is_sent_ag
 }
 
 #[tokio::test]
-async fn a_watched_task_ends_when_its_request_is_given_up() {
+async fn watched_task_ends_when_its_request_is_a_dead_letter() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();
@@ -70,7 +70,7 @@ async fn a_watched_task_ends_when_its_request_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_failed_task_can_be_asked_of_somebody_else_and_its_old_dead_letter_does_no_harm() {
+async fn failed_task_can_be_asked_of_another_agent_and_its_dead_letter_does_no_harm() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, mut hears) = listener(&bus, "roman").await;

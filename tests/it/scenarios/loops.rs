@@ -67,7 +67,7 @@ async fn nothing_but_a_word(a: &mut (Agent, Heard), b: &mut (Agent, Heard)) {
 }
 
 #[tokio::test]
-async fn two_agents_that_answer_each_other_for_ever_are_cut_told_once_and_stay_cut() {
+async fn endless_replies_between_two_agents_are_cut_notified_once_and_stay_cut() {
     let folder = folder();
     let bus = start(&folder, quick());
     let deliveries = Arc::new(AtomicUsize::new(0));

@@ -65,7 +65,7 @@ fn message_of(bus: &Bus, sent: &Sent) -> Envelope {
 }
 
 #[tokio::test]
-async fn whoever_was_refused_passes_when_its_time_has_come() {
+async fn rate_limited_sender_passes_when_its_time_has_come() {
     let folder = folder();
     let rates = RateSettings {
         per_agent_per_minute: n(600),

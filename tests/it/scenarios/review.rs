@@ -233,7 +233,7 @@ fn of_other_work(from: &Agent, to: &str) -> Envelope {
 }
 
 #[tokio::test]
-async fn work_nobody_asked_for_is_in_the_ledger_once_its_review_is_and_done_when_approved() {
+async fn unrequested_work_is_in_the_ledger_once_its_review_is_and_done_when_approved() {
     let folder = folder();
     let bus = start(&folder, with_team());
     let (roman, _) = listener(&bus, "roman").await;
@@ -261,7 +261,7 @@ async fn work_nobody_asked_for_is_in_the_ledger_once_its_review_is_and_done_when
 
 /// The delivery that escalates has everything a verdict needs: the task, the branch, the worktree.
 #[tokio::test]
-async fn the_senior_gives_the_verdict_by_answering_the_letter_that_escalated() {
+async fn senior_gives_the_verdict_by_answering_the_escalation() {
     let folder = folder();
     let bus = start(&folder, with_team());
     let (_claire, _, roman, _, asked, _) = done_work(&bus).await;

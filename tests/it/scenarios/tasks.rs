@@ -54,7 +54,7 @@ async fn the_ledger_follows_a_task_from_the_request_to_its_end_through_a_restart
 }
 
 #[tokio::test]
-async fn a_watched_task_says_that_the_bus_stopped_and_its_answer_comes_to_the_handler() {
+async fn watched_task_reports_that_the_bus_stopped_and_its_answer_reaches_the_handler() {
     let folder = folder();
     let bus = start(&folder, quick());
     let (roman, _) = listener(&bus, "roman").await;
@@ -187,7 +187,7 @@ async fn a_handler_that_begins_anew_after_a_restart_can_accept_its_task_again() 
 }
 
 #[tokio::test]
-async fn whoever_asked_first_hears_the_answer_to_a_task_that_was_handed_on() {
+async fn first_requester_gets_the_answer_of_a_delegated_task() {
     let folder = folder();
     let bus = start(&folder, quick());
     let roman = bus.connect("roman").await.unwrap();

@@ -5,7 +5,7 @@ use a2a_protocol::ProgressTracker;
 use super::*;
 
 #[tokio::test]
-async fn a_wrong_draft_is_never_sent_and_says_everything_that_is_wrong() {
+async fn wrong_draft_is_never_sent_and_lists_every_violation() {
     let bus = start();
     let (tim, mut hears) = listener(&bus, "tim").await;
     let roman = bus.connect("roman").await.unwrap();
@@ -80,7 +80,7 @@ async fn a_wrong_draft_is_never_sent_and_says_everything_that_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_typed_says_what_to_do_and_carries_the_receipt() {
+async fn refusal_is_typed_explains_what_to_do_and_carries_the_receipt() {
     let n = |n: u32| std::num::NonZeroU32::new(n).unwrap();
     let rates = RateSettings { pair_burst: n(2), per_pair_per_minute: n(60), ..settings().rates };
     let settings = BusSettings { rates, inbox_limit: 1, ..settings() };

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_handle_hears_acceptance_progress_and_the_result() {
+async fn handle_gets_acceptance_progress_and_the_result() {
     let bus = start();
     let (tim, mut tim_hears) = listener(&bus, "tim").await;
     let (roman, mut hears) = listener(&bus, "roman").await;
@@ -75,7 +75,7 @@ async fn a_task_that_is_declined_or_fails_has_no_result() {
 }
 
 #[tokio::test]
-async fn a_request_that_becomes_a_dead_letter_ends_the_handle() {
+async fn request_that_becomes_a_dead_letter_ends_the_handle() {
     let bus = start();
     bus.attach("tim", |delivery: Delivery| async move {
         assert!(delivery.attempt > 99, "always");
@@ -96,7 +96,7 @@ fn lose(delivery: &Delivery) {
 }
 
 #[tokio::test]
-async fn what_the_bus_says_about_another_message_of_the_task_is_a_notice() {
+async fn status_of_the_bus_about_another_message_is_a_notice() {
     let bus = start();
     let (told, mut tells) = unbounded_channel();
     let handlers = Handlers::new()
@@ -227,7 +227,7 @@ async fn a_handler_can_wait_for_a_task_it_hands_on() {
 }
 
 #[tokio::test]
-async fn a_task_that_is_called_off_is_never_answered() {
+async fn cancelled_task_is_never_answered() {
     let bus = start();
     let (begun, mut has_begun) = unbounded_channel();
     let (stopped, mut has_stopped) = unbounded_channel();

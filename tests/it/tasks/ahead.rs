@@ -70,7 +70,7 @@ async fn list(side: &Side) -> Result<Vec<Task>, Fault> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_caller_was_told_survives_a_crash_before_the_store_had_it() {
+async fn answer_survives_a_crash_before_the_store_had_it() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), full()).await;
     let (asks, wants, again) = (text("why?"), text("count"), in_context("talk", "count again"));
@@ -157,7 +157,7 @@ async fn an_agent_that_has_only_accepted_has_not_ended_a_task() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_reads_the_store_finds_what_callers_know() {
+async fn readers_of_the_store_find_what_callers_got() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), sqlite(folder.path())).await;
     for n in 1..=20 {
@@ -171,7 +171,7 @@ async fn whoever_reads_the_store_finds_what_callers_know() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn as_long_as_the_store_refuses_nobody_is_told_that_there_is_no_such_task() {
+async fn failing_store_never_answers_that_a_task_does_not_exist() {
     let folder = tempfile::tempdir().unwrap();
     let refuses = Arc::new(AtomicBool::new(true));
     let side = start(folder.path(), refusing(&refuses)).await;
@@ -189,7 +189,7 @@ async fn as_long_as_the_store_refuses_nobody_is_told_that_there_is_no_such_task(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_an_end_to_what_is_told_and_everybody_is_still_answered() {
+async fn write_behind_is_bounded_and_every_caller_is_still_answered() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), full()).await;
     // As many as may be answered before the store has them.
@@ -214,7 +214,7 @@ async fn there_is_an_end_to_what_is_told_and_everybody_is_still_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_journal_could_not_tell_waits_for_the_store() {
+async fn what_the_journal_cannot_hold_waits_for_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
     let (tim, mut hears) = listener(&side.bus, "tim").await;
@@ -239,7 +239,7 @@ async fn what_the_journal_could_not_tell_waits_for_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_said_about_a_task_begins_no_other() {
+async fn messages_about_a_task_begin_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), sqlite(folder.path()));
     let (tim, mut hears) = listener(&side.bus, "tim").await;
@@ -259,7 +259,7 @@ async fn what_was_said_about_a_task_begins_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_does_not_say_that_it_ends_the_task_waits_for_the_store() {
+async fn answer_that_does_not_end_the_task_waits_for_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
     let (tim, mut hears) = listener(&side.bus, "tim").await;
@@ -285,7 +285,7 @@ async fn an_answer_that_does_not_say_that_it_ends_the_task_waits_for_the_store()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_told_is_not_given_up_however_long_the_store_refuses() {
+async fn answered_task_is_kept_however_long_the_store_refuses() {
     let folder = tempfile::tempdir().unwrap();
     let quick = BusSettings {
         handler_deadline: Duration::from_millis(20),
@@ -314,7 +314,7 @@ async fn what_was_told_is_not_given_up_however_long_the_store_refuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_a_person_copied_is_nobodys_task() {
+async fn request_copied_by_a_person_makes_no_task() {
     let folder = tempfile::tempdir().unwrap();
     let side = bare(folder.path(), full());
     let (tim, mut hears) = listener(&side.bus, "tim").await;

@@ -10,7 +10,7 @@ use crate::a2a_side::{Side, all, at_once, in_context, text, words};
 use crate::listener::next;
 
 #[tokio::test]
-async fn a_task_is_called_off_whether_it_waits_or_runs_but_not_when_it_has_ended() {
+async fn task_is_cancelled_pending_or_running_but_not_ended() {
     let side = Side::start();
     let (heard, mut hears) = unbounded_channel();
     let (told, mut tells) = unbounded_channel();
@@ -51,7 +51,7 @@ async fn a_task_is_called_off_whether_it_waits_or_runs_but_not_when_it_has_ended
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calling_off_and_completing_at_once_is_one_of_both() {
+async fn cancelling_and_completing_at_once_is_one_of_both() {
     let side = Side::start();
     let (tim, mut hears) = tim(&side).await;
     for round in 0..100 {

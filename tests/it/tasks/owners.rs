@@ -46,7 +46,7 @@ async fn two_callers_who_name_their_conversations_alike_do_not_wait_for_each_oth
 }
 
 #[tokio::test]
-async fn somebody_elses_task_does_not_exist() {
+async fn foreign_task_looks_like_none() {
     let side = Side::start();
     let (_tim, mut hears) = tim(&side).await;
     let task = side.task("tim", at_once(in_context("talk", "mine"))).await;

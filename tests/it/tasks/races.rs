@@ -73,7 +73,7 @@ async fn a_message_id_that_named_no_task_names_none_later() {
 }
 
 #[tokio::test]
-async fn an_agent_that_calls_others_still_hears_what_is_said_about_its_own_work() {
+async fn agent_that_calls_others_still_gets_messages_about_its_own_work() {
     let side = Side::start();
     let (tim, mut hears) = tim(&side).await;
     let (roman, mut romans) = listener(&side.bus, "roman").await;
@@ -120,7 +120,7 @@ async fn hand_on(tim: &Agent, delivery: &Delivery, to: &str) {
 }
 
 #[tokio::test]
-async fn whoever_has_a_task_that_was_handed_on_ends_it_in_any_conversation() {
+async fn holder_of_a_delegated_task_ends_it_in_any_conversation() {
     let pause = Duration::from_millis(1);
     let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
@@ -166,7 +166,7 @@ async fn without_a_ledger_only_its_agent_or_its_conversation_ends_a_task() {
 }
 
 #[tokio::test]
-async fn nobody_works_under_the_name_of_a_client() {
+async fn name_of_a_client_cannot_be_used_by_an_agent() {
     let pause = Duration::from_millis(1);
     let retry = RetryPolicy { attempts: 2, first_pause: pause, longest_pause: pause };
     let bus = Bus::builder().in_memory().settings(BusSettings { retry, ..settings() });
@@ -204,7 +204,7 @@ async fn a_person_sees_and_stops_a_task_but_does_not_speak_for_its_owner() {
 }
 
 #[tokio::test]
-async fn wishes_to_be_told_are_counted_however_they_come() {
+async fn push_configs_are_counted_however_they_come() {
     let side = Side::start();
     let (_tim, mut hears) = tim(&side).await;
     let task = side.task("tim", at_once(text("work"))).await;

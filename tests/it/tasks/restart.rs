@@ -24,7 +24,7 @@ fn start(folder: &Path, after_restart: AfterRestart) -> Side {
 }
 
 #[tokio::test]
-async fn what_was_open_goes_on_in_its_order() {
+async fn open_tasks_continue_in_their_order() {
     let folder = tempfile::tempdir().unwrap();
     let side = start(folder.path(), AfterRestart::Resume);
     let (tim, mut hears) = listener(&side.bus, "tim").await;
@@ -146,7 +146,7 @@ async fn or_it_fails_and_the_next_one_has_its_turn() {
 
 /// What a crash left behind: the service had taken the message in, the bus did not know.
 #[tokio::test]
-async fn a_piece_that_comes_again_after_a_crash_is_not_taken_in_twice() {
+async fn artifact_piece_redelivered_after_a_crash_is_applied_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut side = start(folder.path(), AfterRestart::Resume);
     let (tim, mut hears) = listener(&side.bus, "tim").await;

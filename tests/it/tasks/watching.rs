@@ -16,7 +16,7 @@ use super::{asked, listener};
 use crate::a2a_side::{Side, all, at_once, id, more, soon, task as task_of, text, words};
 
 #[tokio::test]
-async fn a_slow_reader_is_cut_off_and_goes_on_where_it_was() {
+async fn slow_reader_is_cut_off_and_resumes_where_it_was() {
     let side = Side::with(TaskSettings { watcher_buffer: 4, ..TaskSettings::default() });
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
@@ -46,7 +46,7 @@ async fn a_slow_reader_is_cut_off_and_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_while_it_goes_on_misses_nothing() {
+async fn resumed_stream_misses_nothing_of_a_running_task() {
     let side = Side::start();
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let task = side.task("tim", at_once(text("x"))).await;
@@ -68,7 +68,7 @@ async fn whoever_comes_back_while_it_goes_on_misses_nothing() {
 }
 
 #[tokio::test]
-async fn everybody_sees_the_same_in_the_same_order() {
+async fn all_subscribers_see_the_same_in_the_same_order() {
     let side = Side::start();
     let (tim, mut hears) = listener(&side.bus, "tim").await;
     let first = side.stream("tim", text("x")).await;

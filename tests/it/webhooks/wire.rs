@@ -105,7 +105,7 @@ fn neither_proxies_nor_the_log_get_to_see_a_notification() {
 }
 
 #[tokio::test]
-async fn a_certificate_nobody_vouches_for_is_refused() {
+async fn untrusted_certificate_is_refused() {
     let (port, _, seen) = tls_server();
     let webhooks = Webhooks::with_lookup(private(), Names::fixed(&["127.0.0.1"])).unwrap();
     let url = format!("https://{NAME}:{port}/");
