@@ -307,7 +307,8 @@ async fn answered_task_is_kept_however_long_the_store_refuses() {
         assert_eq!(next(&mut hears).await.sender.as_str(), "system");
     }
     let dead = side.bus.dead_letters().await;
-    assert!(dead.iter().all(|dead| dead.agent_id == id("nora")), "{dead:?}");
+    // Only the answer counts: on a busy machine tim's own attempts may miss their 20 ms as well.
+    assert!(dead.iter().all(|dead| dead.sender != id("tim")), "{dead:?}");
     refuses.store(false, SeqCst);
     assert_eq!(side.get("tim", &told).await.unwrap(), told);
     side.stop().await;
