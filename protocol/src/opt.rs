@@ -3,17 +3,18 @@
 //! One model for both versions of A2A: its words are lower case in either. What may follow what,
 //! and what a parent makes of its children, stands in `a2a-policy`.
 
+mod hide;
 mod hints;
-mod plain;
+pub(crate) mod operation;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use hide::without_opt;
 pub use hints::{ObjectiveHint, OptHints};
-pub use plain::without_opt;
 
 use crate::TaskId;
-use crate::task::{ContextId, Metadata, Moment, PlanId, PlanTaskId, TaskState};
+use crate::task::{ContextId, Metadata, PlanId, PlanTaskId, TaskState, UtcMillis};
 
 /// The extension's URI, by which a caller activates it.
 pub const OPT_EXTENSION: &str = "https://github.com/zeroasterisk/a2a-opt/v1";
@@ -238,9 +239,9 @@ pub struct Objective {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: UtcMillis,
     /// When it or anything below it last changed.
-    pub updated_at: Moment,
+    pub updated_at: UtcMillis,
 }
 
 /// A way towards a goal.
@@ -269,9 +270,9 @@ pub struct Plan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
     /// When it was made.
-    pub created_at: Moment,
+    pub created_at: UtcMillis,
     /// When it or one of its tasks last changed.
-    pub updated_at: Moment,
+    pub updated_at: UtcMillis,
 }
 
 /// A step of a plan, done by an A2A task.

@@ -16,12 +16,13 @@ mod decode;
 pub mod describe;
 mod encode;
 pub mod error;
-mod explain;
 pub mod jsonrpc;
 mod method;
 mod opt;
-mod read;
+mod param_error;
+mod params;
 pub mod rest;
+mod unique_keys;
 mod v0_3;
 mod v1;
 
@@ -45,7 +46,7 @@ impl Version {
     pub const ALL: &'static [Self] = &[Self::V0_3, Self::V1_0];
 
     /// What a call speaks that does not say it: A2A takes an absent header for 0.3.
-    pub const UNSAID: Self = Self::V0_3;
+    pub const DEFAULT: Self = Self::V0_3;
 
     /// The word on the wire.
     #[must_use]

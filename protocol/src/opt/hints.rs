@@ -5,11 +5,11 @@ use serde_json::Value;
 
 use super::{HistoryScope, ObjectiveId, key};
 use crate::Title;
-use crate::document::push_token;
 use crate::fault::Fault;
 use crate::limits::TITLE_CHARS;
-use crate::task::{BadLabel, Message, Metadata};
-use crate::violation::{Code, Violation};
+use crate::task::{BadOpaqueId, Message, Metadata};
+use crate::validate::document::push_token;
+use crate::validate::violation::{Code, Violation};
 
 /// The wishes of one message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -137,7 +137,7 @@ impl Reader {
         let id = [key::OBJECTIVE, "id"];
         let text = self.text(fields, "id", &id).filter(|text| !text.is_empty());
         let id = text.and_then(|text| {
-            let refuse = |rule: BadLabel| {
+            let refuse = |rule: BadOpaqueId| {
                 self.wrong(&id, Code::NotAllowed, format!("This cannot be such a name: {rule}."));
             };
             ObjectiveId::try_from(text).map_err(refuse).ok()
@@ -147,7 +147,7 @@ impl Reader {
 
     fn scope(&mut self, fields: &Metadata) -> Option<HistoryScope> {
         let text = self.text(fields, key::HISTORY_SCOPE, &[key::HISTORY_SCOPE])?;
-        let scope = HistoryScope::from_word(text);
+        let scope = HistoryScope::from_name(text);
         if scope.is_none() {
             let allowed: Vec<_> = HistoryScope::ALL.iter().map(ToString::to_string).collect();
             let message = format!("This must be one of {}.", allowed.join(", "));

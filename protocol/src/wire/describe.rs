@@ -8,15 +8,15 @@ use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
 use super::{Method, Version};
+use crate::fields::timestamp::Timestamp;
 use crate::operation::{PushConfig, StreamEvent, TaskPage};
 use crate::opt::Objective;
 use crate::task::{Message, Task, TaskState};
-use crate::timestamp::Timestamp;
 
 /// One call: a verb, and a path below the prefix of its version, with `{id}` for the task and
 /// `{configId}` for a push configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Endpoint {
     /// What is called.
     pub method: Method,
     /// Such as `POST`.
@@ -27,7 +27,7 @@ pub struct Place {
 
 /// Everything that [`super::rest::route`] finds. Subscribing has two verbs.
 #[must_use]
-pub fn places(version: Version) -> Vec<Place> {
+pub fn endpoints(version: Version) -> Vec<Endpoint> {
     let card = match version {
         Version::V0_3 => "/card",
         Version::V1_0 => "/extendedAgentCard",
@@ -47,7 +47,7 @@ pub fn places(version: Version) -> Vec<Place> {
         (Method::ExtendedCard, "GET", card),
     ]
     .into_iter()
-    .map(|(method, verb, path)| Place { method, verb, path })
+    .map(|(method, verb, path)| Endpoint { method, verb, path })
     .collect()
 }
 
@@ -207,14 +207,14 @@ mod tests {
     #[test]
     fn every_place_is_a_route_and_every_method_has_a_place() {
         for &version in Version::ALL {
-            let places = places(version);
-            for place in &places {
-                let path = place.path.replace("{id}", "t-1").replace("{configId}", "c-1");
-                let route = rest::route(version, place.verb, &path);
-                assert_eq!(route.map(|route| route.method), Ok(place.method), "{place:?}");
+            let endpoints = endpoints(version);
+            for endpoint in &endpoints {
+                let path = endpoint.path.replace("{id}", "t-1").replace("{configId}", "c-1");
+                let route = rest::route(version, endpoint.verb, &path);
+                assert_eq!(route.map(|route| route.method), Ok(endpoint.method), "{endpoint:?}");
             }
             for &method in Method::ALL.iter().filter(|method| !method.is_opt()) {
-                assert!(places.iter().any(|place| place.method == method), "{method:?}");
+                assert!(endpoints.iter().any(|endpoint| endpoint.method == method), "{method:?}");
             }
         }
     }

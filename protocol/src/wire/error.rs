@@ -1,16 +1,15 @@
 //! The one table of errors: what each [`Fault`] is called in JSON-RPC, HTTP and gRPC's words.
 
-mod details;
-
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Method, Version};
 use crate::fault::Fault;
+use crate::validate::violation::Violation;
 
 /// What an error is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Form {
+pub struct ErrorCodes {
     /// The code in JSON-RPC.
     pub code: i32,
     /// The HTTP status.
@@ -25,7 +24,7 @@ pub struct Form {
 
 /// The table.
 #[must_use]
-pub const fn form(fault: &Fault) -> Form {
+pub const fn codes(fault: &Fault) -> ErrorCodes {
     let (code, http, status, reason, name) = match fault {
         Fault::TaskNotFound { .. } => {
             (-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND", "TaskNotFoundError")
@@ -111,7 +110,7 @@ pub const fn form(fault: &Fault) -> Form {
             (-32055, 503, "UNAVAILABLE", "UNAVAILABLE", "UnavailableError")
         }
     };
-    Form { code, http, status, reason, name }
+    ErrorCodes { code, http, status, reason, name }
 }
 
 /// When trying again makes sense, for the header `Retry-After` and the like.
@@ -199,10 +198,10 @@ pub(super) struct JsonRpc {
 impl JsonRpc {
     pub(super) fn of(version: Version, fault: &Fault) -> Self {
         let data = match version {
-            Version::V1_0 => details::list(fault),
-            Version::V0_3 => details::object(fault),
+            Version::V1_0 => details_list(fault),
+            Version::V0_3 => details_object(fault),
         };
-        Self { code: form(fault).code, message: fault.to_string(), data }
+        Self { code: codes(fault).code, message: fault.to_string(), data }
     }
 }
 
@@ -215,7 +214,7 @@ impl From<&Refusal> for JsonRpc {
             }
             _ => Vec::new(),
         };
-        let data = json!([details::info(refusal.reason(), &facts)]);
+        let data = json!([error_info(refusal.reason(), &facts)]);
         Self { code: refusal.code(), message: refusal.to_string(), data }
     }
 }
@@ -226,20 +225,139 @@ pub(super) struct Rest<'a>(pub(super) Version, pub(super) &'a Fault);
 impl Serialize for Rest<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(version, fault) = self;
-        let Form { code, http, status, name, .. } = form(fault);
+        let ErrorCodes { code, http, status, name, .. } = codes(fault);
         let message = fault.to_string();
         let body = match version {
             Version::V1_0 => json!({"error": {
-                "code": http, "status": status, "message": message, "details": details::list(fault),
+                "code": http, "status": status, "message": message, "details": details_list(fault),
             }}),
             // 0.3 says nothing about it. Its JavaScript client reads `code` and `message`, its
             // conformance kit and Java server have the name in `error`; Python of 0.3 looks at the
             // status, Python of 1.x, speaking 0.3, at the name in `type`.
             Version::V0_3 => json!({
                 "error": name, "type": name, "code": code, "message": message,
-                "data": details::object(fault),
+                "data": details_object(fault),
             }),
         };
         body.serialize(serializer)
     }
+}
+
+/// Violations that one answer lists.
+const MAX_VIOLATIONS: usize = 100;
+
+/// `google.rpc.ErrorInfo`; its metadata are strings.
+fn error_info(reason: &str, metadata: &[(&str, String)]) -> Value {
+    let mut info = json!({
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        "reason": reason,
+        "domain": "a2a-protocol.org",
+    });
+    if !metadata.is_empty() {
+        let fields = metadata.iter().map(|(key, value)| ((*key).to_owned(), json!(value)));
+        info["metadata"] = Value::Object(fields.collect());
+    }
+    info
+}
+
+/// As 1.0 has it: a list of objects, each of which names its type.
+fn details_list(fault: &Fault) -> Value {
+    let facts: Vec<_> = facts(fault);
+    let mut details = vec![error_info(codes(fault).reason, &facts)];
+    if let Fault::InvalidParams(violations) = fault {
+        let fields: Vec<_> = violations.iter().take(MAX_VIOLATIONS).map(field_violation).collect();
+        details.push(json!({
+            "@type": "type.googleapis.com/google.rpc.BadRequest",
+            "fieldViolations": fields,
+        }));
+    }
+    if let Some(ms) = retry_after_ms(fault) {
+        details.push(json!({
+            "@type": "type.googleapis.com/google.rpc.RetryInfo",
+            "retryDelay": format!("{}.{:03}s", ms / 1000, ms % 1000),
+        }));
+    }
+    // What no type of Google's has room for. A Struct can be read without knowing it.
+    let typed_facts = typed_facts(fault);
+    if !typed_facts.is_empty() {
+        details.push(json!({
+            "@type": "type.googleapis.com/google.protobuf.Struct",
+            "value": typed_facts,
+        }));
+    }
+    Value::Array(details)
+}
+
+/// As 0.3 takes it: any object.
+fn details_object(fault: &Fault) -> Value {
+    let mut fields = Map::new();
+    fields.insert("reason".into(), codes(fault).reason.into());
+    fields.extend(facts(fault).into_iter().map(|(key, value)| (key.to_owned(), value.into())));
+    fields.extend(typed_facts(fault));
+    Value::Object(fields)
+}
+
+/// What the error is about.
+fn facts(fault: &Fault) -> Vec<(&'static str, String)> {
+    let mut facts = match fault {
+        Fault::TaskNotFound { task } => vec![("taskId", task.clone())],
+        Fault::ObjectiveNotFound { objective } => vec![("objectiveId", objective.clone())],
+        Fault::PlanNotFound { plan } => vec![("planId", plan.clone())],
+        Fault::PushNotFound { task, id } => {
+            vec![("taskId", task.clone()), ("configId", id.clone())]
+        }
+        Fault::TaskNotCancelable { task, state } => {
+            vec![("taskId", task.clone()), ("state", (*state).to_owned())]
+        }
+        Fault::ExtensionRequired { uri } => vec![("extension", uri.clone())],
+        Fault::VersionNotSupported { version } => {
+            vec![("version", version.clone()), ("supported", "0.3, 1.0".to_owned())]
+        }
+        Fault::MessageConflict { message } => vec![("messageId", message.clone())],
+        Fault::NoSuchAgent { agent, .. } => vec![("agentId", agent.clone())],
+        Fault::QueueFull { limit, .. } => vec![("limit", limit.to_string())],
+        _ => Vec::new(),
+    };
+    if let Some(ms) = retry_after_ms(fault) {
+        facts.push(("retryAfterMs", ms.to_string()));
+    }
+    facts
+}
+
+/// What keeps its type: numbers, and violations in our own form.
+fn typed_facts(fault: &Fault) -> Map<String, Value> {
+    let mut fields = Map::new();
+    if let Some(ms) = retry_after_ms(fault) {
+        fields.insert("retryAfterMs".into(), ms.into());
+    }
+    if let Fault::InvalidParams(violations) = fault {
+        let listed: Vec<_> =
+            violations.iter().take(MAX_VIOLATIONS).map(|violation| json!(violation)).collect();
+        fields.insert("violations".into(), listed.into());
+    }
+    fields
+}
+
+fn field_violation(violation: &Violation) -> Value {
+    json!({
+        "field": dotted(&violation.path),
+        "description": violation.message,
+        "reason": violation.code.as_str().to_ascii_uppercase(),
+    })
+}
+
+/// A JSON Pointer as protocol buffers write a place: `message.parts[0].text`.
+fn dotted(pointer: &str) -> String {
+    let mut field = String::new();
+    for token in pointer.split('/').skip(1) {
+        if !token.is_empty() && token.bytes().all(|b| b.is_ascii_digit()) {
+            field.push_str(&format!("[{token}]"));
+        } else {
+            if !field.is_empty() {
+                field.push('.');
+            }
+            field.push_str(&token.replace("~1", "/").replace("~0", "~"));
+        }
+    }
+    field
 }

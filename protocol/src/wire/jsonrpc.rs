@@ -5,14 +5,15 @@
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::Version;
-use super::encode::written;
+use super::encode::json_text;
 use super::error::{self, Refusal};
 use crate::fault::Fault;
+use crate::fields::object::present;
 
 /// A body, taken apart.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub enum Incoming<'a> {
 }
 
 /// A call, or why it is none.
-pub type Item<'a> = Result<Request<'a>, Refused<'a>>;
+pub type Item<'a> = Result<Request<'a>, RejectedRequest<'a>>;
 
 /// A call.
 #[derive(Debug, Clone)]
@@ -37,7 +38,7 @@ pub struct Request<'a> {
     pub params: Option<&'a str>,
 }
 
-/// An id as it was written: a string, a number or `null`.
+/// An id as it was json_text: a string, a number or `null`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id<'a>(&'a str);
 
@@ -47,7 +48,7 @@ impl<'a> Id<'a> {
 
     /// An id that was kept as the text that [`Id::as_json`] gave.
     #[must_use]
-    pub const fn kept(json: &'a str) -> Self {
+    pub const fn from_json(json: &'a str) -> Self {
         Self(json)
     }
 
@@ -60,7 +61,7 @@ impl<'a> Id<'a> {
 
 /// Something that is no call, with its id where that can be told.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refused<'a> {
+pub struct RejectedRequest<'a> {
     /// The id, or [`Id::NULL`].
     pub id: Id<'a>,
     /// Why.
@@ -69,20 +70,15 @@ pub struct Refused<'a> {
 
 /// The fields of a call, each as it stands there.
 #[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "there")]
+struct RawRequest<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     params: Option<&'a RawValue>,
-}
-
-/// `null` is there, too: an id that is `null` asks for an answer.
-fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// Takes a body apart; a batch may have `most` calls.
@@ -110,7 +106,7 @@ pub fn parse(body: &[u8], most: usize) -> Result<Incoming<'_>, Refusal> {
 
 /// One call of a batch. The array was JSON, so what fails inside is only that one.
 fn batched(item: &RawValue) -> Item<'_> {
-    request(item.get()).unwrap_or_else(|refusal| Err(Refused { id: Id::NULL, refusal }))
+    request(item.get()).unwrap_or_else(|refusal| Err(RejectedRequest { id: Id::NULL, refusal }))
 }
 
 /// One call. The outer error is for a text without an id, the inner for a call with one.
@@ -121,22 +117,23 @@ fn request(text: &str) -> Result<Item<'_>, Refusal> {
         serde_json::from_str::<&RawValue>(text).map_err(|error| not_json(&error))?;
         return Err(Refusal::InvalidRequest { reason: "a call is a JSON object".into() });
     }
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    let raw: RawRequest<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     let bad = |reason: &str| Refusal::InvalidRequest { reason: reason.into() };
-    let id = match envelope.id.map(RawValue::get) {
+    let id = match raw.id.map(RawValue::get) {
         None => None,
         Some(id) if is_id(id) => Some(Id(id)),
         Some(_) => return Err(bad("`id` must be a string, a number or null")),
     };
-    let refuse =
-        |reason: &str| Ok(Err(Refused { id: id.unwrap_or(Id::NULL), refusal: bad(reason) }));
-    if string(envelope.jsonrpc).as_deref() != Some("2.0") {
+    let refuse = |reason: &str| {
+        Ok(Err(RejectedRequest { id: id.unwrap_or(Id::NULL), refusal: bad(reason) }))
+    };
+    if string(raw.jsonrpc).as_deref() != Some("2.0") {
         return refuse("`jsonrpc` must be \"2.0\"");
     }
-    let Some(method) = string(envelope.method) else {
+    let Some(method) = string(raw.method) else {
         return refuse("`method` must be a string, the name of a method");
     };
-    let params = envelope.params.map(RawValue::get);
+    let params = raw.params.map(RawValue::get);
     Ok(Ok(Request { id, method, params }))
 }
 
@@ -195,7 +192,7 @@ pub fn refusal(id: Id<'_>, refusal: &Refusal) -> String {
 
 fn failure(id: Id<'_>, error: &error::JsonRpc) -> String {
     let mut text = opened(id, "error");
-    text.push_str(&written(error));
+    text.push_str(&json_text(error));
     text.push('}');
     text
 }

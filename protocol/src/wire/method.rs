@@ -2,7 +2,7 @@
 
 use super::Version;
 use crate::operation::{Operation, OptOperation};
-use crate::wording::nearest;
+use crate::validate::violation_text::nearest;
 
 macro_rules! methods {
     (
@@ -22,7 +22,7 @@ macro_rules! methods {
 
             /// The method of this name, and the version that names it so; `None` for the names of
             /// OPT, which are the same in both. Then the header says it, or it is
-            /// [`Version::UNSAID`].
+            /// [`Version::DEFAULT`].
             #[must_use]
             pub fn from_rpc_name(name: &str) -> Option<(Option<Version>, Self)> {
                 match name {

@@ -9,7 +9,7 @@ use crate::opt::{Objective, Plan};
 
 /// What came of a message; `T` is a task in the caller's words.
 #[derive(Serialize)]
-struct Planned<'a, T> {
+struct PlannedResult<'a, T> {
     task: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<&'a Objective>,
@@ -27,7 +27,7 @@ pub(super) fn planned<S: Serializer>(
     objective: Option<&Objective>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    Planned { task, objective }.serialize(serializer)
+    PlannedResult { task, objective }.serialize(serializer)
 }
 
 pub(super) fn objective<S: Serializer>(

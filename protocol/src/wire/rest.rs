@@ -2,20 +2,20 @@
 //!
 //! Knows the words of paths and queries, but no HTTP library: verbs and paths come as text.
 
-use super::decode::{Named, decode_named, decode_query};
-use super::encode::{What, written};
-use super::error::{self, Form};
+use super::decode::{PathIds, decode_named, decode_query};
+use super::encode::{Outgoing, json_text};
+use super::error::{self, ErrorCodes};
 use super::{Decoded, Dialect, Encoded, Method, Version};
 use crate::fault::Fault;
 use crate::operation::Reply;
-use crate::violation::{Code, Violation};
+use crate::validate::violation::{Code, Violation};
 
 /// What a path means, below the prefix of its version (`/v1` for 0.3, nothing for 1.0).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// What is called.
     pub method: Method,
-    named: Named,
+    path_ids: PathIds,
 }
 
 /// A path without a meaning.
@@ -46,8 +46,8 @@ pub fn route(version: Version, verb: &str, path: &str) -> Result<Route, NoRoute>
         let Some((_, method)) = verbs.iter().find(|(known, _)| *known == verb) else {
             return Err(NoRoute::Verb { allowed });
         };
-        let named = Named { task: decoded_segment(task)?, config: decoded_segment(config)? };
-        Ok(Route { method: *method, named })
+        let path_ids = PathIds { task: decoded_segment(task)?, config: decoded_segment(config)? };
+        Ok(Route { method: *method, path_ids })
     };
     match segments[..] {
         ["message:send"] => on(&[("POST", Method::SendMessage)], "POST", None, None),
@@ -112,14 +112,14 @@ pub fn decode(
             let message = format!("The body is not UTF-8: byte {at} begins no character.");
             Fault::InvalidParams(vec![Violation::new("", Code::NotJson, message)])
         })?;
-        let decoded = decode_named(version, route.method, body, &route.named)?;
+        let decoded = decode_named(version, route.method, body, &route.path_ids)?;
         // The body of a cancel is the same in both forms of 0.3, and so shows nothing.
         let shown = route.method != Method::CancelTask;
         let dialect = if shown { decoded.dialect } else { default_dialect(version) };
         return Ok(Decoded { dialect, ..decoded });
     }
     let pairs = query_pairs(query.unwrap_or_default())?;
-    let decoded = decode_query(version, route.method, pairs, &route.named)?;
+    let decoded = decode_query(version, route.method, pairs, &route.path_ids)?;
     Ok(Decoded { dialect: default_dialect(version), ..decoded })
 }
 
@@ -136,14 +136,14 @@ pub const fn default_dialect(version: Version) -> Dialect {
 /// The body of an answer.
 #[must_use]
 pub const fn reply<'a>(dialect: Dialect, method: Method, reply: &'a Reply) -> Encoded<'a> {
-    Encoded { dialect, what: What::RestReply(method, reply) }
+    Encoded { dialect, outgoing: Outgoing::RestReply(method, reply) }
 }
 
 /// The status and the body of an error.
 #[must_use]
 pub fn fault(version: Version, fault: &Fault) -> (u16, String) {
-    let Form { http, .. } = error::form(fault);
-    (http, written(&error::Rest(version, fault)))
+    let ErrorCodes { http, .. } = error::codes(fault);
+    (http, json_text(&error::Rest(version, fault)))
 }
 
 /// The content type of answers that are no stream.

@@ -20,7 +20,7 @@ static KINDS: LazyLock<Vec<(Kind, Validator)>> = LazyLock::new(|| {
 /// What the published schemas say: the envelope's, and that of the message's own kind.
 fn schema_accepts(message: &Value) -> bool {
     let whole = ENVELOPE.is_valid(message);
-    let kind = message["type"].as_str().and_then(Kind::from_word);
+    let kind = message["type"].as_str().and_then(Kind::from_name);
     if let Some((_, own)) = KINDS.iter().find(|(k, _)| Some(*k) == kind) {
         assert_eq!(own.is_valid(message), whole, "the two schemas disagree on {message}");
     }

@@ -1,7 +1,7 @@
 //! One agent card for clients of both versions.
 
 use a2a_protocol::card::{
-    AgentCard, ApiKeyPlace, Capabilities, Extension, Interface, OAuthFlow, SecurityScheme, Skill,
+    AgentCard, ApiKeyLocation, Capabilities, Extension, Interface, OAuthFlow, SecurityScheme, Skill,
 };
 use a2a_protocol::wire::Version;
 
@@ -44,7 +44,7 @@ fn card() -> AgentCard {
             "key",
             SecurityScheme::ApiKey {
                 description: Some("A key".into()),
-                location: ApiKeyPlace::Header,
+                location: ApiKeyLocation::Header,
                 name: "X-Key".into(),
             },
             &[],

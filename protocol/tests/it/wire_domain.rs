@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::{
-    ArtifactUpdate, Authentication, PushConfig, Reply, StatusUpdate, StreamEvent, TaskPage,
+    ArtifactUpdateEvent, Authentication, PushConfig, Reply, StatusUpdateEvent, StreamEvent,
+    TaskPage,
 };
 use a2a_protocol::task::{
-    Artifact, Content, ContextId, Label, Message, Metadata, Moment, Part, Role, Task, TaskState,
-    TaskStatus,
+    Artifact, Content, ContextId, Message, Metadata, OpaqueId, Part, Role, Task, TaskState,
+    TaskStatus, UtcMillis,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -17,11 +18,11 @@ use serde_json::{Value, json};
 
 pub const TASK: &str = "0192a4c8-7e1a-7b3c-9d4e-000000000003";
 
-pub fn label(text: &str) -> Label {
-    Label::try_from(text).unwrap()
+pub fn label(text: &str) -> OpaqueId {
+    OpaqueId::try_from(text).unwrap()
 }
 
-fn labels() -> impl Strategy<Value = Label> {
+fn labels() -> impl Strategy<Value = OpaqueId> {
     "[a-zA-Z0-9][ -~é]{0,12}".prop_map(|text| label(&text))
 }
 
@@ -93,7 +94,7 @@ pub fn messages() -> impl Strategy<Value = Message> {
         )
 }
 
-fn moments() -> impl Strategy<Value = Moment> {
+fn moments() -> impl Strategy<Value = UtcMillis> {
     (0_i64..4_102_444_800_000)
         .prop_map(|ms| chrono::DateTime::from_timestamp_millis(ms).unwrap().into())
 }
@@ -141,11 +142,16 @@ pub fn tasks() -> impl Strategy<Value = Task> {
 pub fn events() -> impl Strategy<Value = StreamEvent> {
     let status = (ids(), contexts(), statuses(), metadata());
     let status = status.prop_map(|(task_id, context_id, status, metadata)| {
-        StreamEvent::StatusUpdate(Box::new(StatusUpdate { task_id, context_id, status, metadata }))
+        StreamEvent::StatusUpdate(Box::new(StatusUpdateEvent {
+            task_id,
+            context_id,
+            status,
+            metadata,
+        }))
     });
     let artifact = (ids(), contexts(), artifacts(), any::<bool>(), any::<bool>());
     let artifact = artifact.prop_map(|(task_id, context_id, artifact, append, last_chunk)| {
-        StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
+        StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdateEvent {
             task_id,
             context_id,
             artifact: artifact.into(),

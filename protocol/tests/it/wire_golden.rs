@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{ArtifactUpdate, Operation, StatusUpdate, StreamEvent};
+use a2a_protocol::operation::{ArtifactUpdateEvent, Operation, StatusUpdateEvent, StreamEvent};
 use a2a_protocol::wire::{
     Dialect, Method, Version, decode, error, event, jsonrpc, push_body, reply, rest,
 };
@@ -179,14 +179,14 @@ fn replies_are_written() {
 
 fn events() -> Vec<(&'static str, StreamEvent)> {
     let task = task();
-    let status = StatusUpdate {
+    let status = StatusUpdateEvent {
         task_id: task.id,
         context_id: task.context_id.clone(),
         status: task.status.clone(),
         metadata: Some(Map::from_iter([("k".to_owned(), json!(1))])),
     };
     let progressing = progressing(&status);
-    let artifact = ArtifactUpdate {
+    let artifact = ArtifactUpdateEvent {
         task_id: task.id,
         context_id: task.context_id.clone(),
         artifact: task.artifacts[0].clone(),
@@ -204,12 +204,12 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
 }
 
 /// The same with task progress where callers look for it, and nothing else.
-fn progressing(status: &StatusUpdate) -> StatusUpdate {
+fn progressing(status: &StatusUpdateEvent) -> StatusUpdateEvent {
     let progress = json!({"trackers": [
         {"id": "download", "progress": 12, "total": 40, "message": "12 of 40 files", "status": "running"},
     ]});
     let metadata = Map::from_iter([(PROGRESS_EXTENSION.to_owned(), progress)]);
-    let mut status = StatusUpdate { metadata: Some(metadata.clone()), ..status.clone() };
+    let mut status = StatusUpdateEvent { metadata: Some(metadata.clone()), ..status.clone() };
     let message = std::sync::Arc::make_mut(status.status.message.as_mut().unwrap());
     message.metadata = Some(metadata);
     status
@@ -267,9 +267,9 @@ fn errors_are_written_in_both_bindings() {
     for &version in Version::ALL {
         let mut cases = Map::new();
         for fault in faults() {
-            let form = error::form(&fault);
+            let codes = error::codes(&fault);
             let (status, body) = rest::fault(version, &fault);
-            assert_eq!(status, form.http);
+            assert_eq!(status, codes.http);
             let rpc = jsonrpc::fault(version, jsonrpc::Id::NULL, &fault);
             let both = json!({"json-rpc": parsed(&rpc)["error"], "http": status, "http+json": parsed(&body)});
             // Two faults share a name of A2A's; their texts differ.
