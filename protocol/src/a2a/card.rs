@@ -1,7 +1,7 @@
-//! The agent card: who an agent is, where it is reached and what it can do.
+//! Agent card: identity, endpoints and capabilities of an agent.
 //!
-//! Its serialised form is that of A2A 1.0. [`AgentCard::hybrid`] adds what clients of 0.3 look
-//! for, so that one document serves both. Nothing here knows where it is served.
+//! The serde form is that of A2A 1.0. [`AgentCard::hybrid`] adds the fields that clients of 0.3
+//! read, so that one document serves both.
 
 mod extensions;
 mod security;
@@ -17,61 +17,61 @@ pub use security::{ApiKeyLocation, OAuthFlow, Scopes, SecurityRequirement, Secur
 use crate::task::Metadata;
 use crate::wire::Version;
 
-/// Who an agent is, where it is reached and what it can do.
+/// Identity, endpoints and capabilities of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentCard {
-    /// Its name for people.
+    /// Display name.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the agent.
     pub description: String,
-    /// Where it is reached; the first is preferred.
+    /// Endpoints, the preferred one first.
     pub supported_interfaces: Vec<Interface>,
-    /// Who runs it.
+    /// Operator of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
-    /// Its own version.
+    /// Version of the agent.
     pub version: String,
-    /// Where to read more.
+    /// URL of the documentation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documentation_url: Option<String>,
-    /// What of the protocol it can do.
+    /// Optional protocol features of the agent.
     pub capabilities: Capabilities,
-    /// How callers can prove who they are, by name.
+    /// Authentication schemes by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(with = "Map<String, Value>")]
     pub security_schemes: BTreeMap<String, SecurityScheme>,
-    /// Which proofs it asks for: all of one entry, any of the entries.
+    /// Required authentication: all schemes of one entry, any of the entries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub security_requirements: Vec<SecurityRequirement>,
-    /// Media types it takes.
+    /// Accepted media types.
     pub default_input_modes: Vec<String>,
-    /// Media types it gives.
+    /// Produced media types.
     pub default_output_modes: Vec<String>,
-    /// What it can do.
+    /// Skills of the agent.
     pub skills: Vec<Skill>,
     /// Signatures over the 1.0 form of this card.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<Signature>,
-    /// A picture.
+    /// URL of an icon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub icon_url: Option<String>,
 }
 
-/// One way to reach an agent.
+/// An endpoint of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgentInterface")]
 pub struct Interface {
-    /// Where.
+    /// URL of the endpoint.
     pub url: String,
-    /// `JSONRPC`, `HTTP+JSON`, `GRPC`, or the URI of another one.
+    /// `JSONRPC`, `HTTP+JSON`, `GRPC`, or the URI of another binding.
     pub protocol_binding: String,
-    /// What calls there must give as their tenant.
+    /// Tenant that calls to this endpoint must send.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// `0.3` or `1.0`.
+    /// A2A version: `0.3` or `1.0`.
     pub protocol_version: String,
 }
 
@@ -98,71 +98,71 @@ impl Interface {
     }
 }
 
-/// Who runs an agent.
+/// Operator of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(rename = "AgentProvider")]
 pub struct Provider {
-    /// Where to read about it.
+    /// URL of the operator.
     pub url: String,
-    /// Its name.
+    /// Name of the operator.
     pub organization: String,
 }
 
-/// What of the protocol an agent can do.
+/// Optional protocol features of an agent.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgentCapabilities")]
 pub struct Capabilities {
-    /// It sends events while it works.
+    /// Streams events while it works.
     pub streaming: bool,
-    /// It calls webhooks.
+    /// Sends push notifications to webhooks.
     pub push_notifications: bool,
-    /// What it can do beyond the protocol.
+    /// Supported protocol extensions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<Extension>,
-    /// It has another card for callers who are known.
+    /// Has an extended card for authenticated callers.
     pub extended_agent_card: bool,
 }
 
-/// Something beyond the protocol.
+/// A protocol extension.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "AgentExtension")]
 pub struct Extension {
-    /// Which.
+    /// URI of the extension.
     pub uri: String,
-    /// How it is used here.
+    /// How the agent uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Callers must activate it.
+    /// Whether callers must activate it.
     pub required: bool,
-    /// What it says about itself.
+    /// Parameters of the extension.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub params: Option<Metadata>,
 }
 
-/// Something an agent can do.
+/// A skill of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AgentSkill")]
 pub struct Skill {
     /// Its id within the card.
     pub id: String,
-    /// Its name for people.
+    /// Display name.
     pub name: String,
-    /// What it is.
+    /// What the skill does.
     pub description: String,
-    /// Words to find it by.
+    /// Search terms.
     pub tags: Vec<String>,
-    /// What one could ask.
+    /// Example requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// Media types it takes, where they are not the card's.
+    /// Accepted media types, if they differ from the card's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub input_modes: Vec<String>,
-    /// Media types it gives, where they are not the card's.
+    /// Produced media types, if they differ from the card's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub output_modes: Vec<String>,
-    /// Which proofs it asks for beyond the card's.
+    /// Required authentication in addition to the card's.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<Map<String, Value>>")]
     pub security_requirements: Vec<SecurityRequirement>,
@@ -182,7 +182,7 @@ pub struct Signature {
 }
 
 impl Skill {
-    /// A skill; A2A wants at least one tag.
+    /// A skill; A2A requires at least one tag.
     #[must_use]
     pub fn new(id: &str, name: &str, description: &str, tags: &[&str]) -> Self {
         Self {
@@ -199,8 +199,8 @@ impl Skill {
 }
 
 impl AgentCard {
-    /// A card of an agent that takes and gives text and JSON. It is complete with an interface
-    /// and a skill.
+    /// A card of an agent that accepts and produces text and JSON. A complete card also needs an
+    /// interface and a skill.
     #[must_use]
     pub fn new(name: &str, description: &str, version: &str) -> Self {
         let modes = vec!["text/plain".to_owned(), "application/json".to_owned()];
@@ -222,28 +222,28 @@ impl AgentCard {
         }
     }
 
-    /// With one more way to reach it, less preferred than those before.
+    /// Adds an endpoint, less preferred than the previous ones.
     #[must_use]
     pub fn interface(mut self, interface: Interface) -> Self {
         self.supported_interfaces.push(interface);
         self
     }
 
-    /// With one more skill.
+    /// Adds a skill.
     #[must_use]
     pub fn skill(mut self, skill: Skill) -> Self {
         self.skills.push(skill);
         self
     }
 
-    /// With these capabilities.
+    /// Sets the capabilities.
     #[must_use]
     pub fn capabilities(mut self, capabilities: Capabilities) -> Self {
         self.capabilities = capabilities;
         self
     }
 
-    /// With a proof that every call needs, or one more of which any will do.
+    /// Adds an authentication scheme. Callers need any one of the schemes added.
     #[must_use]
     pub fn secured_by(mut self, name: &str, scheme: SecurityScheme, scopes: &[&str]) -> Self {
         self.security_schemes.insert(name.into(), scheme);
@@ -251,20 +251,20 @@ impl AgentCard {
         self
     }
 
-    /// With who runs it.
+    /// Sets the operator.
     #[must_use]
     pub fn provider(mut self, organization: &str, url: &str) -> Self {
         self.provider = Some(Provider { organization: organization.into(), url: url.into() });
         self
     }
 
-    /// The card as clients of both versions read it: the 1.0 form, and beside it what 0.3 looks
-    /// for, if it speaks 0.3. Neither stumbles over the fields of the other; see docs/decisions/0008.
+    /// The card for clients of both versions: the 1.0 form, and the fields of 0.3 if an interface
+    /// uses 0.3. Clients ignore the fields of the other version; see docs/decisions/0008.
     #[must_use]
     pub fn hybrid(&self) -> Value {
         let mut card = match serde_json::to_value(self) {
             Ok(Value::Object(card)) => card,
-            _ => return Value::Null, // all its keys are strings, so this cannot be
+            _ => return Value::Null, // unreachable: all keys are strings
         };
         if !self.add_connection(&mut card) {
             return Value::Object(card);
@@ -294,7 +294,7 @@ impl AgentCard {
         Value::Object(card)
     }
 
-    /// How 0.3 says where an agent is reached; `false` if it speaks 0.3 nowhere.
+    /// Adds the endpoint fields of 0.3; `false` if no interface uses 0.3.
     fn add_connection(&self, card: &mut Map<String, Value>) -> bool {
         let spoken = |interface: &&Interface| interface.protocol_version == Version::V0_3.as_str();
         let old: Vec<_> = self.supported_interfaces.iter().filter(spoken).collect();

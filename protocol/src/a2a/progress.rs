@@ -1,8 +1,8 @@
-//! Task progress: the extension's payload, its schema and the rules no schema can say.
+//! Task-progress extension: payload, schema, and the rules that a schema cannot express.
 //!
-//! The schema that its specification prints is published as it is. This server takes a little less
-//! (fewer trackers, nothing negative), and what it takes stands in one place: [`accepted_schema`], the printed
-//! schema made narrower, which reading, the report and the schema of `status_update` all use.
+//! The schema of the specification is published unchanged. This server accepts less: fewer trackers
+//! and no negative numbers. [`accepted_schema`] is the narrowed schema, which parsing, the report and
+//! the schema of `status_update` all use.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -34,67 +34,67 @@ static ACCEPTED: LazyLock<Checker> = LazyLock::new(|| Checker::new(accepted_sche
 /// ```
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Progress {
-    /// The units of work that are active, or just ended.
+    /// The units of work that are running or have just ended.
     pub trackers: Vec<ProgressTracker>,
-    /// One bar for all of them; advisory.
+    /// Overall progress; advisory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aggregate: Option<ProgressAggregate>,
 }
 
-/// One unit of work that progresses by itself.
+/// Progress of one unit of work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressTracker {
-    /// Stable within the task.
+    /// Id of the tracker, stable within the task.
     pub id: String,
-    /// How far it is.
+    /// Amount of work done.
     #[serde(default, serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// How far it goes; absent when unknown.
+    /// Total amount of work; `None` if unknown.
     #[serde(default, serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// A hint for people.
+    /// Short message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Whether it still runs.
+    /// State of the work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<TrackerStatus>,
-    /// When it began.
+    /// When the work started.
     #[serde(default, deserialize_with = "any_rfc3339", skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When it last moved.
+    /// When the tracker last changed.
     #[serde(default, deserialize_with = "any_rfc3339", skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Timestamp>,
 }
 
 closed_set! {
-    /// Whether a tracker's work still runs.
+    /// State of a tracker's work.
     pub enum TrackerStatus {
-        /// It runs.
+        /// Running.
         Running = "running",
-        /// It is done.
+        /// Completed.
         Completed = "completed",
-        /// It failed; the task may go on.
+        /// Failed; the task may continue.
         Failed = "failed",
     }
 }
 
-/// One bar for all trackers; need not agree with them.
+/// Overall progress; need not equal the sum of the trackers.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProgressAggregate {
-    /// How far everything is.
+    /// Amount of work done.
     #[serde(default, serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// How far everything goes; absent when unknown.
+    /// Total amount of work; `None` if unknown.
     #[serde(default, serialize_with = "number", skip_serializing_if = "Option::is_none")]
     pub total: Option<f64>,
-    /// A hint for people.
+    /// Short message for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl Progress {
-    /// Reads the payload of the extension, or lists everything that is wrong with it.
+    /// Parses the payload of the extension, or lists all violations.
     ///
     /// # Errors
     /// A [`Report`] with every violation; paths start at the payload.
@@ -123,7 +123,7 @@ impl Progress {
         Ok(Self { trackers, aggregate })
     }
 
-    /// Whether it keeps the rules; one that was read does.
+    /// Checks the rules. A parsed payload satisfies them.
     ///
     /// # Errors
     /// A [`Report`] with every violation; paths start at the payload.
@@ -136,7 +136,7 @@ impl Progress {
 }
 
 impl ProgressTracker {
-    /// A tracker of which nothing is known but its name.
+    /// A tracker with an id and no other field.
     #[must_use]
     pub fn new(id: impl Into<String>) -> Self {
         Self {
@@ -152,7 +152,7 @@ impl ProgressTracker {
 }
 
 impl TrackerStatus {
-    /// Whether it stays like this, so that the tracker may be left out from now on.
+    /// Whether no further state follows, so that later updates may omit the tracker.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed)
@@ -160,11 +160,11 @@ impl TrackerStatus {
 }
 
 impl<'de> Deserialize<'de> for Progress {
-    /// Reads what keeps the rules and nothing else.
+    /// Refuses a payload with a violation.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         match violations_in(&value).first() {
-            Some(fault) => Err(de::Error::custom(fault)),
+            Some(violation) => Err(de::Error::custom(violation)),
             None => Self::read(value).map_err(de::Error::custom),
         }
     }
@@ -184,20 +184,20 @@ impl JsonSchema for Progress {
     }
 }
 
-/// A number as people write it: without a fraction where it has none.
+/// Writes a whole number without a fraction.
 fn number<S: Serializer>(value: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Some(value) if value.fract() == 0.0 && value.abs() < EXACT => {
-            #[allow(clippy::cast_possible_truncation)] // whole, and within what is exact
+            #[allow(clippy::cast_possible_truncation)] // whole, and within the exact range
             serializer.serialize_i64(*value as i64)
         }
         value => value.serialize(serializer),
     }
 }
 
-/// The schema of what this server takes: the printed one without its name, its parts in their
-/// places, and narrower where this server is.
+/// The schema of the payloads that this server accepts: the specification's schema with inlined
+/// definitions and narrower limits.
 fn accepted_schema() -> Value {
     let mut printed = schema::task_progress();
     let mut tracker = printed["definitions"]["tracker"].take();
@@ -206,7 +206,7 @@ fn accepted_schema() -> Value {
         tracker["properties"][field]["minimum"] = json!(0);
     }
     for field in ["startedAt", "updatedAt"] {
-        // As for every other timestamp a pattern says it all, since many validators skip formats.
+        // A pattern instead of a format, as for other timestamps: many validators skip formats.
         tracker["properties"][field] =
             json!({ "type": "string", "pattern": Timestamp::ANY_PATTERN });
     }
@@ -221,13 +221,14 @@ fn accepted_schema() -> Value {
     })
 }
 
-/// Everything that is wrong with a payload; paths start at the payload.
+/// All violations of a payload; paths start at the payload.
 fn violations_in(payload: &Value) -> Vec<Violation> {
     let mut found = ACCEPTED.violations(payload);
     let Some(trackers) = payload["trackers"].as_array() else { return found };
-    for fault in found.iter_mut().filter(|fault| fault.code == Code::TooMany) {
-        // The rest cannot follow in another message: each is a snapshot of all.
-        fault.message = format!(
+    for violation in found.iter_mut().filter(|violation| violation.code == Code::TooMany) {
+        // The general advice does not fit: each message is a snapshot of all trackers, so the rest
+        // cannot follow in another message.
+        violation.message = format!(
             "There are {} trackers; at most {TRACKERS} are allowed. Report coarser units of work.",
             trackers.len()
         );
@@ -246,23 +247,24 @@ fn violations_in(payload: &Value) -> Vec<Violation> {
     found
 }
 
-/// What is wrong with the progress in the `metadata` of a `status_update`, in its own words instead
-/// of those that the schema of the whole message found.
+/// Replaces the violations that the message schema found in the progress of a `status_update` by
+/// those of the progress schema, whose advice is more specific.
 pub(crate) fn replace_violations(message: &Value, found: &mut Vec<Violation>) {
-    let mut place = "/payload/metadata".to_owned();
-    push_token(&mut place, PROGRESS_EXTENSION);
-    let Some(payload) = message.pointer(&place) else { return };
+    let mut prefix = "/payload/metadata".to_owned();
+    push_token(&mut prefix, PROGRESS_EXTENSION);
+    let Some(payload) = message.pointer(&prefix) else { return };
     if message["type"] != "status_update" {
         return;
     }
     let is_inside = |path: &str| {
-        path.strip_prefix(&place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(&prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     found.retain(|violation| violation.code == Code::DuplicateKey || !is_inside(&violation.path));
     found.extend(
-        violations_in(payload)
-            .into_iter()
-            .map(|fault| Violation { path: format!("{place}{}", fault.path), ..fault }),
+        violations_in(payload).into_iter().map(|violation| Violation {
+            path: format!("{prefix}{}", violation.path),
+            ..violation
+        }),
     );
 }
 
@@ -271,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_most_that_is_taken_and_a_little_more() {
+    fn payload_at_and_beyond_each_limit() {
         let tracker = |fields: Value| {
             let mut tracker = json!({ "id": "a" });
             tracker.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -325,7 +327,7 @@ mod tests {
             };
             let found: Vec<_> = found.iter().map(|v| (v.path.as_str(), v.code)).collect();
             assert_eq!(found, fault.into_iter().collect::<Vec<_>>(), "{payload}");
-            // The printed schema allows more, never less.
+            // The specification's schema allows more, never less.
             if fault.is_none() {
                 let printed = jsonschema::options().should_validate_formats(true);
                 let printed = printed.build(&schema::task_progress()).unwrap();
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_written_as_people_write_them() {
+    fn whole_number_is_written_without_fraction() {
         let tracker = ProgressTracker {
             progress: Some(12.0),
             total: Some(40.5),

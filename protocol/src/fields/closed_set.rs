@@ -59,9 +59,9 @@ macro_rules! closed_set {
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         f.write_str(concat!("one of", $( " `", $wire, "`", )+))
                     }
-                    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<$name, E> {
-                        $name::from_name(word)
-                            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(word), &self))
+                    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<$name, E> {
+                        $name::from_name(name)
+                            .ok_or_else(|| E::invalid_value(serde::de::Unexpected::Str(name), &self))
                     }
                 }
                 deserializer.deserialize_str(NameVisitor)

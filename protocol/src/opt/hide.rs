@@ -1,6 +1,6 @@
-//! What callers see for whom OPT is not active: plain tasks, as if there were no extension.
+//! OPT filter: removes the extension's metadata for callers that have not activated it.
 //!
-//! Only what the server says is taken away. What a caller or an agent wrote into a message stays.
+//! Only metadata set by the server is removed. Messages of callers and agents are unchanged.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::key;
 use crate::operation::{Reply, StreamEvent};
 use crate::task::{Metadata, Task};
 
-/// Takes the keys of the extension away, and the metadata with the last of them.
+/// Removes the keys of the extension, and the metadata if it becomes empty.
 pub fn without_opt(metadata: &mut Option<Metadata>) {
     let Some(fields) = metadata else { return };
     if has_opt(fields) {
@@ -25,19 +25,19 @@ fn has_opt(metadata: &Metadata) -> bool {
 }
 
 impl Task {
-    /// Takes away what the extension says about the task. Its messages stay as they were said.
+    /// Removes the extension's keys from the task's metadata. Its messages are unchanged.
     pub fn strip_opt(&mut self) {
         without_opt(&mut self.metadata);
     }
 }
 
 impl Reply {
-    /// The reply for a caller for whom OPT is not active.
+    /// The reply for a caller that has not activated OPT.
     #[must_use]
     pub fn without_opt(self) -> Self {
         match self {
             Self::Task(mut task) | Self::Planned { mut task, .. } => {
-                // Others may have the same task in their hands: copied only where it must be.
+                // The task may be shared, so it is copied only if it has metadata.
                 if task.metadata.is_some() {
                     Arc::make_mut(&mut task).strip_opt();
                 }
@@ -48,15 +48,15 @@ impl Reply {
                 Self::Tasks(page)
             }
             Self::Answered(message) => Self::Message(message),
-            // The others say nothing of it, or nothing else.
+            // The other replies contain no keys of OPT, or consist of OPT objects only.
             reply => reply,
         }
     }
 }
 
 impl StreamEvent {
-    /// Whether it says nothing but what the extension has to say: an objective, or a status
-    /// update with the mark [`key::NEWS`], whose task is as it was.
+    /// Whether the event only carries data of the extension: an objective, or a status update with the
+    /// mark [`key::NEWS`], whose task has not changed.
     #[must_use]
     pub fn is_opt_only(&self) -> bool {
         match self {
@@ -69,8 +69,8 @@ impl StreamEvent {
         }
     }
 
-    /// The event for a caller for whom OPT is not active; `None` if there is nothing left of it.
-    /// Copies only what it changes.
+    /// The event for a caller that has not activated OPT; `None` if nothing remains. Copies the event
+    /// only if it changes it.
     #[must_use]
     pub fn without_opt(&self) -> Option<Cow<'_, Self>> {
         if self.is_opt_only() {
@@ -105,10 +105,10 @@ mod tests {
     const ID: &str = "0192a4c8-7e1a-7b3c-9d4e-000000000003";
 
     fn task(metadata: Value) -> Value {
-        let said = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}],
+        let message = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}],
             "metadata": {"opt/v1/preferObjective": true}});
-        json!({"id": ID, "contextId": "obj-1", "metadata": metadata, "history": [said],
-            "status": {"state": "TASK_STATE_WORKING", "message": said, "timestamp": "2026-02-21T18:30:00.000Z"}})
+        json!({"id": ID, "contextId": "obj-1", "metadata": metadata, "history": [message],
+            "status": {"state": "TASK_STATE_WORKING", "message": message, "timestamp": "2026-02-21T18:30:00.000Z"}})
     }
 
     fn update(metadata: Value) -> Value {
@@ -120,7 +120,7 @@ mod tests {
             "artifact": {"artifactId": "a", "parts": [{"text": "x"}], "metadata": {"opt/v1/x": 1}}})
     }
 
-    /// What a plain caller gets of an event.
+    /// The event that a caller without OPT receives.
     fn seen(event: Value) -> Option<Value> {
         let event: StreamEvent = serde_json::from_value(event).unwrap();
         event.without_opt().map(|plain| serde_json::to_value(&*plain).unwrap())
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_the_server_says_is_taken_away() {
+    fn only_metadata_of_the_server_is_removed() {
         let before = || json!({"opt/v1/planId": "p", "queuePosition": 1, "opt/v1/taskIndex": 0});
         let after = || json!({"queuePosition": 1});
         let event = |kind: &str, inner: Value| json!({kind: inner});
@@ -148,31 +148,31 @@ mod tests {
                 Some(event(kind, bare))
             );
         }
-        let said = task(json!({}))["history"][0].clone();
-        assert_eq!(seen(json!({"message": said})), Some(json!({"message": said})));
+        let message = task(json!({}))["history"][0].clone();
+        assert_eq!(seen(json!({"message": message})), Some(json!({"message": message})));
     }
 
     #[test]
-    fn news_of_the_extension_alone_is_dropped() {
+    fn event_with_only_opt_data_is_dropped() {
         let plan = json!({"id": "p", "status": "working"});
         let news = json!({"opt/v1/plan": plan, "opt/v1/news": true});
         assert_eq!(seen(json!({"statusUpdate": update(news)})), None);
         for not_news in [json!({"opt/v1/plan": plan}), json!({"opt/v1/news": false})] {
             assert!(seen(json!({"statusUpdate": update(not_news)})).is_some());
         }
-        let moment = "2026-02-21T18:30:00.000Z";
-        let objective = json!({"id": "obj-1", "name": "n", "status": "working", "createdAt": moment, "updatedAt": moment});
+        let time = "2026-02-21T18:30:00.000Z";
+        let objective = json!({"id": "obj-1", "name": "n", "status": "working", "createdAt": time, "updatedAt": time});
         assert_eq!(seen(json!({"objective": objective})), None);
     }
 
     #[test]
-    fn nothing_is_copied_that_says_nothing_of_it() {
+    fn event_without_opt_metadata_is_not_copied() {
         let event: StreamEvent = parsed(json!({"task": task(json!({"k": 1}))}));
         assert!(matches!(event.without_opt(), Some(Cow::Borrowed(_))));
     }
 
     #[test]
-    fn replies_become_plain() {
+    fn reply_loses_opt_metadata() {
         let with = || Box::new(parsed::<Task>(task(json!({"opt/v1/planId": "p", "k": 1}))));
         let plain = || Box::new(parsed::<Task>(task(json!({"k": 1}))));
         assert_eq!(Reply::Task(with().into()).without_opt(), Reply::Task(plain().into()));
@@ -184,9 +184,9 @@ mod tests {
             ))
         };
         assert_eq!(page(with()).without_opt(), page(plain()));
-        let said = plain().history.swap_remove(0);
-        let answered = Reply::Answered(Box::new((*said).clone()));
-        assert_eq!(answered.without_opt(), Reply::Message(Box::new((*said).clone())));
+        let message = plain().history.swap_remove(0);
+        let answered = Reply::Answered(Box::new((*message).clone()));
+        assert_eq!(answered.without_opt(), Reply::Message(Box::new((*message).clone())));
         assert_eq!(Reply::Deleted.without_opt(), Reply::Deleted);
     }
 }

@@ -1,4 +1,4 @@
-//! What a client can ask about objectives and plans.
+//! Calls of the OPT extension and their parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use crate::task::{Metadata, PlanId, PlanTaskId};
 /// A call of the OPT extension.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OptOperation {
-    /// Make an objective.
+    /// Create an objective.
     CreateObjective(CreateObjective),
-    /// Look at one.
+    /// Get an objective.
     GetObjective(GetObjective),
-    /// Look at many.
+    /// List objectives.
     ListObjectives(ListObjectives),
-    /// Change one.
+    /// Update an objective.
     UpdateObjective(UpdateObjective),
-    /// Watch one.
+    /// Subscribe to an objective.
     SubscribeObjective(SubscribeObjective),
     /// Add a plan to an objective.
     CreatePlan(CreatePlan),
-    /// Look at one.
+    /// Get a plan.
     GetPlan(GetPlan),
-    /// Change one.
+    /// Update a plan.
     UpdatePlan(UpdatePlan),
     /// Add tasks to a plan.
     AddTasks(AddTasks),
@@ -31,139 +31,139 @@ pub enum OptOperation {
 /// A new objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateObjective {
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// In more words.
+    /// Description for people.
     pub description: Option<String>,
-    /// More about it.
+    /// Additional data.
     pub metadata: Option<Metadata>,
 }
 
-/// Which objective to look at, and how much of it.
+/// Parameters of getting an objective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetObjective {
-    /// Which.
+    /// The objective.
     pub id: ObjectiveId,
-    /// With its plans.
+    /// Whether to include its plans.
     pub include_plans: bool,
-    /// With the tasks of those. Tasks stand inside plans, so who asks for them gets both.
+    /// Whether to include the tasks. Tasks are nested in plans, so this includes the plans too.
     pub include_tasks: bool,
-    /// Answer when its revision is above this one.
+    /// Reply when the revision is above this one.
     pub since_revision: Option<u64>,
-    /// But not later than this; at most [`LONGEST_WAIT_MS`](crate::opt::LONGEST_WAIT_MS).
+    /// Maximum milliseconds to wait for that, up to [`LONGEST_WAIT_MS`](crate::opt::LONGEST_WAIT_MS).
     pub wait_ms: Option<u64>,
 }
 
-/// Which objectives to look at.
+/// Filter and page of an objective list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListObjectives {
-    /// In this state.
+    /// Only objectives in this state.
     pub status: Option<ObjectiveStatus>,
-    /// How many at once; 1 to 100.
+    /// Page size, 1 to 100.
     pub page_size: Option<u32>,
-    /// Where the page before ended.
+    /// Token of the previous page's end.
     pub page_token: Option<String>,
-    /// With their plans.
+    /// Whether to include their plans.
     pub include_plans: bool,
-    /// With the tasks of those, and so with the plans.
+    /// Whether to include the tasks, and so the plans.
     pub include_tasks: bool,
 }
 
-/// What is to be changed about an objective; what is `None` stays.
+/// Changes of an objective; `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateObjective {
-    /// Which.
+    /// The objective.
     pub id: ObjectiveId,
     /// A new name.
     pub name: Option<String>,
-    /// A new description; an empty one takes it away.
+    /// A new description; an empty one removes it.
     pub description: Option<String>,
     /// A new status.
     pub status: Option<ObjectiveStatus>,
-    /// In place of what it has.
+    /// Replaces the metadata.
     pub metadata: Option<Metadata>,
 }
 
-/// Which objective to watch.
+/// Parameters of subscribing to an objective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubscribeObjective {
-    /// Which.
+    /// The objective.
     pub id: ObjectiveId,
 }
 
 /// A new plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreatePlan {
-    /// Of this objective.
+    /// The objective of the plan.
     pub objective_id: ObjectiveId,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// In more words.
+    /// Description for people.
     pub description: Option<String>,
-    /// Blocked until somebody approves of it, or pending.
+    /// Initial status: `blocked` until the caller approves it, or `pending`.
     pub status: Option<PlanStatus>,
     /// Its tasks, in order.
     pub tasks: Vec<NewPlanTask>,
-    /// The plans that must be done before it begins.
+    /// The plans that must be completed before it starts.
     pub dependencies: Vec<PlanId>,
-    /// More about it.
+    /// Additional data.
     pub metadata: Option<Metadata>,
 }
 
 /// A new task of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPlanTask {
-    /// For people, and what the agent is asked for.
+    /// Display name, and the request to the agent.
     pub name: String,
-    /// In more words.
+    /// Description for people.
     pub description: Option<String>,
-    /// What must be done before it begins.
+    /// The tasks that must be completed before it starts.
     pub dependencies: Vec<TaskReference>,
-    /// More about it.
+    /// Additional data.
     pub metadata: Option<Metadata>,
 }
 
-/// A task of the same plan, as a caller names it.
+/// A caller's reference to a task of the same plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskReference {
-    /// The n-th task of the same call, from 0: `task-n`.
+    /// The n-th task of the same call, from 0; written as `task-n`.
     Nth(usize),
-    /// One that is there already.
+    /// An existing task.
     Known(PlanTaskId),
 }
 
-/// Which plan to look at.
+/// Parameters of getting a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GetPlan {
-    /// Which.
+    /// The plan.
     pub id: PlanId,
-    /// With its tasks.
+    /// Whether to include its tasks.
     pub include_tasks: bool,
 }
 
-/// What is to be changed about a plan; what is `None` stays.
+/// Changes of a plan; `None` leaves a field unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdatePlan {
-    /// Which.
+    /// The plan.
     pub id: PlanId,
     /// A new name.
     pub name: Option<String>,
-    /// A new description; an empty one takes it away.
+    /// A new description; an empty one removes it.
     pub description: Option<String>,
     /// A new status.
     pub status: Option<PlanStatus>,
-    /// In place of what it has; only of a plan that has not begun.
+    /// Replaces the dependencies, of a plan that has not started.
     pub dependencies: Option<Vec<PlanId>>,
-    /// In place of what it has.
+    /// Replaces the metadata.
     pub metadata: Option<Metadata>,
 }
 
 /// More tasks for a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AddTasks {
-    /// Which plan.
+    /// The plan.
     pub plan_id: PlanId,
-    /// The tasks, in order, behind those that it has.
+    /// The tasks, appended in order.
     pub tasks: Vec<NewPlanTask>,
 }
 
@@ -171,8 +171,8 @@ pub struct AddTasks {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectivePage {
-    /// The newest first.
+    /// The objectives, the newest first.
     pub objectives: Vec<Objective>,
-    /// Where the next page begins; empty at the end.
+    /// Token of the next page; empty on the last one.
     pub next_page_token: String,
 }

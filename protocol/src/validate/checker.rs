@@ -187,7 +187,7 @@ impl Checker {
         let field = error.instance_path().as_str().rsplit('/').next().unwrap_or_default();
         let keyword = error.evaluation_path().as_str();
         let around = keyword.rfind("/properties/").map_or("", |at| &keyword[..at]);
-        strings(&self.at_evaluation_path(around)["required"]).iter().any(|word| word == field)
+        strings(&self.at_evaluation_path(around)["required"]).iter().any(|name| name == field)
     }
 
     /// The schema at an evaluation path, with references resolved.

@@ -32,7 +32,9 @@ impl Document {
         let value = NodeReader { state: &mut state, depth: 0 }
             .deserialize(&mut reader)
             .and_then(|value| reader.end().map(|()| value))
-            .map_err(|error| state.fault.take().unwrap_or_else(|| syntax_error(text, &error)))?;
+            .map_err(|error| {
+                state.stopped_by.take().unwrap_or_else(|| syntax_error(text, &error))
+            })?;
         Ok(Self { value, duplicate_keys: state.duplicate_keys })
     }
 }
@@ -101,7 +103,7 @@ struct ReadState {
     path: String,
     duplicate_keys: Vec<Violation>,
     /// The violation that stopped the reader, unless it was a syntax error.
-    fault: Option<Violation>,
+    stopped_by: Option<Violation>,
 }
 
 /// Appends one reference token to a JSON Pointer.
@@ -118,7 +120,7 @@ pub(crate) fn push_token(path: &mut String, token: &str) {
 
 impl ReadState {
     fn stop<E: de::Error>(&mut self, violation: Violation) -> E {
-        self.fault = Some(violation);
+        self.stopped_by = Some(violation);
         E::custom("stopped")
     }
 

@@ -46,7 +46,7 @@ closed_set! {
 /// One broken rule, and what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Violation {
-    /// JSON Pointer (RFC 6901) to the place; empty for the message as a whole.
+    /// JSON Pointer (RFC 6901) to the offending value; empty for the message as a whole.
     pub path: String,
     /// The kind of violation, for programs.
     pub code: Code,

@@ -38,12 +38,12 @@ pub(crate) fn type_name(value: &Value) -> &'static str {
     }
 }
 
-pub(crate) fn with_article(word: &str) -> String {
-    match word {
-        "null" => word.to_owned(),
+pub(crate) fn with_article(name: &str) -> String {
+    match name {
+        "null" => name.to_owned(),
         "integer" => "a whole number".to_owned(),
-        "array" | "object" => format!("an {word}"),
-        word => format!("a {word}"),
+        "array" | "object" => format!("an {name}"),
+        name => format!("a {name}"),
     }
 }
 
@@ -53,11 +53,11 @@ pub(crate) fn strings(options: &Value) -> Vec<String> {
     options.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-pub(crate) fn alternatives(words: &[impl ToString]) -> String {
-    let quoted: Vec<_> = words.iter().map(|word| format!("`{}`", word.to_string())).collect();
+pub(crate) fn alternatives(names: &[impl ToString]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("`{}`", name.to_string())).collect();
     match quoted.as_slice() {
         [init @ .., a, b] => {
-            let init: String = init.iter().map(|word| format!("{word}, ")).collect();
+            let init: String = init.iter().map(|name| format!("{name}, ")).collect();
             format!("{init}{a} or {b}")
         }
         [only] => only.clone(),
@@ -122,14 +122,14 @@ pub fn nearest(given: &str, known: &[String]) -> Option<String> {
     if given.len() > 64 {
         return None;
     }
-    let plain = |word: &str| word.to_ascii_lowercase().replace(['-', ' '], "_");
+    let plain = |name: &str| name.to_ascii_lowercase().replace(['-', ' '], "_");
     let given = plain(given);
     known
         .iter()
-        .map(|word| (strsim::damerau_levenshtein(&given, &plain(word)), word))
-        .filter(|(distance, word)| distance * 3 <= word.len().max(given.len()))
+        .map(|name| (strsim::damerau_levenshtein(&given, &plain(name)), name))
+        .filter(|(distance, name)| distance * 3 <= name.len().max(given.len()))
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, word)| word.clone())
+        .map(|(_, name)| name.clone())
 }
 
 #[cfg(test)]

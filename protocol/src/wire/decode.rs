@@ -1,4 +1,4 @@
-//! From the parameters of a call to an [`Operation`], or to everything that is wrong with them.
+//! Decodes the parameters of a call into an [`Operation`], or lists all violations.
 
 mod message;
 mod opt;
@@ -18,33 +18,33 @@ use crate::operation::{CancelTask, GetTask, ListPushes, ListTasks, Operation, Pu
 use crate::task::{ContextId, OpaqueId, TaskState};
 use crate::validate::violation::{Code, Violation};
 
-/// A call, read.
+/// A decoded call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decoded {
-    /// Which of several agents behind one address is meant.
+    /// Selects one of several agents behind one address.
     pub tenant: Option<String>,
-    /// What is wanted.
+    /// The operation.
     pub operation: Operation,
-    /// How the caller writes, and so how it wants to be answered.
+    /// The form that the caller uses, and so the form of the reply.
     pub dialect: Dialect,
 }
 
-/// What a path says besides the method; it goes before what the body says.
+/// Ids in the path of a request; they take precedence over the body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PathIds {
     pub(super) task: Option<String>,
     pub(super) config: Option<String>,
 }
 
-/// Reads the `params` of a call.
+/// Decodes the `params` of a call.
 ///
 /// # Errors
-/// [`Fault::InvalidParams`] with the place, the kind and a sentence for each violation.
+/// [`Fault::InvalidParams`] with path, code and advice for each violation.
 pub fn decode(version: Version, method: Method, params: Option<&str>) -> Result<Decoded, Fault> {
     decode_named(version, method, params, &PathIds::default())
 }
 
-/// Reads a text as one of the types of [`super::params`], or says in detail why it cannot.
+/// Parses a text as one of the types of [`super::params`]; on failure returns a detailed fault.
 macro_rules! read {
     ($shape:ident, $params:expr) => {
         match serde_json::from_str::<Object<$shape<'_>>>($params) {
@@ -81,7 +81,7 @@ pub(super) fn decode_named(
     }
 }
 
-/// Reads parameters that came as the pairs of a query.
+/// Decodes parameters given as the pairs of a query.
 pub(super) fn decode_query(
     version: Version,
     method: Method,
@@ -124,7 +124,7 @@ fn absent(method: Method, version: Version) -> Fault {
     Fault::InvalidParams(vec![Violation::new("", Code::Missing, message)])
 }
 
-/// Every method whose parameters are a few plain values.
+/// Decodes the methods whose parameters are a few plain values.
 fn plain(
     version: Version,
     method: Method,
@@ -158,35 +158,35 @@ fn plain(
             push_key(&mut errors, version, &read, path_ids, true).map(Operation::DeletePush)
         }
         Method::ListPushes => list_pushes(&mut errors, version, &read, path_ids),
-        // The others have parameters of their own; only the card is left, which has none.
+        // All other methods are decoded elsewhere, except the card, which has no parameters.
         _ => Some(Operation::ExtendedCard),
     };
     let operation = errors.finish(operation)?;
     Ok(Decoded { tenant, operation, dialect: version.dialect() })
 }
 
-/// A text that says something; ProtoJSON writes what is not set as an empty one.
+/// A text that is not empty; ProtoJSON writes an unset field as an empty one.
 fn filled<'a>(text: Option<&'a Str<'_>>) -> Option<&'a str> {
     text.map(|text| &*text.0).filter(|text| !text.is_empty())
 }
 
-/// The task a call is about: the path says it, or the field.
+/// The task of a call, from the path or from the field.
 fn task_of(
     errors: &mut ParamErrors,
     field: &'static str,
     written: Option<&Str<'_>>,
     path_ids: &PathIds,
 ) -> Option<OpaqueId> {
-    let place = ParamPath::Key(&ParamPath::Root, field);
+    let path = ParamPath::Key(&ParamPath::Root, field);
     let written = filled(written);
     match (&path_ids.task, written) {
-        (Some(path), Some(body)) if path != body => {
+        (Some(in_path), Some(in_body)) if in_path != in_body => {
             let message = "This is not the task that the path names. Leave it out.";
-            errors.wrong(&place, Code::Mismatch, message);
+            errors.wrong(&path, Code::Mismatch, message);
             None
         }
-        (Some(text), _) => errors.optional_id(&place, Some(text)),
-        (None, text) => errors.required_id(&place, text),
+        (Some(text), _) => errors.optional_id(&path, Some(text)),
+        (None, text) => errors.required_id(&path, text),
     }
 }
 
@@ -205,11 +205,11 @@ fn push_key(
         }
     };
     let task_id = task_of(errors, task_field, task, path_ids);
-    let place = ParamPath::Key(&ParamPath::Root, id_field);
+    let path = ParamPath::Key(&ParamPath::Root, id_field);
     let id = match path_ids.config.as_deref().or_else(|| filled(id)) {
-        None if id_needed => errors.required_id(&place, None).map(Some),
+        None if id_needed => errors.required_id(&path, None).map(Some),
         None => Some(None),
-        text => errors.optional_id(&place, text).map(Some),
+        text => errors.optional_id(&path, text).map(Some),
     };
     Some(PushKey { task_id: task_id?, id: id? })
 }
@@ -225,7 +225,7 @@ fn list_pushes(
         Version::V0_3 => task_of(errors, "id", read.id.as_ref(), path_ids),
     };
     if version == Version::V0_3 {
-        // Its answer is the bare list, which cannot say that there is more.
+        // The reply of 0.3 is a bare list without a page token, so it is not paged.
         let (page_size, page_token) = (None, None);
         return Some(Operation::ListPushes(ListPushes {
             task_id: task_id?,
@@ -250,12 +250,12 @@ fn list_tasks(
         let good = ContextId::try_from(text);
         errors.accept(&ParamPath::Key(&root, "contextId"), good)
     });
-    let status = read.status.as_ref().and_then(|word| state(errors, version, word));
+    let status = read.status.as_ref().and_then(|value| state(errors, version, value));
     let after = filled(read.status_timestamp_after.as_ref()).and_then(|text| {
-        let place = ParamPath::Key(&root, "statusTimestampAfter");
+        let path = ParamPath::Key(&root, "statusTimestampAfter");
         let message =
             "This is not an RFC 3339 timestamp. Write it like `2026-02-21T18:30:00.000Z`.";
-        text.parse().map_err(|_| errors.wrong(&place, Code::BadTimestamp, message)).ok()
+        text.parse().map_err(|_| errors.wrong(&path, Code::BadTimestamp, message)).ok()
     });
     Some(ListTasks {
         context_id,
@@ -268,24 +268,24 @@ fn list_tasks(
     })
 }
 
-/// A state to look for, in the words of either version; "unspecified" looks for any.
-fn state(errors: &mut ParamErrors, version: Version, word: &EnumValue<'_>) -> Option<TaskState> {
-    let known = match word {
+/// A state filter with the names of either version; "unspecified" is no filter.
+fn state(errors: &mut ParamErrors, version: Version, value: &EnumValue<'_>) -> Option<TaskState> {
+    let known = match value {
         EnumValue::Text(text) if matches!(&**text, "" | "TASK_STATE_UNSPECIFIED") => return None,
         EnumValue::Number(0) => return None,
         EnumValue::Text(text) => v0_3::state_from_name(text).or_else(|| TaskState::from_name(text)),
-        // The order of the values is that of their numbers.
+        // `ALL` is in the order of the numbers of the proto file.
         EnumValue::Number(number) => {
             let index = usize::try_from(*number).ok().and_then(|number| number.checked_sub(1));
             index.and_then(|index| TaskState::ALL.get(index).copied())
         }
     };
     if known.is_none() {
-        let words = TaskState::ALL.iter().map(|&state| match version {
+        let names = TaskState::ALL.iter().map(|&state| match version {
             Version::V1_0 => state.as_str(),
             Version::V0_3 => v0_3::state_name(state),
         });
-        errors.not_one_of(&ParamPath::Key(&ParamPath::Root, "status"), word, words);
+        errors.not_one_of(&ParamPath::Key(&ParamPath::Root, "status"), value, names);
     }
     known
 }
@@ -295,9 +295,9 @@ fn page_size(errors: &mut ParamErrors, asked: Option<&Count>) -> Option<u32> {
     match u32::try_from(*size) {
         Ok(size @ 1..=100) => Some(size),
         _ => {
-            let place = ParamPath::Key(&ParamPath::Root, "pageSize");
+            let path = ParamPath::Key(&ParamPath::Root, "pageSize");
             let message = format!("A page has 1 to 100 entries, not {size}. Leave it out for 50.");
-            errors.wrong(&place, Code::NotAllowed, message);
+            errors.wrong(&path, Code::NotAllowed, message);
             None
         }
     }

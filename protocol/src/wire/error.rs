@@ -1,4 +1,5 @@
-//! The one table of errors: what each [`Fault`] is called in JSON-RPC, HTTP and gRPC's words.
+//! Error table: maps each [`Fault`] to its codes in JSON-RPC, HTTP and `google.rpc`, and to the
+//! machine-readable details.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
@@ -7,29 +8,29 @@ use super::{Method, Version};
 use crate::fault::Fault;
 use crate::validate::violation::Violation;
 
-/// What an error is called.
+/// The codes of an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ErrorCodes {
-    /// The code in JSON-RPC.
+    /// JSON-RPC error code.
     pub code: i32,
-    /// The HTTP status.
+    /// HTTP status.
     pub http: u16,
-    /// The word of `google.rpc.Code`.
+    /// Name in `google.rpc.Code`.
     pub status: &'static str,
-    /// The reason of its `google.rpc.ErrorInfo`.
+    /// Reason in `google.rpc.ErrorInfo`.
     pub reason: &'static str,
-    /// What 0.3 calls it.
+    /// Name in 0.3.
     pub name: &'static str,
 }
 
-/// The table.
+/// The codes of a fault.
 #[must_use]
 pub const fn codes(fault: &Fault) -> ErrorCodes {
     let (code, http, status, reason, name) = match fault {
         Fault::TaskNotFound { .. } => {
             (-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND", "TaskNotFoundError")
         }
-        // A2A has no error of its own for it.
+        // A2A has no separate error for this case.
         Fault::PushNotFound { .. } => {
             (-32001, 404, "NOT_FOUND", "TASK_NOT_FOUND", "TaskNotFoundError")
         }
@@ -94,7 +95,7 @@ pub const fn codes(fault: &Fault) -> ErrorCodes {
             (-32602, 409, "ALREADY_EXISTS", "MESSAGE_ID_CONFLICT", "MessageIdConflictError")
         }
         Fault::Internal => (-32603, 500, "INTERNAL", "INTERNAL_ERROR", "InternalError"),
-        // From here on our own.
+        // Errors of this server, which A2A does not define.
         Fault::QueueFull { .. } => (-32050, 503, "UNAVAILABLE", "QUEUE_FULL", "QueueFullError"),
         Fault::RateLimited { .. } => {
             (-32051, 429, "RESOURCE_EXHAUSTED", "RATE_LIMITED", "RateLimitedError")
@@ -113,7 +114,7 @@ pub const fn codes(fault: &Fault) -> ErrorCodes {
     ErrorCodes { code, http, status, reason, name }
 }
 
-/// When trying again makes sense, for the header `Retry-After` and the like.
+/// Milliseconds to wait before a retry, for headers such as `Retry-After`.
 #[must_use]
 pub const fn retry_after_ms(fault: &Fault) -> Option<u64> {
     match fault {
@@ -125,41 +126,41 @@ pub const fn retry_after_ms(fault: &Fault) -> Option<u64> {
     }
 }
 
-/// Why something is no call: errors of JSON-RPC itself.
+/// The reason why a request is not a valid call: the errors of JSON-RPC itself.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is no JSON.
+    /// The body is not JSON.
     #[error("this is not JSON: {reason}")]
     NotJson {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// It is JSON, but no call.
+    /// The body is JSON, but not a call.
     #[error("this is not a JSON-RPC 2.0 request: {reason}")]
     InvalidRequest {
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// Too many calls at once.
+    /// The batch has too many calls.
     #[error("the batch has {calls} calls; at most {most} are allowed at once")]
     BatchTooLarge {
-        /// How many there are.
+        /// Number of calls.
         calls: usize,
-        /// How many there may be.
+        /// Maximum number of calls.
         most: usize,
     },
-    /// There is no such method.
+    /// The method does not exist.
     #[error("there is no method {method}{}", near.map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
     MethodNotFound {
-        /// As the caller wrote it.
+        /// The name as the caller wrote it, truncated.
         method: String,
-        /// The nearest one there is.
+        /// The most similar method name.
         near: Option<&'static str>,
     },
 }
 
 impl Refusal {
-    /// For a method that is known in none of these versions; its name is cut, for it may be as
+    /// For a method that none of these versions defines. The name is truncated, because it may be as
     /// long as the body.
     #[must_use]
     pub fn method_not_found(method: &str, versions: &[Version]) -> Self {
@@ -167,7 +168,7 @@ impl Refusal {
         Self::MethodNotFound { method: method.chars().take(64).collect(), near }
     }
 
-    /// Its code in JSON-RPC.
+    /// JSON-RPC error code.
     #[must_use]
     pub const fn code(&self) -> i32 {
         match self {
@@ -187,7 +188,7 @@ impl Refusal {
     }
 }
 
-/// The `error` of a JSON-RPC answer.
+/// The `error` of a JSON-RPC response.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct JsonRpc {
     code: i32,
@@ -206,7 +207,7 @@ impl JsonRpc {
 }
 
 impl From<&Refusal> for JsonRpc {
-    /// Which version the caller speaks may not be known; both read this form.
+    /// The version of the caller may be unknown; clients of both versions read this form.
     fn from(refusal: &Refusal) -> Self {
         let facts = match refusal {
             Refusal::MethodNotFound { near: Some(near), .. } => {
@@ -219,7 +220,7 @@ impl From<&Refusal> for JsonRpc {
     }
 }
 
-/// The body of an HTTP+JSON answer that is an error.
+/// The body of an HTTP+JSON error response.
 pub(super) struct Rest<'a>(pub(super) Version, pub(super) &'a Fault);
 
 impl Serialize for Rest<'_> {
@@ -231,9 +232,9 @@ impl Serialize for Rest<'_> {
             Version::V1_0 => json!({"error": {
                 "code": http, "status": status, "message": message, "details": details_list(fault),
             }}),
-            // 0.3 says nothing about it. Its JavaScript client reads `code` and `message`, its
-            // conformance kit and Java server have the name in `error`; Python of 0.3 looks at the
-            // status, Python of 1.x, speaking 0.3, at the name in `type`.
+            // 0.3 does not specify this body. Its JavaScript client reads `code` and `message`; its
+            // conformance kit and Java server use the name in `error`. The Python SDK of 0.3 reads
+            // the status, the one of 1.x in 0.3 mode reads the name in `type`.
             Version::V0_3 => json!({
                 "error": name, "type": name, "code": code, "message": message,
                 "data": details_object(fault),
@@ -243,10 +244,10 @@ impl Serialize for Rest<'_> {
     }
 }
 
-/// Violations that one answer lists.
+/// Maximum violations in one response.
 const MAX_VIOLATIONS: usize = 100;
 
-/// `google.rpc.ErrorInfo`; its metadata are strings.
+/// A `google.rpc.ErrorInfo`; its metadata values are strings.
 fn error_info(reason: &str, metadata: &[(&str, String)]) -> Value {
     let mut info = json!({
         "@type": "type.googleapis.com/google.rpc.ErrorInfo",
@@ -260,7 +261,7 @@ fn error_info(reason: &str, metadata: &[(&str, String)]) -> Value {
     info
 }
 
-/// As 1.0 has it: a list of objects, each of which names its type.
+/// The details in the form of 1.0: a list of objects with `@type`.
 fn details_list(fault: &Fault) -> Value {
     let facts: Vec<_> = facts(fault);
     let mut details = vec![error_info(codes(fault).reason, &facts)];
@@ -277,7 +278,7 @@ fn details_list(fault: &Fault) -> Value {
             "retryDelay": format!("{}.{:03}s", ms / 1000, ms % 1000),
         }));
     }
-    // What no type of Google's has room for. A Struct can be read without knowing it.
+    // Data without a `google.rpc` type. A `Struct` can be read without a schema.
     let typed_facts = typed_facts(fault);
     if !typed_facts.is_empty() {
         details.push(json!({
@@ -288,7 +289,7 @@ fn details_list(fault: &Fault) -> Value {
     Value::Array(details)
 }
 
-/// As 0.3 takes it: any object.
+/// The details in the form of 0.3: a plain object.
 fn details_object(fault: &Fault) -> Value {
     let mut fields = Map::new();
     fields.insert("reason".into(), codes(fault).reason.into());
@@ -297,7 +298,7 @@ fn details_object(fault: &Fault) -> Value {
     Value::Object(fields)
 }
 
-/// What the error is about.
+/// The facts of the error, as strings.
 fn facts(fault: &Fault) -> Vec<(&'static str, String)> {
     let mut facts = match fault {
         Fault::TaskNotFound { task } => vec![("taskId", task.clone())],
@@ -324,7 +325,7 @@ fn facts(fault: &Fault) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// What keeps its type: numbers, and violations in our own form.
+/// The facts that keep their JSON type: numbers, and violations in the form of the bus.
 fn typed_facts(fault: &Fault) -> Map<String, Value> {
     let mut fields = Map::new();
     if let Some(ms) = retry_after_ms(fault) {
@@ -346,7 +347,7 @@ fn field_violation(violation: &Violation) -> Value {
     })
 }
 
-/// A JSON Pointer as protocol buffers write a place: `message.parts[0].text`.
+/// A JSON Pointer as a protocol buffers field path: `message.parts[0].text`.
 fn dotted(pointer: &str) -> String {
     let mut field = String::new();
     for token in pointer.split('/').skip(1) {

@@ -1,8 +1,8 @@
-//! Says what is wrong with parameters that could not be read: where, of which kind, in words.
+//! Path and reason of parameters that could not be deserialized.
 //!
-//! Only the failure path comes here. The JSON is read again into a tree that forgets nothing
-//! (keys that stand twice included), and the same types are read from that tree with an error
-//! that keeps its place and its kind, where serde_json's has only a sentence.
+//! Only the failure path uses this module. The JSON is parsed again into a [`JsonTree`], which keeps
+//! duplicate keys. The same types are deserialized from that tree with [`ParamError`], which keeps
+//! path and code, where serde_json's error has only a sentence.
 
 use std::fmt;
 
@@ -18,10 +18,10 @@ use crate::validate::violation::{Code, Violation};
 
 use super::params::THIS_KEY;
 
-/// Levels of nesting that serde_json reads.
+/// Maximum nesting that serde_json parses.
 const DEPTH: usize = 127;
 
-/// What is wrong with `params`, which could not be read; `read` tries it again.
+/// The violation in `params`, which could not be parsed; `read` repeats the attempt.
 pub(super) fn describe(params: &str, read: impl Fn(&JsonTree) -> Option<ParamError>) -> Violation {
     if nesting(params) > DEPTH {
         let message =
@@ -34,9 +34,9 @@ pub(super) fn describe(params: &str, read: impl Fn(&JsonTree) -> Option<ParamErr
     }
 }
 
-/// Where U+0000 stands in `params`, if it does. Programs behind us cannot hold it.
+/// The violation for U+0000 in `params`, if there is one. Programs downstream cannot represent it.
 pub(super) fn find_nul(params: &str) -> Option<Violation> {
-    // Only the escape can bring it: JSON does not allow the character itself.
+    // Only as an escape: JSON does not allow the character itself.
     memchr::memmem::find(params.as_bytes(), br"\u0000")?;
     let node = serde_json::from_str::<JsonTree>(params).ok()?;
     let mut path = String::new();
@@ -50,7 +50,7 @@ fn unreadable() -> Violation {
     Violation::new("", Code::NotAllowed, "These parameters cannot be read.")
 }
 
-/// How deep `text` is nested, whatever else it is.
+/// Nesting of `text`, which need not be valid JSON.
 fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest, mut quoted, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {
@@ -69,7 +69,7 @@ fn nesting(text: &str) -> usize {
     deepest
 }
 
-/// A JSON value with all its keys, in their order.
+/// A JSON value that keeps all keys, including duplicates, in their order.
 #[derive(Debug, Clone)]
 pub(super) enum JsonTree {
     Null,
@@ -159,10 +159,10 @@ impl<'de> Deserialize<'de> for JsonTree {
     }
 }
 
-/// What a type has against a value, and where.
+/// A deserialization error with path and code.
 #[derive(Debug)]
 pub(super) struct ParamError {
-    /// From the inside to the outside.
+    /// Path tokens from the innermost to the outermost.
     path: Vec<String>,
     code: Code,
     message: String,
@@ -216,7 +216,7 @@ impl de::Error for ParamError {
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
-        let allowed = expected.iter().map(|&word| word.to_owned()).collect();
+        let allowed = expected.iter().map(|&name| name.to_owned()).collect();
         let message = format!("This is not one of the allowed words: {}.", short(&variant));
         Self { allowed, ..Self::new(Code::NotAllowed, message) }
     }
@@ -235,16 +235,16 @@ impl de::Error for ParamError {
     }
 }
 
-/// What a type expects, in the words of JSON.
+/// The expected type, with the terms of JSON.
 fn wanted(expected: &dyn Expected) -> String {
     match &*expected.to_string() {
         "a sequence" => "an array".into(),
         "a map" => "an object".into(),
-        words => words.into(),
+        other => other.into(),
     }
 }
 
-/// What there is instead, in the words of JSON.
+/// The value found, with the terms of JSON.
 fn shown(found: &Unexpected<'_>) -> String {
     match found {
         Unexpected::Unit | Unexpected::Option => "null".into(),
@@ -259,7 +259,7 @@ fn shown(found: &Unexpected<'_>) -> String {
     }
 }
 
-/// What a caller wrote, cut where it would make an error as long as the request.
+/// Text of the caller, truncated so that the error stays short.
 fn short(found: &impl fmt::Display) -> String {
     let text = found.to_string();
     match text.char_indices().nth(60) {

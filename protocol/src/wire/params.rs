@@ -1,8 +1,8 @@
-//! The parameters as callers write them, of both versions and in every spelling.
+//! Parameters as callers write them, in both versions and every spelling.
 //!
-//! Everything is optional here, `null` is absent, and unknown fields are passed over; what is
-//! missing or not allowed is found by [`super::decode`], all of it and not only the first.
-//! Names may be those of the proto files, too (`message_id`), as ProtoJSON demands.
+//! Every field is optional, `null` means absent, and unknown fields are ignored. [`super::decode`]
+//! reports all missing and invalid fields at once. ProtoJSON also requires the names of the proto
+//! files (`message_id`), which are aliases here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::task::Metadata;
 
-/// A struct that is read from an object only; serde's derive also takes an array.
+/// A struct that is read from an object only; serde's derive also accepts an array.
 pub(super) struct Object<T>(pub T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -34,7 +34,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// A text, borrowed where the JSON lets it.
+/// A text, borrowed if it contains no escape.
 pub(super) struct Str<'a>(pub Cow<'a, str>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
@@ -56,7 +56,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Str<'a> {
     }
 }
 
-/// A whole number; ProtoJSON also writes it as a string, and so does a query.
+/// A whole number; in ProtoJSON and in a query it may be a string.
 pub(super) struct Count(pub i64);
 
 impl<'de> Deserialize<'de> for Count {
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Count {
                 Ok(Count(number))
             }
             fn visit_u64<E>(self, number: u64) -> Result<Count, E> {
-                // Too large is too large for every limit; which one is said later.
+                // Saturates: above every limit, which is checked later.
                 Ok(Count(i64::try_from(number).unwrap_or(i64::MAX)))
             }
             fn visit_f64<E: Error>(self, number: f64) -> Result<Count, E> {
@@ -90,7 +90,7 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// Yes or no; in a query it is a word.
+/// A boolean; in a query it is the text `true` or `false`.
 pub(super) struct Flag(pub bool);
 
 impl<'de> Deserialize<'de> for Flag {
@@ -116,7 +116,7 @@ impl<'de> Deserialize<'de> for Flag {
     }
 }
 
-/// A word of a closed set, or its number, which ProtoJSON takes as well.
+/// A value of an enum: its name, or its number, which ProtoJSON also allows.
 pub(super) enum EnumValue<'a> {
     Text(Cow<'a, str>),
     Number(u64),
@@ -144,7 +144,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for EnumValue<'a> {
     }
 }
 
-/// For a complaint that a key stands twice, where the key itself is the place that is named.
+/// Field name of a duplicate-key error whose path already ends in the key.
 pub(super) const THIS_KEY: &str = "";
 
 #[derive(Default, Deserialize)]
@@ -173,7 +173,7 @@ pub(super) struct SendConfiguration<'a> {
     /// 1.0.
     #[serde(alias = "task_push_notification_config")]
     pub task_push_notification_config: Option<Object<PushParams<'a>>>,
-    /// 0.3; the second name is that of its proto file.
+    /// 0.3; the alias is the name in its proto file.
     #[serde(alias = "pushNotification", alias = "push_notification")]
     pub push_notification_config: Option<Object<PushParams<'a>>>,
 }
@@ -203,7 +203,7 @@ pub(super) struct MessageParams<'a> {
 pub(super) struct PartParams<'a> {
     /// 0.3.
     pub kind: Option<Str<'a>>,
-    /// What some write for `kind`.
+    /// Some clients write this instead of `kind`.
     #[serde(rename = "type")]
     pub type_: Option<Value>,
     pub text: Option<String>,
@@ -232,7 +232,7 @@ pub(super) struct FileParams {
     pub mime_type: Option<String>,
 }
 
-/// A wish to be told: flat in 1.0, nested in 0.3, nested twice in the proto file of 0.3.
+/// A push notification configuration: flat in 1.0, nested in 0.3, nested twice in its proto file.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub(super) struct PushParams<'a> {
@@ -260,7 +260,7 @@ pub(super) struct AuthenticationParams {
     pub credentials: Option<String>,
 }
 
-/// The parameters of every other method; each takes what it knows.
+/// The parameters of all other methods of A2A; each method uses some.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub(super) struct CommonParams<'a> {
@@ -287,7 +287,7 @@ pub(super) struct CommonParams<'a> {
     pub include_artifacts: Option<Flag>,
 }
 
-/// The parameters of every method; each takes what it knows.
+/// The parameters of all methods of OPT; each method uses some.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub(super) struct OptParams<'a> {

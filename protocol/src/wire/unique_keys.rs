@@ -1,5 +1,7 @@
-//! Free-form JSON (metadata, data parts) in which no object may have a key twice: programs differ
-//! in which of the two they take, so that what one checked another would not have seen.
+//! Reader for free-form JSON (metadata, data parts) that refuses duplicate keys.
+//!
+//! Programs differ in which of two equal keys they use, so one program could check a value that
+//! another one does not use.
 
 use std::fmt;
 
@@ -9,7 +11,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::task::Metadata;
 
-/// An object, or `null` for none.
+/// Reads an object, or `null` for none.
 pub(super) fn metadata<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Metadata>, D::Error> {
@@ -22,7 +24,7 @@ pub(super) fn metadata<'de, D: Deserializer<'de>>(
     Ok(Option::<Fields>::deserialize(deserializer)?.map(|Fields(fields)| fields))
 }
 
-/// Any value; `null` is one.
+/// Reads any value, including `null`.
 pub(super) fn data<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     AnyValue.deserialize(deserializer).map(Some)
 }
@@ -31,7 +33,7 @@ fn fields<'de, A: MapAccess<'de>>(mut map: A) -> Result<Map<String, Value>, A::E
     let mut fields = Map::new();
     while let Some(key) = map.next_key::<String>()? {
         if fields.contains_key(&key) {
-            // As the value of that key, so that the complaint names it.
+            // Deserialized as the value of that key, so that the error path contains it.
             map.next_value_seed(SecondOne)?;
         } else {
             let value = map.next_value_seed(AnyValue)?;

@@ -1,7 +1,7 @@
-//! Outgoing only 0.3 says: its words, and its two forms of writing.
+//! Wire forms of A2A 0.3, written directly from the domain model.
 //!
-//! Over JSON-RPC everything has a `kind`. Over HTTP+JSON its SDKs speak the ProtoJSON of its gRPC
-//! definition instead, and refuse fields they do not know, so nothing may be added to it.
+//! Over JSON-RPC every object has a `kind`. Over HTTP+JSON the SDKs use the ProtoJSON of the gRPC
+//! definition instead. They refuse unknown fields, so that form must not have additional ones.
 
 use std::sync::Arc;
 
@@ -17,29 +17,29 @@ use crate::operation::{
 };
 use crate::task::{Artifact, Content, Message, Metadata, Part, Role, Task, TaskState, TaskStatus};
 
-/// Which of the two forms.
+/// The two forms of 0.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// With `kind`.
+    /// JSON Schema form, with `kind`.
     Kind,
-    /// ProtoJSON.
+    /// ProtoJSON form.
     Proto,
 }
 
-/// Something to be written in a form of 0.3.
+/// A value to be written in a form of 0.3.
 pub(super) struct V03<'a, T: ?Sized>(pub Shape, pub &'a T);
 
-/// The word for a state.
+/// The name of a state.
 pub(super) const fn state_name(state: TaskState) -> &'static str {
     state.short_name()
 }
 
-/// The state of this word.
-pub(super) fn state_from_name(word: &str) -> Option<TaskState> {
-    TaskState::ALL.iter().copied().find(|&state| state_name(state) == word)
+/// The state with this name.
+pub(super) fn state_from_name(name: &str) -> Option<TaskState> {
+    TaskState::ALL.iter().copied().find(|&state| state_name(state) == name)
 }
 
-/// The word in the proto file, which spells one of them its own way.
+/// The name in the proto file, which spells one state differently.
 const fn proto_state_name(state: TaskState) -> &'static str {
     match state {
         TaskState::Canceled => "TASK_STATE_CANCELLED",
@@ -47,7 +47,7 @@ const fn proto_state_name(state: TaskState) -> &'static str {
     }
 }
 
-/// The word for a role.
+/// The name of a role.
 pub(super) const fn role_name(role: Role) -> &'static str {
     match role {
         Role::User => "user",
@@ -55,12 +55,12 @@ pub(super) const fn role_name(role: Role) -> &'static str {
     }
 }
 
-/// The role of this word.
-pub(super) fn role_from_name(word: &str) -> Option<Role> {
-    Role::ALL.iter().copied().find(|&role| role_name(role) == word)
+/// The role with this name.
+pub(super) fn role_from_name(name: &str) -> Option<Role> {
+    Role::ALL.iter().copied().find(|&role| role_name(role) == name)
 }
 
-/// Outgoing to write for a role.
+/// The allowed roles, for violation texts.
 pub(super) const fn role_rule(version: Version) -> &'static str {
     match version {
         Version::V0_3 => "`user` or `agent`",
@@ -68,11 +68,11 @@ pub(super) const fn role_rule(version: Version) -> &'static str {
     }
 }
 
-/// The mark beside a wrapped value; the SDKs of 1.0 use it between the versions, too.
+/// Metadata key that marks a wrapped value; the SDKs of 1.0 use it too.
 const WRAPPED_MARK: &str = "data_part_compat";
 
-/// 0.3 takes only objects as data: anything else goes into `{"value": …}`, and a mark into the
-/// metadata so that whoever knows it can take it out again.
+/// Wraps data that is not an object into `{"value": …}`, because 0.3 allows objects only. A mark in
+/// the metadata lets the reader unwrap it.
 fn wrap_data(value: &Value, metadata: Option<&Metadata>) -> Option<(Value, Metadata)> {
     if value.is_object() {
         return None;
@@ -83,7 +83,7 @@ fn wrap_data(value: &Value, metadata: Option<&Metadata>) -> Option<(Value, Metad
     Some((wrapped.into(), metadata))
 }
 
-/// Takes such a value out again.
+/// Unwraps such a value.
 pub(super) fn unwrap_data(value: Value, metadata: &mut Option<Metadata>) -> Value {
     let marked =
         metadata.as_ref().is_some_and(|fields| fields.get(WRAPPED_MARK) == Some(&true.into()));
@@ -131,8 +131,8 @@ pub(super) fn serialize<S: Serializer>(
                 },
                 Reply::Deleted => serializer.serialize_unit(),
                 Reply::Planned { task, objective } => {
-                    // Readers of ProtoJSON refuse what the proto file has not; the task's
-                    // metadata names the objective.
+                    // ProtoJSON readers refuse unknown fields; the task's metadata contains the
+                    // objective's id.
                     let objective = objective.as_deref().filter(|_| shape == Shape::Kind);
                     opt::planned(&V03(shape, &**task), objective, serializer)
                 }
@@ -152,7 +152,7 @@ fn stream_event<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     match (event, shape) {
-        // The words of OPT are the same everywhere.
+        // OPT has the same form in every version.
         (StreamEvent::Objective(_), _) => event.serialize(serializer),
         (StreamEvent::Task(task), Shape::Kind) => V03(shape, &**task).serialize(serializer),
         (StreamEvent::Message(message), Shape::Kind) => {
@@ -177,14 +177,14 @@ fn stream_event<S: Serializer>(
     }
 }
 
-/// An object of one field.
+/// Writes an object with one field.
 fn one<S: Serializer>(key: &str, value: &impl Serialize, serializer: S) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(1))?;
     map.serialize_entry(key, value)?;
     map.end()
 }
 
-/// Many of the same.
+/// A list of such values.
 struct V03List<'a, T>(Shape, &'a [T]);
 
 impl<'a, T> Serialize for V03List<'a, T>
@@ -214,9 +214,9 @@ fn optional<M: SerializeMap>(
     value.map_or(Ok(()), |value| map.serialize_entry(key, value))
 }
 
-fn kind<M: SerializeMap>(map: &mut M, shape: Shape, word: &str) -> Result<(), M::Error> {
+fn kind<M: SerializeMap>(map: &mut M, shape: Shape, name: &str) -> Result<(), M::Error> {
     match shape {
-        Shape::Kind => map.serialize_entry("kind", word),
+        Shape::Kind => map.serialize_entry("kind", name),
         Shape::Proto => Ok(()),
     }
 }
@@ -256,11 +256,11 @@ impl Serialize for V03<'_, TaskStatus> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(shape, status) = *self;
         let mut map = serializer.serialize_map(None)?;
-        let word = match shape {
+        let name = match shape {
             Shape::Kind => state_name(status.state),
             Shape::Proto => proto_state_name(status.state),
         };
-        map.serialize_entry("state", word)?;
+        map.serialize_entry("state", name)?;
         let message = status.message.as_ref().map(|message| V03(shape, message));
         optional(&mut map, "message", message.as_ref())?;
         map.serialize_entry("timestamp", &status.timestamp)?;
@@ -286,7 +286,7 @@ impl Serialize for V03<'_, Message> {
         if !message.extensions.is_empty() {
             map.serialize_entry("extensions", &message.extensions)?;
         }
-        // The proto file has no such field, and its readers refuse what it has not.
+        // The proto file does not have this field, and its readers refuse unknown ones.
         if shape == Shape::Kind && !message.reference_task_ids.is_empty() {
             map.serialize_entry("referenceTaskIds", &message.reference_task_ids)?;
         }
@@ -330,13 +330,13 @@ impl Serialize for V03<'_, Part> {
     }
 }
 
-/// The message that the proto file puts around data.
+/// The wrapper of data in the proto file.
 #[derive(Serialize)]
 struct ProtoData<'a> {
     data: &'a serde_json::Value,
 }
 
-/// The file of a part that is one.
+/// The file of a file part.
 struct V03File<'a>(Shape, &'a Part);
 
 impl Serialize for V03File<'_> {
@@ -374,7 +374,7 @@ impl Serialize for V03<'_, Artifact> {
     }
 }
 
-/// A status update and whether it is the last event.
+/// A status update, and whether it is the last event.
 struct V03StatusUpdate<'a>(Shape, &'a StatusUpdateEvent, bool);
 
 impl Serialize for V03StatusUpdate<'_> {
@@ -424,7 +424,7 @@ impl Serialize for V03<'_, PushConfig> {
     }
 }
 
-/// The inner part of a wish to be told.
+/// The inner object of a push notification configuration.
 struct V03PushConfig<'a>(&'a PushConfig);
 
 impl Serialize for V03PushConfig<'_> {

@@ -1,4 +1,4 @@
-//! Outgoing 1.0 writes. The domain model is its serialised form; only wrappers are added here.
+//! Wire form of A2A 1.0: the serde form of the domain model plus a few wrappers.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -7,7 +7,7 @@ use super::encode::Outgoing;
 use super::{Method, opt};
 use crate::operation::{PushConfig, Reply};
 
-/// The answer to a send says which of the two it is.
+/// The reply to a send: a task or a message, named by its field.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 enum SendResult<'a, T> {

@@ -22,7 +22,7 @@ pub fn label(text: &str) -> OpaqueId {
     OpaqueId::try_from(text).unwrap()
 }
 
-fn labels() -> impl Strategy<Value = OpaqueId> {
+fn opaque_ids() -> impl Strategy<Value = OpaqueId> {
     "[a-zA-Z0-9][ -~é]{0,12}".prop_map(|text| label(&text))
 }
 
@@ -30,7 +30,7 @@ fn contexts() -> impl Strategy<Value = ContextId> {
     "[a-z0-9-]{1,12}".prop_map(|text| ContextId::try_from(text.as_str()).unwrap())
 }
 
-/// Values without fractions, which no two programs print alike.
+/// Values without fractions, which programs format differently.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -52,7 +52,7 @@ fn metadata() -> impl Strategy<Value = Option<Metadata>> {
         .prop_map(|fields| fields.map(|fields| fields.into_iter().collect()))
 }
 
-/// Parts; what 0.3 has no place for (a media type of text or data) is left out.
+/// Parts without the fields that 0.3 cannot represent (a media type of text or data).
 fn parts() -> impl Strategy<Value = Part> {
     let base64 = vec(any::<[u8; 3]>(), 0..4).prop_map(|groups| "AbC9".repeat(groups.len()));
     let text = "[^\0]{0,20}".prop_map(|text| Part::from(Content::Text(text)));
@@ -71,9 +71,9 @@ fn parts() -> impl Strategy<Value = Part> {
 
 pub fn messages() -> impl Strategy<Value = Message> {
     (
-        labels(),
+        opaque_ids(),
         option::of(contexts()),
-        option::of(labels()),
+        option::of(opaque_ids()),
         prop::sample::select(Role::ALL),
         vec(parts(), 1..4),
         metadata(),
@@ -94,13 +94,13 @@ pub fn messages() -> impl Strategy<Value = Message> {
         )
 }
 
-fn moments() -> impl Strategy<Value = UtcMillis> {
+fn times() -> impl Strategy<Value = UtcMillis> {
     (0_i64..4_102_444_800_000)
         .prop_map(|ms| chrono::DateTime::from_timestamp_millis(ms).unwrap().into())
 }
 
 fn statuses() -> impl Strategy<Value = TaskStatus> {
-    (prop::sample::select(TaskState::ALL), option::of(messages()), moments()).prop_map(
+    (prop::sample::select(TaskState::ALL), option::of(messages()), times()).prop_map(
         |(state, message, timestamp)| TaskStatus {
             state,
             message: message.map(Into::into),
@@ -111,7 +111,7 @@ fn statuses() -> impl Strategy<Value = TaskStatus> {
 
 fn artifacts() -> impl Strategy<Value = Artifact> {
     let name = || option::of("[a-z]{1,8}");
-    (labels(), name(), name(), vec(parts(), 1..3), metadata()).prop_map(
+    (opaque_ids(), name(), name(), vec(parts(), 1..3), metadata()).prop_map(
         |(artifact_id, name, description, parts, metadata)| Artifact {
             artifact_id,
             name,

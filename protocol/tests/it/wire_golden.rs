@@ -1,4 +1,4 @@
-//! What is read from and written to callers of A2A, as files: `tests/golden/a2a`.
+//! Golden files of all A2A calls, replies, events and errors: `tests/golden/a2a`.
 //! `UPDATE_GOLDEN=1 cargo test -p a2a-protocol` rewrites them; read the diff.
 
 use std::path::Path;
@@ -38,17 +38,17 @@ pub fn parsed(text: &str) -> Value {
 
 const HOOK: &str = "https://example.com/hook";
 
-/// A call of each method, and the shapes that are read liberally.
+/// A call of each method, and the variants that are accepted.
 fn calls() -> Vec<(Version, Method, Value)> {
     [old_calls(), new_calls()].concat()
 }
 
-/// A message as the seeds write it.
+/// A message in the form of the test clients.
 fn seed() -> Value {
     json!({"messageId": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]})
 }
 
-/// A filter with everything but the state.
+/// A filter with all fields except the state.
 fn list(status: &str) -> Value {
     let mut list = json!({"contextId": "ctx", "pageSize": 10, "pageToken": "p", "historyLength": 0,
         "statusTimestampAfter": "2026-02-21T18:30:00Z", "includeArtifacts": true});
@@ -203,7 +203,7 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
     ]
 }
 
-/// The same with task progress where callers look for it, and nothing else.
+/// The same with task progress as its only metadata.
 fn progressing(status: &StatusUpdateEvent) -> StatusUpdateEvent {
     let progress = json!({"trackers": [
         {"id": "download", "progress": 12, "total": 40, "message": "12 of 40 files", "status": "running"},
@@ -272,7 +272,7 @@ fn errors_are_written_in_both_bindings() {
             assert_eq!(status, codes.http);
             let rpc = jsonrpc::fault(version, jsonrpc::Id::NULL, &fault);
             let both = json!({"json-rpc": parsed(&rpc)["error"], "http": status, "http+json": parsed(&body)});
-            // Two faults share a name of A2A's; their texts differ.
+            // Two faults share a name in A2A; their debug texts differ.
             let debug = format!("{fault:?}");
             let name = debug.split([' ', '(']).next().unwrap().to_owned();
             assert!(cases.insert(name.clone(), both).is_none(), "{name}");
@@ -281,7 +281,7 @@ fn errors_are_written_in_both_bindings() {
     }
 }
 
-/// Calls that break a rule each, or several.
+/// Calls with one violation or several.
 fn bad_calls() -> Vec<(Method, String)> {
     let good = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}]});
     let send = |key: &str, value: Value| {
@@ -345,7 +345,7 @@ fn bad_calls() -> Vec<(Method, String)> {
 }
 
 #[test]
-fn violations_teach() {
+fn violations_of_bad_calls_are_golden() {
     let mut text = String::new();
     for (method, params) in bad_calls() {
         let Err(Fault::InvalidParams(found)) = decode(Version::V1_0, method, Some(&params)) else {
@@ -362,7 +362,7 @@ fn violations_teach() {
 }
 
 #[test]
-fn absent_parameters_are_said_to_be() {
+fn absent_parameters_are_reported() {
     for &method in Method::ALL {
         for &version in Version::ALL {
             let read = decode(version, method, None);

@@ -1,4 +1,4 @@
-//! What a card says about the extensions that are built in.
+//! Card entries of the built-in extensions.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::limits::{
 use crate::opt::{OPT_EXTENSION, PLANS_PER_OBJECTIVE, TASKS_PER_PLAN};
 
 impl Extension {
-    /// Objectives, plans and tasks.
+    /// The OPT extension: objectives, plans and tasks.
     #[must_use]
     pub fn opt() -> Self {
         let params = json!({
@@ -20,7 +20,7 @@ impl Extension {
         Self::optional(OPT_EXTENSION, "Objectives with plans and their tasks", params)
     }
 
-    /// Task progress, as its specification prints it.
+    /// The task-progress extension, in the form of its specification.
     #[must_use]
     pub fn task_progress() -> Self {
         let params = json!({
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn task_progress_is_declared_as_its_specification_prints_it() {
+    fn task_progress_entry_equals_its_specification() {
         let printed = json!({
             "uri": "https://a2a-protocol.org/extensions/task-progress/v1",
             "required": false,
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn opt_is_declared_with_its_limits() {
+    fn opt_entry_contains_its_limits() {
         let declared = serde_json::to_value(Extension::opt()).unwrap();
         assert_eq!(declared["uri"], "https://github.com/zeroasterisk/a2a-opt/v1");
         assert_eq!(declared["required"], false);

@@ -1,73 +1,73 @@
-//! How callers prove who they are, as a card says it.
+//! Security schemes of an agent card.
 //!
-//! 1.0 wraps each scheme in an object named after its type, 0.3 has a flat one with a `type`.
-//! Both can stand in one object, because each reader looks only for its own.
+//! 1.0 wraps each scheme in an object named after its type; 0.3 has a flat object with a `type`.
+//! One object can contain both forms, because each client reads only its own.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// Names of rights, with their meanings.
+/// OAuth scopes with their descriptions.
 pub type Scopes = BTreeMap<String, String>;
 
-/// One way of proving who one is.
+/// An authentication scheme.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub enum SecurityScheme {
-    /// A key that is sent along.
+    /// API key.
     #[serde(rename = "apiKeySecurityScheme")]
     ApiKey {
-        /// What people should know about it.
+        /// Description for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Where it stands.
+        /// Part of the request that contains the key.
         location: ApiKeyLocation,
         /// The name of the header, parameter or cookie.
         name: String,
     },
-    /// The header `Authorization`.
+    /// HTTP authentication with the header `Authorization`.
     #[serde(rename = "httpAuthSecurityScheme", rename_all = "camelCase")]
     Http {
-        /// What people should know about it.
+        /// Description for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Such as `Bearer`.
+        /// Scheme, such as `Bearer`.
         scheme: String,
-        /// What a bearer token is, such as `JWT`.
+        /// Format of a bearer token, such as `JWT`.
         #[serde(skip_serializing_if = "Option::is_none")]
         bearer_format: Option<String>,
     },
     /// OAuth 2.
     #[serde(rename = "oauth2SecurityScheme", rename_all = "camelCase")]
     OAuth2 {
-        /// What people should know about it.
+        /// Description for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// How a token is got.
+        /// Flow that issues the token.
         flows: OAuthFlow,
-        /// Where the authorization server describes itself.
+        /// URL of the authorization server's metadata.
         #[serde(skip_serializing_if = "Option::is_none")]
         oauth2_metadata_url: Option<String>,
     },
     /// OpenID Connect.
     #[serde(rename = "openIdConnectSecurityScheme", rename_all = "camelCase")]
     OpenIdConnect {
-        /// What people should know about it.
+        /// Description for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// Where its configuration is.
+        /// URL of the provider's configuration.
         open_id_connect_url: String,
     },
-    /// A client's certificate.
+    /// Mutual TLS with a client certificate.
     #[serde(rename = "mtlsSecurityScheme")]
     MutualTls {
-        /// What people should know about it.
+        /// Description for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
     },
 }
 
-/// Where a key stands.
+/// Part of a request that contains an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApiKeyLocation {
@@ -79,35 +79,35 @@ pub enum ApiKeyLocation {
     Cookie,
 }
 
-/// How a token of OAuth 2 is got; the flows that 1.0 advises against are left out.
+/// An OAuth 2 flow, without those that A2A 1.0 has deprecated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum OAuthFlow {
-    /// By a person in a browser.
+    /// Authorization code: a person signs in with a browser.
     AuthorizationCode {
-        /// Where the person is sent.
+        /// URL of the sign-in page.
         authorization_url: String,
-        /// Where the token is got.
+        /// URL that issues tokens.
         token_url: String,
-        /// The rights there are.
+        /// Available scopes.
         scopes: Scopes,
-        /// Whether PKCE is demanded.
+        /// Whether PKCE is required.
         pkce_required: bool,
     },
-    /// By a program with a secret.
+    /// Client credentials: a program with a secret.
     ClientCredentials {
-        /// Where the token is got.
+        /// URL that issues tokens.
         token_url: String,
-        /// The rights there are.
+        /// Available scopes.
         scopes: Scopes,
     },
-    /// By a person on another device. 0.3 does not know it.
+    /// Device code: a person signs in on another device. Not part of 0.3.
     DeviceCode {
-        /// Where the device asks.
+        /// URL that issues device codes.
         device_authorization_url: String,
-        /// Where the token is got.
+        /// URL that issues tokens.
         token_url: String,
-        /// The rights there are.
+        /// Available scopes.
         scopes: Scopes,
     },
 }
@@ -160,30 +160,30 @@ impl SecurityScheme {
     }
 }
 
-/// Proofs that are all needed together, each with the rights it must give.
+/// Schemes that are required together, each with its scopes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct SecurityRequirement {
-    schemes: BTreeMap<String, Rights>,
+    schemes: BTreeMap<String, ScopeList>,
 }
 
-/// Protocol buffers have no map of lists, so 1.0 has an object around each.
+/// Protocol buffers have no map of lists, so 1.0 wraps each list in an object.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-struct Rights {
+struct ScopeList {
     list: Vec<String>,
 }
 
 impl SecurityRequirement {
-    /// One proof.
+    /// A requirement of one scheme.
     #[must_use]
     pub fn one(name: &str, scopes: &[&str]) -> Self {
         Self::default().and(name, scopes)
     }
 
-    /// Together with another one.
+    /// Adds another scheme that is required together with the others.
     #[must_use]
     pub fn and(mut self, name: &str, scopes: &[&str]) -> Self {
         let list = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        self.schemes.insert(name.into(), Rights { list });
+        self.schemes.insert(name.into(), ScopeList { list });
         self
     }
 }
@@ -191,8 +191,8 @@ impl SecurityRequirement {
 /// Requirements in the form of 0.3.
 pub(super) fn v0_3_requirements(requirements: &[SecurityRequirement]) -> Value {
     let old = |requirement: &SecurityRequirement| {
-        let rights = requirement.schemes.iter();
-        rights.map(|(name, rights)| (name.clone(), json!(rights.list))).collect::<Value>()
+        let schemes = requirement.schemes.iter();
+        schemes.map(|(name, scopes)| (name.clone(), json!(scopes.list))).collect::<Value>()
     };
     requirements.iter().map(old).collect()
 }

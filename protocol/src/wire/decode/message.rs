@@ -1,4 +1,4 @@
-//! Messages and their parts, as callers of either version write them.
+//! Decodes messages and their parts in the forms of both versions.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use crate::validate::violation::Code;
 use crate::wire::params::{self, EnumValue, Object, SendConfiguration, SendParams};
 use crate::wire::{Dialect, Method, Version, v0_3};
 
-/// `message/send` and its streaming twin.
+/// Decodes `message/send` and `message/stream`.
 pub(super) fn send(
     version: Version,
     method: Method,
@@ -24,11 +24,11 @@ pub(super) fn send(
         (Version::V0_3, Some(Object(message))) if message.content.is_some() => Dialect::V0_3Proto,
         _ => version.dialect(),
     };
-    let place = ParamPath::Key(&ParamPath::Root, "message");
+    let path = ParamPath::Key(&ParamPath::Root, "message");
     let message = match read.message {
-        Some(Object(read)) => message(&mut errors, dialect, &place, read),
+        Some(Object(read)) => message(&mut errors, dialect, &path, read),
         None => {
-            errors.missing(&place, "an object with `messageId`, `role` and `parts`");
+            errors.missing(&path, "an object with `messageId`, `role` and `parts`");
             None
         }
     };
@@ -39,7 +39,7 @@ pub(super) fn send(
     let return_immediately = match dialect {
         Dialect::V1_0 => configuration.return_immediately.as_ref().is_some_and(|flag| flag.0),
         Dialect::V0_3 => configuration.blocking.as_ref().is_some_and(|flag| !flag.0),
-        // Proto 3 does not write `false`: a configuration that is silent has said it.
+        // Proto 3 does not write `false`: in a configuration an absent `blocking` means `false`.
         Dialect::V0_3Proto => configured && !configuration.blocking.as_ref().is_some_and(|b| b.0),
     };
     let waits_unless_planned = dialect == Dialect::V0_3 && configuration.blocking.is_none();
@@ -95,7 +95,7 @@ fn message(
         (None, Some(content)) => ("content", content),
         (None, None) => ("parts", Vec::new()),
     };
-    let place = ParamPath::Key(at, field);
+    let path = ParamPath::Key(at, field);
     if written.is_empty() {
         let message = "A message has at least one part, such as {\"text\": \"…\"}.";
         let message = match dialect {
@@ -104,17 +104,17 @@ fn message(
             }
             Dialect::V1_0 | Dialect::V0_3Proto => message,
         };
-        errors.wrong(&place, Code::TooFew, message);
+        errors.wrong(&path, Code::TooFew, message);
     }
     if written.len() > ARRAY_ITEMS {
         let message =
             format!("There are {} parts; at most {ARRAY_ITEMS} are possible.", written.len());
-        errors.wrong(&place, Code::TooMany, message);
+        errors.wrong(&path, Code::TooMany, message);
         return None;
     }
     let mut parts = Vec::with_capacity(written.len());
     for (i, Object(read)) in written.into_iter().enumerate() {
-        parts.extend(part(errors, dialect, &ParamPath::Index(&place, i), read));
+        parts.extend(part(errors, dialect, &ParamPath::Index(&path, i), read));
     }
     Some(Message {
         message_id: message_id?,
@@ -145,11 +145,11 @@ fn role(
         }
     };
     if role.is_none() {
-        let words = Role::ALL.iter().map(|&role| match version {
+        let names = Role::ALL.iter().map(|&role| match version {
             Version::V1_0 => role.as_str(),
             Version::V0_3 => v0_3::role_name(role),
         });
-        errors.not_one_of(at, &written.unwrap_or(EnumValue::Number(0)), words);
+        errors.not_one_of(at, &written.unwrap_or(EnumValue::Number(0)), names);
     }
     role
 }
@@ -168,8 +168,8 @@ fn part(
     if let (Dialect::V0_3, Some((key, kind))) = (dialect, named)
         && !matches!(kind, "text" | "file" | "data")
     {
-        let word = EnumValue::Text(kind.into());
-        errors.not_one_of(&ParamPath::Key(at, key), &word, ["text", "file", "data"].into_iter());
+        let value = EnumValue::Text(kind.into());
+        errors.not_one_of(&ParamPath::Key(at, key), &value, ["text", "file", "data"].into_iter());
         return None;
     }
     let (mut filename, mut media_type, mut metadata) =
@@ -186,7 +186,7 @@ fn part(
         (None, None, None, None, Some(Object(file))) => {
             filename = file.name.or(filename);
             media_type = file.mime_type.or(media_type);
-            // Empty is what protocol buffers write for "not set".
+            // ProtoJSON writes an unset field as an empty text.
             let set = |text: Option<String>| text.filter(|text| !text.is_empty());
             match (file.bytes, set(file.uri)) {
                 (Some(base64), None) => Content::Raw(base64),
@@ -218,10 +218,10 @@ fn part(
     Some(Part { content, metadata, filename: set(filename), media_type: set(media_type) })
 }
 
-/// The value of a data part, taken out of what 0.3 wraps around it.
+/// The value of a data part, without the wrappers of 0.3.
 fn data(dialect: Dialect, value: Value, metadata: &mut Option<Metadata>) -> Value {
     let value = match (dialect, value) {
-        // The proto file of 0.3 has a message around the data: `{"data": {"data": {…}}}`.
+        // The proto file of 0.3 wraps the data: `{"data": {"data": {…}}}`.
         (Dialect::V0_3Proto, Value::Object(mut fields)) if fields.len() == 1 => {
             match fields.shift_remove("data") {
                 Some(inner) => inner,

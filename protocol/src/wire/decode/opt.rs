@@ -1,7 +1,7 @@
-//! Calls about objectives and plans. Their parameters are the same in both versions.
+//! Decodes calls of the OPT extension. Their parameters are the same in both versions.
 //!
-//! What one call alone can show to be wrong is found here; whether a status may follow another,
-//! a dependency exists or a plan has room is decided by `a2a-policy`.
+//! Only rules about a single call are checked here. `a2a-policy` decides whether a status may follow
+//! another, a dependency exists or a plan may have more tasks.
 
 use super::param_errors::{ParamErrors, ParamPath};
 use super::{Decoded, filled, page_size};
@@ -23,7 +23,7 @@ use crate::{BadText, Text, Title};
 
 const ROOT: ParamPath<'static> = ParamPath::Root;
 
-/// Any method of the extension.
+/// Decodes any method of the extension.
 pub(super) fn decode_opt(
     version: Version,
     method: Method,
@@ -43,7 +43,7 @@ pub(super) fn decode_opt(
             OptOperation::GetPlan(GetPlan { id, include_tasks: yes(read.include_tasks.as_ref()) })
         }),
         Method::UpdatePlan => update_plan(&mut errors, read),
-        // The others do not come here.
+        // `AddTasks`; the caller passes methods of OPT only.
         _ => add_tasks(&mut errors, read),
     };
     let operation = Operation::Opt(Box::new(errors.finish(asked)?));
@@ -75,7 +75,7 @@ fn get_objective(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<OptOp
     let include_tasks = yes(read.include_tasks.as_ref());
     Some(OptOperation::GetObjective(GetObjective {
         id: id?,
-        // Tasks stand inside plans; who asks for them asks for those.
+        // Tasks are nested in plans, so including tasks includes plans.
         include_plans: yes(read.include_plans.as_ref()) || include_tasks,
         include_tasks,
         since_revision,
@@ -98,9 +98,9 @@ fn wait_ms(errors: &mut ParamErrors, asked: Option<&Count>) -> Option<u64> {
 }
 
 fn list_objectives(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<OptOperation> {
-    // Empty is what some write for "any".
+    // Some clients send an empty text for "any".
     let asked =
-        read.status.as_ref().filter(|word| !matches!(word, EnumValue::Text(t) if t.is_empty()));
+        read.status.as_ref().filter(|value| !matches!(value, EnumValue::Text(t) if t.is_empty()));
     let include_tasks = yes(read.include_tasks.as_ref());
     Some(OptOperation::ListObjectives(ListObjectives {
         status: objective_status(errors, asked),
@@ -127,7 +127,7 @@ fn create_plan(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOpera
     let objective_id = needed(errors, "objectiveId", filled(read.objective_id.as_ref()));
     let name = needed_name(errors, &ROOT, read.name.as_ref());
     let description = description(errors, &ROOT, read.description.as_ref());
-    // It begins by itself, and ends by its tasks.
+    // The other states follow from its tasks.
     let at_first = [PlanStatus::Pending, PlanStatus::Blocked];
     let status = plan_status(errors, read.status.as_ref(), &at_first);
     let tasks = tasks(errors, read.tasks.unwrap_or_default());
@@ -158,7 +158,7 @@ fn update_plan(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOpera
 }
 
 fn add_tasks(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOperation> {
-    let plan_id = either(errors, ("planId", read.plan_id.as_ref()), ("id", read.id.as_ref()));
+    let plan_id = id_in_either(errors, ("planId", read.plan_id.as_ref()), ("id", read.id.as_ref()));
     let written = read.tasks.unwrap_or_default();
     if written.is_empty() {
         let message = "There is at least one task to add, such as {\"name\": \"…\"}.";
@@ -168,21 +168,21 @@ fn add_tasks(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOperati
     Some(OptOperation::AddTasks(AddTasks { plan_id: plan_id?, tasks }))
 }
 
-/// The objective a call is about.
+/// The objective of a call.
 fn objective<T>(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<T>
 where
     T: for<'a> TryFrom<&'a str, Error = BadOpaqueId>,
 {
-    either(errors, ("id", read.id.as_ref()), ("objectiveId", read.objective_id.as_ref()))
+    id_in_either(errors, ("id", read.id.as_ref()), ("objectiveId", read.objective_id.as_ref()))
 }
 
-/// The plan a call is about.
+/// The plan of a call.
 fn plan(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<PlanId> {
-    either(errors, ("id", read.id.as_ref()), ("planId", read.plan_id.as_ref()))
+    id_in_either(errors, ("id", read.id.as_ref()), ("planId", read.plan_id.as_ref()))
 }
 
-/// An id in the field where it belongs, or in the one where others look for it.
-fn either<T>(
+/// An id in its preferred field, or in the alternative one.
+fn id_in_either<T>(
     errors: &mut ParamErrors,
     (field, written): (&'static str, Option<&Str<'_>>),
     (other, also): (&'static str, Option<&Str<'_>>),
@@ -201,16 +201,16 @@ where
     }
 }
 
-/// An id that must be there.
+/// A required id.
 fn needed<T>(errors: &mut ParamErrors, field: &'static str, text: Option<&str>) -> Option<T>
 where
     T: for<'a> TryFrom<&'a str, Error = BadOpaqueId>,
 {
-    let place = ParamPath::Key(&ROOT, field);
+    let path = ParamPath::Key(&ROOT, field);
     match text {
-        Some(text) => errors.accept(&place, T::try_from(text)),
+        Some(text) => errors.accept(&path, T::try_from(text)),
         None => {
-            errors.missing(&place, "a text of 1 to 256 characters");
+            errors.missing(&path, "a text of 1 to 256 characters");
             None
         }
     }
@@ -229,7 +229,7 @@ fn needed_name(
 
 fn name(errors: &mut ParamErrors, at: &ParamPath<'_>, text: Option<&Str<'_>>) -> Option<String> {
     let text = &*text?.0;
-    worded(errors, &ParamPath::Key(at, "name"), text, Title::try_from(text).err())
+    checked_text(errors, &ParamPath::Key(at, "name"), text, Title::try_from(text).err())
 }
 
 fn description(
@@ -238,11 +238,11 @@ fn description(
     text: Option<&Str<'_>>,
 ) -> Option<String> {
     let text = &*text?.0;
-    worded(errors, &ParamPath::Key(at, "description"), text, Text::try_from(text).err())
+    checked_text(errors, &ParamPath::Key(at, "description"), text, Text::try_from(text).err())
 }
 
-/// A text, unless its type has something against it.
-fn worded(
+/// The text; reports `bad`, if any.
+fn checked_text(
     errors: &mut ParamErrors,
     at: &ParamPath<'_>,
     text: &str,
@@ -268,51 +268,51 @@ fn yes(flag: Option<&Flag>) -> bool {
 
 fn objective_status(
     errors: &mut ParamErrors,
-    word: Option<&EnumValue<'_>>,
+    value: Option<&EnumValue<'_>>,
 ) -> Option<ObjectiveStatus> {
-    let word = word?;
-    let known = match word {
+    let value = value?;
+    let known = match value {
         EnumValue::Text(text) => ObjectiveStatus::from_name(text),
         EnumValue::Number(_) => None,
     };
     if known.is_none() {
-        let words = ObjectiveStatus::ALL.iter().map(|status| status.as_str());
-        errors.not_one_of(&ParamPath::Key(&ROOT, "status"), word, words);
+        let names = ObjectiveStatus::ALL.iter().map(|status| status.as_str());
+        errors.not_one_of(&ParamPath::Key(&ROOT, "status"), value, names);
     }
     known
 }
 
 fn plan_status(
     errors: &mut ParamErrors,
-    word: Option<&EnumValue<'_>>,
+    value: Option<&EnumValue<'_>>,
     allowed: &[PlanStatus],
 ) -> Option<PlanStatus> {
-    let word = word?;
-    let known = match word {
+    let value = value?;
+    let known = match value {
         EnumValue::Text(text) => PlanStatus::from_name(text),
         EnumValue::Number(_) => None,
     };
     let known = known.filter(|status| allowed.contains(status));
     if known.is_none() {
-        let words = allowed.iter().map(|status| status.as_str());
-        errors.not_one_of(&ParamPath::Key(&ROOT, "status"), word, words);
+        let names = allowed.iter().map(|status| status.as_str());
+        errors.not_one_of(&ParamPath::Key(&ROOT, "status"), value, names);
     }
     known
 }
 
-/// The new tasks, each with all that is wrong with it; too many of them are one fault.
+/// The new tasks, with all violations of each. Too many tasks are one violation.
 fn tasks(errors: &mut ParamErrors, written: Vec<Object<PlanTaskParams<'_>>>) -> Vec<NewPlanTask> {
-    let place = ParamPath::Key(&ROOT, "tasks");
+    let path = ParamPath::Key(&ROOT, "tasks");
     if written.len() > TASKS_PER_PLAN {
         let message = format!(
             "There are {} tasks; a plan has at most {TASKS_PER_PLAN}. Divide them among several plans.",
             written.len()
         );
-        errors.wrong(&place, Code::TooMany, message);
+        errors.wrong(&path, Code::TooMany, message);
         return Vec::new();
     }
     let read = written.into_iter().enumerate();
-    read.filter_map(|(i, Object(step))| task(errors, &ParamPath::Index(&place, i), step)).collect()
+    read.filter_map(|(i, Object(step))| task(errors, &ParamPath::Index(&path, i), step)).collect()
 }
 
 fn task(
@@ -322,20 +322,20 @@ fn task(
 ) -> Option<NewPlanTask> {
     let name = needed_name(errors, at, read.name.as_ref());
     let description = description(errors, at, read.description.as_ref());
-    let place = ParamPath::Key(at, "dependencies");
+    let path = ParamPath::Key(at, "dependencies");
     let written = read.dependencies.unwrap_or_default();
-    let dependencies = dependencies(errors, &place, &written, TASKS_PER_PLAN, reference);
+    let dependencies = dependencies(errors, &path, &written, TASKS_PER_PLAN, reference);
     assignee(errors, at, read.metadata.as_ref());
     let metadata = metadata(errors, at, read.metadata);
     let description = description.filter(|text| !text.is_empty());
     Some(NewPlanTask { name: name?, description, dependencies, metadata })
 }
 
-/// A task of the same call by its place, or one that is there by its id.
+/// Parses a reference: a task of the same call by its index, or an existing one by its id.
 fn reference(text: &str) -> Result<TaskReference, BadOpaqueId> {
     let digits = text.strip_prefix("task-").filter(|digits| !digits.is_empty());
     match digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit())) {
-        // A place beyond all numbers is beyond all tasks.
+        // An index that overflows is out of range anyway.
         Some(digits) => Ok(TaskReference::Nth(digits.parse().unwrap_or(usize::MAX))),
         None => PlanTaskId::try_from(text).map(TaskReference::Known),
     }
@@ -345,14 +345,14 @@ fn plan_dependencies(
     errors: &mut ParamErrors,
     written: Option<Vec<Str<'_>>>,
 ) -> Option<Vec<PlanId>> {
-    let place = ParamPath::Key(&ROOT, "dependencies");
+    let path = ParamPath::Key(&ROOT, "dependencies");
     let read = |text: &str| PlanId::try_from(text);
-    written.map(|written| dependencies(errors, &place, &written, PLANS_PER_OBJECTIVE, read))
+    written.map(|written| dependencies(errors, &path, &written, PLANS_PER_OBJECTIVE, read))
 }
 
 fn dependencies<T>(
     errors: &mut ParamErrors,
-    place: &ParamPath<'_>,
+    path: &ParamPath<'_>,
     written: &[Str<'_>],
     most: usize,
     read: impl Fn(&str) -> Result<T, BadOpaqueId>,
@@ -360,14 +360,14 @@ fn dependencies<T>(
     if written.len() > most {
         let message =
             format!("There are {} dependencies; at most {most} are possible.", written.len());
-        errors.wrong(place, Code::TooMany, message);
+        errors.wrong(path, Code::TooMany, message);
         return Vec::new();
     }
     let each = written.iter().enumerate();
-    each.filter_map(|(i, text)| errors.accept(&ParamPath::Index(place, i), read(&text.0))).collect()
+    each.filter_map(|(i, text)| errors.accept(&ParamPath::Index(path, i), read(&text.0))).collect()
 }
 
-/// Metadata without what only the server says.
+/// Metadata without the keys that only the server sets.
 fn metadata(
     errors: &mut ParamErrors,
     at: &ParamPath<'_>,
@@ -379,18 +379,18 @@ fn metadata(
     Some(written)
 }
 
-/// The same of a plan, some of which is heeded.
+/// The same for a plan, and checks the keys that the server evaluates.
 fn plan_metadata(errors: &mut ParamErrors, written: Option<Metadata>) -> Option<Metadata> {
     assignee(errors, &ROOT, written.as_ref());
     let policies = OnTaskFailure::ALL.iter().map(|policy| policy.as_str());
-    word(errors, written.as_ref(), key::ON_TASK_FAILURE, policies);
+    check_name(errors, written.as_ref(), key::ON_TASK_FAILURE, policies);
     let scopes = HistoryScope::ALL.iter().map(|scope| scope.as_str());
-    word(errors, written.as_ref(), key::HISTORY_SCOPE, scopes);
+    check_name(errors, written.as_ref(), key::HISTORY_SCOPE, scopes);
     metadata(errors, &ROOT, written)
 }
 
-/// One of a few words in the metadata.
-fn word(
+/// Checks that a metadata value is one of a few names.
+fn check_name(
     errors: &mut ParamErrors,
     written: Option<&Metadata>,
     key: &'static str,
@@ -399,14 +399,14 @@ fn word(
     let value = written.and_then(|fields| fields.get(key)).filter(|value| !value.is_null());
     let Some(value) = value else { return };
     let text = value.as_str();
-    if !allowed.clone().any(|word| Some(word) == text) {
-        let place = ParamPath::Key(&ParamPath::Key(&ROOT, "metadata"), key);
-        let said = text.map_or(EnumValue::Number(0), |text| EnumValue::Text(text.into()));
-        errors.not_one_of(&place, &said, allowed);
+    if !allowed.clone().any(|name| Some(name) == text) {
+        let path = ParamPath::Key(&ParamPath::Key(&ROOT, "metadata"), key);
+        let given = text.map_or(EnumValue::Number(0), |text| EnumValue::Text(text.into()));
+        errors.not_one_of(&path, &given, allowed);
     }
 }
 
-/// The agent that metadata name.
+/// Checks the assignee in the metadata.
 fn assignee(errors: &mut ParamErrors, at: &ParamPath<'_>, written: Option<&Metadata>) {
     let value = written.and_then(|fields| fields.get(key::ASSIGNEE)).filter(|v| !v.is_null());
     let Some(value) = value else { return };

@@ -1,4 +1,4 @@
-//! Collects what is wrong, with its place; costs nothing while nothing is.
+//! Collector for the violations of parameters. Costs nothing while there are none.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::validate::violation::{Code, Violation};
 use crate::wire::params::{Count, EnumValue};
 use serde_json::Value;
 
-/// A place in the parameters; written as a JSON Pointer, and only when it is needed.
+/// Path of a parameter; formatted as a JSON Pointer only when a violation is reported.
 #[derive(Clone, Copy)]
 pub(super) enum ParamPath<'a> {
     Root,
@@ -32,7 +32,7 @@ impl fmt::Display for ParamPath<'_> {
     }
 }
 
-/// What was wrong so far.
+/// The violations so far.
 pub(super) struct ParamErrors {
     violations: Vec<Violation>,
 }
@@ -42,7 +42,7 @@ impl ParamErrors {
         Self { violations: Vec::new() }
     }
 
-    /// The result, if nothing was wrong.
+    /// The result, if there are no violations.
     pub(super) fn finish<T>(self, result: Option<T>) -> Result<T, Fault> {
         match result {
             Some(result) if self.violations.is_empty() => Ok(result),
@@ -50,78 +50,78 @@ impl ParamErrors {
         }
     }
 
-    /// All that was wrong.
+    /// All violations.
     pub(super) fn into_violations(self) -> Vec<Violation> {
         self.violations
     }
 
-    pub(super) fn wrong(&mut self, place: &ParamPath<'_>, code: Code, message: impl Into<String>) {
-        self.violations.push(Violation::new(place.to_string(), code, message));
+    pub(super) fn wrong(&mut self, path: &ParamPath<'_>, code: Code, message: impl Into<String>) {
+        self.violations.push(Violation::new(path.to_string(), code, message));
     }
 
-    pub(super) fn missing(&mut self, place: &ParamPath<'_>, what: &str) {
-        self.wrong(place, Code::Missing, format!("This must be given: {what}."));
+    pub(super) fn missing(&mut self, path: &ParamPath<'_>, what: &str) {
+        self.wrong(path, Code::Missing, format!("This must be given: {what}."));
     }
 
-    /// A word outside its set; the nearest one is suggested.
+    /// Reports a value outside its set, with the most similar value as suggestion.
     pub(super) fn not_one_of(
         &mut self,
-        place: &ParamPath<'_>,
-        word: &EnumValue<'_>,
-        words: impl Iterator<Item = &'static str>,
+        path: &ParamPath<'_>,
+        value: &EnumValue<'_>,
+        names: impl Iterator<Item = &'static str>,
     ) {
-        let allowed: Vec<String> = words.map(str::to_owned).collect();
+        let allowed: Vec<String> = names.map(str::to_owned).collect();
         let message = format!("This must be one of {}.", allowed.join(", "));
-        let near = match word {
+        let near = match value {
             EnumValue::Text(text) if text.len() <= 64 => {
-                let likeness = |word: &str| strsim::jaro_winkler(word, text);
+                let likeness = |name: &str| strsim::jaro_winkler(name, text);
                 allowed
                     .iter()
-                    .map(|word| (likeness(word), word))
+                    .map(|name| (likeness(name), name))
                     .filter(|(like, _)| *like > 0.8)
                     .max_by(|a, b| a.0.total_cmp(&b.0))
-                    .map(|(_, word)| word.clone())
+                    .map(|(_, name)| name.clone())
             }
             _ => None,
         };
-        let plain = Violation::new(place.to_string(), Code::NotAllowed, message);
+        let plain = Violation::new(path.to_string(), Code::NotAllowed, message);
         self.violations.push(Violation { allowed, suggestion: near, ..plain });
     }
 
-    /// A name that another type has read.
+    /// An id parsed by another type; reports a failure.
     pub(super) fn accept<T>(
         &mut self,
-        place: &ParamPath<'_>,
+        path: &ParamPath<'_>,
         name: Result<T, BadOpaqueId>,
     ) -> Option<T> {
         name.map_err(|rule| {
-            self.wrong(place, Code::NotAllowed, format!("This cannot be such a name: {rule}."))
+            self.wrong(path, Code::NotAllowed, format!("This cannot be such a name: {rule}."))
         })
         .ok()
     }
 
-    /// A name that may be absent.
+    /// An optional id.
     pub(super) fn optional_id(
         &mut self,
-        place: &ParamPath<'_>,
+        path: &ParamPath<'_>,
         text: Option<&str>,
     ) -> Option<OpaqueId> {
-        self.accept(place, OpaqueId::try_from(text?))
+        self.accept(path, OpaqueId::try_from(text?))
     }
 
-    /// A name that must be there.
+    /// A required id.
     pub(super) fn required_id(
         &mut self,
-        place: &ParamPath<'_>,
+        path: &ParamPath<'_>,
         text: Option<&str>,
     ) -> Option<OpaqueId> {
         if text.is_none() {
-            self.missing(place, "a text of 1 to 256 characters");
+            self.missing(path, "a text of 1 to 256 characters");
         }
-        self.optional_id(place, text)
+        self.optional_id(path, text)
     }
 
-    /// A number of messages.
+    /// The length of a history.
     pub(super) fn history_length(
         &mut self,
         at: &ParamPath<'_>,
@@ -137,30 +137,30 @@ impl ParamErrors {
         read
     }
 
-    /// Refuses what the bus could not carry for its depth.
+    /// Refuses metadata that is nested too deep for a message of the bus.
     pub(super) fn check_metadata_depth(
         &mut self,
-        place: ParamPath<'_>,
+        path: ParamPath<'_>,
         metadata: Option<&Metadata>,
     ) {
         if metadata.is_some_and(|fields| fields.values().any(|value| deeper(value, A2A_DEPTH - 1)))
         {
-            self.too_deep(place);
+            self.too_deep(path);
         }
     }
 
     /// The same for any value.
-    pub(super) fn check_depth(&mut self, place: ParamPath<'_>, value: &Value) {
+    pub(super) fn check_depth(&mut self, path: ParamPath<'_>, value: &Value) {
         if deeper(value, A2A_DEPTH) {
-            self.too_deep(place);
+            self.too_deep(path);
         }
     }
 
-    fn too_deep(&mut self, place: ParamPath<'_>) {
+    fn too_deep(&mut self, path: ParamPath<'_>) {
         let message = format!(
             "This is nested more than {A2A_DEPTH} levels deep. Flatten it, or send it as text."
         );
-        self.wrong(&place, Code::TooDeep, message);
+        self.wrong(&path, Code::TooDeep, message);
     }
 }
 

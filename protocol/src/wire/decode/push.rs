@@ -1,4 +1,4 @@
-//! Wishes to be told of what happens to a task.
+//! Decodes push notification configurations.
 
 use super::param_errors::{ParamErrors, ParamPath};
 use super::{Decoded, PathIds, filled, task_of};
@@ -8,10 +8,10 @@ use crate::validate::violation::Code;
 use crate::wire::params::{self, Object, PushParams};
 use crate::wire::{Dialect, Version};
 
-/// What a 0.3 caller's configuration is called that has no id.
+/// Id of a configuration of 0.3 that has none.
 const DEFAULT_CONFIG_ID: &str = "default";
 
-/// The call that registers one.
+/// Decodes the call that registers a configuration.
 pub(super) fn set(
     version: Version,
     mut read: PushParams<'_>,
@@ -35,8 +35,8 @@ pub(super) fn set(
         match read.push_notification_config.take() {
             Some(inner) => read = inner.0,
             None if read.url.is_none() => {
-                let place = ParamPath::Key(&at, "pushNotificationConfig");
-                errors.missing(&place, "an object with at least `url`");
+                let path = ParamPath::Key(&at, "pushNotificationConfig");
+                errors.missing(&path, "an object with at least `url`");
                 return Err(Fault::InvalidParams(errors.into_violations()));
             }
             None => {}
@@ -44,16 +44,16 @@ pub(super) fn set(
     }
     let outer = at;
     let nested = ParamPath::Key(&outer, "pushNotificationConfig");
-    let place = if version == Version::V0_3 { nested } else { outer };
-    read.task_id = None; // it was judged above, together with what the path says
+    let path = if version == Version::V0_3 { nested } else { outer };
+    read.task_id = None; // checked above, together with the path
     read.id = read.id.filter(|id| !id.0.is_empty()).or(config_id);
-    let push = config(&mut errors, version, &place, read);
+    let push = config(&mut errors, version, &path, read);
     let push = task_id.zip(push).map(|(task, push)| PushConfig { task_id: Some(task), ..push });
     let operation = Operation::SetPush(errors.finish(push)?);
     Ok(Decoded { tenant, operation, dialect })
 }
 
-/// The wish itself, wherever it stands.
+/// Decodes the configuration at `at`.
 pub(super) fn config(
     errors: &mut ParamErrors,
     version: Version,
@@ -61,8 +61,8 @@ pub(super) fn config(
     read: PushParams<'_>,
 ) -> Option<PushConfig> {
     let id = filled(read.id.as_ref());
-    // Clients of 0.3 name configurations when they want several. Without a name it is the one of
-    // the task, and setting it again replaces it.
+    // In 0.3 a configuration without an id is the only one of the task; setting it again replaces
+    // it.
     let id = if version == Version::V0_3 { id.or(Some(DEFAULT_CONFIG_ID)) } else { id };
     let id = errors.optional_id(&ParamPath::Key(at, "id"), id);
     let task_id = errors.optional_id(&ParamPath::Key(at, "taskId"), filled(read.task_id.as_ref()));
@@ -71,9 +71,9 @@ pub(super) fn config(
         errors.missing(&ParamPath::Key(at, "url"), "the URL to call");
     }
     let set = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let place = ParamPath::Key(at, "authentication");
+    let path = ParamPath::Key(at, "authentication");
     let authentication =
-        read.authentication.and_then(|Object(read)| authentication(errors, version, &place, read));
+        read.authentication.and_then(|Object(read)| authentication(errors, version, &path, read));
     let token = set(read.token);
     Some(PushConfig {
         id,
@@ -107,7 +107,7 @@ fn authentication(
             errors.wrong(at, Code::NotAllowed, message);
             None
         }
-        // An empty object is what protocol buffers make of nothing.
+        // ProtoJSON writes an unset message as an empty object.
         (None, Version::V0_3) if credentials.is_none() => None,
         (None, Version::V0_3) => {
             errors.missing(&ParamPath::Key(at, "schemes"), "such as [\"Bearer\"]");
@@ -120,12 +120,12 @@ fn authentication(
     }
 }
 
-/// One word of a header.
+/// Whether it is a token of an HTTP header.
 fn is_token(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-/// Something that can stand in a header without ending it.
+/// Whether it is a valid value of an HTTP header: visible ASCII and spaces.
 fn is_header(text: &str) -> bool {
     text.bytes().all(|b| (b' '..=b'~').contains(&b))
 }
