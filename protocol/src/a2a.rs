@@ -8,11 +8,11 @@
 //! - `fault`: every way a call can fail.
 //! - `card`: the agent card, for clients of both versions.
 //! - `progress`: the task-progress extension.
-//! - `hide_extension`: removes an extension's metadata for callers that did not activate it.
+//! - `extension_filter`: removes an extension's metadata for callers that did not activate it.
 
 pub mod card;
+mod extension_filter;
 pub mod fault;
-mod hide_extension;
 pub mod operation;
 mod part;
 pub(crate) mod progress;

@@ -6,16 +6,16 @@
 //! - this file: model, limits and metadata keys
 //! - `operation`: the calls
 //! - `hints`: metadata with which a message requests an objective
-//! - `hide`: removes the extension for callers that have not activated it
+//! - `filter`: removes the extension for callers that have not activated it
 
-mod hide;
+mod filter;
 mod hints;
 pub(crate) mod operation;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use hide::without_opt;
+pub use filter::without_opt;
 pub use hints::{ObjectiveHint, OptHints};
 
 use crate::TaskId;

@@ -1,6 +1,6 @@
 //! Parameters as callers write them, in both versions and every spelling.
 //!
-//! Every field is optional, `null` means absent, and unknown fields are ignored. [`super::decode`]
+//! Every field is optional, `null` means absent, and unknown fields are ignored. [`super::decode()`]
 //! reports all missing and invalid fields at once. ProtoJSON also requires the names of the proto
 //! files (`message_id`), which are aliases here.
 
