@@ -194,7 +194,7 @@ closed_set! {
     pub enum OnTaskFailure {
         /// The plan fails.
         Fail = "fail",
-        /// The task and the tasks that depend on it are skipped.
+        /// The task and the tasks that depend on it are left out.
         Skip = "skip",
     }
 }

@@ -109,7 +109,7 @@ pub struct CancelTask {
 pub struct Subscribe {
     /// The task's id as the caller wrote it.
     pub id: OpaqueId,
-    /// Number of the last event that the caller received; `None` starts with the current task.
+    /// Number of the last event that the caller received; `None` if it gave none.
     pub after: Option<u64>,
 }
 
@@ -307,7 +307,7 @@ pub struct ArtifactUpdateEvent {
 /// A call after decoding: the operation and the agent it is for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// The agent; `None` for the default agent of the host.
+    /// The agent; `None` for the host itself.
     pub agent: Option<AgentId>,
     /// The operation.
     pub operation: Operation,

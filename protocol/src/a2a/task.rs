@@ -163,7 +163,7 @@ pub struct TaskStatus {
     /// The agent's message about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<Message>>,
-    /// When the state was entered.
+    /// When the status was set.
     pub timestamp: UtcMillis,
 }
 
