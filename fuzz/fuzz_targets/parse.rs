@@ -1,4 +1,4 @@
-//! No bytes make the parser panic; what it accepts it can write and read again.
+//! Fuzz target of the parsers: no input panics, and an accepted message round-trips.
 #![no_main]
 
 use a2a_protocol::{Envelope, Progress};

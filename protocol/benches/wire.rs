@@ -1,7 +1,7 @@
-//! What does the wire of A2A cost, beside reading and writing the same JSON as plain values?
+//! Cost of decoding and encoding A2A, compared with parsing and writing the same JSON as plain values.
 //!
 //! `cargo bench -p a2a-protocol --bench wire`
-#![allow(clippy::unwrap_used)] // a bench that fails should panic
+#![allow(clippy::unwrap_used)] // a failing bench should panic
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use a2a_protocol::wire::jsonrpc::{self, Id, Incoming};
 use a2a_protocol::wire::{Dialect, Method, Version, decode, reply};
 use serde_json::{Value, json};
 
-/// The median of several rounds, per call.
+/// Median cost per call over several rounds.
 fn cost(mut call: impl FnMut()) -> Duration {
     const CALLS: u32 = 20_000;
     let round = |_| {
@@ -31,11 +31,11 @@ fn row(name: &str, ours: Duration, plain: Duration) {
 }
 
 fn main() {
-    let said = "Please look at the tests of the parser and fix those that fail.";
+    let text = "Please look at the tests of the parser and fix those that fail.";
     let id = "0192a4c8-7e1a-7b3c-9d4e-000000000001";
     let message = |role: &str, part: Value| json!({"messageId": id, "role": role, "contextId": "ctx-1", "parts": [part]});
-    let old = message("user", json!({"kind": "text", "text": said}));
-    let new = message("ROLE_USER", json!({"text": said}));
+    let old = message("user", json!({"kind": "text", "text": text}));
+    let new = message("ROLE_USER", json!({"text": text}));
     let calls = [
         ("read message/send", "message/send", json!({"message": old})),
         ("read SendMessage", "SendMessage", json!({"message": new})),
@@ -60,7 +60,7 @@ fn main() {
         "id": id, "contextId": "ctx-1", "history": [new],
         "status": {"state": "TASK_STATE_COMPLETED", "timestamp": "2026-02-21T18:30:00Z",
             "message": message("ROLE_AGENT", json!({"text": "All of them pass now."}))},
-        "artifacts": [{"artifactId": "a", "parts": [{"text": said.repeat(10)}]}],
+        "artifacts": [{"artifactId": "a", "parts": [{"text": text.repeat(10)}]}],
     }))
     .unwrap();
     let answer = Reply::Task(task.into());

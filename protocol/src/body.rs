@@ -1,4 +1,7 @@
-//! What a message says: the seven kinds, one file each.
+//! Message payloads: one file for each of the seven kinds.
+//!
+//! The doc text of fields and enum values is published in the JSON Schemas, and violations quote it.
+//! `#[doc = …]` marks sentences that senders may depend on; they do not change with the comments.
 
 mod broadcast;
 mod knowledge_share;
@@ -30,9 +33,9 @@ closed_set! {
         TaskRequest = "task_request",
         /// Answer a task request: take it, decline it, or report how it ended.
         TaskResponse = "task_response",
-        /// Say how work is going.
+        #[doc = " Say how work is going."]
         StatusUpdate = "status_update",
-        /// Tell other agents something you found out.
+        #[doc = " Tell other agents something you found out."]
         KnowledgeShare = "knowledge_share",
         /// Ask another agent to review work.
         ReviewRequest = "review_request",
@@ -43,7 +46,7 @@ closed_set! {
     }
 }
 
-/// Calls the same thing for the body type of every kind; the compiler finds a forgotten one.
+/// Evaluates one expression with the body type of a kind; the compiler reports a missing kind.
 macro_rules! for_kind {
     ($kind:expr, $body:ident => $call:expr) => {
         match $kind {
@@ -82,7 +85,7 @@ macro_rules! for_kind {
 impl Kind {
     /// Whether a message of this kind must name one recipient in `to`.
     ///
-    /// For the others `to` is one recipient more.
+    /// For the other kinds `to` is an additional recipient.
     #[must_use]
     pub const fn needs_recipient(self) -> bool {
         !matches!(self, Self::KnowledgeShare | Self::Broadcast)
@@ -92,13 +95,13 @@ impl Kind {
         for_kind!(self, T => generator.subschema_for::<T>())
     }
 
-    /// A complete payload of this kind, as the documentation and the schemas show it.
+    /// A complete payload of this kind, used in the documentation and the schemas.
     #[must_use]
     pub fn example(self) -> Body {
         for_kind!(self, T => T::example().into())
     }
 
-    /// A complete message of this kind, as the documentation and the schemas show it.
+    /// A complete message of this kind, used in the documentation and the schemas.
     #[must_use]
     pub fn example_message(self) -> crate::Envelope {
         crate::Envelope::example(self.example())
@@ -131,7 +134,7 @@ impl Body {
         for_kind!(kind, T => serde_json::from_str::<T>(payload).map(Self::from))
     }
 
-    /// The kind, as the envelope's `type` says it.
+    /// The kind, which the envelope's `type` contains.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -158,7 +161,7 @@ impl Body {
         }
     }
 
-    /// Whether the fields fit each other; each field by itself is checked by its type.
+    /// Whether the fields agree with each other. Each single field is checked by its type.
     pub(crate) fn is_consistent(&self) -> bool {
         match self {
             Self::TaskResponse(body) => body.is_consistent(),
@@ -206,7 +209,7 @@ into_body!(
     Broadcast
 );
 
-/// Builds an example from JSON, so that the documentation's examples are read like any message.
+/// Builds an example from JSON, so that the examples are parsed like any message.
 macro_rules! example {
     ($($json:tt)+) => {
         serde_json::from_value(serde_json::json!($($json)+))
@@ -215,25 +218,25 @@ macro_rules! example {
 }
 pub(crate) use example;
 
-/// A condition of a schema: when `field` is one of `words`, `then` is required and not blank.
+/// Adds a condition to a schema: if `field` is one of `values`, `then` is required and not blank.
 fn required_when(
     schema: &mut Schema,
     field: &str,
-    words: impl Iterator<Item = &'static str>,
+    values: impl Iterator<Item = &'static str>,
     then: &str,
     description: &str,
 ) {
-    let words: Vec<_> = words.collect();
+    let values: Vec<_> = values.collect();
     schema.insert(
         "if".into(),
-        serde_json::json!({ "properties": { field: { "enum": words } }, "required": [field] }),
+        serde_json::json!({ "properties": { field: { "enum": values } }, "required": [field] }),
     );
     schema.insert(
         "then".into(),
         serde_json::json!({
             "properties": { then: {
                 "type": "string",
-                "pattern": crate::text::NOT_BLANK_PATTERN,
+                "pattern": crate::fields::text::NOT_BLANK_PATTERN,
                 "description": description,
             } },
             "required": [then],

@@ -1,4 +1,4 @@
-//! The message as a whole: who says what to whom.
+//! Message envelope: sender, recipient, priority, conversation and payload.
 
 use std::marker::PhantomData;
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::body::example;
+use crate::fields::object::{ReadMap, present, read_object};
 use crate::limits::MESSAGE_BYTES;
-use crate::object::{ReadMap, present, read_object};
-use crate::{AgentId, Body, CorrelationId, Kind, MessageId, Report, Text, Timestamp, report};
+use crate::{AgentId, Body, CorrelationId, Kind, MessageId, Report, Text, Timestamp};
 
 closed_set! {
     /// The protocol and its version.
@@ -62,7 +62,7 @@ pub struct Recipient {
 
 object_only!(Sender, Recipient);
 
-/// Whether a session key may belong to `agent`: keys of another form name no agent.
+/// Whether a session key may belong to `agent`. A key of another form does not name an agent.
 pub(crate) fn session_key_fits(agent: &str, key: &str) -> bool {
     let named = key.strip_prefix("agent:").and_then(|rest| rest.split_once(':'));
     named.is_none_or(|(id, _)| id == agent)
@@ -85,14 +85,14 @@ pub struct Envelope {
     pub priority: Priority,
     /// The conversation it belongs to.
     pub correlation_id: CorrelationId,
-    /// What it says; its kind is the message's `type`.
+    /// The payload; its kind is the message's `type`.
     pub body: Body,
 }
 
 impl Envelope {
     /// Reads one message, or lists everything that is wrong with it.
     ///
-    /// Valid messages pay for reading only; the report is made when something is wrong.
+    /// A valid message costs one pass; the report is computed only for an invalid one.
     ///
     /// # Errors
     /// A [`Report`] with every violation.
@@ -102,7 +102,7 @@ impl Envelope {
         }
         match Self::read(bytes) {
             Ok(envelope) if envelope.is_consistent() => Ok(envelope),
-            _ => Err(report::explain(bytes)),
+            _ => Err(crate::validate::report::explain(bytes)),
         }
     }
 
@@ -124,15 +124,15 @@ impl Envelope {
     /// The message as JSON text.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        // Most messages fit without another look for room.
+        // Large enough for most messages, so that the buffer does not grow.
         let mut json = Vec::with_capacity(1_024);
-        // Every field is a string, a number, a list or an object with string keys.
+        // Every field serializes: strings, numbers, lists and objects with string keys.
         serde_json::to_writer(&mut json, self)
             .unwrap_or_else(|error| unreachable!("always writable: {error}"));
         json
     }
 
-    /// The payload in what [`to_json`](Self::to_json) wrote, which ends with it.
+    /// The payload's bytes within the output of [`to_json`](Self::to_json), where it is the last field.
     #[must_use]
     pub fn payload_of(json: &[u8]) -> Option<&[u8]> {
         const KEY: &[u8] = b"\"payload\":";
@@ -175,7 +175,7 @@ impl Envelope {
         self.body.kind()
     }
 
-    /// Whether the fields fit each other; each field by itself is checked by its type.
+    /// Whether the fields agree with each other. Each single field is checked by its type.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         let key = self.from.session_key.as_deref();
@@ -216,7 +216,7 @@ impl Serialize for Envelope {
     }
 }
 
-/// The message as it lies on the wire, its payload still unread because `type` may follow it.
+/// The message in its wire form. The payload is not parsed yet, because `type` may follow it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(description = "One message between agents: who says what to whom.")]
@@ -239,7 +239,7 @@ pub(crate) struct Frame<P> {
     priority: Priority,
     /// A UUID of version 7 that links the messages of one conversation; a reply repeats it.
     correlation_id: CorrelationId,
-    /// What the message says, in the shape of its `type`.
+    #[doc = " What the message says, in the shape of its `type`."]
     payload: P,
 }
 
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_keys_of_the_agent_form_name_an_agent() {
+    fn session_key_of_another_agent_does_not_fit() {
         for fits in ["agent:roman:main", "agent:roman:", "agent:roman", "cron:1", ""] {
             assert!(session_key_fits("roman", fits), "{fits}");
         }

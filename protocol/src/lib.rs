@@ -1,19 +1,28 @@
-//! The words of the bus.
+//! Message types, validation, JSON Schemas and A2A wire formats of the bus.
 //!
-//! A message arrives as bytes and leaves as an [`Envelope`] whose types cannot
-//! hold a wrong value, or as a [`Report`] that lists everything wrong with it:
+//! A message arrives as bytes. It becomes an [`Envelope`], whose types cannot hold an invalid
+//! value, or a [`Report`] that lists every violation:
 //!
 //! ```text
-//! bytes ─▶ envelope::parse ─▶ Envelope { from, to, …, body: Body }
-//!              │ (anything wrong)
-//!              └▶ report::explain ─▶ Report { violations: [{path, code, message, …}] }
+//! bytes ─▶ Envelope::parse ─▶ Envelope { from, to, …, body: Body }
+//!              │ (any violation)
+//!              └▶ validate ─▶ Report { violations: [{path, code, message, …}] }
 //! ```
 //!
-//! Each rule of a field is written once, in the field's type ([`Text`], [`List`],
-//! [`AgentId`], [`Timestamp`], the closed sets …). Reading with serde enforces it,
-//! [`schema`] turns it into JSON Schema, and the report is what that schema finds.
+//! Each rule of a field is written once, in the field's type ([`Text`], [`List`], [`AgentId`],
+//! [`Timestamp`], the closed sets …). Deserialization enforces it, [`schema`] turns it into JSON
+//! Schema, and the report translates the errors of that schema.
 //!
-//! Nothing here reads a clock, makes an id, does I/O or knows a runtime.
+//! | folder | contents |
+//! | --- | --- |
+//! | `fields` | types of single values, with their limits |
+//! | `body` | payloads of the seven message kinds |
+//! | `validate` | schemas and the violation report |
+//! | `a2a` | domain model of A2A |
+//! | `opt` | objectives, plans and their tasks |
+//! | `wire` | A2A versions, JSON-RPC and HTTP+JSON |
+//!
+//! This crate has no runtime, does no I/O, reads no clock and generates no ids.
 //!
 //! ```
 //! use a2a_protocol::{Body, Code, Envelope};
@@ -36,57 +45,37 @@
 //! ```
 
 #[macro_use]
-mod closed_set;
-#[macro_use]
-mod object;
+mod fields;
 
-pub mod limits;
-
-mod activation;
-mod agent_id;
-mod ids;
-mod list;
-mod message_ids;
-mod open;
-mod text;
-mod timestamp;
-
+mod a2a;
+mod assignment;
 pub mod body;
-pub mod card;
 mod envelope;
-pub mod fault;
-mod ledger;
-pub mod operation;
 pub mod opt;
-mod progress;
 mod receipt;
-pub mod task;
-mod trace;
+mod validate;
 pub mod wire;
 
-mod checker;
-mod document;
-mod report;
-pub mod schema;
-mod violation;
-mod wording;
-
-pub use agent_id::{AgentId, BadAgentId};
-pub use body::{Body, Kind};
-pub use envelope::{Envelope, Priority, Protocol, Recipient, Sender};
-pub use ids::{BadUuid, CorrelationId, MessageId, TaskId};
-pub use ledger::{ReviewState, TaskState};
-pub use list::{BadLength, List};
-pub use message_ids::MessageIds;
-pub use open::{Known, NotOpen, Open};
-pub use progress::{
+pub use a2a::progress::{
     PROGRESS_EXTENSION, Progress, ProgressAggregate, ProgressTracker, TrackerStatus,
 };
+pub use a2a::{card, fault, operation, task};
+pub use assignment::{AssignmentState, ReviewState};
+pub use body::{Body, Kind};
+pub use envelope::{Envelope, Priority, Protocol, Recipient, Sender};
+pub use fields::agent_id::{AgentId, BadAgentId};
+pub use fields::extensible::{Extensible, NotExtensible, TypedFields};
+pub use fields::ids::{BadUuid, CorrelationId, MessageId, TaskId};
+pub use fields::limits;
+pub use fields::list::{BadLength, List};
+pub use fields::text::{BadText, NonBlank, Text, Title};
+pub use fields::timestamp::{BadTimestamp, Timestamp, in_milliseconds};
+pub use fields::trace::{BadTrace, SpanId, Trace, TraceId};
 pub use receipt::{
     CircuitScope, Event, NOTICE_EXTENSION, Notice, OpenCircuit, Outcome, Receipt, RecipientOutcome,
 };
-pub use text::{BadText, NonBlank, Text, Title};
-pub use timestamp::{BadTimestamp, Timestamp, in_milliseconds};
-pub use trace::{BadTrace, SpanId, Trace, TraceId};
-pub use violation::{Code, Report, Violation};
-pub use wording::nearest;
+pub use validate::message_ids::MessageIds;
+pub use validate::report::Report;
+pub use validate::schema;
+pub use validate::violation::{Code, Violation};
+pub use validate::violation_text::nearest;

@@ -1,104 +1,109 @@
-//! The OPT extension: objectives, their plans, and the tasks of those.
+//! OPT extension: objectives, their plans, and the tasks of the plans.
 //!
-//! One model for both versions of A2A: its words are lower case in either. What may follow what,
-//! and what a parent makes of its children, stands in `a2a-policy`.
+//! One model serves both versions of A2A; its wire names are lower case in both. The transitions of
+//! states, and how a parent's state follows from its children, are decided in `a2a-policy`.
+//!
+//! - this file: model, limits and metadata keys
+//! - `operation`: the calls
+//! - `hints`: metadata with which a message requests an objective
+//! - `filter`: removes the extension for callers that have not activated it
 
+mod filter;
 mod hints;
-mod plain;
+pub(crate) mod operation;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use filter::without_opt;
 pub use hints::{ObjectiveHint, OptHints};
-pub use plain::without_opt;
 
 use crate::TaskId;
-use crate::task::{ContextId, Metadata, Moment, PlanId, PlanTaskId, TaskState};
+use crate::task::{ContextId, Metadata, PlanId, PlanTaskId, TaskState, UtcMillis};
 
 /// The extension's URI, by which a caller activates it.
 pub const OPT_EXTENSION: &str = "https://github.com/zeroasterisk/a2a-opt/v1";
 
-/// Plans that one objective may have.
+/// Maximum plans of an objective.
 pub const PLANS_PER_OBJECTIVE: usize = 10;
-/// Tasks that one plan may have.
+/// Maximum tasks of a plan.
 pub const TASKS_PER_PLAN: usize = 50;
 
-/// How many bytes the metadata of one objective, plan or task of a plan may take.
+/// Maximum bytes of the metadata of one objective, plan or plan task.
 pub const METADATA_BYTES: usize = 64 * 1024;
-/// How many bytes an objective may take with all its plans and their tasks.
+/// Maximum bytes of an objective with all its plans and their tasks.
 pub const OBJECTIVE_BYTES: usize = 1024 * 1024;
 
-/// How long a caller may wait for a change of an objective.
+/// Maximum milliseconds that a call waits for a change of an objective.
 pub const LONGEST_WAIT_MS: u64 = 60_000;
 
-/// The keys of the extension in the metadata of others.
+/// Metadata keys of the extension.
 pub mod key {
-    /// What every key of the extension begins with.
+    /// Common prefix of the keys.
     pub const PREFIX: &str = "opt/v1/";
     /// Of a task: its objective.
     pub const OBJECTIVE_ID: &str = "opt/v1/objectiveId";
     /// Of a task: its plan.
     pub const PLAN_ID: &str = "opt/v1/planId";
-    /// Of a task: its place in the plan, from 0.
+    /// Of a task: its index in the plan, from 0.
     pub const TASK_INDEX: &str = "opt/v1/taskIndex";
-    /// Of a task: the tasks of the plan that come before it.
+    /// Of a task: the tasks of the plan that it depends on.
     pub const DEPENDENCIES: &str = "opt/v1/dependencies";
-    /// Of a message: the caller would like an objective.
+    /// Of a message: the caller prefers an objective.
     pub const PREFER_OBJECTIVE: &str = "opt/v1/preferObjective";
-    /// Of a message: a name for it.
+    /// Of a message: a name for the objective.
     pub const SUGGESTED_NAME: &str = "opt/v1/suggestedName";
     /// Of a message: the objective it belongs to (`id`), or the name of a new one (`name`). Of an
-    /// event: how the objective stands.
+    /// event: the state of the objective.
     pub const OBJECTIVE: &str = "opt/v1/objective";
-    /// Of an event: how a plan stands.
+    /// Of an event: the state of a plan.
     pub const PLAN: &str = "opt/v1/plan";
-    /// Of a message and of a plan: how much of what came before its agent hears.
+    /// Of a message and of a plan: how much history its agent receives.
     pub const HISTORY_SCOPE: &str = "opt/v1/historyScope";
-    /// Of an objective: a number that every change of it or below it raises.
+    /// Of an objective: a number that every change of it, its plans or their tasks increases.
     pub const REVISION: &str = "opt/v1/revision";
-    /// Of a plan: the agent that does its tasks.
+    /// Of a plan: the agent that runs its tasks.
     pub const ASSIGNEE: &str = "opt/v1/assignee";
-    /// Of a plan: what follows when one of its tasks fails.
+    /// Of a plan: what happens when one of its tasks fails.
     pub const ON_TASK_FAILURE: &str = "opt/v1/onTaskFailure";
-    /// Of a plan that is blocked, and of an objective that its caller blocked: by what. See
+    /// Of a blocked plan, and of an objective that its caller blocked: the cause. See
     /// [`BlockedBy`](super::BlockedBy). Set by the server.
     pub const BLOCKED_BY: &str = "opt/v1/blockedBy";
-    /// Of a plan that the server's planner drafted: the ids of the plans before it. It begins when
-    /// they have ended, and is `pending` until then. Set by the server.
+    /// Of a plan drafted by the server's planner: the ids of the plans before it. The plan is
+    /// `pending` until they have ended. Set by the server.
     pub const AFTER: &str = "opt/v1/after";
-    /// Of a plan or an objective that failed: why, as the agent or the server gave it. Set by the
-    /// server.
+    /// Of a failed plan or objective: the reason given by the agent or the server. Set by the server.
     pub const REASON: &str = "opt/v1/reason";
-    /// Of an event: `true` when nothing about its task changed, and it is there for what the
-    /// extension has to say alone.
+    /// Of an event: `true` if its task has not changed and the event only carries data of the
+    /// extension.
     pub const NEWS: &str = "opt/v1/news";
 }
 
-/// An objective is a conversation: its id is the context of all its tasks.
+/// Id of an objective. It is also the context id of all its tasks.
 pub type ObjectiveId = ContextId;
 
 closed_set! {
-    /// How an objective stands.
+    /// State of an objective.
     pub enum ObjectiveStatus {
-        /// Just made.
+        /// Created.
         Submitted = "submitted",
-        /// Its plans are being made.
+        /// Its plans are being drafted.
         Planning = "planning",
-        /// Its plans are carried out.
+        /// Its plans are running.
         Working = "working",
-        /// It waits for somebody.
+        /// It waits for its caller.
         Blocked = "blocked",
-        /// All plans are done.
+        /// All plans are completed.
         Completed = "completed",
-        /// It cannot be reached.
+        /// Failed.
         Failed = "failed",
-        /// Called off.
+        /// Cancelled.
         Canceled = "canceled",
     }
 }
 
 impl ObjectiveStatus {
-    /// Whether it stays like this for ever.
+    /// Whether no further state can follow.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled)
@@ -106,25 +111,25 @@ impl ObjectiveStatus {
 }
 
 closed_set! {
-    /// How a plan stands.
+    /// State of a plan.
     pub enum PlanStatus {
-        /// Not begun.
+        /// Not started.
         Pending = "pending",
-        /// Its tasks are worked on.
+        /// Its tasks are running.
         Working = "working",
         /// It waits for plans it depends on, for approval, or for an answer to one of its tasks.
         Blocked = "blocked",
-        /// All tasks are done.
+        /// All tasks are completed.
         Completed = "completed",
-        /// It cannot be completed.
+        /// Failed.
         Failed = "failed",
-        /// It is not needed any more.
+        /// No longer needed.
         Skipped = "skipped",
     }
 }
 
 impl PlanStatus {
-    /// Whether it stays like this for ever.
+    /// Whether no further state can follow.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Skipped)
@@ -132,37 +137,37 @@ impl PlanStatus {
 }
 
 closed_set! {
-    /// How a task of a plan stands: not begun, or as the A2A task that does it.
+    /// State of a plan's task: not started, or the state of its A2A task.
     pub enum PlanTaskStatus {
-        /// Not begun.
+        /// Not started.
         Pending = "pending",
-        /// Waits for its agent.
+        /// Submitted to its agent.
         Submitted = "submitted",
-        /// Being worked on.
+        /// The agent is working on it.
         Working = "working",
-        /// Its agent needs an answer.
+        /// The agent needs an answer.
         InputRequired = "input-required",
-        /// Its agent needs credentials.
+        /// The agent needs credentials.
         AuthRequired = "auth-required",
-        /// Done.
+        /// Completed.
         Completed = "completed",
-        /// It could not be done.
+        /// Failed.
         Failed = "failed",
-        /// Called off, or never begun because its plan ended or what it needs was not done.
+        /// Cancelled, or never started because its plan ended or a dependency was not completed.
         Canceled = "canceled",
-        /// Its agent did not take it.
+        /// The agent has rejected it.
         Rejected = "rejected",
     }
 }
 
 impl PlanTaskStatus {
-    /// Whether it stays like this for ever.
+    /// Whether no further state can follow.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled | Self::Rejected)
     }
 
-    /// Whether it waits for whoever asked.
+    /// Whether the task waits for its caller.
     #[must_use]
     pub const fn is_interrupted(self) -> bool {
         matches!(self, Self::InputRequired | Self::AuthRequired)
@@ -185,121 +190,121 @@ impl From<TaskState> for PlanTaskStatus {
 }
 
 closed_set! {
-    /// What follows when a task of a plan fails.
+    /// What happens when a task of a plan fails.
     pub enum OnTaskFailure {
         /// The plan fails.
         Fail = "fail",
-        /// The task and what depends on it is left out.
+        /// The task and the tasks that depend on it are left out.
         Skip = "skip",
     }
 }
 
 closed_set! {
-    /// What a blocked plan waits for.
+    /// Cause of a blocked plan.
     pub enum BlockedBy {
         /// Plans that it depends on have not ended.
         Dependencies = "dependencies",
-        /// Its caller has to release it.
+        /// Its caller must approve it.
         Approval = "approval",
-        /// One of its tasks asks its caller something.
+        /// One of its tasks waits for input from the caller.
         Input = "input",
     }
 }
 
 closed_set! {
-    /// How much of what was said before an agent hears with its task.
+    /// How much of the earlier messages an agent receives with its task.
     pub enum HistoryScope {
-        /// What was said about the task.
+        /// The messages of the task.
         Task = "task",
-        /// What was said about any task of its plan.
+        /// The messages of all tasks of its plan.
         Plan = "plan",
-        /// What was said about any task of its objective.
+        /// The messages of all tasks of its objective.
         Objective = "objective",
     }
 }
 
-/// A goal.
+/// A goal of a caller, reached by plans.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Objective {
-    /// Also the context of all its tasks.
+    /// Its id, which is also the context id of all its tasks.
     pub id: ObjectiveId,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// In more words.
+    /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it stands.
+    /// The state.
     pub status: ObjectiveStatus,
-    /// In the order in which they were made; absent when not asked for.
+    /// Its plans in the order of creation; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plans: Option<Vec<Plan>>,
-    /// More about it; [`key::REVISION`] is the server's.
+    /// Additional data; the server sets [`key::REVISION`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// When it was made.
-    pub created_at: Moment,
-    /// When it or anything below it last changed.
-    pub updated_at: Moment,
+    /// When it was created.
+    pub created_at: UtcMillis,
+    /// When it, one of its plans or one of their tasks last changed.
+    pub updated_at: UtcMillis,
 }
 
-/// A way towards a goal.
+/// A sequence of tasks towards an objective.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
-    /// Made by the server.
+    /// Generated by the server.
     pub id: PlanId,
-    /// The goal.
+    /// Its objective.
     pub objective_id: ObjectiveId,
-    /// For people.
+    /// Display name.
     pub name: String,
-    /// In more words.
+    /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it stands.
+    /// The state.
     pub status: PlanStatus,
-    /// In order; absent when not asked for.
+    /// Its tasks in order; absent unless requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<PlanTask>>,
-    /// The plans that must be done before it begins.
+    /// The plans that must be completed before it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<PlanId>,
-    /// More about it; [`key::ASSIGNEE`], [`key::ON_TASK_FAILURE`] and [`key::HISTORY_SCOPE`] are
-    /// heeded.
+    /// Additional data; the server evaluates [`key::ASSIGNEE`], [`key::ON_TASK_FAILURE`] and
+    /// [`key::HISTORY_SCOPE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
-    /// When it was made.
-    pub created_at: Moment,
+    /// When it was created.
+    pub created_at: UtcMillis,
     /// When it or one of its tasks last changed.
-    pub updated_at: Moment,
+    pub updated_at: UtcMillis,
 }
 
-/// A step of a plan, done by an A2A task.
+/// A task of a plan, run as an A2A task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanTask {
-    /// Made by the server; not the A2A task's.
+    /// Generated by the server; differs from the A2A task's id.
     pub id: PlanTaskId,
-    /// The plan.
+    /// Its plan.
     pub plan_id: PlanId,
-    /// The goal.
+    /// Its objective.
     pub objective_id: ObjectiveId,
-    /// For people, and what the agent is asked for.
+    /// Display name, and the request to the agent.
     pub name: String,
-    /// In more words.
+    /// Description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its place in the plan, from 0.
+    /// Its index in the plan, from 0.
     pub task_index: u32,
-    /// The tasks of the same plan that must be done before it begins.
+    /// The tasks of the same plan that must be completed before it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<PlanTaskId>,
-    /// The A2A task that does it, once there is one.
+    /// The A2A task that runs it; absent before it starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub a2a_task_id: Option<TaskId>,
-    /// How it stands.
+    /// The state.
     pub status: PlanTaskStatus,
-    /// More about it.
+    /// Additional data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Metadata>,
 }

@@ -1,4 +1,4 @@
-//! Every answer the router can give, and what can happen to a message afterwards.
+//! Receipts: the router's answers to a message, and the events that can follow.
 
 use std::sync::Arc;
 
@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 use crate::{AgentId, CorrelationId, MessageId, Report, Timestamp, Violation};
 
 closed_set! {
-    /// What became of a message at the moment it was sent.
+    /// Result of sending a message.
     pub enum Outcome {
-        /// Durable, and a slot in a live session is taken.
+        /// Durable, and a connected session has capacity for it.
         Delivered = "delivered",
-        /// Durable, waiting for a busy or absent session.
+        /// Durable; the session is busy or not connected.
         Queued = "queued",
-        /// This message was accepted before; the first receipt again.
+        /// The same message was accepted before; the first receipt is returned.
         Duplicate = "duplicate",
-        /// This id was accepted before with another body or from another sender.
+        /// The id was accepted before with another body or from another sender.
         Conflict = "conflict",
-        /// The message breaks rules; all violations are listed.
+        /// The message is invalid; all violations are listed.
         Invalid = "invalid",
         /// No valid credential.
         Unauthorized = "unauthorized",
-        /// Not your agent id, a reserved name, or a rule of access.
+        /// Another agent's id, a reserved name, or a rule of access.
         Forbidden = "forbidden",
         /// There is no such agent.
         UnknownRecipient = "unknown_recipient",
@@ -34,11 +34,11 @@ closed_set! {
         IllegalTransition = "illegal_transition",
         /// Too many messages; try again after the time given.
         RateLimited = "rate_limited",
-        /// The conversation was stopped because it went in circles.
+        /// The circuit breaker has stopped the conversation because it was looping.
         CircuitOpen = "circuit_open",
         /// The recipient's inbox is at its limit.
         QueueFull = "queue_full",
-        /// The bus is stopping, or cannot write.
+        /// The bus is shutting down, or cannot write its journal.
         Unavailable = "unavailable",
     }
 }
@@ -52,66 +52,66 @@ impl Outcome {
 }
 
 closed_set! {
-    /// What happened to an accepted message later.
+    /// An event in the life of an accepted message, an agent, a circuit or a task.
     pub enum Event {
-        /// It was handed to the recipient, again or from the queue.
+        /// Delivered to the recipient from the queue, or redelivered.
         Delivered = "delivered",
-        /// The recipient is done with it; it is never handed out again.
+        /// Acknowledged by the recipient; it is not delivered again.
         Acknowledged = "acknowledged",
         /// An attempt to handle it panicked, hung or lost its connection.
         AttemptFailed = "attempt_failed",
-        /// It was not handled before its time was up.
+        /// Not handled before its expiry.
         Expired = "expired",
-        /// Every attempt failed; a person can look at it and send it again.
+        /// Every attempt failed; an operator can inspect and resend it.
         DeadLetter = "dead_letter",
         /// A dead letter was sent again.
         Returned = "returned",
-        /// A dead letter was thrown away.
+        /// A dead letter was discarded.
         Dropped = "dropped",
-        /// An agent became known to the bus, or what is known of it changed.
+        /// An agent was added to the directory, or its profile changed.
         Joined = "joined",
-        /// An agent was removed from the directory, by a person.
+        /// An operator removed an agent from the directory.
         Left = "left",
-        /// The breaker opened a circuit: messages of it are refused from now on.
+        /// The breaker opened a circuit: its messages are refused.
         Tripped = "tripped",
-        /// A circuit is closed again.
+        /// A circuit was closed.
         Closed = "closed",
         /// A task's deadline passed while it was being worked on.
         Overdue = "overdue",
         /// The task a message asked for was cancelled before it ended.
         Cancelled = "cancelled",
-        /// More refusals of one kind came than are written down; this is how many.
+        /// Refusals of one kind above the logging limit; the record contains their number.
         Suppressed = "suppressed",
-        /// Somebody came without a good token.
+        /// A connection presented no valid token.
         Denied = "denied",
-        /// A person had an A2A task that had ended deleted from the task store.
+        /// An operator deleted an ended A2A task from the task store.
         Deleted = "deleted",
-        /// Old records were removed, as the settings ask for; this is which.
+        /// Old records were removed by the retention settings; the record states which.
         Removed = "removed",
     }
 }
 
-/// The key under which a notice of the bus says in `status_update.metadata` what happened.
+/// Key of a bus notice in the `metadata` of a `status_update`.
 pub const NOTICE_EXTENSION: &str = "urn:openclaw:a2a:notice:v1";
 
-/// What a notice of the bus is about, for programs.
+/// Machine-readable content of a bus notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// The message it happened to.
+    /// The message that the event is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
 }
 
-/// One recipient of a message and what became of its copy.
+/// One recipient of a message and the outcome for its copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RecipientOutcome {
     /// The recipient.
     pub agent_id: AgentId,
-    /// What became of its copy.
+    /// Outcome for its copy.
     pub outcome: Outcome,
 }
 
@@ -120,7 +120,7 @@ closed_set! {
     pub enum CircuitScope {
         /// One conversation.
         Correlation = "correlation",
-        /// One content from one agent to another, whatever the conversation.
+        /// The same content from one agent to another, in any conversation.
         Pair = "pair",
     }
 }
@@ -129,9 +129,9 @@ closed_set! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenCircuit {
-    /// What it covers.
+    /// What the circuit covers.
     pub scope: CircuitScope,
-    /// Its name, for whoever wants to look at it or reset it.
+    /// Its name, for commands that show or reset it.
     pub circuit: String,
     /// When it opened.
     pub since: Timestamp,
@@ -141,7 +141,7 @@ pub struct OpenCircuit {
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Receipt {
-    /// What became of the message.
+    /// Result of sending the message.
     pub outcome: Outcome,
     /// The message, when its id could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -149,29 +149,29 @@ pub struct Receipt {
     /// Its conversation, when that could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<CorrelationId>,
-    /// The number of its record in the log; absent when nothing could be recorded.
+    /// Sequence number of its record in the log; absent when nothing could be recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// When the router answered.
     pub time: Timestamp,
-    /// Whom it went to; shared, because a fan-out has thousands.
+    /// The recipients. Shared, because a fan-out can have thousands.
     pub recipients: Arc<[RecipientOutcome]>,
-    /// Why, in a sentence that says what to do.
+    /// The reason, with advice for the sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// When trying again makes sense.
+    /// Milliseconds to wait before a retry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// The circuit that refused it.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub circuit: Option<Box<OpenCircuit>>,
-    /// Everything wrong with an invalid message.
+    /// The violations of an invalid message.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Violation>,
 }
 
 impl Receipt {
-    /// A receipt with an outcome, and nothing else said yet.
+    /// A receipt with an outcome and all other fields empty.
     #[must_use]
     pub fn new(outcome: Outcome, time: Timestamp) -> Self {
         Self {
@@ -188,7 +188,7 @@ impl Receipt {
         }
     }
 
-    /// The answer to a message that breaks rules.
+    /// The receipt of an invalid message.
     #[must_use]
     pub fn invalid(report: Report, time: Timestamp) -> Self {
         let mut receipt = Self::new(Outcome::Invalid, time);

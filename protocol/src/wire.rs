@@ -1,27 +1,30 @@
-//! A2A as it goes over the wire: versions, method names, parameters, codes.
+//! A2A wire formats: versions, method names, parameters and error codes.
 //!
-//! Nothing outside this module knows them; inside the system there is only
-//! [`Operation`](crate::operation::Operation), [`Reply`](crate::operation::Reply)
-//! and [`Fault`]. Reading is liberal, writing is exact:
+//! The rest of the system uses only [`Operation`](crate::operation::Operation),
+//! [`Reply`](crate::operation::Reply) and [`Fault`]. Reading is liberal, writing is exact:
 //!
 //! ```text
 //! body ─▶ jsonrpc::parse ─▶ Method ─▶ decode ─▶ Operation ─▶ … ─▶ Reply ─▶ reply ─▶ jsonrpc::success
 //! path, query, body ─▶ rest::route, rest::decode ─▶ Operation         └▶ rest::reply
-//!                                       (anything wrong) Fault ─▶ jsonrpc::fault, rest::fault
+//!                                          (any violation) Fault ─▶ jsonrpc::fault, rest::fault
 //! ```
 //!
-//! No transport, no clock, no I/O here.
+//! - Bindings: `jsonrpc`, `rest`. Names: `method`. Codes: `error`. OpenAPI parts: `describe`.
+//! - Reading: `params` (serde types of all spellings) ─▶ `decode`; on failure `param_error` finds
+//!   the path and the reason. `unique_keys` refuses duplicate keys in free-form JSON.
+//! - Writing: `encode` ─▶ `v1` or `v0_3`, with `opt` for objectives and plans.
 
 mod decode;
 pub mod describe;
 mod encode;
 pub mod error;
-mod explain;
 pub mod jsonrpc;
 mod method;
 mod opt;
-mod read;
+mod param_error;
+mod params;
 pub mod rest;
+mod unique_keys;
 mod v0_3;
 mod v1;
 
@@ -31,7 +34,7 @@ pub use method::Method;
 
 use crate::fault::Fault;
 
-/// The versions of A2A that are spoken here.
+/// The supported versions of A2A.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Version {
     /// 0.3, with `kind` in every object.
@@ -44,10 +47,10 @@ impl Version {
     /// Every version, the oldest first.
     pub const ALL: &'static [Self] = &[Self::V0_3, Self::V1_0];
 
-    /// What a call speaks that does not say it: A2A takes an absent header for 0.3.
-    pub const UNSAID: Self = Self::V0_3;
+    /// The version of a call without a version header: A2A defines 0.3.
+    pub const DEFAULT: Self = Self::V0_3;
 
-    /// The word on the wire.
+    /// The name on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,10 +59,10 @@ impl Version {
         }
     }
 
-    /// What the header `A2A-Version` (or the query parameter of that name) asks for; `None` when
-    /// it says nothing.
+    /// Parses the header `A2A-Version` or the query parameter of that name; `None` if it is absent or
+    /// empty.
     ///
-    /// A patch number is read over: the protocol says that it must not be considered.
+    /// A patch number is ignored, as the protocol requires.
     ///
     /// # Errors
     /// Any other version is [`Fault::VersionNotSupported`].
@@ -75,14 +78,15 @@ impl Version {
             (Some("0"), Some("3")) if well_formed => Ok(Some(Self::V0_3)),
             (Some("1"), Some("0")) if well_formed => Ok(Some(Self::V1_0)),
             _ => {
-                // It is repeated to the caller and into logs, so it must be short and harmless.
+                // The text is repeated in the reply and in logs, so control characters are removed and
+                // its length is limited.
                 let version = text.chars().filter(|c| !c.is_control()).take(32).collect();
                 Err(Fault::VersionNotSupported { version })
             }
         }
     }
 
-    /// How this version is written over JSON-RPC.
+    /// The form of this version over JSON-RPC.
     #[must_use]
     pub const fn dialect(self) -> Dialect {
         match self {
@@ -92,15 +96,15 @@ impl Version {
     }
 }
 
-/// How an answer is written. 0.3 has two forms, and a caller reads only the one it writes.
+/// The form of a reply. 0.3 has two forms, and a client reads only the one that it writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Dialect {
     /// 1.0.
     V1_0,
-    /// 0.3 as its JSON Schema has it: `kind`, `parts`, lower-case words.
+    /// 0.3 as in its JSON Schema: `kind`, `parts`, lower-case names.
     V0_3,
-    /// 0.3 as the ProtoJSON of its gRPC definition: `content`, `ROLE_USER`. What the SDKs of 0.3
-    /// write and read over HTTP+JSON.
+    /// 0.3 as the ProtoJSON of its gRPC definition: `content`, `ROLE_USER`. The SDKs of 0.3 use it
+    /// over HTTP+JSON.
     V0_3Proto,
 }
 
@@ -120,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_names_a_version_or_none() {
+    fn version_header_is_parsed_or_refused() {
         let cases = [
             (None, Ok(None)),
             (Some(""), Ok(None)),

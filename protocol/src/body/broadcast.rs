@@ -1,4 +1,4 @@
-//! `broadcast`: announce something to many agents.
+//! Payload of `broadcast`: an announcement to many agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use super::example;
 use crate::{NonBlank, Title};
 
 closed_set! {
-    /// Who hears it.
+    /// Recipients of a broadcast.
     pub enum Scope {
         /// The sender's squad.
         Squad = "squad",
@@ -19,7 +19,7 @@ closed_set! {
 }
 
 closed_set! {
-    /// What the announcement asks of those who hear it.
+    /// Reaction that a broadcast asks for.
     pub enum Urgency {
         /// Nothing.
         Fyi = "fyi",
@@ -30,18 +30,18 @@ closed_set! {
     }
 }
 
-/// The payload of `broadcast`: an announcement to everyone in `scope`.
+/// The payload of `broadcast`: an announcement to every agent in `scope`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("examples" = [Self::example()]))]
 pub struct Broadcast {
-    /// Who hears it.
+    #[doc = " Who hears it."]
     pub scope: Scope,
     /// A brief label for what this is about.
     pub topic: Title,
     /// The announcement.
     pub message: NonBlank,
-    /// What the announcement asks of those who hear it.
+    #[doc = " What the announcement asks of those who hear it."]
     pub urgency: Urgency,
 }
 

@@ -1,10 +1,10 @@
-//! `knowledge_share`: tell other agents something you found out.
+//! Payload of `knowledge_share`: a discovery for other agents.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::example;
-use crate::object::present;
+use crate::fields::object::present;
 use crate::{AgentId, List, NonBlank, Text, Title};
 
 /// The payload of `knowledge_share`: a discovery, for the agents it matters to.
@@ -16,7 +16,7 @@ pub struct KnowledgeShare {
     pub topic: Title,
     /// What was found out.
     pub discovery: NonBlank,
-    /// The ids of the agents it matters to. Empty means everyone in the sender's squad.
+    #[doc = " The ids of the agents it matters to. Empty means everyone in the sender's squad."]
     pub relevant_to: List<AgentId>,
     /// How it was found out: a session, research, a code review.
     pub source: NonBlank,

@@ -1,10 +1,10 @@
-//! `review_request`: ask another agent to review work.
+//! Payload of `review_request`: a request to review work.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::example;
-use crate::object::present;
+use crate::fields::object::present;
 use crate::{AgentId, List, NonBlank, TaskId, Text, Title};
 
 /// The payload of `review_request`: work that is ready to be reviewed.

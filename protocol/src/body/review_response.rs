@@ -1,4 +1,4 @@
-//! `review_response`: the verdict of a review.
+//! Payload of `review_response`: the verdict of a review.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::example;
-use crate::object::present;
+use crate::fields::object::present;
 use crate::{List, NonBlank, TaskId, Text, Title};
 
 closed_set! {
@@ -17,7 +17,7 @@ closed_set! {
         Approved = "approved",
         /// The author must change something.
         ChangesRequested = "changes_requested",
-        /// Someone more senior must decide.
+        #[doc = " Someone more senior must decide."]
         Escalated = "escalated",
     }
 }
@@ -47,7 +47,7 @@ closed_set! {
 }
 
 impl Verdict {
-    /// Whether `next` says the opposite of this verdict.
+    /// Whether `next` contradicts this verdict.
     #[must_use]
     pub const fn contradicts(self, next: NextAction) -> bool {
         matches!(
@@ -155,10 +155,10 @@ impl ReviewResponse {
 pub struct LineNumber(u64);
 
 impl LineNumber {
-    /// The largest integer that every JSON reader keeps exact.
+    /// Largest integer that every JSON parser represents exactly.
     const MAX: u64 = (1 << 53) - 1;
 
-    /// The line `number`, if it is one.
+    /// The line `number`; `None` for 0 and for numbers above 2^53 - 1.
     #[must_use]
     pub const fn new(number: u64) -> Option<Self> {
         if number >= 1 && number <= Self::MAX { Some(Self(number)) } else { None }
@@ -173,8 +173,8 @@ impl LineNumber {
 
 impl<'de> Deserialize<'de> for LineNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Line;
-        impl de::Visitor<'_> for Line {
+        struct LineVisitor;
+        impl de::Visitor<'_> for LineVisitor {
             type Value = LineNumber;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a line number of at least 1")
@@ -183,7 +183,7 @@ impl<'de> Deserialize<'de> for LineNumber {
                 LineNumber::new(number)
                     .ok_or_else(|| E::invalid_value(de::Unexpected::Unsigned(number), &self))
             }
-            // JSON Schema's `integer` includes 23.0, so reading does too.
+            // JSON Schema's `integer` includes 23.0, so parsing accepts it too.
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<LineNumber, E> {
                 #[allow(
                     clippy::cast_possible_truncation,
@@ -199,7 +199,7 @@ impl<'de> Deserialize<'de> for LineNumber {
                 }
             }
         }
-        deserializer.deserialize_any(Line)
+        deserializer.deserialize_any(LineVisitor)
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_two_opposites_contradict() {
+    fn only_opposite_next_actions_contradict_a_verdict() {
         let contradictions: Vec<_> = Verdict::ALL
             .iter()
             .flat_map(|v| NextAction::ALL.iter().map(move |n| (*v, *n)))
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_a_whole_number_from_1() {
+    fn line_number_is_a_whole_number_from_1() {
         for good in ["1", "23", "23.0", "9007199254740991"] {
             assert!(serde_json::from_str::<LineNumber>(good).is_ok(), "{good}");
         }

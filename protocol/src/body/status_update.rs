@@ -1,28 +1,28 @@
-//! `status_update`: say how work is going.
+//! Payload of `status_update`: the progress of work.
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{example, required_when};
-use crate::object::present;
-use crate::{Known, NonBlank, Open, Progress, TaskId, Text, Timestamp};
+use crate::fields::object::present;
+use crate::{Extensible, NonBlank, Progress, TaskId, Text, Timestamp, TypedFields};
 
 closed_set! {
-    /// How the work stands. It never ends a task: only a `task_response` does.
+    /// State of the work. It never ends a task: only a `task_response` does.
     pub enum Status {
-        /// TaskHandle goes on.
+        #[doc = " Work goes on."]
         InProgress = "in_progress",
-        /// TaskHandle waits for something; say for what in `blockedBy`.
+        #[doc = " Work waits for something; say for what in `blockedBy`."]
         Blocked = "blocked",
         /// The work itself is done.
         Completed = "completed",
-        /// TaskHandle rests and will go on.
+        #[doc = " Work rests and will go on."]
         Paused = "paused",
     }
 }
 
 impl Status {
-    /// Whether the sender must say what is in the way.
+    /// Whether the sender must give `blockedBy`.
     #[must_use]
     pub const fn needs_blocker(self) -> bool {
         matches!(self, Self::Blocked)
@@ -37,7 +37,7 @@ pub struct StatusUpdate {
     /// The `taskId` of the task this is about. Leave out for a general status.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    /// How the work stands.
+    #[doc = " How the work stands."]
     pub status: Status,
     /// The current state in a sentence or two.
     pub progress: NonBlank,
@@ -49,7 +49,7 @@ pub struct StatusUpdate {
     pub estimated_completion: Option<Timestamp>,
     /// Data of protocol extensions, keyed by URI and carried through unchanged; task progress is checked.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Open<Extensions>>,
+    pub metadata: Option<Extensible<Extensions>>,
 }
 
 /// The typed fields of `metadata`. Every key belongs to an extension; one of them is known here.
@@ -57,7 +57,7 @@ pub struct StatusUpdate {
 #[serde(remote = "Self")]
 pub struct Extensions {
     /// Bars of the task-progress extension: a snapshot of everything that progresses.
-    // The name is `PROGRESS_EXTENSION`, which a test compares.
+    // The name equals `PROGRESS_EXTENSION`; a test compares them.
     #[serde(rename = "https://a2a-protocol.org/extensions/task-progress/v1")]
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
@@ -65,11 +65,11 @@ pub struct Extensions {
 
 object_only!(StatusUpdate, Extensions);
 
-impl Known for Extensions {}
+impl TypedFields for Extensions {}
 
 fn blocker_is_required(schema: &mut Schema) {
-    let words = Status::ALL.iter().filter(|s| s.needs_blocker()).map(|s| s.as_str());
-    required_when(schema, "status", words, "blockedBy", "What is in the way.");
+    let values = Status::ALL.iter().filter(|s| s.needs_blocker()).map(|s| s.as_str());
+    required_when(schema, "status", values, "blockedBy", "What is in the way.");
 }
 
 impl StatusUpdate {
@@ -108,7 +108,7 @@ mod tests {
     use crate::{Body, Code, Envelope, PROGRESS_EXTENSION};
 
     #[test]
-    fn progress_is_read_and_its_faults_have_their_place_in_the_message() {
+    fn progress_violations_have_paths_in_the_message() {
         let mut message =
             serde_json::to_value(Envelope::example(Body::from(StatusUpdate::example()))).unwrap();
         let read = Envelope::parse(message.to_string().as_bytes()).unwrap();

@@ -1,11 +1,11 @@
-//! `task_request`: ask another agent to do a task.
+//! Payload of `task_request`: a task for another agent.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::example;
-use crate::object::present;
-use crate::{Known, List, NonBlank, Open, TaskId, Text, Timestamp, Title};
+use crate::fields::object::present;
+use crate::{Extensible, List, NonBlank, TaskId, Text, Timestamp, Title, TypedFields};
 
 closed_set! {
     /// The kind of work that is asked for.
@@ -59,7 +59,7 @@ pub struct TaskRequest {
     pub deadline: Option<Timestamp>,
     /// Where the work lives. Any further fields are carried through unchanged.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub context: Option<Open<TaskContext>>,
+    pub context: Option<Extensible<TaskContext>>,
     /// What must be true for the task to count as done, one statement each.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub acceptance_criteria: Option<List<Text>>,
@@ -82,7 +82,7 @@ pub struct TaskContext {
 
 object_only!(TaskRequest, TaskContext);
 
-impl Known for TaskContext {}
+impl TypedFields for TaskContext {}
 
 impl TaskRequest {
     pub(super) fn example() -> Self {

@@ -1,11 +1,11 @@
-//! `task_response`: take a task, decline it, or report how it ended.
+//! Payload of `task_response`: accept a task, decline it, or report how it ended.
 
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
 use super::{example, required_when};
-use crate::object::present;
-use crate::{Known, List, Open, TaskId, Text};
+use crate::fields::object::present;
+use crate::{Extensible, List, TaskId, Text, TypedFields};
 
 closed_set! {
     /// What happens with the task.
@@ -24,13 +24,13 @@ closed_set! {
 }
 
 impl Action {
-    /// Whether the sender must say why.
+    /// Whether the sender must give a `reason`.
     #[must_use]
     pub const fn needs_reason(self) -> bool {
         matches!(self, Self::Declined | Self::Failed | Self::Blocked)
     }
 
-    /// Whether the task is over with it.
+    /// Whether the action ends the task.
     #[must_use]
     pub const fn ends(self) -> bool {
         matches!(self, Self::Declined | Self::Completed | Self::Failed)
@@ -51,7 +51,7 @@ pub struct TaskResponse {
     pub reason: Option<Text>,
     /// What came of the work. Any further fields are carried through unchanged.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    pub result: Option<Open<TaskResult>>,
+    pub result: Option<Extensible<TaskResult>>,
 }
 
 /// The typed fields of a task's `result`.
@@ -77,12 +77,12 @@ pub struct TaskResult {
 
 object_only!(TaskResponse, TaskResult);
 
-impl Known for TaskResult {}
+impl TypedFields for TaskResult {}
 
 fn reason_is_required(schema: &mut Schema) {
-    let words = Action::ALL.iter().filter(|a| a.needs_reason()).map(|a| a.as_str());
+    let values = Action::ALL.iter().filter(|a| a.needs_reason()).map(|a| a.as_str());
     let description = "Why the task was declined, failed or is blocked.";
-    required_when(schema, "action", words, "reason", description);
+    required_when(schema, "action", values, "reason", description);
 }
 
 impl TaskResponse {

@@ -1,35 +1,34 @@
-//! What a caller wishes of the extension with a message: hints, of which the server makes what it
-//! finds right.
+//! OPT hints: metadata of a message that requests an objective. The server may ignore a hint.
 
 use serde_json::Value;
 
 use super::{HistoryScope, ObjectiveId, key};
 use crate::Title;
-use crate::document::push_token;
 use crate::fault::Fault;
 use crate::limits::TITLE_CHARS;
-use crate::task::{BadLabel, Message, Metadata};
-use crate::violation::{Code, Violation};
+use crate::task::{BadOpaqueId, Message, Metadata};
+use crate::validate::document::push_token;
+use crate::validate::violation::{Code, Violation};
 
-/// The wishes of one message.
+/// The hints of one message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OptHints {
-    /// Whether the caller would like an objective; `None` when it does not say.
+    /// Whether the caller prefers an objective; `None` if the hint is absent.
     pub prefer_objective: Option<bool>,
-    /// A name for it.
+    /// Suggested name of the objective.
     pub suggested_name: Option<String>,
-    /// The objective it belongs to, or a new one. That it is there activates OPT for the message.
+    /// The objective of the message. Its presence activates OPT for the message.
     pub objective: Option<ObjectiveHint>,
-    /// How much of what was said before the agent hears.
+    /// How much of the earlier messages the agent receives.
     pub history_scope: Option<HistoryScope>,
 }
 
-/// The objective a message is for: one that is there, or a new one of this name.
+/// The objective of a message: an existing one, or a new one with this name.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ObjectiveHint {
-    /// One that is there. It counts before the name.
+    /// An existing objective. It takes precedence over the name.
     pub id: Option<ObjectiveId>,
-    /// What a new one is called.
+    /// Name of a new objective.
     pub name: Option<String>,
 }
 
@@ -45,8 +44,8 @@ impl OptHints {
     /// ```
     ///
     /// # Errors
-    /// [`Fault::InvalidParams`] with every hint of the wrong type; places are those in the
-    /// parameters of `message/send`.
+    /// [`Fault::InvalidParams`] with every hint of the wrong type; paths are those in the parameters
+    /// of `message/send`.
     pub fn of(message: &Message) -> Result<Self, Fault> {
         let Some(metadata) = &message.metadata else { return Ok(Self::default()) };
         let mut reader = Reader { violations: Vec::new() };
@@ -63,11 +62,11 @@ impl OptHints {
         }
     }
 
-    /// How much of what was said before the agent of a message hears; heeded whether or not OPT
-    /// is active.
+    /// How much of the earlier messages the agent of a message receives. Applies even if OPT is not
+    /// active.
     ///
     /// # Errors
-    /// [`Fault::InvalidParams`] when it is no scope.
+    /// [`Fault::InvalidParams`] if the value is not a scope.
     pub fn history_scope_of(message: &Message) -> Result<Option<HistoryScope>, Fault> {
         let Some(metadata) = &message.metadata else { return Ok(None) };
         let mut reader = Reader { violations: Vec::new() };
@@ -78,7 +77,7 @@ impl OptHints {
         }
     }
 
-    /// Whether the message activates OPT by itself, without a header.
+    /// Whether the message activates OPT without the header.
     #[must_use]
     pub const fn activates(&self) -> bool {
         self.objective.is_some() || self.prefer_objective.is_some() || self.suggested_name.is_some()
@@ -106,7 +105,7 @@ impl Reader {
         flag
     }
 
-    /// A name that does not say anything is none.
+    /// Reads a name; a blank one is `None`.
     fn name(&mut self, fields: &Metadata, field: &str, keys: &[&str]) -> Option<String> {
         let text = self.text(fields, field, keys)?;
         if text.trim().is_empty() {
@@ -137,7 +136,7 @@ impl Reader {
         let id = [key::OBJECTIVE, "id"];
         let text = self.text(fields, "id", &id).filter(|text| !text.is_empty());
         let id = text.and_then(|text| {
-            let refuse = |rule: BadLabel| {
+            let refuse = |rule: BadOpaqueId| {
                 self.wrong(&id, Code::NotAllowed, format!("This cannot be such a name: {rule}."));
             };
             ObjectiveId::try_from(text).map_err(refuse).ok()
@@ -147,7 +146,7 @@ impl Reader {
 
     fn scope(&mut self, fields: &Metadata) -> Option<HistoryScope> {
         let text = self.text(fields, key::HISTORY_SCOPE, &[key::HISTORY_SCOPE])?;
-        let scope = HistoryScope::from_word(text);
+        let scope = HistoryScope::from_name(text);
         if scope.is_none() {
             let allowed: Vec<_> = HistoryScope::ALL.iter().map(ToString::to_string).collect();
             let message = format!("This must be one of {}.", allowed.join(", "));
@@ -160,7 +159,7 @@ impl Reader {
     }
 }
 
-/// A value that says something.
+/// The value of a field; `None` if it is absent or `null`.
 fn set<'a>(fields: &'a Metadata, field: &str) -> Option<&'a Value> {
     fields.get(field).filter(|value| !value.is_null())
 }
@@ -200,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes_for_an_objective_activate() {
+    fn hint_for_an_objective_activates_opt() {
         assert!(hints(json!({"opt/v1/objective": {}})).activates());
         assert_eq!(
             hints(json!({"opt/v1/objective": {"id": "", "name": " "}})).objective,
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_said_with_its_place() {
+    fn every_invalid_hint_is_reported_with_its_path() {
         let all = json!({
             "opt/v1/preferObjective": "yes", "opt/v1/suggestedName": "é".repeat(513),
             "opt/v1/objective": {"id": 7, "name": []}, "opt/v1/historyScope": "all",

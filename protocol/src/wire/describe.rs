@@ -1,33 +1,32 @@
-//! HTTP+JSON described: where each method is, what it takes and gives, as JSON Schema.
+//! OpenAPI description of HTTP+JSON: endpoints, parameters and JSON Schemas of bodies.
 //!
-//! For documents that describe a server. 1.0 is the serialised form of the domain model, so its
-//! schemas come from the types. 0.3 is written by hand in two spellings (`v0_3.rs`) and
-//! has a published schema of its own; here it is only named.
+//! The schemas of 1.0 are generated from the types, because its wire form is their serde form. 0.3 is
+//! written by hand in two forms (`v0_3.rs`) and has a published schema, so it is only named here.
 
 use schemars::SchemaGenerator;
 use serde_json::{Value, json};
 
 use super::{Method, Version};
+use crate::fields::timestamp::Timestamp;
 use crate::operation::{PushConfig, StreamEvent, TaskPage};
 use crate::opt::Objective;
 use crate::task::{Message, Task, TaskState};
-use crate::timestamp::Timestamp;
 
-/// One call: a verb, and a path below the prefix of its version, with `{id}` for the task and
-/// `{configId}` for a push configuration.
+/// An endpoint: a verb and a path below the prefix of its version. The path has `{id}` for the task
+/// and `{configId}` for a push configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// What is called.
+pub struct Endpoint {
+    /// The method.
     pub method: Method,
-    /// Such as `POST`.
+    /// HTTP verb, such as `POST`.
     pub verb: &'static str,
-    /// Such as `/tasks/{id}:cancel`.
+    /// Path template, such as `/tasks/{id}:cancel`.
     pub path: &'static str,
 }
 
-/// Everything that [`super::rest::route`] finds. Subscribing has two verbs.
+/// All endpoints of [`super::rest::route`]. Subscribing has two verbs.
 #[must_use]
-pub fn places(version: Version) -> Vec<Place> {
+pub fn endpoints(version: Version) -> Vec<Endpoint> {
     let card = match version {
         Version::V0_3 => "/card",
         Version::V1_0 => "/extendedAgentCard",
@@ -47,11 +46,11 @@ pub fn places(version: Version) -> Vec<Place> {
         (Method::ExtendedCard, "GET", card),
     ]
     .into_iter()
-    .map(|(method, verb, path)| Place { method, verb, path })
+    .map(|(method, verb, path)| Endpoint { method, verb, path })
     .collect()
 }
 
-/// Parameters of the query: name, schema, meaning.
+/// Query parameters: name, schema, description.
 #[must_use]
 pub fn query(
     method: Method,
@@ -86,7 +85,7 @@ pub fn query(
     }
 }
 
-/// What the body must be; `None` for calls without one.
+/// Schema of the request body; `None` for methods without one.
 #[must_use]
 pub fn body(version: Version, method: Method, generator: &mut SchemaGenerator) -> Option<Value> {
     let of_1_0 = version == Version::V1_0;
@@ -122,7 +121,7 @@ pub fn body(version: Version, method: Method, generator: &mut SchemaGenerator) -
     })
 }
 
-/// What an answer is that is no stream and no error.
+/// Schema of a successful response that is not a stream.
 #[must_use]
 pub fn answer(version: Version, method: Method, generator: &mut SchemaGenerator) -> Value {
     if version == Version::V0_3 {
@@ -154,7 +153,7 @@ pub fn answer(version: Version, method: Method, generator: &mut SchemaGenerator)
     }
 }
 
-/// What stands in the `data` of each event of a stream.
+/// Schema of the `data` of a stream event.
 #[must_use]
 pub fn event(version: Version, generator: &mut SchemaGenerator) -> Value {
     match version {
@@ -163,10 +162,10 @@ pub fn event(version: Version, generator: &mut SchemaGenerator) -> Value {
     }
 }
 
-/// The HTTP statuses of errors; what each means stands in [`super::error`].
+/// The HTTP statuses of errors; [`super::error`] defines when each is used.
 pub const ERROR_STATUSES: &[u16] = &[400, 403, 404, 409, 429, 500, 503];
 
-/// What an error is.
+/// Schema of an error response.
 #[must_use]
 pub fn error(version: Version) -> Value {
     match version {
@@ -207,27 +206,27 @@ mod tests {
     #[test]
     fn every_place_is_a_route_and_every_method_has_a_place() {
         for &version in Version::ALL {
-            let places = places(version);
-            for place in &places {
-                let path = place.path.replace("{id}", "t-1").replace("{configId}", "c-1");
-                let route = rest::route(version, place.verb, &path);
-                assert_eq!(route.map(|route| route.method), Ok(place.method), "{place:?}");
+            let endpoints = endpoints(version);
+            for endpoint in &endpoints {
+                let path = endpoint.path.replace("{id}", "t-1").replace("{configId}", "c-1");
+                let route = rest::route(version, endpoint.verb, &path);
+                assert_eq!(route.map(|route| route.method), Ok(endpoint.method), "{endpoint:?}");
             }
             for &method in Method::ALL.iter().filter(|method| !method.is_opt()) {
-                assert!(places.iter().any(|place| place.method == method), "{method:?}");
+                assert!(endpoints.iter().any(|endpoint| endpoint.method == method), "{method:?}");
             }
         }
     }
 
     #[test]
-    fn errors_have_the_statuses_and_the_form_that_are_described() {
+    fn errors_match_the_described_statuses_and_schema() {
         for (version, golden) in [
             (Version::V1_0, include_str!("../../tests/golden/a2a/errors-1.0.json")),
             (Version::V0_3, include_str!("../../tests/golden/a2a/errors-0.3.json")),
         ] {
             let golden: serde_json::Map<String, Value> = serde_json::from_str(golden).unwrap();
             let validator = jsonschema::validator_for(&error(version)).unwrap();
-            // Errors of JSON-RPC itself have no form in HTTP+JSON.
+            // Errors of JSON-RPC itself have no HTTP+JSON form.
             for (name, error) in golden.iter().filter(|(_, error)| error.get("http").is_some()) {
                 let status = u16::try_from(error["http"].as_u64().unwrap()).unwrap();
                 assert!(ERROR_STATUSES.contains(&status), "{name}");
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_golden_answers_say_fits_what_is_described() {
+    fn golden_replies_match_the_described_schemas() {
         let golden = include_str!("../../tests/golden/a2a/replies-1.0.json");
         let golden: Value = serde_json::from_str(golden).unwrap();
         for (name, method) in [

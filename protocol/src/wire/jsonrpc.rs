@@ -1,53 +1,54 @@
-//! JSON-RPC 2.0: takes a body apart into calls, and puts answers together.
+//! JSON-RPC 2.0: parses request bodies and writes responses.
 //!
-//! Ids are kept as the text they came as, so that a number of thirty digits comes back as it
-//! was. Parameters are not looked into here.
+//! Ids are kept as their original text, so that a number of thirty digits is returned unchanged.
+//! Parameters are not parsed here.
 
 use std::borrow::Cow;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use super::Version;
-use super::encode::written;
+use super::encode::json_text;
 use super::error::{self, Refusal};
 use crate::fault::Fault;
+use crate::fields::object::present;
 
-/// A body, taken apart.
+/// A parsed request body.
 #[derive(Debug)]
 pub enum Incoming<'a> {
-    /// One call, to be answered with one object.
+    /// One call; the response is one object.
     One(Item<'a>),
-    /// Several, to be answered with an array of the answers to those that have an id.
+    /// A batch; the response is an array with the responses to the calls that have an id.
     Batch(Vec<Item<'a>>),
 }
 
-/// A call, or why it is none.
-pub type Item<'a> = Result<Request<'a>, Refused<'a>>;
+/// A call, or the reason why it is invalid.
+pub type Item<'a> = Result<Request<'a>, RejectedRequest<'a>>;
 
 /// A call.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// What its answer repeats; without one it is a notification and gets no answer.
+    /// Repeated in the response. `None`: the call is a notification and gets no response.
     pub id: Option<Id<'a>>,
     /// The name of the method.
     pub method: Cow<'a, str>,
-    /// The parameters, unread.
+    /// The parameters as JSON text.
     pub params: Option<&'a str>,
 }
 
-/// An id as it was written: a string, a number or `null`.
+/// An id in its original text: a string, a number or `null`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id<'a>(&'a str);
 
 impl<'a> Id<'a> {
-    /// For an answer to something whose id is not known.
+    /// The id of a response to a request whose id is unknown.
     pub const NULL: Id<'static> = Id("null");
 
-    /// An id that was kept as the text that [`Id::as_json`] gave.
+    /// An id from text returned by [`Id::as_json`].
     #[must_use]
-    pub const fn kept(json: &'a str) -> Self {
+    pub const fn from_json(json: &'a str) -> Self {
         Self(json)
     }
 
@@ -58,38 +59,33 @@ impl<'a> Id<'a> {
     }
 }
 
-/// Something that is no call, with its id where that can be told.
+/// An invalid call, with its id if that could be read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refused<'a> {
+pub struct RejectedRequest<'a> {
     /// The id, or [`Id::NULL`].
     pub id: Id<'a>,
-    /// Why.
+    /// The reason.
     pub refusal: Refusal,
 }
 
-/// The fields of a call, each as it stands there.
+/// The fields of a call as JSON text.
 #[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow, default, deserialize_with = "there")]
+struct RawRequest<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "there")]
+    #[serde(borrow, default, deserialize_with = "present")]
     params: Option<&'a RawValue>,
 }
 
-/// `null` is there, too: an id that is `null` asks for an answer.
-fn there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
-}
-
-/// Takes a body apart; a batch may have `most` calls.
+/// Parses a body; a batch may have at most `most` calls.
 ///
 /// # Errors
-/// When it is no JSON, no object or array, an empty array, or too long a one: then there is one
-/// answer, with the id `null`.
+/// The body is not JSON, not an object or array, or an empty or too long array. The response is one
+/// object with the id `null`.
 pub fn parse(body: &[u8], most: usize) -> Result<Incoming<'_>, Refusal> {
     let text = std::str::from_utf8(body).map_err(|error| {
         let at = error.valid_up_to();
@@ -108,41 +104,43 @@ pub fn parse(body: &[u8], most: usize) -> Result<Incoming<'_>, Refusal> {
     Ok(Incoming::Batch(items.into_iter().map(batched).collect()))
 }
 
-/// One call of a batch. The array was JSON, so what fails inside is only that one.
+/// Parses one call of a batch. The array was valid JSON, so a failure concerns this call only.
 fn batched(item: &RawValue) -> Item<'_> {
-    request(item.get()).unwrap_or_else(|refusal| Err(Refused { id: Id::NULL, refusal }))
+    request(item.get()).unwrap_or_else(|refusal| Err(RejectedRequest { id: Id::NULL, refusal }))
 }
 
-/// One call. The outer error is for a text without an id, the inner for a call with one.
+/// Parses one call. The outer error is for a text without a usable id, the inner one for a call
+/// with an id.
 fn request(text: &str) -> Result<Item<'_>, Refusal> {
     let is_object = text.trim_start().starts_with('{');
     if !is_object {
-        // It may still be no JSON at all, which is another error.
+        // If it is not JSON at all, the error is a different one.
         serde_json::from_str::<&RawValue>(text).map_err(|error| not_json(&error))?;
         return Err(Refusal::InvalidRequest { reason: "a call is a JSON object".into() });
     }
-    let envelope: Envelope<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
+    let raw: RawRequest<'_> = serde_json::from_str(text).map_err(|error| not_json(&error))?;
     let bad = |reason: &str| Refusal::InvalidRequest { reason: reason.into() };
-    let id = match envelope.id.map(RawValue::get) {
+    let id = match raw.id.map(RawValue::get) {
         None => None,
         Some(id) if is_id(id) => Some(Id(id)),
         Some(_) => return Err(bad("`id` must be a string, a number or null")),
     };
-    let refuse =
-        |reason: &str| Ok(Err(Refused { id: id.unwrap_or(Id::NULL), refusal: bad(reason) }));
-    if string(envelope.jsonrpc).as_deref() != Some("2.0") {
+    let refuse = |reason: &str| {
+        Ok(Err(RejectedRequest { id: id.unwrap_or(Id::NULL), refusal: bad(reason) }))
+    };
+    if string(raw.jsonrpc).as_deref() != Some("2.0") {
         return refuse("`jsonrpc` must be \"2.0\"");
     }
-    let Some(method) = string(envelope.method) else {
+    let Some(method) = string(raw.method) else {
         return refuse("`method` must be a string, the name of a method");
     };
-    let params = envelope.params.map(RawValue::get);
+    let params = raw.params.map(RawValue::get);
     Ok(Ok(Request { id, method, params }))
 }
 
 fn is_id(text: &str) -> bool {
-    // It is JSON already, so the first byte tells its type. It is said again as it came, so it must
-    // be something that everybody can read: no half of a character, no number without end.
+    // The text is valid JSON, so the first byte shows its type. It is repeated unchanged in the
+    // response, so every client must be able to read it: no lone surrogate, no endless number.
     match text.as_bytes().first() {
         Some(b'"') => !text.contains('\\') || serde_json::from_str::<String>(text).is_ok(),
         Some(b'-' | b'0'..=b'9') => serde_json::from_str::<serde_json::Number>(text).is_ok(),
@@ -159,7 +157,7 @@ fn string(raw: Option<&RawValue>) -> Option<Cow<'_, str>> {
     serde_json::from_str::<String>(text).ok().map(Cow::Owned)
 }
 
-/// A text that is JSON but has, say, two ids, is a bad request and not bad JSON.
+/// Distinguishes a text that is not JSON from JSON that is not a call, such as one with two ids.
 fn not_json(error: &serde_json::Error) -> Refusal {
     let reason = error.to_string();
     match error.classify() {
@@ -168,7 +166,7 @@ fn not_json(error: &serde_json::Error) -> Refusal {
     }
 }
 
-/// The answer to a call that was done.
+/// The response to a successful call.
 #[must_use]
 pub fn success(id: Id<'_>, result: &impl Serialize) -> String {
     let mut bytes = opened(id, "result").into_bytes();
@@ -181,13 +179,13 @@ pub fn success(id: Id<'_>, result: &impl Serialize) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// The answer to a call that was not done.
+/// The response to a failed call.
 #[must_use]
 pub fn fault(version: Version, id: Id<'_>, fault: &Fault) -> String {
     failure(id, &error::JsonRpc::of(version, fault))
 }
 
-/// The answer to something that is no call, or names no method.
+/// The response to an invalid call or an unknown method.
 #[must_use]
 pub fn refusal(id: Id<'_>, refusal: &Refusal) -> String {
     failure(id, &error::JsonRpc::from(refusal))
@@ -195,7 +193,7 @@ pub fn refusal(id: Id<'_>, refusal: &Refusal) -> String {
 
 fn failure(id: Id<'_>, error: &error::JsonRpc) -> String {
     let mut text = opened(id, "error");
-    text.push_str(&written(error));
+    text.push_str(&json_text(error));
     text.push('}');
     text
 }
@@ -208,7 +206,7 @@ fn opened(id: Id<'_>, field: &str) -> String {
     text
 }
 
-/// The answers to a batch, as one body; `None` when nobody wants one.
+/// The response to a batch; `None` if all its calls are notifications.
 #[must_use]
 pub fn batch(answers: &[String]) -> Option<String> {
     (!answers.is_empty()).then(|| format!("[{}]", answers.join(",")))

@@ -1,15 +1,15 @@
-//! The names of the methods, in both versions.
+//! Methods and their names in both versions.
 
 use super::Version;
 use crate::operation::{Operation, OptOperation};
-use crate::wording::nearest;
+use crate::validate::violation_text::nearest;
 
 macro_rules! methods {
     (
         $( #[doc = $doc:literal] $name:ident = $old:literal, $new:literal; )+
         opt: $( #[doc = $about:literal] $opt:ident = $both:literal; )+
     ) => {
-        /// What can be called: one for each [`Operation`].
+        /// A method: one for each [`Operation`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Method {
             $( #[doc = $doc] $name, )+
@@ -20,9 +20,9 @@ macro_rules! methods {
             /// Every method.
             pub const ALL: &'static [Self] = &[$( Self::$name, )+ $( Self::$opt, )+];
 
-            /// The method of this name, and the version that names it so; `None` for the names of
-            /// OPT, which are the same in both. Then the header says it, or it is
-            /// [`Version::UNSAID`].
+            /// The method with this name, and the version that uses the name. The version is `None`
+            /// for OPT, whose names are the same in both; then the header decides, or it is
+            /// [`Version::DEFAULT`].
             #[must_use]
             pub fn from_rpc_name(name: &str) -> Option<(Option<Version>, Self)> {
                 match name {
@@ -33,7 +33,7 @@ macro_rules! methods {
                 }
             }
 
-            /// Its name in JSON-RPC.
+            /// The name in JSON-RPC.
             #[must_use]
             pub const fn rpc_name(self, version: Version) -> &'static str {
                 match (version, self) {
@@ -53,51 +53,51 @@ macro_rules! methods {
 }
 
 methods! {
-    /// Say something and get what comes of it.
+    /// Send a message.
     SendMessage = "message/send", "SendMessage";
-    /// The same, with everything that happens on the way.
+    /// Send a message and stream the events of the task.
     StreamMessage = "message/stream", "SendStreamingMessage";
-    /// Look at a task.
+    /// Get a task.
     GetTask = "tasks/get", "GetTask";
-    /// Look at many. 0.3 has no such method; here it answers to this name.
+    /// List tasks. 0.3 does not define this method; the server accepts this name for it.
     ListTasks = "tasks/list", "ListTasks";
-    /// Call a task off.
+    /// Cancel a task.
     CancelTask = "tasks/cancel", "CancelTask";
-    /// Watch a task.
+    /// Subscribe to a task.
     Subscribe = "tasks/resubscribe", "SubscribeToTask";
-    /// Be told by a call of the server.
+    /// Register a push notification configuration.
     SetPush = "tasks/pushNotificationConfig/set", "CreateTaskPushNotificationConfig";
-    /// Look at such a wish.
+    /// Get a push notification configuration.
     GetPush = "tasks/pushNotificationConfig/get", "GetTaskPushNotificationConfig";
-    /// Look at all of them for a task.
+    /// List the push notification configurations of a task.
     ListPushes = "tasks/pushNotificationConfig/list", "ListTaskPushNotificationConfigs";
-    /// Take it back.
+    /// Delete a push notification configuration.
     DeletePush = "tasks/pushNotificationConfig/delete", "DeleteTaskPushNotificationConfig";
-    /// The card for callers who are known.
+    /// Get the card for authenticated callers.
     ExtendedCard = "agent/getAuthenticatedExtendedCard", "GetExtendedAgentCard";
     opt:
-    /// Make an objective.
+    /// Create an objective.
     CreateObjective = "objectives/create";
-    /// Look at one.
+    /// Get an objective.
     GetObjective = "objectives/get";
-    /// Look at many.
+    /// List objectives.
     ListObjectives = "objectives/list";
-    /// Change one.
+    /// Update an objective.
     UpdateObjective = "objectives/update";
-    /// Watch one.
+    /// Subscribe to an objective.
     SubscribeObjective = "objectives/subscribe";
     /// Add a plan to an objective.
     CreatePlan = "plans/create";
-    /// Look at one.
+    /// Get a plan.
     GetPlan = "plans/get";
-    /// Change one.
+    /// Update a plan.
     UpdatePlan = "plans/update";
     /// Add tasks to a plan.
     AddTasks = "plans/addTasks";
 }
 
 impl Method {
-    /// The name nearest to one that is unknown, in these versions, if any is near.
+    /// The method name most similar to an unknown one, in these versions, if one is similar.
     pub(super) fn nearest(name: &str, versions: &[Version]) -> Option<&'static str> {
         let names =
             Self::ALL.iter().flat_map(|method| versions.iter().map(|v| method.rpc_name(*v)));
@@ -107,7 +107,7 @@ impl Method {
         names.into_iter().find(|name| *name == near)
     }
 
-    /// Whether its answer is a stream of events.
+    /// Whether the reply is a stream of events.
     #[must_use]
     pub const fn streams(self) -> bool {
         matches!(self, Self::StreamMessage | Self::Subscribe | Self::SubscribeObjective)
@@ -154,12 +154,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_says_method_and_version() {
+    fn name_determines_method_and_version() {
         for &method in Method::ALL {
             for &version in Version::ALL {
                 let name = method.rpc_name(version);
-                let said = (!method.is_opt()).then_some(version);
-                assert_eq!(Method::from_rpc_name(name), Some((said, method)), "{name}");
+                let expected = (!method.is_opt()).then_some(version);
+                assert_eq!(Method::from_rpc_name(name), Some((expected, method)), "{name}");
             }
         }
         for unknown in ["", "message/ssend", "sendMessage", "tasks/send", "Message/Send", "plans"] {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_near_is_found_among_those_that_are_spoken() {
+    fn similar_name_of_a_supported_version_is_found() {
         for (given, versions, near) in [
             ("message/sned", Version::ALL, Some("message/send")),
             ("sendMessage", Version::ALL, Some("SendMessage")),

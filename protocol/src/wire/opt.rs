@@ -1,15 +1,15 @@
-//! What is written of objectives and plans: the same in every version.
+//! Wire form of OPT replies, the same in every version.
 //!
-//! Some answers are bare and some are wrapped, as the texts of the extension print them.
+//! Some replies are bare objects and some are wrapped, as in the specification of the extension.
 
 use serde::{Serialize, Serializer};
 
 use super::Method;
 use crate::opt::{Objective, Plan};
 
-/// What came of a message; `T` is a task in the caller's words.
+/// Reply to a message; `T` is a task in the form of the caller.
 #[derive(Serialize)]
-struct Planned<'a, T> {
+struct PlannedResult<'a, T> {
     task: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
     objective: Option<&'a Objective>,
@@ -27,7 +27,7 @@ pub(super) fn planned<S: Serializer>(
     objective: Option<&Objective>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    Planned { task, objective }.serialize(serializer)
+    PlannedResult { task, objective }.serialize(serializer)
 }
 
 pub(super) fn objective<S: Serializer>(

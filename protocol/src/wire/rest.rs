@@ -1,41 +1,41 @@
-//! HTTP+JSON: what a path, a query and a body mean, in both versions.
+//! HTTP+JSON: routes, queries and bodies of both versions.
 //!
-//! Knows the words of paths and queries, but no HTTP library: verbs and paths come as text.
+//! Independent of an HTTP library: verbs and paths are texts.
 
-use super::decode::{Named, decode_named, decode_query};
-use super::encode::{What, written};
-use super::error::{self, Form};
+use super::decode::{PathIds, decode_named, decode_query};
+use super::encode::{Outgoing, json_text};
+use super::error::{self, ErrorCodes};
 use super::{Decoded, Dialect, Encoded, Method, Version};
 use crate::fault::Fault;
 use crate::operation::Reply;
-use crate::violation::{Code, Violation};
+use crate::validate::violation::{Code, Violation};
 
-/// What a path means, below the prefix of its version (`/v1` for 0.3, nothing for 1.0).
+/// The target of a path below the prefix of its version (`/v1` for 0.3, none for 1.0).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
-    /// What is called.
+    /// The method.
     pub method: Method,
-    named: Named,
+    path_ids: PathIds,
 }
 
-/// A path without a meaning.
+/// No route for a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRoute {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("there is nothing at this path")]
     Unknown,
-    /// Something is there, for other verbs.
+    /// The path exists for other verbs.
     #[error("this path takes {allowed}")]
     Verb {
-        /// Which, as the header `Allow` lists them.
+        /// Value of the header `Allow`.
         allowed: &'static str,
     },
 }
 
-/// Finds what `verb` and `path` mean. The path is as it came, still with its percent signs.
+/// Finds the route of `verb` and `path`. The path is still percent-encoded.
 ///
 /// # Errors
-/// [`NoRoute`] when there is nothing, or nothing for this verb.
+/// [`NoRoute`] if the path does not exist, or not for this verb.
 pub fn route(version: Version, verb: &str, path: &str) -> Result<Route, NoRoute> {
     let segments: Vec<&str> = path.trim_matches('/').split('/').collect();
     let card = match version {
@@ -46,17 +46,17 @@ pub fn route(version: Version, verb: &str, path: &str) -> Result<Route, NoRoute>
         let Some((_, method)) = verbs.iter().find(|(known, _)| *known == verb) else {
             return Err(NoRoute::Verb { allowed });
         };
-        let named = Named { task: decoded_segment(task)?, config: decoded_segment(config)? };
-        Ok(Route { method: *method, named })
+        let path_ids = PathIds { task: decoded_segment(task)?, config: decoded_segment(config)? };
+        Ok(Route { method: *method, path_ids })
     };
     match segments[..] {
         ["message:send"] => on(&[("POST", Method::SendMessage)], "POST", None, None),
         ["message:stream"] => on(&[("POST", Method::StreamMessage)], "POST", None, None),
         ["tasks"] => on(&[("GET", Method::ListTasks)], "GET", None, None),
-        [word] if word == card => on(&[("GET", Method::ExtendedCard)], "GET", None, None),
+        [segment] if segment == card => on(&[("GET", Method::ExtendedCard)], "GET", None, None),
         ["tasks", task] => match action(task) {
             (task, "cancel") => on(&[("POST", Method::CancelTask)], "POST", Some(task), None),
-            // The proto file says GET, the text POST; servers take both.
+            // GET in the proto file, POST in the specification; servers accept both.
             (task, "subscribe") => {
                 let verbs = [("GET", Method::Subscribe), ("POST", Method::Subscribe)];
                 on(&verbs, "GET, POST", Some(task), None)
@@ -76,7 +76,7 @@ pub fn route(version: Version, verb: &str, path: &str) -> Result<Route, NoRoute>
     }
 }
 
-/// A task's id and what is to be done with it: `{id}:cancel`. Ids may have colons of their own.
+/// Splits a task's id from the action: `{id}:cancel`. An id may contain colons.
 fn action(segment: &str) -> (&str, &str) {
     match segment.rsplit_once(':') {
         Some((task, action @ ("cancel" | "subscribe"))) => (task, action),
@@ -92,7 +92,7 @@ fn decoded_segment(segment: Option<&str>) -> Result<Option<String>, NoRoute> {
     }
 }
 
-/// Reads a call. `query` is what stands behind `?`, `body` the body if there is one.
+/// Decodes a call. `query` is the text after `?`, `body` the body, if there is one.
 ///
 /// # Errors
 /// [`Fault::InvalidParams`] with every violation.
@@ -112,19 +112,19 @@ pub fn decode(
             let message = format!("The body is not UTF-8: byte {at} begins no character.");
             Fault::InvalidParams(vec![Violation::new("", Code::NotJson, message)])
         })?;
-        let decoded = decode_named(version, route.method, body, &route.named)?;
-        // The body of a cancel is the same in both forms of 0.3, and so shows nothing.
+        let decoded = decode_named(version, route.method, body, &route.path_ids)?;
+        // The body of a cancel is the same in both forms of 0.3, so it does not show the form.
         let shown = route.method != Method::CancelTask;
         let dialect = if shown { decoded.dialect } else { default_dialect(version) };
         return Ok(Decoded { dialect, ..decoded });
     }
     let pairs = query_pairs(query.unwrap_or_default())?;
-    let decoded = decode_query(version, route.method, pairs, &route.named)?;
+    let decoded = decode_query(version, route.method, pairs, &route.path_ids)?;
     Ok(Decoded { dialect: default_dialect(version), ..decoded })
 }
 
-/// How callers over HTTP+JSON read when their request does not show it: the SDKs and the
-/// conformance kit of 0.3 read the ProtoJSON of its gRPC definition.
+/// The form for callers whose request does not show it: the SDKs and the conformance kit of 0.3
+/// read the ProtoJSON of its gRPC definition.
 #[must_use]
 pub const fn default_dialect(version: Version) -> Dialect {
     match version {
@@ -133,20 +133,20 @@ pub const fn default_dialect(version: Version) -> Dialect {
     }
 }
 
-/// The body of an answer.
+/// The body of a reply.
 #[must_use]
 pub const fn reply<'a>(dialect: Dialect, method: Method, reply: &'a Reply) -> Encoded<'a> {
-    Encoded { dialect, what: What::RestReply(method, reply) }
+    Encoded { dialect, outgoing: Outgoing::RestReply(method, reply) }
 }
 
-/// The status and the body of an error.
+/// The HTTP status and the body of an error.
 #[must_use]
 pub fn fault(version: Version, fault: &Fault) -> (u16, String) {
-    let Form { http, .. } = error::form(fault);
-    (http, written(&error::Rest(version, fault)))
+    let ErrorCodes { http, .. } = error::codes(fault);
+    (http, json_text(&error::Rest(version, fault)))
 }
 
-/// The content type of answers that are no stream.
+/// The content type of replies that are not streams.
 #[must_use]
 pub const fn media_type(version: Version) -> &'static str {
     match version {
@@ -155,7 +155,7 @@ pub const fn media_type(version: Version) -> &'static str {
     }
 }
 
-/// The pairs of a query, without those that are not the method's.
+/// The pairs of a query, without the empty ones.
 fn query_pairs(query: &str) -> Result<Vec<(String, String)>, Fault> {
     let pieces = query.split('&').filter(|piece| !piece.is_empty());
     let pairs = pieces.map(|piece| {
@@ -166,12 +166,12 @@ fn query_pairs(query: &str) -> Result<Vec<(String, String)>, Fault> {
             Fault::InvalidParams(vec![Violation::new("", Code::NotAllowed, message)])
         })
     });
-    // An empty value is one that is not set.
+    // An empty value means that the parameter is not set.
     let set = |pair: &Result<(String, String), Fault>| !matches!(pair, Ok((_, v)) if v.is_empty());
     pairs.filter(set).collect()
 }
 
-/// Text without its percent signs; in a query `+` is a space.
+/// Percent-decodes a text; in a query `+` is a space.
 fn percent_decoded(text: &str, query: bool) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

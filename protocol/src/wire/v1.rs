@@ -1,16 +1,16 @@
-//! What 1.0 writes. The domain model is its serialised form; only wrappers are added here.
+//! Wire form of A2A 1.0: the serde form of the domain model plus a few wrappers.
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::encode::What;
+use super::encode::Outgoing;
 use super::{Method, opt};
 use crate::operation::{PushConfig, Reply};
 
-/// The answer to a send says which of the two it is.
+/// The reply to a send: a task or a message, named by its field.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Sent<'a, T> {
+enum SendResult<'a, T> {
     Task(&'a T),
     Message(&'a T),
 }
@@ -22,18 +22,21 @@ struct PushPage<'a> {
     next_page_token: &'a str,
 }
 
-pub(super) fn serialize<S: Serializer>(what: &What<'_>, serializer: S) -> Result<S::Ok, S::Error> {
-    match what {
-        What::Event(event, _) => event.serialize(serializer),
-        What::RestReply(_, Reply::Deleted) => serializer.serialize_map(Some(0))?.end(),
-        What::Reply(method, reply) | What::RestReply(method, reply) => match reply {
+pub(super) fn serialize<S: Serializer>(
+    outgoing: &Outgoing<'_>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match outgoing {
+        Outgoing::Event(event, _) => event.serialize(serializer),
+        Outgoing::RestReply(_, Reply::Deleted) => serializer.serialize_map(Some(0))?.end(),
+        Outgoing::Reply(method, reply) | Outgoing::RestReply(method, reply) => match reply {
             Reply::Task(task) => match method {
                 Method::SendMessage | Method::StreamMessage => {
-                    Sent::Task(&**task).serialize(serializer)
+                    SendResult::Task(&**task).serialize(serializer)
                 }
                 _ => task.serialize(serializer),
             },
-            Reply::Message(message) => Sent::Message(&**message).serialize(serializer),
+            Reply::Message(message) => SendResult::Message(&**message).serialize(serializer),
             Reply::Tasks(page) => page.serialize(serializer),
             Reply::Push(config) => config.serialize(serializer),
             Reply::Pushes { configs, next_page_token } => {
@@ -43,7 +46,7 @@ pub(super) fn serialize<S: Serializer>(what: &What<'_>, serializer: S) -> Result
             Reply::Planned { task, objective } => {
                 opt::planned(&**task, objective.as_deref(), serializer)
             }
-            Reply::Answered(message) => Sent::Message(&**message).serialize(serializer),
+            Reply::Answered(message) => SendResult::Message(&**message).serialize(serializer),
             Reply::Objective(objective) => opt::objective(*method, objective, serializer),
             Reply::Objectives(page) => page.serialize(serializer),
             Reply::Plan(plan) => opt::plan(*method, plan, serializer),

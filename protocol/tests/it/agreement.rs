@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::generate::{apply, damage, message, reversed};
 
-/// Without formats, as draft 2020-12 has it by default: the patterns must say it all.
+/// Compiles without formats, the default of draft 2020-12: the patterns must be sufficient.
 fn compile(schema: &Value) -> Validator {
     jsonschema::options().should_validate_formats(false).build(schema).unwrap()
 }
@@ -17,17 +17,17 @@ static KINDS: LazyLock<Vec<(Kind, Validator)>> = LazyLock::new(|| {
     Kind::ALL.iter().map(|kind| (*kind, compile(&schema::message(*kind)))).collect()
 });
 
-/// What the published schemas say: the envelope's, and that of the message's own kind.
+/// Whether the published schemas accept a message: the envelope's and that of its kind.
 fn schema_accepts(message: &Value) -> bool {
     let whole = ENVELOPE.is_valid(message);
-    let kind = message["type"].as_str().and_then(Kind::from_word);
+    let kind = message["type"].as_str().and_then(Kind::from_name);
     if let Some((_, own)) = KINDS.iter().find(|(k, _)| Some(*k) == kind) {
         assert_eq!(own.is_valid(message), whole, "the two schemas disagree on {message}");
     }
     whole
 }
 
-/// Faults that a schema cannot express.
+/// Violations that a schema cannot express.
 fn beyond_schema(code: Code) -> bool {
     use Code::{DuplicateKey, Mismatch, NotJson, TooDeep, TooLarge};
     matches!(code, Mismatch | NotJson | TooLarge | TooDeep | DuplicateKey)

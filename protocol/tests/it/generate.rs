@@ -1,5 +1,5 @@
-//! Valid messages from the rules of the protocol's text, written without looking at the types,
-//! and damage of every sort a sender could do to them.
+//! Strategies for valid messages, written from the specification independently of the types, and for
+//! damage that a sender could do to them.
 
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -29,15 +29,15 @@ fn required_text() -> impl Strategy<Value = Value> {
     "[^\\x00]{0,8}[!-~é語][^\\x00]{0,8}".prop_map(Value::from)
 }
 
-fn word(words: &'static [&'static str]) -> impl Strategy<Value = Value> {
-    select(words).prop_map(Value::from)
+fn one_of(names: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    select(names).prop_map(Value::from)
 }
 
 fn list(item: impl Strategy<Value = Value>, min: usize) -> impl Strategy<Value = Value> {
     prop::collection::vec(item, min..4).prop_map(Value::from)
 }
 
-/// Any JSON without U+0000, as deep as an open object may reasonably get.
+/// Any JSON without U+0000, with the nesting of typical extensible objects.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -55,7 +55,7 @@ fn anything() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Required fields always, optional ones sometimes.
+/// An object with all required fields and some optional ones.
 fn object(
     required: Vec<(&'static str, BoxedStrategy<Value>)>,
     optional: Vec<(&'static str, BoxedStrategy<Value>)>,
@@ -80,7 +80,7 @@ macro_rules! fields {
     ($($name:literal: $value:expr),* $(,)?) => { vec![$(($name, $value.boxed())),*] };
 }
 
-fn open(optional: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
+fn extensible(optional: Vec<(&'static str, BoxedStrategy<Value>)>) -> BoxedStrategy<Value> {
     (object(vec![], optional), prop::collection::btree_map("x[a-z:/.]{0,8}", anything(), 0..3))
         .prop_map(|(mut typed, extra)| {
             if let Value::Object(fields) = &mut typed {
@@ -96,21 +96,21 @@ fn payload(kind: &'static str) -> BoxedStrategy<Value> {
         "task_request" => object(
             fields! {
                 "taskId": uuid(), "title": required_text(), "description": required_text(),
-                "taskType": word(&["implementation", "review", "research", "analysis", "design"]),
-                "complexity": word(&["trivial", "low", "medium", "high", "expert"]),
+                "taskType": one_of(&["implementation", "review", "research", "analysis", "design"]),
+                "complexity": one_of(&["trivial", "low", "medium", "high", "expert"]),
             },
             fields! {
                 "deadline": timestamp(), "acceptanceCriteria": list(text(), 0),
-                "context": open(fields! { "branch": text(), "worktree": text(), "relatedFiles": list(text(), 0) }),
+                "context": extensible(fields! { "branch": text(), "worktree": text(), "relatedFiles": list(text(), 0) }),
             },
         ),
         "task_response" => object(
             fields! {
                 "taskId": uuid(), "reason": required_text(),
-                "action": word(&["accepted", "declined", "completed", "failed", "blocked"]),
+                "action": one_of(&["accepted", "declined", "completed", "failed", "blocked"]),
             },
             fields! {
-                "result": open(fields! {
+                "result": extensible(fields! {
                     "branch": text(), "worktree": text(), "filesChanged": list(text(), 0),
                     "summary": text(), "nextSteps": list(text(), 0),
                 }),
@@ -126,12 +126,12 @@ fn payload(kind: &'static str) -> BoxedStrategy<Value> {
         "review_response" => review_response(),
         "status_update" => object(
             fields! {
-                "status": word(&["in_progress", "blocked", "completed", "paused"]),
+                "status": one_of(&["in_progress", "blocked", "completed", "paused"]),
                 "progress": required_text(), "blockedBy": required_text(),
             },
             fields! {
                 "taskId": uuid(), "estimatedCompletion": timestamp(),
-                "metadata": open(fields! { "https://a2a-protocol.org/extensions/task-progress/v1": progress() }),
+                "metadata": extensible(fields! { "https://a2a-protocol.org/extensions/task-progress/v1": progress() }),
             },
         ),
         "knowledge_share" => object(
@@ -143,8 +143,8 @@ fn payload(kind: &'static str) -> BoxedStrategy<Value> {
         ),
         _ => object(
             fields! {
-                "scope": word(&["squad", "org", "c-suite"]), "topic": required_text(),
-                "message": required_text(), "urgency": word(&["fyi", "attention_needed", "action_required"]),
+                "scope": one_of(&["squad", "org", "c-suite"]), "topic": required_text(),
+                "message": required_text(), "urgency": one_of(&["fyi", "attention_needed", "action_required"]),
             },
             vec![],
         ),
@@ -156,7 +156,7 @@ fn progress() -> BoxedStrategy<Value> {
         fields! { "id": "[^\\x00]{1,20}".prop_map(Value::from) },
         fields! {
             "progress": (0..10u32).prop_map(Value::from), "total": (10.0..1e9f64).prop_map(Value::from),
-            "message": text(), "status": word(&["running", "completed", "failed"]),
+            "message": text(), "status": one_of(&["running", "completed", "failed"]),
             "startedAt": timestamp(), "updatedAt": timestamp(),
         },
     );
@@ -167,7 +167,7 @@ fn progress() -> BoxedStrategy<Value> {
 }
 
 fn review_response() -> BoxedStrategy<Value> {
-    let severity = word(&["must_fix", "should_fix", "suggestion"]);
+    let severity = one_of(&["must_fix", "should_fix", "suggestion"]);
     let line = prop_oneof![(1..1u64 << 53).prop_map(Value::from), Just(json!(23.0))];
     let concern = object(
         fields! { "file": required_text(), "severity": severity, "description": required_text() },
@@ -229,7 +229,7 @@ pub fn message() -> impl Strategy<Value = Value> {
     select(KINDS).prop_flat_map(move |kind| {
         let needs_to = !matches!(kind, "knowledge_share" | "broadcast");
         let to = if needs_to { to.clone().prop_map(Some).boxed() } else { prop::option::of(to.clone()).boxed() };
-        let header = (uuid(), timestamp(), from.clone(), to, word(&["low", "normal", "high", "urgent"]), uuid());
+        let header = (uuid(), timestamp(), from.clone(), to, one_of(&["low", "normal", "high", "urgent"]), uuid());
         (header, payload(kind)).prop_map(move |((id, time, from, to, priority, correlation), payload)| {
             let mut message = json!({
                 "protocol": "openclaw.a2a.v1", "messageId": id, "timestamp": time, "from": from,
@@ -243,7 +243,7 @@ pub fn message() -> impl Strategy<Value = Value> {
     })
 }
 
-/// One piece of damage: what to do at a place chosen by the index.
+/// One piece of damage, applied at a path chosen by an index.
 #[derive(Debug, Clone)]
 pub enum Damage {
     Replace(Value),
@@ -305,7 +305,7 @@ pub fn damage() -> impl Strategy<Value = (Index, Damage)> {
     (any::<Index>(), damage)
 }
 
-/// Applies damage at one of all places of the message.
+/// Applies damage at one of all paths of the message.
 pub fn apply(message: &mut Value, at: Index, damage: Damage) {
     let mut places = Vec::new();
     collect(message, &mut String::new(), &mut places);
@@ -352,7 +352,7 @@ fn collect(value: &Value, path: &mut String, places: &mut Vec<String>) {
     }
 }
 
-/// The same object with every key in another order.
+/// The same object with the keys in reverse order.
 pub fn reversed(message: &Value) -> Value {
     match message {
         Value::Object(fields) => Value::Object(

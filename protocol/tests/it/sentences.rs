@@ -40,7 +40,7 @@ fn a_missing_field_is_explained_by_its_own_description() {
 }
 
 #[test]
-fn a_misspelt_field_or_word_gets_a_suggestion() {
+fn misspelt_field_or_value_gets_a_suggestion() {
     let violation = only(|m| m["payload"]["accpetanceCriteria"] = json!([]));
     assert_eq!(violation.suggestion.as_deref(), Some("acceptanceCriteria"));
     assert_eq!(
@@ -59,7 +59,7 @@ fn a_misspelt_field_or_word_gets_a_suggestion() {
 }
 
 #[test]
-fn null_is_told_to_be_left_out() {
+fn null_gets_the_advice_to_omit_the_field() {
     let violation = only(|m| m["payload"]["deadline"] = Value::Null);
     assert_eq!(violation.code, Code::WrongType);
     assert_eq!(
@@ -69,7 +69,7 @@ fn null_is_told_to_be_left_out() {
 }
 
 #[test]
-fn what_the_sender_wrote_is_quoted_short_and_harmless() {
+fn quoted_input_is_truncated_and_escaped() {
     let violation =
         only(|m| m["to"]["agentId"] = json!(format!("\u{1b}[31m\n{}", "x".repeat(500))));
     assert_eq!(violation.code, Code::BadAgentId);
@@ -78,7 +78,7 @@ fn what_the_sender_wrote_is_quoted_short_and_harmless() {
 }
 
 #[test]
-fn all_faults_come_in_one_answer_ordered_by_place() {
+fn all_violations_are_reported_at_once_ordered_by_path() {
     let found = violations(|m| {
         m["payload"]["title"] = json!("");
         m["payload"]["taskId"] = json!("7");
@@ -100,7 +100,7 @@ fn all_faults_come_in_one_answer_ordered_by_place() {
 }
 
 #[test]
-fn a_late_contradiction_names_what_would_fit() {
+fn contradiction_lists_the_allowed_values() {
     let violation = only(|m| {
         m["type"] = json!("review_response");
         m["payload"] = json!({
@@ -121,31 +121,31 @@ fn following_the_sentence_about_null_leads_to_a_valid_message() {
         item.message,
         "\"acceptanceCriteria\"[1] is null. Remove this item, or write a string."
     );
-    let word = only(|m| m["priority"] = json!(5));
-    assert_eq!(word.allowed, ["low", "normal", "high", "urgent"]);
+    let priority = only(|m| m["priority"] = json!(5));
+    assert_eq!(priority.allowed, ["low", "normal", "high", "urgent"]);
 }
 
 #[test]
-fn usual_slips_of_models_are_shown_the_right_form() {
-    let says = |change: &dyn Fn(&mut Value), part: &str| {
+fn common_mistakes_of_models_get_a_correction() {
+    let advises = |change: &dyn Fn(&mut Value), part: &str| {
         let message = only(change).message;
         assert!(message.contains(part), "{message}");
     };
-    says(&|m| m["to"] = json!("tim"), r#"Write {"agentId":"tim"}."#);
-    says(&|m| m["payload"]["acceptanceCriteria"] = json!("done"), r#"Write ["done"]."#);
-    says(&|m| m["payload"] = json!("{\"taskId\": 1}"), "not a string of JSON");
-    says(&|m| m["payload"]["to"] = json!("tim"), "beside `payload`");
-    says(
+    advises(&|m| m["to"] = json!("tim"), r#"Write {"agentId":"tim"}."#);
+    advises(&|m| m["payload"]["acceptanceCriteria"] = json!("done"), r#"Write ["done"]."#);
+    advises(&|m| m["payload"] = json!("{\"taskId\": 1}"), "not a string of JSON");
+    advises(&|m| m["payload"]["to"] = json!("tim"), "beside `payload`");
+    advises(
         &|m| drop(m.as_object_mut().unwrap().remove("payload")),
         "an object with `taskId`, `title`,",
     );
-    says(&|m| drop(m.as_object_mut().unwrap().remove("from")), "an object with `agentId`");
-    says(&|m| m["timestamp"] = json!("2026-02-30T00:00:00Z"), "not a moment that exists");
-    says(&|m| m["messageId"] = json!("0192a4c8-7e1a-4b3c-9d4e-000000000001"), "it is version 4");
+    advises(&|m| drop(m.as_object_mut().unwrap().remove("from")), "an object with `agentId`");
+    advises(&|m| m["timestamp"] = json!("2026-02-30T00:00:00Z"), "not a moment that exists");
+    advises(&|m| m["messageId"] = json!("0192a4c8-7e1a-4b3c-9d4e-000000000001"), "it is version 4");
 }
 
 #[test]
-fn text_that_is_no_json_is_told_why() {
+fn text_that_is_not_json_gets_the_reason() {
     for (text, part) in [
         ("```json\n{}\n```", "Markdown fence"),
         ("\u{feff}{}", "byte order mark"),
@@ -158,7 +158,7 @@ fn text_that_is_no_json_is_told_why() {
 }
 
 #[test]
-fn a_flood_deep_inside_does_not_hide_what_is_wrong_at_the_top() {
+fn many_deep_violations_do_not_displace_those_at_the_top() {
     let found = violations(|m| {
         m["priority"] = json!("soon");
         m["payload"]["acceptanceCriteria"] = json!(vec![Value::Null; 1_001]);

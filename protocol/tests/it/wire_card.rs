@@ -1,7 +1,7 @@
-//! One agent card for clients of both versions.
+//! The agent card serves clients of both versions.
 
 use a2a_protocol::card::{
-    AgentCard, ApiKeyPlace, Capabilities, Extension, Interface, OAuthFlow, SecurityScheme, Skill,
+    AgentCard, ApiKeyLocation, Capabilities, Extension, Interface, OAuthFlow, SecurityScheme, Skill,
 };
 use a2a_protocol::wire::Version;
 
@@ -44,7 +44,7 @@ fn card() -> AgentCard {
             "key",
             SecurityScheme::ApiKey {
                 description: Some("A key".into()),
-                location: ApiKeyPlace::Header,
+                location: ApiKeyLocation::Header,
                 name: "X-Key".into(),
             },
             &[],
@@ -65,14 +65,14 @@ fn card() -> AgentCard {
 fn one_card_serves_both_versions() {
     let hybrid = card().hybrid();
     golden("card.json", &(serde_json::to_string_pretty(&hybrid).unwrap() + "\n"));
-    // The official types of 1.0 read the same from it as from the pure form.
+    // The official types of 1.0 parse it to the same card as the pure 1.0 form.
     let read: a2a::AgentCard = serde_json::from_value(hybrid.clone()).unwrap();
     let pure: a2a::AgentCard =
         serde_json::from_value(serde_json::to_value(card()).unwrap()).unwrap();
     assert_eq!(read, pure);
     assert_eq!(read.supported_interfaces.len(), 4);
     assert_eq!(read.security_schemes.unwrap().len(), 5);
-    // What the JSON Schema of 0.3 requires is there.
+    // The fields that the JSON Schema of 0.3 requires are present.
     for field in [
         "protocolVersion",
         "name",

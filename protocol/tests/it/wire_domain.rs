@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::{
-    ArtifactUpdate, Authentication, PushConfig, Reply, StatusUpdate, StreamEvent, TaskPage,
+    ArtifactUpdateEvent, Authentication, PushConfig, Reply, StatusUpdateEvent, StreamEvent,
+    TaskPage,
 };
 use a2a_protocol::task::{
-    Artifact, Content, ContextId, Label, Message, Metadata, Moment, Part, Role, Task, TaskState,
-    TaskStatus,
+    Artifact, Content, ContextId, Message, Metadata, OpaqueId, Part, Role, Task, TaskState,
+    TaskStatus, UtcMillis,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -17,11 +18,11 @@ use serde_json::{Value, json};
 
 pub const TASK: &str = "0192a4c8-7e1a-7b3c-9d4e-000000000003";
 
-pub fn label(text: &str) -> Label {
-    Label::try_from(text).unwrap()
+pub fn label(text: &str) -> OpaqueId {
+    OpaqueId::try_from(text).unwrap()
 }
 
-fn labels() -> impl Strategy<Value = Label> {
+fn opaque_ids() -> impl Strategy<Value = OpaqueId> {
     "[a-zA-Z0-9][ -~é]{0,12}".prop_map(|text| label(&text))
 }
 
@@ -29,7 +30,7 @@ fn contexts() -> impl Strategy<Value = ContextId> {
     "[a-z0-9-]{1,12}".prop_map(|text| ContextId::try_from(text.as_str()).unwrap())
 }
 
-/// Values without fractions, which no two programs print alike.
+/// Values without fractions, which programs format differently.
 fn values() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -51,7 +52,7 @@ fn metadata() -> impl Strategy<Value = Option<Metadata>> {
         .prop_map(|fields| fields.map(|fields| fields.into_iter().collect()))
 }
 
-/// Parts; what 0.3 has no place for (a media type of text or data) is left out.
+/// Parts without the fields that 0.3 cannot represent (a media type of text or data).
 fn parts() -> impl Strategy<Value = Part> {
     let base64 = vec(any::<[u8; 3]>(), 0..4).prop_map(|groups| "AbC9".repeat(groups.len()));
     let text = "[^\0]{0,20}".prop_map(|text| Part::from(Content::Text(text)));
@@ -70,9 +71,9 @@ fn parts() -> impl Strategy<Value = Part> {
 
 pub fn messages() -> impl Strategy<Value = Message> {
     (
-        labels(),
+        opaque_ids(),
         option::of(contexts()),
-        option::of(labels()),
+        option::of(opaque_ids()),
         prop::sample::select(Role::ALL),
         vec(parts(), 1..4),
         metadata(),
@@ -93,13 +94,13 @@ pub fn messages() -> impl Strategy<Value = Message> {
         )
 }
 
-fn moments() -> impl Strategy<Value = Moment> {
+fn times() -> impl Strategy<Value = UtcMillis> {
     (0_i64..4_102_444_800_000)
         .prop_map(|ms| chrono::DateTime::from_timestamp_millis(ms).unwrap().into())
 }
 
 fn statuses() -> impl Strategy<Value = TaskStatus> {
-    (prop::sample::select(TaskState::ALL), option::of(messages()), moments()).prop_map(
+    (prop::sample::select(TaskState::ALL), option::of(messages()), times()).prop_map(
         |(state, message, timestamp)| TaskStatus {
             state,
             message: message.map(Into::into),
@@ -110,7 +111,7 @@ fn statuses() -> impl Strategy<Value = TaskStatus> {
 
 fn artifacts() -> impl Strategy<Value = Artifact> {
     let name = || option::of("[a-z]{1,8}");
-    (labels(), name(), name(), vec(parts(), 1..3), metadata()).prop_map(
+    (opaque_ids(), name(), name(), vec(parts(), 1..3), metadata()).prop_map(
         |(artifact_id, name, description, parts, metadata)| Artifact {
             artifact_id,
             name,
@@ -141,11 +142,16 @@ pub fn tasks() -> impl Strategy<Value = Task> {
 pub fn events() -> impl Strategy<Value = StreamEvent> {
     let status = (ids(), contexts(), statuses(), metadata());
     let status = status.prop_map(|(task_id, context_id, status, metadata)| {
-        StreamEvent::StatusUpdate(Box::new(StatusUpdate { task_id, context_id, status, metadata }))
+        StreamEvent::StatusUpdate(Box::new(StatusUpdateEvent {
+            task_id,
+            context_id,
+            status,
+            metadata,
+        }))
     });
     let artifact = (ids(), contexts(), artifacts(), any::<bool>(), any::<bool>());
     let artifact = artifact.prop_map(|(task_id, context_id, artifact, append, last_chunk)| {
-        StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {
+        StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdateEvent {
             task_id,
             context_id,
             artifact: artifact.into(),

@@ -1,10 +1,10 @@
-//! What is read from and written to callers of A2A, as files: `tests/golden/a2a`.
+//! Golden files of all A2A calls, replies, events and errors: `tests/golden/a2a`.
 //! `UPDATE_GOLDEN=1 cargo test -p a2a-protocol` rewrites them; read the diff.
 
 use std::path::Path;
 
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{ArtifactUpdate, Operation, StatusUpdate, StreamEvent};
+use a2a_protocol::operation::{ArtifactUpdateEvent, Operation, StatusUpdateEvent, StreamEvent};
 use a2a_protocol::wire::{
     Dialect, Method, Version, decode, error, event, jsonrpc, push_body, reply, rest,
 };
@@ -38,17 +38,17 @@ pub fn parsed(text: &str) -> Value {
 
 const HOOK: &str = "https://example.com/hook";
 
-/// A call of each method, and the shapes that are read liberally.
+/// A call of each method, and the variants that are accepted.
 fn calls() -> Vec<(Version, Method, Value)> {
     [old_calls(), new_calls()].concat()
 }
 
-/// A message as the seeds write it.
+/// A message in the form of the test clients.
 fn seed() -> Value {
     json!({"messageId": "m", "role": "user", "parts": [{"type": "text", "text": "Hi"}]})
 }
 
-/// A filter with everything but the state.
+/// A filter with all fields except the state.
 fn list(status: &str) -> Value {
     let mut list = json!({"contextId": "ctx", "pageSize": 10, "pageToken": "p", "historyLength": 0,
         "statusTimestampAfter": "2026-02-21T18:30:00Z", "includeArtifacts": true});
@@ -179,14 +179,14 @@ fn replies_are_written() {
 
 fn events() -> Vec<(&'static str, StreamEvent)> {
     let task = task();
-    let status = StatusUpdate {
+    let status = StatusUpdateEvent {
         task_id: task.id,
         context_id: task.context_id.clone(),
         status: task.status.clone(),
         metadata: Some(Map::from_iter([("k".to_owned(), json!(1))])),
     };
     let progressing = progressing(&status);
-    let artifact = ArtifactUpdate {
+    let artifact = ArtifactUpdateEvent {
         task_id: task.id,
         context_id: task.context_id.clone(),
         artifact: task.artifacts[0].clone(),
@@ -203,13 +203,13 @@ fn events() -> Vec<(&'static str, StreamEvent)> {
     ]
 }
 
-/// The same with task progress where callers look for it, and nothing else.
-fn progressing(status: &StatusUpdate) -> StatusUpdate {
+/// The same with task progress as its only metadata.
+fn progressing(status: &StatusUpdateEvent) -> StatusUpdateEvent {
     let progress = json!({"trackers": [
         {"id": "download", "progress": 12, "total": 40, "message": "12 of 40 files", "status": "running"},
     ]});
     let metadata = Map::from_iter([(PROGRESS_EXTENSION.to_owned(), progress)]);
-    let mut status = StatusUpdate { metadata: Some(metadata.clone()), ..status.clone() };
+    let mut status = StatusUpdateEvent { metadata: Some(metadata.clone()), ..status.clone() };
     let message = std::sync::Arc::make_mut(status.status.message.as_mut().unwrap());
     message.metadata = Some(metadata);
     status
@@ -267,12 +267,12 @@ fn errors_are_written_in_both_bindings() {
     for &version in Version::ALL {
         let mut cases = Map::new();
         for fault in faults() {
-            let form = error::form(&fault);
+            let codes = error::codes(&fault);
             let (status, body) = rest::fault(version, &fault);
-            assert_eq!(status, form.http);
+            assert_eq!(status, codes.http);
             let rpc = jsonrpc::fault(version, jsonrpc::Id::NULL, &fault);
             let both = json!({"json-rpc": parsed(&rpc)["error"], "http": status, "http+json": parsed(&body)});
-            // Two faults share a name of A2A's; their texts differ.
+            // Two faults share a name in A2A; their debug texts differ.
             let debug = format!("{fault:?}");
             let name = debug.split([' ', '(']).next().unwrap().to_owned();
             assert!(cases.insert(name.clone(), both).is_none(), "{name}");
@@ -281,7 +281,7 @@ fn errors_are_written_in_both_bindings() {
     }
 }
 
-/// Calls that break a rule each, or several.
+/// Calls with one violation or several.
 fn bad_calls() -> Vec<(Method, String)> {
     let good = json!({"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hi"}]});
     let send = |key: &str, value: Value| {
@@ -345,7 +345,7 @@ fn bad_calls() -> Vec<(Method, String)> {
 }
 
 #[test]
-fn violations_teach() {
+fn violations_of_bad_calls_are_golden() {
     let mut text = String::new();
     for (method, params) in bad_calls() {
         let Err(Fault::InvalidParams(found)) = decode(Version::V1_0, method, Some(&params)) else {
@@ -362,7 +362,7 @@ fn violations_teach() {
 }
 
 #[test]
-fn absent_parameters_are_said_to_be() {
+fn absent_parameters_are_reported() {
     for &method in Method::ALL {
         for &version in Version::ALL {
             let read = decode(version, method, None);

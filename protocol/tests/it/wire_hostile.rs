@@ -1,4 +1,4 @@
-//! JSON-RPC bodies good and bad, HTTP+JSON paths and queries, and bytes that mean harm.
+//! Valid and invalid JSON-RPC bodies, HTTP+JSON paths and queries, and hostile bytes.
 
 use a2a_protocol::Code;
 use a2a_protocol::fault::Fault;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::wire_domain::label;
 
-/// What comes of a body: per item its id, and its method or its code.
+/// Summary of a parsed body: for each item its id, and its method or error code.
 fn shape(body: &[u8]) -> String {
     let item = |item: &Item<'_>| match item {
         Ok(request) => {
@@ -31,7 +31,7 @@ fn shape(body: &[u8]) -> String {
 }
 
 #[test]
-fn bodies_are_taken_apart_as_json_rpc_says() {
+fn body_is_parsed_as_json_rpc_specifies() {
     let deep = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{}"#, "[".repeat(100_000));
     let cases: Vec<(&str, &str)> = vec![
         (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}"#, r#"1 m {"a":1}"#),
@@ -45,7 +45,7 @@ fn bodies_are_taken_apart_as_json_rpc_says() {
         (r#"{"jsonrpc":"2.0","id":1.50,"method":"m"}"#, "1.50 m -"),
         (r#"{"jsonrpc":"2.0","id":-1e400,"method":"m"}"#, "-32600"),
         (r#"{"jsonrpc":"2.0","id":"\u0061\"","method":"\u006d"}"#, r#""\u0061\"" m -"#),
-        // Bad JSON.
+        // Invalid JSON.
         ("", "-32700"),
         ("{", "-32700"),
         (r#"{"jsonrpc":"2.0","method":"m","params":{"foo":"bar"}"#, "-32700"),
@@ -53,7 +53,7 @@ fn bodies_are_taken_apart_as_json_rpc_says() {
         ("[{]", "-32700"),
         ("nul", "-32700"),
         (&deep, "-32700"),
-        // JSON, but no call.
+        // JSON, but not a call.
         ("1", "-32600"),
         ("null", "-32600"),
         (r#""text""#, "-32600"),
@@ -86,7 +86,7 @@ fn bodies_are_taken_apart_as_json_rpc_says() {
 }
 
 #[test]
-fn answers_repeat_the_id_as_it_came() {
+fn response_repeats_the_id_unchanged() {
     let body = br#"{"jsonrpc":"2.0","id":123456789012345678901234567890,"method":"m"}"#;
     let Ok(Incoming::One(Ok(request))) = jsonrpc::parse(body, 1) else { panic!() };
     let id = request.id.unwrap();
@@ -101,7 +101,7 @@ fn answers_repeat_the_id_as_it_came() {
 }
 
 #[test]
-fn paths_mean_methods() {
+fn path_is_routed_to_its_method() {
     let cases = [
         ("POST", "message:send", Ok(Method::SendMessage)),
         ("POST", "/message:stream", Ok(Method::StreamMessage)),
@@ -145,7 +145,7 @@ fn asked(
 }
 
 #[test]
-fn queries_and_paths_are_parameters() {
+fn query_and_path_are_decoded_as_parameters() {
     let get =
         |id: &str, history_length| Operation::GetTask(GetTask { id: label(id), history_length });
     let got =
@@ -230,9 +230,9 @@ fn bodies_of_http_json_are_read_in_every_form() {
     assert_eq!(found[0].path, "/config/pushNotificationConfig");
 }
 
-/// The SDKs of 0.3 leave `false` out, and say `true` when they want to wait.
+/// The SDKs of 0.3 omit `false`, and send `true` to wait.
 #[test]
-fn who_waits() {
+fn blocking_is_read_in_every_form() {
     let cases = [
         (Version::V1_0, r#""parts":[{"text":"a"}]"#, "", false),
         (
@@ -270,8 +270,8 @@ fn who_waits() {
     }
 }
 
-/// Texts that are almost calls: fields of the protocol with values of every kind.
-fn almost() -> impl Strategy<Value = String> {
+/// Texts similar to calls: fields of the protocol with values of every kind.
+fn similar_to_calls() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec![
         "message",
         "configuration",
@@ -329,7 +329,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = shape(&bytes);
         let text = String::from_utf8_lossy(&bytes);
         for &method in Method::ALL {
@@ -344,7 +344,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_almost_a_call_is_read_or_explained(params in almost()) {
+    fn text_similar_to_a_call_is_decoded_or_explained(params in similar_to_calls()) {
         for &method in Method::ALL {
             for &version in Version::ALL {
                 if let Err(fault) = decode(version, method, Some(&params)) {

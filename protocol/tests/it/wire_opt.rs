@@ -1,4 +1,4 @@
-//! Objectives and plans as they are read and written, as files: `tests/golden/a2a/opt-*`.
+//! Golden files of OPT calls and replies: `tests/golden/a2a/opt-*`.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use super::wire_golden::{DIALECTS, golden, golden_json, parsed};
 
 const MOMENT: &str = "2026-02-15T04:30:00.000Z";
 
-/// One objective with everything.
+/// An objective with every field.
 pub fn objective() -> Objective {
     let objective = json!({
         "id": "obj-abc", "name": "AI Safety Research", "description": "In depth", "status": "working",
@@ -42,7 +42,7 @@ fn plan() -> Plan {
     serde_json::from_value(plan).unwrap()
 }
 
-/// A call of each method, with everything it takes, and the shapes that are read liberally.
+/// A call of each method with all parameters, and the variants that are accepted.
 fn calls() -> Vec<(Method, Value)> {
     let tasks = json!([
         {"name": "Search papers", "description": "Find 5", "metadata": {"opt/v1/assignee": "tim"}},
@@ -159,21 +159,21 @@ fn replies_and_events_are_written() {
 #[test]
 fn a_planned_task_keeps_the_form_of_its_version() {
     let (_, method, planned) = replies().swap_remove(9);
-    let (_, _, said) = replies().swap_remove(11);
+    let (_, _, answered) = replies().swap_remove(11);
     let of = |version: Version, answer| parsed(&reply(version.dialect(), method, answer).to_json());
     let old = of(Version::V0_3, &planned);
     assert_eq!(
         (&old["task"]["kind"], &old["objective"]["id"]),
         (&json!("task"), &json!("obj-abc"))
     );
-    assert_eq!(of(Version::V0_3, &said)["message"]["kind"], "message");
+    assert_eq!(of(Version::V0_3, &answered)["message"]["kind"], "message");
     let new = of(Version::V1_0, &planned);
     assert_eq!(new["task"]["status"]["state"], "TASK_STATE_CANCELED");
     assert_eq!(new["objective"], old["objective"]);
-    assert_eq!(of(Version::V1_0, &said)["message"]["role"], "ROLE_AGENT");
+    assert_eq!(of(Version::V1_0, &answered)["message"]["role"], "ROLE_AGENT");
 }
 
-/// Calls that break a rule each, or several.
+/// Calls with one violation or several.
 fn bad_calls() -> Vec<(Method, Value)> {
     let mut deep = json!(1);
     for _ in 0..30 {
@@ -247,7 +247,7 @@ fn violations(method: Method, params: &Value) -> Vec<Violation> {
 }
 
 #[test]
-fn violations_teach() {
+fn violations_of_bad_calls_are_golden() {
     let mut text = String::new();
     for (method, params) in bad_calls() {
         let found = violations(method, &params);
@@ -262,7 +262,7 @@ fn violations_teach() {
 }
 
 #[test]
-fn limits_are_reached_and_not_passed() {
+fn value_above_a_limit_is_refused() {
     let at = |method, params: Value| decode(Version::V1_0, method, Some(&params.to_string()));
     let plan = |tasks: usize, plans: usize| {
         json!({"objectiveId": "o", "name": "é".repeat(512), "description": "é".repeat(32_768),

@@ -1,5 +1,5 @@
-//! Every call and answer that the texts of the OPT extension print: the calls are read, and every
-//! field of an answer is in ours, with the same value. What differs is listed, with the reason.
+//! Examples in the specification of OPT: every printed call is parsed, and every field of a printed
+//! reply is in our reply with the same value. Differences are listed with the reason.
 //!
 //! "README" is the extension's specification, "design" its design document.
 
@@ -14,23 +14,23 @@ use serde_json::{Map, Value, json};
 
 use super::wire_golden::{golden, golden_json, parsed};
 
-/// Stands for what a text leaves out.
+/// Placeholder for a part that the specification omits.
 const ELIDED: &str = "...";
 const TASK: &str = "0192a4c8-7e1a-7b3c-9d4e-000000000001";
 const MOMENT: &str = "2026-02-15T04:30:00Z";
 
-fn said(text: &str) -> Value {
+fn user_message(text: &str) -> Value {
     json!({"messageId": "msg-123", "role": "user", "parts": [{"type": "text", "text": text}]})
 }
 
-/// The calls, with the method under the name that is printed.
+/// The calls with their source and the printed method name.
 fn printed_calls() -> Vec<(&'static str, &'static str, Value)> {
-    let mut hinted = said("Research AI safety...");
+    let mut hinted = user_message("Research AI safety...");
     hinted["metadata"] =
         json!({"opt/v1/preferObjective": true, "opt/v1/suggestedName": "AI Safety Research"});
-    let mut attached = said("Go on");
+    let mut attached = user_message("Go on");
     attached["metadata"] = json!({"opt/v1/objective": {"id": "obj-123", "name": ELIDED}});
-    let mut within = said("Go on");
+    let mut within = user_message("Go on");
     within["contextId"] = json!("obj-abc");
     let whole = json!({"id": "obj-abc", "includePlans": true, "includeTasks": true});
     vec![
@@ -74,16 +74,16 @@ fn printed_calls() -> Vec<(&'static str, &'static str, Value)> {
             "plans/update",
             json!({"id": "plan-xyz789", "status": "completed"}),
         ),
-        // Its message is printed with its metadata alone.
+        // The specification prints only the metadata of this message.
         ("README: Extension Activation", "message/send", json!({"message": attached})),
         (
             "design: Starting a Conversation",
             "message/send",
-            json!({"message": said("Research AI safety papers and write a summary")}),
+            json!({"message": user_message("Research AI safety papers and write a summary")}),
         ),
         ("design: Fetching the Objective Hierarchy", "objectives/get", whole),
         ("design: Option B", "objectives/create", json!({"name": "Research AI safety..."})),
-        // These two are printed without an id and a role, which A2A asks for.
+        // The specification prints these two without an id and a role, which A2A requires.
         ("design: Option B", "message/send", json!({"message": within})),
         ("design: Option C", "message/send", json!({"message": hinted})),
     ]
@@ -107,15 +107,15 @@ fn every_printed_call_is_read() {
     golden("opt-seed-calls.txt", &text);
 }
 
-/// One printed answer, and the one that we give in its place.
+/// A printed reply and our reply.
 struct Printed {
     place: &'static str,
     method: Method,
     result: Value,
     ours: Reply,
-    /// The places that differ, in 0.3 and in 1.0.
+    /// Paths that differ, in 0.3 and in 1.0.
     differs: [&'static [&'static str]; 2],
-    /// Why they do.
+    /// The reason for the differences.
     why: &'static str,
 }
 
@@ -244,7 +244,7 @@ fn printed_answers() -> Vec<Printed> {
     ]
 }
 
-/// The places of `printed` that are not the same in `ours`.
+/// Paths of `printed` whose value differs in `ours`.
 fn differences(printed: &Value, ours: Option<&Value>, path: &str, found: &mut Vec<String>) {
     match (printed, ours) {
         (Value::Object(printed), Some(Value::Object(ours))) => {

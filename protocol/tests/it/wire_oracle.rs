@@ -1,5 +1,5 @@
-//! The official crate of 1.0 reads what we write, and we read what it writes; and both forms of
-//! 0.3 say the same as the domain model.
+//! Cross-check with the official crate of 1.0, which reads our output and whose output we read. Both
+//! forms of 0.3 must contain the same data as the domain model.
 
 use a2a_protocol::operation::{Operation, Reply, SendMessage};
 use a2a_protocol::wire::{Dialect, Method, Version, decode, event, reply};
@@ -13,7 +13,7 @@ fn sent(decoded: a2a_protocol::wire::Decoded) -> SendMessage {
     *send
 }
 
-/// JSON without what an empty list or object says: nothing.
+/// JSON without empty lists and objects.
 fn pruned(value: Value) -> Value {
     match value {
         Value::Object(fields) => fields
@@ -26,7 +26,7 @@ fn pruned(value: Value) -> Value {
     }
 }
 
-/// The oracle prints moments with other fractions; both forms must name the same moment.
+/// Equality up to the format of timestamps: the oracle prints other fractions.
 fn same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
@@ -64,15 +64,15 @@ proptest! {
         let ours = serde_json::to_value(event(Dialect::V1_0, &event_, true)).unwrap();
         let read: a2a::StreamResponse = serde_json::from_value(ours.clone()).unwrap();
         let theirs = serde_json::to_value(&read).unwrap();
-        // It always writes the two flags of an artifact update.
+        // The oracle always writes the two flags of an artifact update.
         prop_assert!(same(&without_flags(pruned(ours.clone())), &without_flags(pruned(theirs.clone()))), "{ours}\n{theirs}");
     }
 
     #[test]
     fn we_read_what_the_oracle_writes(message in messages(), now in any::<bool>(), length in proptest::option::of(0_i32..100)) {
-        let said: a2a::Message = serde_json::from_value(serde_json::to_value(&message).unwrap()).unwrap();
+        let sent_message: a2a::Message = serde_json::from_value(serde_json::to_value(&message).unwrap()).unwrap();
         let request = a2a::SendMessageRequest {
-            message: said,
+            message: sent_message,
             configuration: Some(a2a::SendMessageConfiguration {
                 accepted_output_modes: Some(vec!["text/plain".into()]),
                 task_push_notification_config: None,
@@ -102,7 +102,7 @@ proptest! {
             prop_assert_eq!(decoded.dialect, dialect);
             let mut expected = message.clone();
             if dialect == Dialect::V0_3Proto {
-                expected.reference_task_ids.clear(); // it has no place for them
+                expected.reference_task_ids.clear(); // 0.3 cannot represent them
             }
             prop_assert_eq!(sent(decoded).message, expected, "{}", params);
         }
@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// Every other kind of reply, read by the official types and written by them again.
+/// Round trip of every other kind of reply through the official types.
 #[test]
 fn the_oracle_reads_every_reply() {
     fn again<T: serde::Serialize + serde::de::DeserializeOwned>(ours: &str) -> Value {
@@ -135,12 +135,12 @@ fn the_oracle_reads_every_reply() {
             Reply::Push(_) => again::<a2a::TaskPushNotificationConfig>(&ours),
             Reply::Pushes { .. } => again::<a2a::ListTaskPushNotificationConfigsResponse>(&ours),
             Reply::Deleted => again::<()>(&ours),
-            // The official types do not know the extension; `wire_opt` looks at it.
+            // The official types do not include the extension; `wire_opt` tests it.
             _ => continue,
         };
         let mut ours: Value = serde_json::from_str(&ours).unwrap();
         if theirs.get("nextPageToken").is_none_or(Value::is_null) {
-            // An empty token may be left out when there is no next page.
+            // The oracle may omit an empty token.
             ours.as_object_mut().and_then(|fields| fields.shift_remove("nextPageToken"));
         }
         assert!(same(&ours, &theirs), "{case}\n{ours}\n{theirs}");

@@ -1,45 +1,50 @@
-//! Messages and their parts, as callers of either version write them.
+//! Decodes messages and their parts in the forms of both versions.
 
 use serde_json::Value;
 
-use super::check::{Check, Place};
+use super::param_errors::{ParamErrors, ParamPath};
 use super::{Decoded, filled, push};
 use crate::fault::Fault;
 use crate::limits::ARRAY_ITEMS;
 use crate::operation::{Operation, SendMessage};
 use crate::task::{Content, ContextId, Message, Metadata, Part, Role};
-use crate::violation::Code;
-use crate::wire::read::{self, Configuration, Object, Send, Word};
+use crate::validate::violation::Code;
+use crate::wire::params::{self, EnumValue, Object, SendConfiguration, SendParams};
 use crate::wire::{Dialect, Method, Version, v0_3};
 
-/// `message/send` and its streaming twin.
-pub(super) fn send(version: Version, method: Method, read: Send<'_>) -> Result<Decoded, Fault> {
-    let mut check = Check::new();
+/// Decodes `message/send` and `message/stream`.
+pub(super) fn send(
+    version: Version,
+    method: Method,
+    read: SendParams<'_>,
+) -> Result<Decoded, Fault> {
+    let mut errors = ParamErrors::new();
     let tenant = filled(read.tenant.as_ref()).map(str::to_owned);
     let dialect = match (version, &read.message) {
         (Version::V0_3, Some(Object(message))) if message.content.is_some() => Dialect::V0_3Proto,
         _ => version.dialect(),
     };
-    let place = Place::Key(&Place::Root, "message");
+    let path = ParamPath::Key(&ParamPath::Root, "message");
     let message = match read.message {
-        Some(Object(read)) => message(&mut check, dialect, &place, read),
+        Some(Object(read)) => message(&mut errors, dialect, &path, read),
         None => {
-            check.missing(&place, "an object with `messageId`, `role` and `parts`");
+            errors.missing(&path, "an object with `messageId`, `role` and `parts`");
             None
         }
     };
-    check.depth(Place::Key(&Place::Root, "metadata"), read.metadata.as_ref());
+    errors
+        .check_metadata_depth(ParamPath::Key(&ParamPath::Root, "metadata"), read.metadata.as_ref());
     let configured = read.configuration.is_some();
-    let Object(configuration) = read.configuration.unwrap_or(Object(Configuration::default()));
+    let Object(configuration) = read.configuration.unwrap_or(Object(SendConfiguration::default()));
     let return_immediately = match dialect {
         Dialect::V1_0 => configuration.return_immediately.as_ref().is_some_and(|flag| flag.0),
         Dialect::V0_3 => configuration.blocking.as_ref().is_some_and(|flag| !flag.0),
-        // Proto 3 does not write `false`: a configuration that is silent has said it.
+        // Proto 3 does not write `false`: in a configuration an absent `blocking` means `false`.
         Dialect::V0_3Proto => configured && !configuration.blocking.as_ref().is_some_and(|b| b.0),
     };
     let waits_unless_planned = dialect == Dialect::V0_3 && configuration.blocking.is_none();
-    let at = Place::Key(&Place::Root, "configuration");
-    let history_length = check.history_length(&at, configuration.history_length);
+    let at = ParamPath::Key(&ParamPath::Root, "configuration");
+    let history_length = errors.history_length(&at, configuration.history_length);
     let (field, push) = match version {
         Version::V1_0 if configuration.task_push_notification_config.is_some() => {
             ("taskPushNotificationConfig", configuration.task_push_notification_config)
@@ -48,7 +53,7 @@ pub(super) fn send(version: Version, method: Method, read: Send<'_>) -> Result<D
     };
     let push = match push {
         Some(Object(read)) => {
-            push::config(&mut check, version, &Place::Key(&at, field), read).map(Some)
+            push::config(&mut errors, version, &ParamPath::Key(&at, field), read).map(Some)
         }
         None => Some(None),
     };
@@ -63,7 +68,7 @@ pub(super) fn send(version: Version, method: Method, read: Send<'_>) -> Result<D
             metadata: read.metadata,
         })
     });
-    let send = check.finish(send)?;
+    let send = errors.finish(send)?;
     let operation = match method {
         Method::StreamMessage => Operation::StreamMessage(send),
         _ => Operation::SendMessage(send),
@@ -72,24 +77,25 @@ pub(super) fn send(version: Version, method: Method, read: Send<'_>) -> Result<D
 }
 
 fn message(
-    check: &mut Check,
+    errors: &mut ParamErrors,
     dialect: Dialect,
-    at: &Place<'_>,
-    read: read::Message<'_>,
+    at: &ParamPath<'_>,
+    read: params::MessageParams<'_>,
 ) -> Option<Message> {
     let message_id =
-        check.needed_label(&Place::Key(at, "messageId"), filled(read.message_id.as_ref()));
-    let context_id = filled(read.context_id.as_ref())
-        .and_then(|text| check.taken(&Place::Key(at, "contextId"), ContextId::try_from(text)));
-    let task_id = check.label(&Place::Key(at, "taskId"), filled(read.task_id.as_ref()));
-    let role = role(check, dialect.version(), &Place::Key(at, "role"), read.role);
-    check.depth(Place::Key(at, "metadata"), read.metadata.as_ref());
+        errors.required_id(&ParamPath::Key(at, "messageId"), filled(read.message_id.as_ref()));
+    let context_id = filled(read.context_id.as_ref()).and_then(|text| {
+        errors.accept(&ParamPath::Key(at, "contextId"), ContextId::try_from(text))
+    });
+    let task_id = errors.optional_id(&ParamPath::Key(at, "taskId"), filled(read.task_id.as_ref()));
+    let role = role(errors, dialect.version(), &ParamPath::Key(at, "role"), read.role);
+    errors.check_metadata_depth(ParamPath::Key(at, "metadata"), read.metadata.as_ref());
     let (field, written) = match (read.parts, read.content) {
         (Some(parts), _) => ("parts", parts),
         (None, Some(content)) => ("content", content),
         (None, None) => ("parts", Vec::new()),
     };
-    let place = Place::Key(at, field);
+    let path = ParamPath::Key(at, field);
     if written.is_empty() {
         let message = "A message has at least one part, such as {\"text\": \"…\"}.";
         let message = match dialect {
@@ -98,17 +104,17 @@ fn message(
             }
             Dialect::V1_0 | Dialect::V0_3Proto => message,
         };
-        check.wrong(&place, Code::TooFew, message);
+        errors.wrong(&path, Code::TooFew, message);
     }
     if written.len() > ARRAY_ITEMS {
         let message =
             format!("There are {} parts; at most {ARRAY_ITEMS} are possible.", written.len());
-        check.wrong(&place, Code::TooMany, message);
+        errors.wrong(&path, Code::TooMany, message);
         return None;
     }
     let mut parts = Vec::with_capacity(written.len());
     for (i, Object(read)) in written.into_iter().enumerate() {
-        parts.extend(part(check, dialect, &Place::Index(&place, i), read));
+        parts.extend(part(errors, dialect, &ParamPath::Index(&path, i), read));
     }
     Some(Message {
         message_id: message_id?,
@@ -123,32 +129,37 @@ fn message(
 }
 
 fn role(
-    check: &mut Check,
+    errors: &mut ParamErrors,
     version: Version,
-    at: &Place<'_>,
-    written: Option<Word<'_>>,
+    at: &ParamPath<'_>,
+    written: Option<EnumValue<'_>>,
 ) -> Option<Role> {
     let role = match &written {
-        Some(Word::Text(text)) => v0_3::role_of(text).or_else(|| Role::from_word(text)),
-        Some(Word::Number(1)) => Some(Role::User),
-        Some(Word::Number(2)) => Some(Role::Agent),
-        Some(Word::Number(_)) => None,
+        Some(EnumValue::Text(text)) => v0_3::role_from_name(text).or_else(|| Role::from_name(text)),
+        Some(EnumValue::Number(1)) => Some(Role::User),
+        Some(EnumValue::Number(2)) => Some(Role::Agent),
+        Some(EnumValue::Number(_)) => None,
         None => {
-            check.missing(at, v0_3::role_rule(version));
+            errors.missing(at, v0_3::role_rule(version));
             return None;
         }
     };
     if role.is_none() {
-        let words = Role::ALL.iter().map(|&role| match version {
+        let names = Role::ALL.iter().map(|&role| match version {
             Version::V1_0 => role.as_str(),
-            Version::V0_3 => v0_3::role_word(role),
+            Version::V0_3 => v0_3::role_name(role),
         });
-        check.not_one_of(at, &written.unwrap_or(Word::Number(0)), words);
+        errors.not_one_of(at, &written.unwrap_or(EnumValue::Number(0)), names);
     }
     role
 }
 
-fn part(check: &mut Check, dialect: Dialect, at: &Place<'_>, read: read::Part<'_>) -> Option<Part> {
+fn part(
+    errors: &mut ParamErrors,
+    dialect: Dialect,
+    at: &ParamPath<'_>,
+    read: params::PartParams<'_>,
+) -> Option<Part> {
     let named = match (&read.kind, &read.type_) {
         (Some(kind), _) => Some(("kind", &*kind.0)),
         (None, Some(Value::String(kind))) => Some(("type", kind.as_str())),
@@ -157,38 +168,38 @@ fn part(check: &mut Check, dialect: Dialect, at: &Place<'_>, read: read::Part<'_
     if let (Dialect::V0_3, Some((key, kind))) = (dialect, named)
         && !matches!(kind, "text" | "file" | "data")
     {
-        let word = Word::Text(kind.into());
-        check.not_one_of(&Place::Key(at, key), &word, ["text", "file", "data"].into_iter());
+        let value = EnumValue::Text(kind.into());
+        errors.not_one_of(&ParamPath::Key(at, key), &value, ["text", "file", "data"].into_iter());
         return None;
     }
     let (mut filename, mut media_type, mut metadata) =
         (read.filename, read.media_type, read.metadata);
-    check.depth(Place::Key(at, "metadata"), metadata.as_ref());
+    errors.check_metadata_depth(ParamPath::Key(at, "metadata"), metadata.as_ref());
     let content = match (read.text, read.raw, read.url, read.data, read.file) {
         (Some(text), None, None, None, None) => Content::Text(text),
         (None, Some(base64), None, None, None) => Content::Raw(base64),
         (None, None, Some(url), None, None) => Content::Url(url),
         (None, None, None, Some(value), None) => {
-            check.value_depth(Place::Key(at, "data"), &value);
+            errors.check_depth(ParamPath::Key(at, "data"), &value);
             Content::Data(data(dialect, value, &mut metadata))
         }
         (None, None, None, None, Some(Object(file))) => {
             filename = file.name.or(filename);
             media_type = file.mime_type.or(media_type);
-            // Empty is what protocol buffers write for "not set".
+            // ProtoJSON writes an unset field as an empty text.
             let set = |text: Option<String>| text.filter(|text| !text.is_empty());
             match (file.bytes, set(file.uri)) {
                 (Some(base64), None) => Content::Raw(base64),
                 (None, Some(url)) => Content::Url(url),
                 _ => {
                     let message = "A file has either `bytes` (in base64) or `uri`.";
-                    check.wrong(&Place::Key(at, "file"), Code::Mismatch, message);
+                    errors.wrong(&ParamPath::Key(at, "file"), Code::Mismatch, message);
                     return None;
                 }
             }
         }
         _ => {
-            check.wrong(at, Code::Mismatch, match dialect {
+            errors.wrong(at, Code::Mismatch, match dialect {
                 Dialect::V1_0 => "A part has exactly one of `text`, `raw`, `url` and `data`.",
                 Dialect::V0_3 | Dialect::V0_3Proto => {
                     "A part has exactly one of `text`, `file` and `data`, the one that its `kind` names."
@@ -201,16 +212,16 @@ fn part(check: &mut Check, dialect: Dialect, at: &Place<'_>, read: read::Part<'_
         && !is_base64(base64)
     {
         let message = "This is not base64. Encode the bytes of the file.";
-        check.wrong(at, Code::NotAllowed, message);
+        errors.wrong(at, Code::NotAllowed, message);
     }
     let set = |text: Option<String>| text.filter(|text| !text.is_empty());
     Some(Part { content, metadata, filename: set(filename), media_type: set(media_type) })
 }
 
-/// The value of a data part, taken out of what 0.3 wraps around it.
+/// The value of a data part, without the wrappers of 0.3.
 fn data(dialect: Dialect, value: Value, metadata: &mut Option<Metadata>) -> Value {
     let value = match (dialect, value) {
-        // The proto file of 0.3 has a message around the data: `{"data": {"data": {…}}}`.
+        // The proto file of 0.3 wraps the data: `{"data": {"data": {…}}}`.
         (Dialect::V0_3Proto, Value::Object(mut fields)) if fields.len() == 1 => {
             match fields.shift_remove("data") {
                 Some(inner) => inner,

@@ -1,12 +1,12 @@
-//! Calls about objectives and plans. Their parameters are the same in both versions.
+//! Decodes calls of the OPT extension. Their parameters are the same in both versions.
 //!
-//! What one call alone can show to be wrong is found here; whether a status may follow another,
-//! a dependency exists or a plan has room is decided by `a2a-policy`.
+//! Only rules about a single call are checked here. `a2a-policy` decides whether a status may follow
+//! another, a dependency exists or a plan may have more tasks.
 
-use super::check::{Check, Place};
+use super::param_errors::{ParamErrors, ParamPath};
 use super::{Decoded, filled, page_size};
-use crate::agent_id::{AgentId, BadAgentId};
 use crate::fault::Fault;
+use crate::fields::agent_id::{AgentId, BadAgentId};
 use crate::operation::{
     AddTasks, CreateObjective, CreatePlan, GetObjective, GetPlan, ListObjectives, NewPlanTask,
     Operation, OptOperation, SubscribeObjective, TaskReference, UpdateObjective, UpdatePlan,
@@ -15,47 +15,51 @@ use crate::opt::{
     HistoryScope, LONGEST_WAIT_MS, ObjectiveStatus, OnTaskFailure, PLANS_PER_OBJECTIVE, PlanStatus,
     TASKS_PER_PLAN, key,
 };
-use crate::task::{BadLabel, Metadata, PlanId, PlanTaskId};
-use crate::violation::Code;
-use crate::wire::read::{Count, Flag, Object, Opt, Step, Str, Word};
+use crate::task::{BadOpaqueId, Metadata, PlanId, PlanTaskId};
+use crate::validate::violation::Code;
+use crate::wire::params::{Count, EnumValue, Flag, Object, OptParams, PlanTaskParams, Str};
 use crate::wire::{Method, Version};
 use crate::{BadText, Text, Title};
 
-const ROOT: Place<'static> = Place::Root;
+const ROOT: ParamPath<'static> = ParamPath::Root;
 
-/// Any method of the extension.
-pub(super) fn asked(version: Version, method: Method, read: Opt<'_>) -> Result<Decoded, Fault> {
-    let mut check = Check::new();
+/// Decodes any method of the extension.
+pub(super) fn decode_opt(
+    version: Version,
+    method: Method,
+    read: OptParams<'_>,
+) -> Result<Decoded, Fault> {
+    let mut errors = ParamErrors::new();
     let tenant = filled(read.tenant.as_ref()).map(str::to_owned);
     let asked = match method {
-        Method::CreateObjective => create_objective(&mut check, read),
-        Method::GetObjective => get_objective(&mut check, &read),
-        Method::ListObjectives => list_objectives(&mut check, &read),
-        Method::UpdateObjective => update_objective(&mut check, read),
-        Method::SubscribeObjective => objective(&mut check, &read)
+        Method::CreateObjective => create_objective(&mut errors, read),
+        Method::GetObjective => get_objective(&mut errors, &read),
+        Method::ListObjectives => list_objectives(&mut errors, &read),
+        Method::UpdateObjective => update_objective(&mut errors, read),
+        Method::SubscribeObjective => objective(&mut errors, &read)
             .map(|id| OptOperation::SubscribeObjective(SubscribeObjective { id })),
-        Method::CreatePlan => create_plan(&mut check, read),
-        Method::GetPlan => plan(&mut check, &read).map(|id| {
+        Method::CreatePlan => create_plan(&mut errors, read),
+        Method::GetPlan => plan(&mut errors, &read).map(|id| {
             OptOperation::GetPlan(GetPlan { id, include_tasks: yes(read.include_tasks.as_ref()) })
         }),
-        Method::UpdatePlan => update_plan(&mut check, read),
-        // The others do not come here.
-        _ => add_tasks(&mut check, read),
+        Method::UpdatePlan => update_plan(&mut errors, read),
+        // `AddTasks`; the caller passes methods of OPT only.
+        _ => add_tasks(&mut errors, read),
     };
-    let operation = Operation::Opt(Box::new(check.finish(asked)?));
+    let operation = Operation::Opt(Box::new(errors.finish(asked)?));
     Ok(Decoded { tenant, operation, dialect: version.dialect() })
 }
 
-fn create_objective(check: &mut Check, read: Opt<'_>) -> Option<OptOperation> {
-    let name = needed_name(check, &ROOT, read.name.as_ref());
-    let description = description(check, &ROOT, read.description.as_ref());
-    let metadata = metadata(check, &ROOT, read.metadata);
+fn create_objective(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOperation> {
+    let name = needed_name(errors, &ROOT, read.name.as_ref());
+    let description = description(errors, &ROOT, read.description.as_ref());
+    let metadata = metadata(errors, &ROOT, read.metadata);
     let description = description.filter(|text| !text.is_empty());
     Some(OptOperation::CreateObjective(CreateObjective { name: name?, description, metadata }))
 }
 
-fn get_objective(check: &mut Check, read: &Opt<'_>) -> Option<OptOperation> {
-    let id = objective(check, read);
+fn get_objective(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<OptOperation> {
+    let id = objective(errors, read);
     let since_revision = read.since_revision.as_ref().and_then(|&Count(number)| {
         let good = u64::try_from(number).ok();
         if good.is_none() {
@@ -63,15 +67,15 @@ fn get_objective(check: &mut Check, read: &Opt<'_>) -> Option<OptOperation> {
                 "A revision is 0 or more, not {number}. Take it from `metadata[\"{}\"]` of the objective.",
                 key::REVISION
             );
-            check.wrong(&Place::Key(&ROOT, "sinceRevision"), Code::NotAllowed, message);
+            errors.wrong(&ParamPath::Key(&ROOT, "sinceRevision"), Code::NotAllowed, message);
         }
         good
     });
-    let wait_ms = wait_ms(check, read.wait_ms.as_ref());
+    let wait_ms = wait_ms(errors, read.wait_ms.as_ref());
     let include_tasks = yes(read.include_tasks.as_ref());
     Some(OptOperation::GetObjective(GetObjective {
         id: id?,
-        // Tasks stand inside plans; who asks for them asks for those.
+        // Tasks are nested in plans, so including tasks includes plans.
         include_plans: yes(read.include_plans.as_ref()) || include_tasks,
         include_tasks,
         since_revision,
@@ -79,7 +83,7 @@ fn get_objective(check: &mut Check, read: &Opt<'_>) -> Option<OptOperation> {
     }))
 }
 
-fn wait_ms(check: &mut Check, asked: Option<&Count>) -> Option<u64> {
+fn wait_ms(errors: &mut ParamErrors, asked: Option<&Count>) -> Option<u64> {
     let &Count(asked) = asked?;
     match u64::try_from(asked) {
         Ok(ms) if ms <= LONGEST_WAIT_MS => Some(ms),
@@ -87,47 +91,48 @@ fn wait_ms(check: &mut Check, asked: Option<&Count>) -> Option<u64> {
             let message = format!(
                 "A call waits 0 to {LONGEST_WAIT_MS} milliseconds, not {asked}. Call again to wait longer, or watch with `objectives/subscribe`."
             );
-            check.wrong(&Place::Key(&ROOT, "waitMs"), Code::NotAllowed, message);
+            errors.wrong(&ParamPath::Key(&ROOT, "waitMs"), Code::NotAllowed, message);
             None
         }
     }
 }
 
-fn list_objectives(check: &mut Check, read: &Opt<'_>) -> Option<OptOperation> {
-    // Empty is what some write for "any".
-    let asked = read.status.as_ref().filter(|word| !matches!(word, Word::Text(t) if t.is_empty()));
+fn list_objectives(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<OptOperation> {
+    // Some clients send an empty text for "any".
+    let asked =
+        read.status.as_ref().filter(|value| !matches!(value, EnumValue::Text(t) if t.is_empty()));
     let include_tasks = yes(read.include_tasks.as_ref());
     Some(OptOperation::ListObjectives(ListObjectives {
-        status: objective_status(check, asked),
-        page_size: page_size(check, read.page_size.as_ref()),
+        status: objective_status(errors, asked),
+        page_size: page_size(errors, read.page_size.as_ref()),
         page_token: filled(read.page_token.as_ref()).map(str::to_owned),
         include_plans: yes(read.include_plans.as_ref()) || include_tasks,
         include_tasks,
     }))
 }
 
-fn update_objective(check: &mut Check, read: Opt<'_>) -> Option<OptOperation> {
-    let id = objective(check, &read);
+fn update_objective(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOperation> {
+    let id = objective(errors, &read);
     let update = UpdateObjective {
-        name: name(check, &ROOT, read.name.as_ref()),
-        description: description(check, &ROOT, read.description.as_ref()),
-        status: objective_status(check, read.status.as_ref()),
-        metadata: metadata(check, &ROOT, read.metadata),
+        name: name(errors, &ROOT, read.name.as_ref()),
+        description: description(errors, &ROOT, read.description.as_ref()),
+        status: objective_status(errors, read.status.as_ref()),
+        metadata: metadata(errors, &ROOT, read.metadata),
         id: id?,
     };
     Some(OptOperation::UpdateObjective(update))
 }
 
-fn create_plan(check: &mut Check, read: Opt<'_>) -> Option<OptOperation> {
-    let objective_id = needed(check, "objectiveId", filled(read.objective_id.as_ref()));
-    let name = needed_name(check, &ROOT, read.name.as_ref());
-    let description = description(check, &ROOT, read.description.as_ref());
-    // It begins by itself, and ends by its tasks.
+fn create_plan(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOperation> {
+    let objective_id = needed(errors, "objectiveId", filled(read.objective_id.as_ref()));
+    let name = needed_name(errors, &ROOT, read.name.as_ref());
+    let description = description(errors, &ROOT, read.description.as_ref());
+    // The other states follow from its tasks.
     let at_first = [PlanStatus::Pending, PlanStatus::Blocked];
-    let status = plan_status(check, read.status.as_ref(), &at_first);
-    let tasks = tasks(check, read.tasks.unwrap_or_default());
-    let dependencies = plan_dependencies(check, read.dependencies);
-    let metadata = plan_metadata(check, read.metadata);
+    let status = plan_status(errors, read.status.as_ref(), &at_first);
+    let tasks = tasks(errors, read.tasks.unwrap_or_default());
+    let dependencies = plan_dependencies(errors, read.dependencies);
+    let metadata = plan_metadata(errors, read.metadata);
     Some(OptOperation::CreatePlan(CreatePlan {
         objective_id: objective_id?,
         name: name?,
@@ -139,97 +144,110 @@ fn create_plan(check: &mut Check, read: Opt<'_>) -> Option<OptOperation> {
     }))
 }
 
-fn update_plan(check: &mut Check, read: Opt<'_>) -> Option<OptOperation> {
-    let id = plan(check, &read);
+fn update_plan(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOperation> {
+    let id = plan(errors, &read);
     let update = UpdatePlan {
-        name: name(check, &ROOT, read.name.as_ref()),
-        description: description(check, &ROOT, read.description.as_ref()),
-        status: plan_status(check, read.status.as_ref(), PlanStatus::ALL),
-        dependencies: plan_dependencies(check, read.dependencies),
-        metadata: plan_metadata(check, read.metadata),
+        name: name(errors, &ROOT, read.name.as_ref()),
+        description: description(errors, &ROOT, read.description.as_ref()),
+        status: plan_status(errors, read.status.as_ref(), PlanStatus::ALL),
+        dependencies: plan_dependencies(errors, read.dependencies),
+        metadata: plan_metadata(errors, read.metadata),
         id: id?,
     };
     Some(OptOperation::UpdatePlan(update))
 }
 
-fn add_tasks(check: &mut Check, read: Opt<'_>) -> Option<OptOperation> {
-    let plan_id = either(check, ("planId", read.plan_id.as_ref()), ("id", read.id.as_ref()));
+fn add_tasks(errors: &mut ParamErrors, read: OptParams<'_>) -> Option<OptOperation> {
+    let plan_id = id_in_either(errors, ("planId", read.plan_id.as_ref()), ("id", read.id.as_ref()));
     let written = read.tasks.unwrap_or_default();
     if written.is_empty() {
         let message = "There is at least one task to add, such as {\"name\": \"…\"}.";
-        check.wrong(&Place::Key(&ROOT, "tasks"), Code::TooFew, message);
+        errors.wrong(&ParamPath::Key(&ROOT, "tasks"), Code::TooFew, message);
     }
-    let tasks = tasks(check, written);
+    let tasks = tasks(errors, written);
     Some(OptOperation::AddTasks(AddTasks { plan_id: plan_id?, tasks }))
 }
 
-/// The objective a call is about.
-fn objective<T>(check: &mut Check, read: &Opt<'_>) -> Option<T>
+/// The objective of a call.
+fn objective<T>(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<T>
 where
-    T: for<'a> TryFrom<&'a str, Error = BadLabel>,
+    T: for<'a> TryFrom<&'a str, Error = BadOpaqueId>,
 {
-    either(check, ("id", read.id.as_ref()), ("objectiveId", read.objective_id.as_ref()))
+    id_in_either(errors, ("id", read.id.as_ref()), ("objectiveId", read.objective_id.as_ref()))
 }
 
-/// The plan a call is about.
-fn plan(check: &mut Check, read: &Opt<'_>) -> Option<PlanId> {
-    either(check, ("id", read.id.as_ref()), ("planId", read.plan_id.as_ref()))
+/// The plan of a call.
+fn plan(errors: &mut ParamErrors, read: &OptParams<'_>) -> Option<PlanId> {
+    id_in_either(errors, ("id", read.id.as_ref()), ("planId", read.plan_id.as_ref()))
 }
 
-/// An id in the field where it belongs, or in the one where others look for it.
-fn either<T>(
-    check: &mut Check,
+/// An id in its preferred field, or in the alternative one.
+fn id_in_either<T>(
+    errors: &mut ParamErrors,
     (field, written): (&'static str, Option<&Str<'_>>),
     (other, also): (&'static str, Option<&Str<'_>>),
 ) -> Option<T>
 where
-    T: for<'a> TryFrom<&'a str, Error = BadLabel>,
+    T: for<'a> TryFrom<&'a str, Error = BadOpaqueId>,
 {
     match (filled(written), filled(also)) {
         (Some(id), Some(another)) if id != another => {
             let message = format!("This is not what `{field}` names. Leave one of them out.");
-            check.wrong(&Place::Key(&ROOT, other), Code::Mismatch, message);
+            errors.wrong(&ParamPath::Key(&ROOT, other), Code::Mismatch, message);
             None
         }
-        (None, Some(id)) => needed(check, other, Some(id)),
-        (id, _) => needed(check, field, id),
+        (None, Some(id)) => needed(errors, other, Some(id)),
+        (id, _) => needed(errors, field, id),
     }
 }
 
-/// An id that must be there.
-fn needed<T>(check: &mut Check, field: &'static str, text: Option<&str>) -> Option<T>
+/// A required id.
+fn needed<T>(errors: &mut ParamErrors, field: &'static str, text: Option<&str>) -> Option<T>
 where
-    T: for<'a> TryFrom<&'a str, Error = BadLabel>,
+    T: for<'a> TryFrom<&'a str, Error = BadOpaqueId>,
 {
-    let place = Place::Key(&ROOT, field);
+    let path = ParamPath::Key(&ROOT, field);
     match text {
-        Some(text) => check.taken(&place, T::try_from(text)),
+        Some(text) => errors.accept(&path, T::try_from(text)),
         None => {
-            check.missing(&place, "a text of 1 to 256 characters");
+            errors.missing(&path, "a text of 1 to 256 characters");
             None
         }
     }
 }
 
-fn needed_name(check: &mut Check, at: &Place<'_>, text: Option<&Str<'_>>) -> Option<String> {
+fn needed_name(
+    errors: &mut ParamErrors,
+    at: &ParamPath<'_>,
+    text: Option<&Str<'_>>,
+) -> Option<String> {
     if text.is_none() {
-        check.missing(&Place::Key(at, "name"), "a name for people, of 1 to 512 characters");
+        errors.missing(&ParamPath::Key(at, "name"), "a name for people, of 1 to 512 characters");
     }
-    name(check, at, text)
+    name(errors, at, text)
 }
 
-fn name(check: &mut Check, at: &Place<'_>, text: Option<&Str<'_>>) -> Option<String> {
+fn name(errors: &mut ParamErrors, at: &ParamPath<'_>, text: Option<&Str<'_>>) -> Option<String> {
     let text = &*text?.0;
-    worded(check, &Place::Key(at, "name"), text, Title::try_from(text).err())
+    checked_text(errors, &ParamPath::Key(at, "name"), text, Title::try_from(text).err())
 }
 
-fn description(check: &mut Check, at: &Place<'_>, text: Option<&Str<'_>>) -> Option<String> {
+fn description(
+    errors: &mut ParamErrors,
+    at: &ParamPath<'_>,
+    text: Option<&Str<'_>>,
+) -> Option<String> {
     let text = &*text?.0;
-    worded(check, &Place::Key(at, "description"), text, Text::try_from(text).err())
+    checked_text(errors, &ParamPath::Key(at, "description"), text, Text::try_from(text).err())
 }
 
-/// A text, unless its type has something against it.
-fn worded(check: &mut Check, at: &Place<'_>, text: &str, bad: Option<BadText>) -> Option<String> {
+/// The text; reports `bad`, if any.
+fn checked_text(
+    errors: &mut ParamErrors,
+    at: &ParamPath<'_>,
+    text: &str,
+    bad: Option<BadText>,
+) -> Option<String> {
     let (code, message) = match bad {
         None => return Some(text.to_owned()),
         Some(BadText::Blank) => {
@@ -240,7 +258,7 @@ fn worded(check: &mut Check, at: &Place<'_>, text: &str, bad: Option<BadText>) -
         }
         Some(BadText::Nul) => (Code::NotAllowed, "This contains the character U+0000.".into()),
     };
-    check.wrong(at, code, message);
+    errors.wrong(at, code, message);
     None
 }
 
@@ -248,118 +266,132 @@ fn yes(flag: Option<&Flag>) -> bool {
     flag.is_some_and(|flag| flag.0)
 }
 
-fn objective_status(check: &mut Check, word: Option<&Word<'_>>) -> Option<ObjectiveStatus> {
-    let word = word?;
-    let known = match word {
-        Word::Text(text) => ObjectiveStatus::from_word(text),
-        Word::Number(_) => None,
+fn objective_status(
+    errors: &mut ParamErrors,
+    value: Option<&EnumValue<'_>>,
+) -> Option<ObjectiveStatus> {
+    let value = value?;
+    let known = match value {
+        EnumValue::Text(text) => ObjectiveStatus::from_name(text),
+        EnumValue::Number(_) => None,
     };
     if known.is_none() {
-        let words = ObjectiveStatus::ALL.iter().map(|status| status.as_str());
-        check.not_one_of(&Place::Key(&ROOT, "status"), word, words);
+        let names = ObjectiveStatus::ALL.iter().map(|status| status.as_str());
+        errors.not_one_of(&ParamPath::Key(&ROOT, "status"), value, names);
     }
     known
 }
 
 fn plan_status(
-    check: &mut Check,
-    word: Option<&Word<'_>>,
+    errors: &mut ParamErrors,
+    value: Option<&EnumValue<'_>>,
     allowed: &[PlanStatus],
 ) -> Option<PlanStatus> {
-    let word = word?;
-    let known = match word {
-        Word::Text(text) => PlanStatus::from_word(text),
-        Word::Number(_) => None,
+    let value = value?;
+    let known = match value {
+        EnumValue::Text(text) => PlanStatus::from_name(text),
+        EnumValue::Number(_) => None,
     };
     let known = known.filter(|status| allowed.contains(status));
     if known.is_none() {
-        let words = allowed.iter().map(|status| status.as_str());
-        check.not_one_of(&Place::Key(&ROOT, "status"), word, words);
+        let names = allowed.iter().map(|status| status.as_str());
+        errors.not_one_of(&ParamPath::Key(&ROOT, "status"), value, names);
     }
     known
 }
 
-/// The new tasks, each with all that is wrong with it; too many of them are one fault.
-fn tasks(check: &mut Check, written: Vec<Object<Step<'_>>>) -> Vec<NewPlanTask> {
-    let place = Place::Key(&ROOT, "tasks");
+/// The new tasks, with all violations of each. Too many tasks are one violation.
+fn tasks(errors: &mut ParamErrors, written: Vec<Object<PlanTaskParams<'_>>>) -> Vec<NewPlanTask> {
+    let path = ParamPath::Key(&ROOT, "tasks");
     if written.len() > TASKS_PER_PLAN {
         let message = format!(
             "There are {} tasks; a plan has at most {TASKS_PER_PLAN}. Divide them among several plans.",
             written.len()
         );
-        check.wrong(&place, Code::TooMany, message);
+        errors.wrong(&path, Code::TooMany, message);
         return Vec::new();
     }
     let read = written.into_iter().enumerate();
-    read.filter_map(|(i, Object(step))| task(check, &Place::Index(&place, i), step)).collect()
+    read.filter_map(|(i, Object(step))| task(errors, &ParamPath::Index(&path, i), step)).collect()
 }
 
-fn task(check: &mut Check, at: &Place<'_>, read: Step<'_>) -> Option<NewPlanTask> {
-    let name = needed_name(check, at, read.name.as_ref());
-    let description = description(check, at, read.description.as_ref());
-    let place = Place::Key(at, "dependencies");
+fn task(
+    errors: &mut ParamErrors,
+    at: &ParamPath<'_>,
+    read: PlanTaskParams<'_>,
+) -> Option<NewPlanTask> {
+    let name = needed_name(errors, at, read.name.as_ref());
+    let description = description(errors, at, read.description.as_ref());
+    let path = ParamPath::Key(at, "dependencies");
     let written = read.dependencies.unwrap_or_default();
-    let dependencies = dependencies(check, &place, &written, TASKS_PER_PLAN, reference);
-    assignee(check, at, read.metadata.as_ref());
-    let metadata = metadata(check, at, read.metadata);
+    let dependencies = dependencies(errors, &path, &written, TASKS_PER_PLAN, reference);
+    assignee(errors, at, read.metadata.as_ref());
+    let metadata = metadata(errors, at, read.metadata);
     let description = description.filter(|text| !text.is_empty());
     Some(NewPlanTask { name: name?, description, dependencies, metadata })
 }
 
-/// A task of the same call by its place, or one that is there by its id.
-fn reference(text: &str) -> Result<TaskReference, BadLabel> {
+/// Parses a reference: a task of the same call by its index, or an existing one by its id.
+fn reference(text: &str) -> Result<TaskReference, BadOpaqueId> {
     let digits = text.strip_prefix("task-").filter(|digits| !digits.is_empty());
     match digits.filter(|digits| digits.bytes().all(|b| b.is_ascii_digit())) {
-        // A place beyond all numbers is beyond all tasks.
+        // An index that overflows is out of range anyway.
         Some(digits) => Ok(TaskReference::Nth(digits.parse().unwrap_or(usize::MAX))),
         None => PlanTaskId::try_from(text).map(TaskReference::Known),
     }
 }
 
-fn plan_dependencies(check: &mut Check, written: Option<Vec<Str<'_>>>) -> Option<Vec<PlanId>> {
-    let place = Place::Key(&ROOT, "dependencies");
+fn plan_dependencies(
+    errors: &mut ParamErrors,
+    written: Option<Vec<Str<'_>>>,
+) -> Option<Vec<PlanId>> {
+    let path = ParamPath::Key(&ROOT, "dependencies");
     let read = |text: &str| PlanId::try_from(text);
-    written.map(|written| dependencies(check, &place, &written, PLANS_PER_OBJECTIVE, read))
+    written.map(|written| dependencies(errors, &path, &written, PLANS_PER_OBJECTIVE, read))
 }
 
 fn dependencies<T>(
-    check: &mut Check,
-    place: &Place<'_>,
+    errors: &mut ParamErrors,
+    path: &ParamPath<'_>,
     written: &[Str<'_>],
     most: usize,
-    read: impl Fn(&str) -> Result<T, BadLabel>,
+    read: impl Fn(&str) -> Result<T, BadOpaqueId>,
 ) -> Vec<T> {
     if written.len() > most {
         let message =
             format!("There are {} dependencies; at most {most} are possible.", written.len());
-        check.wrong(place, Code::TooMany, message);
+        errors.wrong(path, Code::TooMany, message);
         return Vec::new();
     }
     let each = written.iter().enumerate();
-    each.filter_map(|(i, text)| check.taken(&Place::Index(place, i), read(&text.0))).collect()
+    each.filter_map(|(i, text)| errors.accept(&ParamPath::Index(path, i), read(&text.0))).collect()
 }
 
-/// Metadata without what only the server says.
-fn metadata(check: &mut Check, at: &Place<'_>, written: Option<Metadata>) -> Option<Metadata> {
+/// Metadata without the keys that only the server sets.
+fn metadata(
+    errors: &mut ParamErrors,
+    at: &ParamPath<'_>,
+    written: Option<Metadata>,
+) -> Option<Metadata> {
     let mut written = written?;
-    check.depth(Place::Key(at, "metadata"), Some(&written));
+    errors.check_metadata_depth(ParamPath::Key(at, "metadata"), Some(&written));
     written.shift_remove(key::REVISION);
     Some(written)
 }
 
-/// The same of a plan, some of which is heeded.
-fn plan_metadata(check: &mut Check, written: Option<Metadata>) -> Option<Metadata> {
-    assignee(check, &ROOT, written.as_ref());
+/// The same for a plan, and checks the keys that the server evaluates.
+fn plan_metadata(errors: &mut ParamErrors, written: Option<Metadata>) -> Option<Metadata> {
+    assignee(errors, &ROOT, written.as_ref());
     let policies = OnTaskFailure::ALL.iter().map(|policy| policy.as_str());
-    word(check, written.as_ref(), key::ON_TASK_FAILURE, policies);
+    check_name(errors, written.as_ref(), key::ON_TASK_FAILURE, policies);
     let scopes = HistoryScope::ALL.iter().map(|scope| scope.as_str());
-    word(check, written.as_ref(), key::HISTORY_SCOPE, scopes);
-    metadata(check, &ROOT, written)
+    check_name(errors, written.as_ref(), key::HISTORY_SCOPE, scopes);
+    metadata(errors, &ROOT, written)
 }
 
-/// One of a few words in the metadata.
-fn word(
-    check: &mut Check,
+/// Checks that a metadata value is one of a few names.
+fn check_name(
+    errors: &mut ParamErrors,
     written: Option<&Metadata>,
     key: &'static str,
     allowed: impl Iterator<Item = &'static str> + Clone,
@@ -367,15 +399,15 @@ fn word(
     let value = written.and_then(|fields| fields.get(key)).filter(|value| !value.is_null());
     let Some(value) = value else { return };
     let text = value.as_str();
-    if !allowed.clone().any(|word| Some(word) == text) {
-        let place = Place::Key(&Place::Key(&ROOT, "metadata"), key);
-        let said = text.map_or(Word::Number(0), |text| Word::Text(text.into()));
-        check.not_one_of(&place, &said, allowed);
+    if !allowed.clone().any(|name| Some(name) == text) {
+        let path = ParamPath::Key(&ParamPath::Key(&ROOT, "metadata"), key);
+        let given = text.map_or(EnumValue::Number(0), |text| EnumValue::Text(text.into()));
+        errors.not_one_of(&path, &given, allowed);
     }
 }
 
-/// The agent that metadata name.
-fn assignee(check: &mut Check, at: &Place<'_>, written: Option<&Metadata>) {
+/// Checks the assignee in the metadata.
+fn assignee(errors: &mut ParamErrors, at: &ParamPath<'_>, written: Option<&Metadata>) {
     let value = written.and_then(|fields| fields.get(key::ASSIGNEE)).filter(|v| !v.is_null());
     let Some(value) = value else { return };
     let (code, message) = match value.as_str() {
@@ -383,5 +415,5 @@ fn assignee(check: &mut Check, at: &Place<'_>, written: Option<&Metadata>) {
         Some(_) => (Code::BadAgentId, format!("This is not the id of an agent: {BadAgentId}.")),
         None => (Code::WrongType, "This must be the id of an agent, a string.".to_owned()),
     };
-    check.wrong(&Place::Key(&Place::Key(at, "metadata"), key::ASSIGNEE), code, message);
+    errors.wrong(&ParamPath::Key(&ParamPath::Key(at, "metadata"), key::ASSIGNEE), code, message);
 }

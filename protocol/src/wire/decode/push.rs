@@ -1,27 +1,31 @@
-//! Wishes to be told of what happens to a task.
+//! Decodes push notification configurations.
 
-use super::check::{Check, Place};
-use super::{Decoded, Named, filled, task_of};
+use super::param_errors::{ParamErrors, ParamPath};
+use super::{Decoded, PathIds, filled, task_of};
 use crate::fault::Fault;
 use crate::operation::{Authentication, Operation, PushConfig};
-use crate::violation::Code;
-use crate::wire::read::{self, Object, Push};
+use crate::validate::violation::Code;
+use crate::wire::params::{self, Object, PushParams};
 use crate::wire::{Dialect, Version};
 
-/// What a 0.3 caller's configuration is called that has no id.
-const UNNAMED: &str = "default";
+/// Id of a configuration of 0.3 that has none.
+const DEFAULT_CONFIG_ID: &str = "default";
 
-/// The call that registers one.
-pub(super) fn set(version: Version, mut read: Push<'_>, named: &Named) -> Result<Decoded, Fault> {
-    let mut check = Check::new();
+/// Decodes the call that registers a configuration.
+pub(super) fn set(
+    version: Version,
+    mut read: PushParams<'_>,
+    path_ids: &PathIds,
+) -> Result<Decoded, Fault> {
+    let mut errors = ParamErrors::new();
     let tenant = filled(read.tenant.as_ref()).map(str::to_owned);
-    let task_id = task_of(&mut check, "taskId", read.task_id.as_ref(), named);
-    let (root, mut dialect) = (Place::Root, version.dialect());
+    let task_id = task_of(&mut errors, "taskId", read.task_id.as_ref(), path_ids);
+    let (root, mut dialect) = (ParamPath::Root, version.dialect());
     let config_id = read.config_id.take();
-    let in_config = Place::Key(&root, "config");
+    let in_config = ParamPath::Key(&root, "config");
     let mut at = root;
     if version == Version::V0_3 {
-        if named.task.is_some() && (read.config.is_some() || read.task_id.is_none()) {
+        if path_ids.task.is_some() && (read.config.is_some() || read.task_id.is_none()) {
             dialect = Dialect::V0_3Proto;
         }
         if let Some(inner) = read.config.take() {
@@ -31,45 +35,45 @@ pub(super) fn set(version: Version, mut read: Push<'_>, named: &Named) -> Result
         match read.push_notification_config.take() {
             Some(inner) => read = inner.0,
             None if read.url.is_none() => {
-                let place = Place::Key(&at, "pushNotificationConfig");
-                check.missing(&place, "an object with at least `url`");
-                return Err(Fault::InvalidParams(check.into_violations()));
+                let path = ParamPath::Key(&at, "pushNotificationConfig");
+                errors.missing(&path, "an object with at least `url`");
+                return Err(Fault::InvalidParams(errors.into_violations()));
             }
             None => {}
         }
     }
     let outer = at;
-    let nested = Place::Key(&outer, "pushNotificationConfig");
-    let place = if version == Version::V0_3 { nested } else { outer };
-    read.task_id = None; // it was judged above, together with what the path says
+    let nested = ParamPath::Key(&outer, "pushNotificationConfig");
+    let path = if version == Version::V0_3 { nested } else { outer };
+    read.task_id = None; // checked above, together with the path
     read.id = read.id.filter(|id| !id.0.is_empty()).or(config_id);
-    let push = config(&mut check, version, &place, read);
+    let push = config(&mut errors, version, &path, read);
     let push = task_id.zip(push).map(|(task, push)| PushConfig { task_id: Some(task), ..push });
-    let operation = Operation::SetPush(check.finish(push)?);
+    let operation = Operation::SetPush(errors.finish(push)?);
     Ok(Decoded { tenant, operation, dialect })
 }
 
-/// The wish itself, wherever it stands.
+/// Decodes the configuration at `at`.
 pub(super) fn config(
-    check: &mut Check,
+    errors: &mut ParamErrors,
     version: Version,
-    at: &Place<'_>,
-    read: Push<'_>,
+    at: &ParamPath<'_>,
+    read: PushParams<'_>,
 ) -> Option<PushConfig> {
     let id = filled(read.id.as_ref());
-    // Clients of 0.3 name configurations when they want several. Without a name it is the one of
-    // the task, and setting it again replaces it.
-    let id = if version == Version::V0_3 { id.or(Some(UNNAMED)) } else { id };
-    let id = check.label(&Place::Key(at, "id"), id);
-    let task_id = check.label(&Place::Key(at, "taskId"), filled(read.task_id.as_ref()));
+    // In 0.3 a configuration without an id is the only one of the task; setting it again replaces
+    // it.
+    let id = if version == Version::V0_3 { id.or(Some(DEFAULT_CONFIG_ID)) } else { id };
+    let id = errors.optional_id(&ParamPath::Key(at, "id"), id);
+    let task_id = errors.optional_id(&ParamPath::Key(at, "taskId"), filled(read.task_id.as_ref()));
     let url = read.url.filter(|url| !url.trim().is_empty());
     if url.is_none() {
-        check.missing(&Place::Key(at, "url"), "the URL to call");
+        errors.missing(&ParamPath::Key(at, "url"), "the URL to call");
     }
     let set = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let place = Place::Key(at, "authentication");
+    let path = ParamPath::Key(at, "authentication");
     let authentication =
-        read.authentication.and_then(|Object(read)| authentication(check, version, &place, read));
+        read.authentication.and_then(|Object(read)| authentication(errors, version, &path, read));
     let token = set(read.token);
     Some(PushConfig {
         id,
@@ -84,10 +88,10 @@ pub(super) fn config(
 }
 
 fn authentication(
-    check: &mut Check,
+    errors: &mut ParamErrors,
     version: Version,
-    at: &Place<'_>,
-    read: read::Authentication,
+    at: &ParamPath<'_>,
+    read: params::AuthenticationParams,
 ) -> Option<Authentication> {
     let schemes = read.schemes.unwrap_or_default();
     let bearer = schemes.iter().find(|scheme| scheme.eq_ignore_ascii_case("bearer")).cloned();
@@ -100,28 +104,28 @@ fn authentication(
         }
         (Some(_), _) => {
             let message = "Scheme and credentials become a header: `Authorization: {scheme} {credentials}`. They must be visible ASCII, the scheme one word.";
-            check.wrong(at, Code::NotAllowed, message);
+            errors.wrong(at, Code::NotAllowed, message);
             None
         }
-        // An empty object is what protocol buffers make of nothing.
+        // ProtoJSON writes an unset message as an empty object.
         (None, Version::V0_3) if credentials.is_none() => None,
         (None, Version::V0_3) => {
-            check.missing(&Place::Key(at, "schemes"), "such as [\"Bearer\"]");
+            errors.missing(&ParamPath::Key(at, "schemes"), "such as [\"Bearer\"]");
             None
         }
         (None, Version::V1_0) => {
-            check.missing(&Place::Key(at, "scheme"), "such as `Bearer`");
+            errors.missing(&ParamPath::Key(at, "scheme"), "such as `Bearer`");
             None
         }
     }
 }
 
-/// One word of a header.
+/// Whether it is a token of an HTTP header.
 fn is_token(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
 }
 
-/// Something that can stand in a header without ending it.
+/// Whether it is a valid value of an HTTP header: visible ASCII and spaces.
 fn is_header(text: &str) -> bool {
     text.bytes().all(|b| (b' '..=b'~').contains(&b))
 }
