@@ -1,7 +1,6 @@
 //! Message payloads: one file for each of the seven kinds.
 //!
 //! The doc text of fields and enum values is published in the JSON Schemas, and violations quote it.
-//! `#[doc = …]` marks sentences that senders may depend on; they do not change with the comments.
 
 mod broadcast;
 mod knowledge_share;
@@ -33,9 +32,9 @@ closed_set! {
         TaskRequest = "task_request",
         /// Answer a task request: take it, decline it, or report how it ended.
         TaskResponse = "task_response",
-        #[doc = " Say how work is going."]
+        /// Report how work is going.
         StatusUpdate = "status_update",
-        #[doc = " Tell other agents something you found out."]
+        /// Share something you found out with other agents.
         KnowledgeShare = "knowledge_share",
         /// Ask another agent to review work.
         ReviewRequest = "review_request",

@@ -239,7 +239,7 @@ pub(crate) struct Frame<P> {
     priority: Priority,
     /// A UUID of version 7 that links the messages of one conversation; a reply repeats it.
     correlation_id: CorrelationId,
-    #[doc = " What the message says, in the shape of its `type`."]
+    /// The content of the message, in the shape of its `type`.
     payload: P,
 }
 

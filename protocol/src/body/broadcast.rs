@@ -35,13 +35,13 @@ closed_set! {
 #[serde(remote = "Self", rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("examples" = [Self::example()]))]
 pub struct Broadcast {
-    #[doc = " Who hears it."]
+    /// The agents that get it.
     pub scope: Scope,
     /// A brief label for what this is about.
     pub topic: Title,
     /// The announcement.
     pub message: NonBlank,
-    #[doc = " What the announcement asks of those who hear it."]
+    /// What the announcement asks of its recipients.
     pub urgency: Urgency,
 }
 

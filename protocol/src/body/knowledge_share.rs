@@ -16,7 +16,7 @@ pub struct KnowledgeShare {
     pub topic: Title,
     /// What was found out.
     pub discovery: NonBlank,
-    #[doc = " The ids of the agents it matters to. Empty means everyone in the sender's squad."]
+    /// The ids of the agents it matters to. Empty means the sender's squad.
     pub relevant_to: List<AgentId>,
     /// How it was found out: a session, research, a code review.
     pub source: NonBlank,

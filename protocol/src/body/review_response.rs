@@ -17,7 +17,7 @@ closed_set! {
         Approved = "approved",
         /// The author must change something.
         ChangesRequested = "changes_requested",
-        #[doc = " Someone more senior must decide."]
+        /// A more senior agent must decide.
         Escalated = "escalated",
     }
 }

@@ -10,13 +10,13 @@ use crate::{Extensible, NonBlank, Progress, TaskId, Text, Timestamp, TypedFields
 closed_set! {
     /// State of the work. It never ends a task: only a `task_response` does.
     pub enum Status {
-        #[doc = " Work goes on."]
+        /// Work continues.
         InProgress = "in_progress",
-        #[doc = " Work waits for something; say for what in `blockedBy`."]
+        /// Work waits for something; name it in `blockedBy`.
         Blocked = "blocked",
         /// The work itself is done.
         Completed = "completed",
-        #[doc = " Work rests and will go on."]
+        /// Work rests and will continue.
         Paused = "paused",
     }
 }
@@ -37,7 +37,7 @@ pub struct StatusUpdate {
     /// The `taskId` of the task this is about. Leave out for a general status.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub task_id: Option<TaskId>,
-    #[doc = " How the work stands."]
+    /// The state of the work.
     pub status: Status,
     /// The current state in a sentence or two.
     pub progress: NonBlank,
