@@ -1,7 +1,7 @@
-//! The log as far as it goes at one moment: its files held open, and how long they are.
+//! Snapshot of the log: its day files, held open, and their lengths at one moment.
 //!
-//! A file that is open can be packed or removed by a server and is still read to its end. The
-//! newest is cut behind its last whole line.
+//! A server may compress or delete a day file meanwhile; an open handle still reads all of it. The
+//! newest file counts up to its last complete line.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -11,18 +11,18 @@ use std::path::Path;
 use chrono::NaiveDate;
 
 use super::BackupError;
-use super::partial::Partial;
+use super::staging::StagingFolder;
 use a2a_journal::{DayFile, HEADS_FILE, LOG_FOLDER, day_files};
 
-/// How often the folder is looked at again when a file of it goes meanwhile.
-const LOOKS: usize = 10;
-/// Day files are for everybody whom the folders let in.
-const RIGHTS: u32 = 0o644;
+/// Attempts to list and open the day files when one of them disappears meanwhile.
+const ATTEMPTS: usize = 10;
+/// Permissions of the copies. The folders above restrict access.
+const MODE: u32 = 0o644;
 const CHUNK: usize = 64 << 10;
 
-/// The log at one moment.
-pub(super) struct Cut {
-    /// The heads that were noted by then, whole lines.
+/// The day files and heads at one moment.
+pub(super) struct LogSnapshot {
+    /// Content of the head file, complete lines.
     heads: Vec<u8>,
     days: Vec<Day>,
 }
@@ -34,18 +34,18 @@ struct Day {
     len: u64,
 }
 
-impl Cut {
-    /// The log of a state folder, now.
-    pub(super) fn now(state_dir: &Path) -> Result<Self, BackupError> {
+impl LogSnapshot {
+    /// Opens the log of a state folder.
+    pub(super) fn open(state_dir: &Path) -> Result<Self, BackupError> {
         let dir = state_dir.join(LOG_FOLDER);
-        // First: a head that is noted later may be of a line behind the cut.
-        let heads = noted(state_dir)?;
-        let mut looks = 0;
+        // Read first: a head that is added later may belong to a line beyond the snapshot.
+        let heads = read_heads(state_dir)?;
+        let mut attempts = 0;
         loop {
-            looks += 1;
-            match open(&dir) {
-                // Packed or removed since it was listed, or cut back after a write that failed.
-                Err(error) if is_passing(&error) && looks < LOOKS => {}
+            attempts += 1;
+            match open_days(&dir) {
+                // Compressed, deleted or truncated since it was listed.
+                Err(error) if is_transient(&error) && attempts < ATTEMPTS => {}
                 days => {
                     let days = days.map_err(BackupError::at(&dir))?;
                     return Ok(Self { heads, days });
@@ -59,41 +59,41 @@ impl Cut {
         self.days.first().map(|day| day.day)
     }
 
-    /// Whether a line was ever written: the head of the first is noted.
+    /// Whether a line was ever written: the first one adds a head.
     pub(super) fn was_written(&self) -> bool {
         !self.heads.is_empty()
     }
 
-    /// Copies all of it. A file that was cut back meanwhile leaves a log that does not fit
-    /// together, or fits without lines that were never promised to anyone.
-    pub(super) fn copy(self, partial: &mut Partial) -> Result<(), BackupError> {
+    /// Copies the snapshot. When a file is truncated meanwhile, the copy either fails verification
+    /// or lacks only lines that were never acknowledged.
+    pub(super) fn copy_to(self, staging: &mut StagingFolder) -> Result<(), BackupError> {
         for Day { name, file, len, .. } in self.days {
             let name = format!("{}/{name}", LOG_FOLDER);
-            partial.write(&name, RIGHTS, file.take(len))?;
+            staging.write(&name, MODE, file.take(len))?;
         }
         if !self.heads.is_empty() {
-            partial.write(HEADS_FILE, RIGHTS, self.heads.as_slice())?;
+            staging.write(HEADS_FILE, MODE, self.heads.as_slice())?;
         }
         Ok(())
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
 }
 
-fn noted(state_dir: &Path) -> Result<Vec<u8>, BackupError> {
+fn read_heads(state_dir: &Path) -> Result<Vec<u8>, BackupError> {
     let path = state_dir.join(HEADS_FILE);
     let mut text = match fs::read(&path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         read => read.map_err(BackupError::at(&path))?,
     };
-    let whole = memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1);
-    text.truncate(whole);
+    let complete = memchr::memrchr(b'\n', &text).map_or(0, |at| at + 1);
+    text.truncate(complete);
     Ok(text)
 }
 
-fn open(dir: &Path) -> io::Result<Vec<Day>> {
+fn open_days(dir: &Path) -> io::Result<Vec<Day>> {
     let files = day_files(dir)?;
     let newest = files.len().saturating_sub(1);
     let mut days = Vec::with_capacity(files.len());
@@ -101,7 +101,7 @@ fn open(dir: &Path) -> io::Result<Vec<Day>> {
         let file = File::open(&path)?;
         let mut len = file.metadata()?.len();
         if at == newest && !is_packed {
-            len = whole_lines(&file, len)?;
+            len = complete_lines(&file, len)?;
         }
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         days.push(Day { name, day, file, len });
@@ -109,8 +109,8 @@ fn open(dir: &Path) -> io::Result<Vec<Day>> {
     Ok(days)
 }
 
-/// How many of the first `len` bytes are whole lines.
-fn whole_lines(file: &File, len: u64) -> io::Result<u64> {
+/// Length of the complete lines within the first `len` bytes.
+fn complete_lines(file: &File, len: u64) -> io::Result<u64> {
     let (mut end, mut chunk) = (len, vec![0; CHUNK]);
     while end > 0 {
         let size = usize::try_from(end).unwrap_or(usize::MAX).min(CHUNK);
@@ -130,7 +130,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn a_file_is_cut_behind_its_last_whole_line() {
+    fn newest_file_ends_at_last_complete_line() {
         for (text, whole) in [
             (String::new(), 0),
             ("torn".to_owned(), 0),
@@ -141,7 +141,7 @@ mod tests {
         ] {
             let mut file = tempfile::tempfile().unwrap();
             file.write_all(text.as_bytes()).unwrap();
-            assert_eq!(whole_lines(&file, text.len() as u64).unwrap(), whole);
+            assert_eq!(complete_lines(&file, text.len() as u64).unwrap(), whole);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! A folder that is being filled: it gets its name when it is whole, and is gone if it never is.
+//! Staging folder: files are written into it, and it is renamed when it is complete or removed on
+//! failure.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,20 +11,20 @@ use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::{BackedUp, BackupError};
+use super::{BackupError, ManifestEntry};
 use a2a_journal::{LOG_FOLDER, file_mode};
 
 const CHUNK: usize = 1 << 20;
 
-/// The folder.
-pub(super) struct Partial {
+/// A folder that is removed on drop unless it was renamed.
+pub(super) struct StagingFolder {
     path: PathBuf,
-    pub(super) files: Vec<BackedUp>,
-    is_done: bool,
+    pub(super) files: Vec<ManifestEntry>,
+    is_renamed: bool,
 }
 
-impl Partial {
-    /// Makes it, for its owner's eyes only: it holds secrets.
+impl StagingFolder {
+    /// Creates the folder, readable for its owner only: its files hold secrets.
     pub(super) fn new(path: PathBuf) -> Result<Self, BackupError> {
         match DirBuilder::new().mode(file_mode::FOLDER).create(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -31,63 +32,62 @@ impl Partial {
             }
             made => made.map_err(BackupError::at(&path))?,
         }
-        let partial = Self { path, files: Vec::new(), is_done: false };
+        let staging = Self { path, files: Vec::new(), is_renamed: false };
         for folder in [LOG_FOLDER, "data"] {
-            let folder = partial.path.join(folder);
+            let folder = staging.path.join(folder);
             file_mode::create_dir_all(&folder).map_err(BackupError::at(&folder))?;
         }
-        Ok(partial)
+        Ok(staging)
     }
 
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a file with these rights of its owner; how many bytes it has. Others have none,
-    /// whatever they had where it comes from.
+    /// Writes a file with these permissions of its owner; group and others get none.
     pub(super) fn write(
         &mut self,
         name: &str,
-        rights: u32,
+        mode: u32,
         from: impl Read,
-    ) -> Result<&BackedUp, BackupError> {
+    ) -> Result<&ManifestEntry, BackupError> {
         let path = self.path.join(name);
-        let (bytes, sha256) = write(&path, rights, from).map_err(BackupError::at(&path))?;
-        Ok(self.noted(BackedUp { path: name.to_owned(), bytes, sha256 }))
+        let (bytes, sha256) = write(&path, mode, from).map_err(BackupError::at(&path))?;
+        Ok(self.push_entry(ManifestEntry { path: name.to_owned(), bytes, sha256 }))
     }
 
-    /// Copies a file with its rights.
-    pub(super) fn copy(&mut self, name: &str, from: &Path) -> Result<&BackedUp, BackupError> {
+    /// Copies a file with its owner's permissions.
+    pub(super) fn copy(&mut self, name: &str, from: &Path) -> Result<&ManifestEntry, BackupError> {
         let file = File::open(from).map_err(BackupError::at(from))?;
         self.copy_of(name, from, file)
     }
 
-    /// The same of a file that is open.
+    /// Copies an open file.
     pub(super) fn copy_of(
         &mut self,
         name: &str,
         from: &Path,
         file: File,
-    ) -> Result<&BackedUp, BackupError> {
-        let rights = file.metadata().map_err(BackupError::at(from))?.permissions().mode() & 0o777;
-        self.write(name, rights, file)
+    ) -> Result<&ManifestEntry, BackupError> {
+        let mode = file.metadata().map_err(BackupError::at(from))?.permissions().mode() & 0o777;
+        self.write(name, mode, file)
     }
 
-    /// Notes a file that somebody else has written there.
+    /// Adds a file that was written there by other means.
     pub(super) fn add(&mut self, name: &str) -> Result<(), BackupError> {
         let path = self.path.join(name);
         let (bytes, sha256) = hash(&path).map_err(BackupError::at(&path))?;
-        self.noted(BackedUp { path: name.to_owned(), bytes, sha256 });
+        self.push_entry(ManifestEntry { path: name.to_owned(), bytes, sha256 });
         Ok(())
     }
 
-    fn noted(&mut self, file: BackedUp) -> &BackedUp {
+    fn push_entry(&mut self, file: ManifestEntry) -> &ManifestEntry {
         let at = self.files.len();
         self.files.push(file);
         &self.files[at]
     }
 
-    /// Takes everything out again.
+    /// Removes all files.
     pub(super) fn clear(&mut self) -> Result<(), BackupError> {
         for file in self.files.drain(..) {
             let path = self.path.join(file.path);
@@ -96,7 +96,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Makes the names in it durable.
+    /// Makes the names of its files durable.
     pub(super) fn sync(&self) -> Result<(), BackupError> {
         for folder in [self.path.join(LOG_FOLDER), self.path.join("data"), self.path.clone()] {
             sync(&folder)?;
@@ -104,16 +104,16 @@ impl Partial {
         Ok(())
     }
 
-    /// Gives it its name.
+    /// Renames the complete folder to `target`.
     pub(super) fn rename(mut self, target: &Path) -> Result<(), BackupError> {
         self.sync()?;
         fs::rename(&self.path, target).map_err(BackupError::at(target))?;
-        self.is_done = true;
+        self.is_renamed = true;
         sync(parent(target))
     }
 
-    /// Gives each thing in it its place in `target`, which holds nothing else. What is there of
-    /// them is taken away again if one cannot go.
+    /// Moves its entries into `target`, which holds nothing else. Removes those already moved when
+    /// one of them fails.
     pub(super) fn move_into(self, target: &Path) -> Result<(), BackupError> {
         self.sync()?;
         let mut moved = Vec::new();
@@ -132,15 +132,15 @@ impl Partial {
             }
             return Err(BackupError::at(target)(error));
         }
-        // Only now is the folder one that may be opened.
+        // Removes the staging folder; from now on a server may start here.
         drop(self);
         sync(target)
     }
 }
 
-impl Drop for Partial {
+impl Drop for StagingFolder {
     fn drop(&mut self) {
-        if !self.is_done
+        if !self.is_renamed
             && let Err(error) = fs::remove_dir_all(&self.path)
         {
             tracing::error!(%error, folder = %self.path.display(), "cannot be removed");
@@ -148,7 +148,7 @@ impl Drop for Partial {
     }
 }
 
-/// The folder that something lies in.
+/// The parent folder of a path.
 pub(super) fn parent(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
@@ -158,11 +158,11 @@ fn sync(folder: &Path) -> Result<(), BackupError> {
     File::open(folder).and_then(|file| file.sync_all()).map_err(BackupError::at(folder))
 }
 
-fn write(path: &Path, rights: u32, from: impl Read) -> io::Result<(u64, String)> {
+fn write(path: &Path, mode: u32, from: impl Read) -> io::Result<(u64, String)> {
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(rights & file_mode::FOLDER)
+        .mode(mode & file_mode::FOLDER)
         .open(path)?;
     let copied = hash_into(from, &mut file)?;
     file.sync_all()?;
@@ -174,13 +174,13 @@ pub(super) fn hash(path: &Path) -> io::Result<(u64, String)> {
     hash_of(File::open(path)?)
 }
 
-/// The same of a file that is open.
+/// Size and SHA-256 of an open file.
 pub(super) fn hash_of(file: File) -> io::Result<(u64, String)> {
     hash_into(file, &mut io::sink())
 }
 
-/// Opens a file of a backup, which must be a regular file in folders that are none but folders: a
-/// symbolic link in a backup of others would have us copy any file of this machine.
+/// Opens a regular file of a backup without following symbolic links: a link in a foreign backup
+/// could make a restore copy any file of this machine.
 pub(super) fn open_within(folder: &Path, name: &str) -> Result<File, BackupError> {
     let path = folder.join(name);
     let no_file = |what: &str| BackupError::Damaged { path: path.clone(), what: what.to_owned() };
@@ -189,7 +189,7 @@ pub(super) fn open_within(folder: &Path, name: &str) -> Result<File, BackupError
         Errno::LOOP | Errno::NOTDIR => no_file("it is a symbolic link, or lies behind one"),
         error => BackupError::at(&path)(error.into()),
     };
-    // Not to wait for the other end of a pipe.
+    // NONBLOCK: opening a named pipe must not wait for its writer.
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut at: OwnedFd = File::open(folder).map_err(BackupError::at(folder))?.into();
     let mut parts = Path::new(name).components().peekable();

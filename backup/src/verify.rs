@@ -1,19 +1,19 @@
-//! Whether a backup is whole: every byte of it, the chain of its log, and its tasks.
+//! Verifies a backup: sizes and hashes of its files, the hash chain of its log, its task database.
 
 use std::path::Path;
 
 use super::BackupError;
-use super::manifest::{BackedUp, Manifest};
-use super::partial::{hash_of, open_within};
+use super::manifest::{Manifest, ManifestEntry};
+use super::staging::{hash_of, open_within};
 use a2a_journal::formats::refuse_newer;
 use a2a_journal::verify_log;
 use a2a_taskdb::{self as taskdb, TaskOpenError, TaskStoreError};
 
-/// Checks everything about a backup; nothing in it is changed.
+/// Verifies a backup without changing it.
 ///
 /// # Errors
-/// The first thing that is wrong, or what cannot be read.
-pub fn check_backup(folder: &Path) -> Result<Manifest, BackupError> {
+/// The first fault found, or a file that cannot be read.
+pub fn verify_backup(folder: &Path) -> Result<Manifest, BackupError> {
     let manifest = Manifest::read(folder)?;
     for (part, found) in &manifest.formats {
         refuse_newer(folder, part, *found, Some(&manifest.program))?;
@@ -22,28 +22,28 @@ pub fn check_backup(folder: &Path) -> Result<Manifest, BackupError> {
         let path = folder.join(&file.path);
         let opened = open_within(folder, &file.path)?;
         let found = hash_of(opened).map_err(BackupError::at(&path))?;
-        is_same(&path, file, &found)?;
+        compare(&path, file, &found)?;
     }
-    let whole = verify_log(folder, &[manifest.head]).map_err(BackupError::Log)?;
-    if whole.head != manifest.head {
-        let what = format!("its log ends with {}, not with {}", whole.head, manifest.head);
+    let verified = verify_log(folder, &[manifest.head]).map_err(BackupError::Log)?;
+    if verified.head != manifest.head {
+        let what = format!("its log ends with {}, not with {}", verified.head, manifest.head);
         return Err(BackupError::Damaged { path: folder.to_owned(), what });
     }
     if manifest.holds(taskdb::FILE) {
-        tasks(&folder.join(taskdb::FILE))?;
+        check_tasks(&folder.join(taskdb::FILE))?;
     }
     Ok(manifest)
 }
 
-/// Whether size and hash are those that were noted.
-pub(super) fn is_same(
+/// Compares size and hash with the manifest entry.
+pub(super) fn compare(
     path: &Path,
-    noted: &BackedUp,
+    expected: &ManifestEntry,
     (bytes, sha256): &(u64, String),
 ) -> Result<(), BackupError> {
-    let what = if noted.bytes != *bytes {
-        format!("it has {bytes} bytes instead of {}", noted.bytes)
-    } else if noted.sha256 != *sha256 {
+    let what = if expected.bytes != *bytes {
+        format!("it has {bytes} bytes instead of {}", expected.bytes)
+    } else if expected.sha256 != *sha256 {
         "it does not fit its hash".to_owned()
     } else {
         return Ok(());
@@ -51,9 +51,9 @@ pub(super) fn is_same(
     Err(BackupError::Damaged { path: path.to_owned(), what })
 }
 
-/// The schema of a copy of the tasks that is whole.
-pub(super) fn tasks(path: &Path) -> Result<u32, BackupError> {
-    taskdb::check_copy(path).map_err(|error| match error {
+/// Checks a copy of the task database and returns its schema version.
+pub(super) fn check_tasks(path: &Path) -> Result<u32, BackupError> {
+    taskdb::check_snapshot(path).map_err(|error| match error {
         TaskOpenError::Store(TaskStoreError::Damaged { what }) => {
             BackupError::Damaged { path: path.to_owned(), what }
         }
