@@ -157,7 +157,8 @@ impl TaskWriter for TaskDb {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        // Nearly every batch applies as a whole, and a savepoint costs as much as the part it guards.
+        // Nearly every batch applies as a whole, and a savepoint costs as much as the part it
+        // guards.
         if writes.iter().any(Write::has_parts) {
             let outcomes = self.try_commit(writes.clone(), SavepointMode::Off)?;
             if let Some(outcomes) = outcomes {

@@ -5,10 +5,10 @@
 //! get, list, events, outbox_due … ◀─ read (rows to structs) ◀─ pool of read-only connections
 //! ```
 //!
-//! - [`TaskWriter`] commits batches of [`Write`]s. A write that does not apply, because of a version
-//!   conflict or a repeated message id, changes nothing and does not fail its batch.
-//! - [`TaskReader`] and [`ObjectiveReader`] read one consistent state per call. In WAL mode a reader
-//!   never waits for the writer.
+//! - [`TaskWriter`] commits batches of [`Write`]s. A write that does not apply, because of a
+//!   version conflict or a repeated message id, changes nothing and does not fail its batch.
+//! - [`TaskReader`] and [`ObjectiveReader`] read one consistent state per call. In WAL mode a
+//!   reader never waits for the writer.
 //! - Task transitions, access rights, the clock and webhooks are the caller's business.
 //! - Every call blocks: the caller owns the thread.
 //!

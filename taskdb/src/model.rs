@@ -3,8 +3,8 @@
 //! - [`StoredTask`] and [`StoredObjective`] are the rows: the part callers see plus what the server
 //!   needs after a restart. Each carries a version that rises by 1 with every change.
 //! - [`SentMessage`] is a caller's message id with a content hash, for dedup.
-//! - [`ListQuery`] and [`ObjectiveQuery`] select a page. A page ends at an item, not at an offset, so
-//!   concurrent inserts neither repeat nor skip items.
+//! - [`ListQuery`] and [`ObjectiveQuery`] select a page. A page ends at an item, not at an offset,
+//!   so concurrent inserts neither repeat nor skip items.
 
 mod message;
 mod objective;

@@ -1,7 +1,7 @@
 //! Reads: queries, row decoding and page limits.
 //!
-//! A call borrows a connection from the pool and runs all its queries in one transaction, so it sees
-//! whole commits only. A page ends after a number of items or of bytes, whichever comes first.
+//! A call borrows a connection from the pool and runs all its queries in one transaction, so it
+//! sees whole commits only. A page ends after a number of items or of bytes, whichever comes first.
 
 mod objectives;
 mod page;

@@ -84,8 +84,8 @@ pub(crate) fn migrate(
     Ok(())
 }
 
-/// Keeps a copy of the file before a migration. It is written under a temporary name and renamed, so
-/// that it is complete or not there.
+/// Keeps a copy of the file before a migration. It is written under a temporary name and renamed,
+/// so that it is complete or not there.
 fn keep_backup(connection: &Connection, path: &Path, found: u32) -> Result<(), TaskOpenError> {
     let kept = kept_file(path, found);
     let temporary = kept.with_extension("new");

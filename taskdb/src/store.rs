@@ -14,11 +14,12 @@ use crate::{
 
 /// The write side of the store. There is one writer per database.
 pub trait TaskWriter: Send {
-    /// Commits all writes in one transaction: after `Ok` they are durable, after `Err` none applied.
+    /// Commits all writes in one transaction: after `Ok` they are durable, after `Err` none
+    /// applied.
     ///
     /// A write that does not apply ([`WriteOutcome::Conflict`], [`WriteOutcome::Repeated`],
-    /// [`WriteOutcome::Missing`], [`WriteOutcome::Refused`]) changes nothing and does not affect the
-    /// others. Outcomes are in the order of the writes, and a write sees those before it.
+    /// [`WriteOutcome::Missing`], [`WriteOutcome::Refused`]) changes nothing and does not affect
+    /// the others. Outcomes are in the order of the writes, and a write sees those before it.
     ///
     /// # Errors
     /// The disk is full or broken. The writer can be used again.
@@ -138,7 +139,8 @@ pub trait ObjectiveReader: Send + Sync {
         task: TaskId,
     ) -> Result<Option<(ObjectiveId, PlanTaskId)>, TaskStoreError>;
 
-    /// The newest `limit` messages in the histories of a plan's A2A tasks, in order of task creation.
+    /// The newest `limit` messages in the histories of a plan's A2A tasks, in order of task
+    /// creation.
     fn history_of_plan(&self, id: &PlanId, limit: usize) -> Result<Vec<Message>, TaskStoreError>;
 
     /// The same for an objective: all tasks of its owner in its context, in a plan or not, of every

@@ -4,8 +4,8 @@
 //! Write ─▶ row_cache (last written version, or the row) ─▶ validate ─▶ batch, push, history, objectives ─▶ rows
 //! ```
 //!
-//! - A batch is one transaction. A write is validated before its first row changes, so one that does
-//!   not apply leaves nothing to roll back.
+//! - A batch is one transaction. A write is validated before its first row changes, so one that
+//!   does not apply leaves nothing to roll back.
 //! - [`Write::Atomic`] and [`Write::Objective`] change several rows. They run without a savepoint
 //!   first; when one of their parts does not apply, the batch is rolled back and repeated with
 //!   savepoints ([`SavepointMode`]).
@@ -109,8 +109,8 @@ pub enum Write {
     /// Apply all of these or none. The outcome of the first that does not apply is the outcome of
     /// all of them.
     Atomic(Vec<Write>),
-    /// Delete ended tasks and stored answers that are older than a moment, oldest first. Then delete
-    /// ended objectives that have not changed since and have no task left.
+    /// Delete ended tasks and stored answers that are older than a moment, oldest first. Then
+    /// delete ended objectives that have not changed since and have no task left.
     Expire {
         /// The moment.
         older_than: Moment,

@@ -125,8 +125,8 @@ mod tests {
         }
     }
 
-    /// The writer counts each commit before and after it, as the log does. The snapshot must contain
-    /// a number of commits between the two counters of the same moment.
+    /// The writer counts each commit before and after it, as the log does. The snapshot must
+    /// contain a number of commits between the two counters of the same moment.
     #[test]
     fn snapshot_matches_state_read_while_writes_were_paused() {
         let dir = tempfile::tempdir().unwrap();

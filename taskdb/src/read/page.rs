@@ -18,8 +18,8 @@ pub(crate) trait PageItem {
     fn bytes(&self) -> usize;
 }
 
-/// Takes items until one of the limits is reached; returns them and whether there are more. It pulls
-/// at most one item beyond the page.
+/// Takes items until one of the limits is reached; returns them and whether there are more. It
+/// pulls at most one item beyond the page.
 pub(crate) fn fill<T: PageItem>(
     most: usize,
     items: impl Iterator<Item = Result<T, TaskStoreError>>,

@@ -87,8 +87,8 @@ impl<'a> Batch<'a> {
         Ok(outcome)
     }
 
-    /// Runs `work` and rolls back its rows when its outcome is that it did not apply. An error needs
-    /// no rollback here: it rolls back the whole transaction.
+    /// Runs `work` and rolls back its rows when its outcome is that it did not apply. An error
+    /// needs no rollback here: it rolls back the whole transaction.
     pub(super) fn savepoint(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<WriteOutcome>,

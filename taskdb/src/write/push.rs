@@ -45,8 +45,8 @@ impl Batch<'_> {
         Ok(done_if(statement.execute(params![task.to_string(), id.as_str()])? == 1))
     }
 
-    /// Inserts the events, and one outbox entry per event and push configuration. With `has_no_push`
-    /// the configurations are not looked up.
+    /// Inserts the events, and one outbox entry per event and push configuration. With
+    /// `has_no_push` the configurations are not looked up.
     pub(super) fn insert_events(
         &self,
         task: TaskId,

@@ -1,8 +1,8 @@
 //! Cache of the last written state of open tasks.
 //!
 //! An update compares against it instead of reading the row, and writes only the large columns that
-//! changed: a history can be long, and most updates change the status or append to it. On a miss the
-//! row is read and all columns are written.
+//! changed: a history can be long, and most updates change the status or append to it. On a miss
+//! the row is read and all columns are written.
 
 use std::collections::HashMap;
 use std::sync::Arc;

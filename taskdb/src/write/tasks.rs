@@ -202,8 +202,8 @@ impl Batch<'_> {
         Ok(inserted == 1)
     }
 
-    /// Updates the small columns, and of the large ones those that changed. `false` when the row has
-    /// another version than the one before.
+    /// Updates the small columns, and of the large ones those that changed. `false` when the row
+    /// has another version than the one before.
     fn update_row(&self, stored: &StoredTask, changed: ChangedColumns) -> Result<bool> {
         let task = &stored.task;
         let rewrites_history = changed.history == HistoryChange::Rewritten;

@@ -93,7 +93,8 @@ fn commit_for_ever(folder: &Path, first: u64) {
     }
 }
 
-/// Starts the child, kills it after some commits and returns the number of the last acknowledged one.
+/// Starts the child, kills it after some commits and returns the number of the last acknowledged
+/// one.
 fn run_and_kill(folder: &Path, first: u64, answers: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::acknowledged_commits_survive_kill", "--nocapture"])

@@ -174,7 +174,8 @@ fn invalid_change_is_refused_and_changes_nothing() {
             (step(0, |it| it.plan_id = plan_id(1, 1)), InvalidWrite::ObjectiveIdentity),
             (step(0, |it| it.task_index = 3), InvalidWrite::ObjectiveIdentity),
             (step(0, |it| it.id = step_id(9, 9, 9)), InvalidWrite::PositionTaken),
-            // A2A tasks that do not exist, of another owner, in another context, and already linked.
+            // A2A tasks that do not exist, of another owner, in another context, and already
+            // linked.
             (step(1, |it| it.a2a_task_id = Some(id(9))), InvalidWrite::TaskLink),
             (step(1, |it| it.a2a_task_id = Some(id(2))), InvalidWrite::TaskLink),
             (step(1, |it| it.a2a_task_id = Some(id(3))), InvalidWrite::TaskLink),
