@@ -1,4 +1,5 @@
-//! Two agents in one process: Roman requests a task from Tim, who reports progress and completes it.
+//! Two agents in one process: Roman requests a task from Tim, who reports progress and completes
+//! it.
 //!
 //! `cargo run --example two_agents`
 

@@ -16,8 +16,8 @@ use super::{BackupError, staging};
 use a2a_journal::formats::RESTORING;
 use a2a_journal::{FormatError, file_mode};
 
-/// Restores a backup that [`super::verify_backup`] accepted. The next start of a server rebuilds the
-/// index from the log.
+/// Restores a backup that [`super::verify_backup`] accepted. The next start of a server rebuilds
+/// the index from the log.
 ///
 /// # Errors
 /// The folder is not empty, the disk fails, or the backup changed since it was verified. Nothing is

@@ -1,8 +1,8 @@
 //! A2A tasks per second through this server, which stores them, beside other servers, which do not;
 //! and the cost of open streams and of objectives.
 //!
-//! Each server is a process of its own. One generator sends all of them the same requests, in rounds
-//! whose order rotates, so ratios are comparable between machines.
+//! Each server is a process of its own. One generator sends all of them the same requests, in
+//! rounds whose order rotates, so ratios are comparable between machines.
 //!
 //! `cargo bench --bench a2a`, or with `-- tasks`, `-- ours` (without peers), `-- streams` or
 //! `-- objectives`. `A2A_BENCH_BEFORE=program` adds another build of this server.

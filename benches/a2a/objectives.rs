@@ -90,7 +90,8 @@ impl Client<'_> {
             self.call("plans/create", plan).await;
         }
         loop {
-            // Waits for a revision that is never reached, so it returns when the objective has ended.
+            // Waits for a revision that is never reached, so it returns when the objective has
+            // ended.
             let get = json!({"id": id, "sinceRevision": u32::MAX, "waitMs": 10_000});
             let objective = self.call("objectives/get", get).await["objective"].clone();
             if objective["status"] == "completed" {

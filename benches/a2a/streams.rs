@@ -229,7 +229,7 @@ async fn open_tasks(server: &Server) -> Vec<WorkingTask> {
 }
 
 /// Opens a stream and reads its first event.
-async fn open(server: &Server, task: &Work) -> Connection {
+async fn open(server: &Server, task: &WorkingTask) -> Connection {
     let mut connection = Connection::open(server.address()).await;
     call(&mut connection, server, "SubscribeToTask", &json!({"id": task.id})).await;
     connection.until(b"TASK_STATE_WORKING").await;

@@ -1,8 +1,8 @@
 //! Cost of the journal: writing with and without indexes, opening, queries, verification, disk and
 //! memory.
 //!
-//! All is measured in one process and compared by ratio, so results are comparable between machines.
-//! The last line is a JSON object.
+//! All is measured in one process and compared by ratio, so results are comparable between
+//! machines. The last line is a JSON object.
 //!
 //! `cargo bench --bench audit`, or `cargo bench --bench audit -- follow` for the live stream only.
 

@@ -10,8 +10,8 @@ use crate::sample;
 const LEASES: u64 = 100_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Messages per second that are enqueued, leased and acknowledged, in an inbox with this many senders
-/// in backoff and this many messages queued behind them.
+/// Messages per second that are enqueued, leased and acknowledged, in an inbox with this many
+/// senders in backoff and this many messages queued behind them.
 pub fn lease_rate(pausing: u64, waiting: u64) -> f64 {
     let (mut inbox, now) = (Inbox::default(), Duration::ZERO);
     let senders: Vec<_> =

@@ -3,7 +3,8 @@
 //! Each figure is the median of interleaved rounds in one process, so ratios are comparable between
 //! machines. The last line is a JSON object.
 //!
-//! `cargo bench --bench load`; `-- route` for the first rows only, `-- inbox` for those of the inbox.
+//! `cargo bench --bench load`; `-- route` for the first rows only, `-- inbox` for those of the
+//! inbox.
 
 mod bare_log;
 mod conversations;

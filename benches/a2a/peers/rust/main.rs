@@ -1,7 +1,7 @@
 //! The echo agent of `benches/a2a` on the official A2A server for Rust, in memory: `peer PORT`.
 //!
-//! It does what the other echo agents do: a task, one artifact with the text it received, completed.
-//! With `peer PORT whole` it returns the finished task in one event.
+//! It does what the other echo agents do: a task, one artifact with the text it received,
+//! completed. With `peer PORT whole` it returns the finished task in one event.
 
 use std::sync::Arc;
 
