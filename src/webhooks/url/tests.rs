@@ -1,4 +1,4 @@
-//! URLs that must not become webhooks, in every disguise, and URLs that must.
+//! URLs that must be refused, in every spelling, and URLs that must be accepted.
 #![allow(clippy::unwrap_used)]
 
 use super::super::address::kind_of;
@@ -260,7 +260,7 @@ fn paths_and_queries_are_not_shown() {
     assert_eq!(format!("{url:?}"), "CheckedUrl(https://example.com:8443/…)");
 }
 
-/// The ways to write an IPv4 address that clients understand.
+/// The spellings of an IPv4 address that clients accept.
 fn spellings(address: Ipv4Addr) -> Vec<String> {
     let [a, b, c, d] = address.octets();
     let bits = u32::from(address);
@@ -286,7 +286,7 @@ fn kind_is_allowed(address: Ipv4Addr, allow_private: bool) -> bool {
 }
 
 proptest! {
-    /// However an address is written, the verdict is that of the address.
+    /// Every spelling of an address has the result of the address.
     #[test]
     fn no_spelling_changes_the_verdict(
         first in prop::sample::select(vec![0_u8, 1, 10, 100, 127, 169, 172, 192, 198, 203, 224]),
@@ -301,7 +301,7 @@ proptest! {
         }
     }
 
-    /// The same for IPv6, long and short.
+    /// The same for IPv6, in long and short form.
     #[test]
     fn ipv6_is_judged_as_the_address(high in prop::sample::select(vec![
         0_u16, 0x64, 0x2001, 0x2002, 0x2606, 0xfc00, 0xfe80, 0xff02,
@@ -316,7 +316,7 @@ proptest! {
         }
     }
 
-    /// Nothing panics, and what is taken has the form that was promised.
+    /// No input panics, and accepted URLs have the documented form.
     #[test]
     fn whatever_is_taken_is_https_to_an_allowed_host(text in "(https?:/{0,3})?[ -~äß。０]{0,40}") {
         if let Ok(url) = CheckedUrl::parse(&text, false) {
