@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn secrets_are_not_shown() {
         let call = Call {
             id: NotificationId(Uuid::nil()),
             owner: "ann".into(),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_host_holds_only_itself() {
+    fn full_host_blocks_only_itself() {
         let gate = gate(3, 3, 2, 1);
         let first = now(&gate, "ann", "slow.example").unwrap().unwrap();
         let _second = now(&gate, "ann", "slow.example").unwrap().unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_of_many_hosts_holds_only_itself() {
+    fn owner_of_many_hosts_blocks_only_itself() {
         let gate = gate(3, 2, 1, 1);
         let _first = now(&gate, "eve", "a.example").unwrap().unwrap();
         let _second = now(&gate, "eve", "b.example").unwrap().unwrap();

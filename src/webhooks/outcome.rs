@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_each_status() {
+    fn decision_follows_from_status() {
         let settings = WebhookSettings::default();
         for temporary in [408, 425, 429, 500, 502, 503, 504, 599] {
             let next = next(1, &status(temporary), &settings, 0);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_each_failure() {
+    fn decision_follows_from_failure() {
         let settings = WebhookSettings::default();
         let refused =
             AddressRefused { address: Ipv4Addr::LOCALHOST.into(), kind: AddressKind::Loopback };
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_may_ask_for_a_longer_pause_up_to_a_bound() {
+    fn retry_after_extends_backoff_up_to_limit() {
         let settings = WebhookSettings::default();
         let asking = |seconds| {
             let retry_after = Some(Duration::from_secs(seconds));

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_one_short_line() {
+    fn reason_is_one_short_line() {
         let long = format!("a\r\nb\u{1b}[2J{}", "x".repeat(1000));
         let reason = reason(&long);
         assert_eq!(reason.chars().count(), MAX_REASON_CHARS);

@@ -128,7 +128,7 @@ fn ranges_of_ipv6_with_their_edges() {
 }
 
 #[test]
-fn the_switch_opens_private_networks_and_nothing_else() {
+fn allow_private_allows_private_networks_only() {
     let opened = [Loopback, Private, CarrierShared];
     let never = [LinkLocal, Metadata, Unspecified, Multicast, Tunnel, Reserved];
     for kind in opened {
@@ -143,7 +143,7 @@ fn the_switch_opens_private_networks_and_nothing_else() {
 proptest! {
     /// No address that the standard library classifies as special is public.
     #[test]
-    fn no_ipv4_the_standard_library_calls_special_is_public(bits: u32) {
+    fn special_ipv4_of_standard_library_is_not_public(bits: u32) {
         let address = Ipv4Addr::from(bits);
         let special = address.is_private() || address.is_loopback() || address.is_link_local()
             || address.is_broadcast() || address.is_documentation() || address.is_multicast()

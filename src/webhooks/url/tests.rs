@@ -205,7 +205,7 @@ fn names_and_urls_have_a_longest() {
 }
 
 #[test]
-fn what_can_be_a_webhook() {
+fn valid_urls_are_accepted() {
     let table = [
         ("https://example.com/tck-push-webhook", "example.com"),
         ("https://EXAMPLE.com.:8443/a?b=c", "example.com"),
@@ -224,7 +224,7 @@ fn what_can_be_a_webhook() {
 }
 
 #[test]
-fn the_switch_opens_what_it_says() {
+fn allow_private_accepts_local_urls() {
     let opened = [
         "http://127.0.0.1:8080/hook",
         "http://localhost/hook",
@@ -288,7 +288,7 @@ fn kind_is_allowed(address: Ipv4Addr, allow_private: bool) -> bool {
 proptest! {
     /// Every spelling of an address has the result of the address.
     #[test]
-    fn no_spelling_changes_the_verdict(
+    fn spelling_does_not_change_result(
         first in prop::sample::select(vec![0_u8, 1, 10, 100, 127, 169, 172, 192, 198, 203, 224]),
         second in prop::sample::select(vec![0_u8, 16, 18, 64, 168, 254, 255]),
         third: u8, fourth: u8, allow_private: bool,
