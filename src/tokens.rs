@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_belongs_to_exactly_one() {
+    fn token_names_exactly_one_principal() {
         let named = Principal::named(None, Some("acme"), None).unwrap();
         assert_eq!(named.to_string(), "client:acme");
         assert_eq!(Principal::named(None, None, None), Err(BadPrincipal::NotOne));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_read_as_it_is_written() {
+    fn token_hash_round_trips() {
         let hash = TokenHash::of("oca_x");
         assert_eq!(hash.to_string().parse(), Ok(hash));
         assert_eq!(hash.id().len(), 12);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_belongs_to_one_holder_whatever_its_case() {
+    fn name_is_unique_ignoring_case() {
         let of = |principal: Principal| {
             let mut tokens = Tokens::default();
             let hash = TokenHash::of(&principal.to_string());

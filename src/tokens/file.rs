@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_only_its_owner_may() {
+    fn written_tokens_are_read_and_file_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::below(folder.path());
         assert!(file.tokens().unwrap().is_none());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_changes_nothing() {
+    fn refused_change_writes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::below(folder.path());
         let refused = file.change(|tokens| {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_says_so() {
+    fn invalid_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::below(folder.path());
         std::fs::create_dir_all(file.path().parent().unwrap()).unwrap();

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_file_counts_from_the_next_call_on() {
+    fn changed_file_applies_from_next_call() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         let now = Utc::now();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn who_revokes_the_last_token_lets_nobody_in() {
+    fn revoking_last_token_keeps_server_closed() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         add(&file, "a", None);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_lets_nobody_in() {
+    fn damaged_file_refuses_all_tokens() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         add(&file, "a", None);
@@ -441,7 +441,7 @@ mod tests {
 
     /// A folder in place of the file: it exists and cannot be read.
     #[test]
-    fn a_file_that_cannot_be_read_changes_nothing_until_it_can() {
+    fn unreadable_file_keeps_tokens_until_readable() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         add(&file, "a", None);
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pass_ends_when_the_configuration_takes_its_token_away() {
+    async fn grant_ends_when_configuration_drops_its_token() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, _) = ring(folder.path());
         ring.reconfigure(configured("x"), Vec::new()).unwrap();
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pass_ends_with_its_token() {
+    async fn grant_ends_with_its_token() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         let Entry::Open(anybody) = ring.enter(None, Utc::now()) else { panic!("asked") };
