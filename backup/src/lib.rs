@@ -1,8 +1,8 @@
 //! Backup and restore of a state folder, with or without a running server.
 //!
 //! ```text
-//! create:   snapshot (writes paused, lengths of the day files) ─▶ staging folder ─▶ verify ─▶ manifest ─▶ rename
-//! verify:   manifest ─▶ sizes and hashes ─▶ hash chain of the log ─▶ SQLite's integrity check
+//! create:   snapshot of log and tasks ─▶ staging folder ─▶ verify ─▶ manifest ─▶ rename
+//! verify:   manifest ─▶ sizes and hashes ─▶ hash chain of the log ─▶ SQLite's check
 //! restore:  verify ─▶ staging folder inside the state folder ─▶ rename
 //! ```
 //!

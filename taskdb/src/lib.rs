@@ -1,8 +1,8 @@
 //! SQLite store for A2A tasks and objectives, in a file or in memory.
 //!
 //! ```text
-//! Vec<Write> ─▶ write (validate, change rows, events, outbox) ─▶ one COMMIT, one fsync ─▶ Vec<WriteOutcome>
-//! get, list, events, outbox_due … ◀─ read (rows to structs) ◀─ pool of read-only connections
+//! Vec<Write> ─▶ write (validate, rows, events, outbox) ─▶ COMMIT, fsync ─▶ Vec<WriteOutcome>
+//! get, list, events, outbox_due ◀─ read (rows to structs) ◀─ pool of read-only connections
 //! ```
 //!
 //! - [`TaskWriter`] commits batches of [`Write`]s. A write that does not apply, because of a

@@ -87,8 +87,8 @@ pub(crate) fn migrate(
 /// Keeps a copy of the file before a migration. It is written under a temporary name and renamed,
 /// so that it is complete or not there.
 fn keep_backup(connection: &Connection, path: &Path, found: u32) -> Result<(), TaskOpenError> {
-    let kept = kept_file(path, found);
-    let temporary = kept.with_extension("new");
+    let backup = backup_file(path, found);
+    let temporary = backup.with_extension("new");
     let cannot = |path: &Path| {
         let path = path.to_owned();
         move |source: io::Error| TaskOpenError::Folder { path, source }
@@ -100,16 +100,16 @@ fn keep_backup(connection: &Connection, path: &Path, found: u32) -> Result<(), T
         _ => {}
     }
     snapshot::copy(connection, &temporary)?;
-    fs::rename(&temporary, &kept).map_err(cannot(&kept))?;
+    fs::rename(&temporary, &backup).map_err(cannot(&backup))?;
     tracing::info!(
-        kept = %kept.display(), from = found, to = SCHEMA,
+        kept = %backup.display(), from = found, to = SCHEMA,
         "the task database is brought up to date; a copy of it as it was is kept"
     );
     Ok(())
 }
 
 /// Where the copy of a file with this schema is kept.
-fn kept_file(path: &Path, schema: u32) -> PathBuf {
+fn backup_file(path: &Path, schema: u32) -> PathBuf {
     path.with_extension(format!("db.v{schema}.bak"))
 }
 

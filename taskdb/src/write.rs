@@ -1,7 +1,7 @@
 //! Writes: every change of the store, and the outcome of each.
 //!
 //! ```text
-//! Write ─▶ row_cache (last written version, or the row) ─▶ validate ─▶ batch, push, history, objectives ─▶ rows
+//! Write ─▶ row_cache (or the row) ─▶ validate ─▶ tasks, history, push, objectives ─▶ rows
 //! ```
 //!
 //! - A batch is one transaction. A write is validated before its first row changes, so one that

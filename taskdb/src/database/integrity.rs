@@ -36,12 +36,12 @@ impl TaskDb {
         }
         // While no process has the database open, even a reader would leave files beside it.
         if wal_of(&path).exists() {
-            return inspect(&open_reader(&path)?, &path);
+            return check_connection(&open_reader(&path)?, &path);
         }
-        let found = inspect(&open_at_rest(&path)?, &path);
+        let found = check_connection(&open_at_rest(&path)?, &path);
         if wal_of(&path).exists() {
             // Another process opened it meanwhile, so the pages read may be of two states.
-            return inspect(&open_reader(&path)?, &path);
+            return check_connection(&open_reader(&path)?, &path);
         }
         found
     }
@@ -79,7 +79,10 @@ fn percent_encoded(path: &OsStr) -> String {
     text
 }
 
-fn inspect(connection: &Connection, path: &Path) -> Result<IntegrityReport, TaskOpenError> {
+fn check_connection(
+    connection: &Connection,
+    path: &Path,
+) -> Result<IntegrityReport, TaskOpenError> {
     schema::check(connection, path)?;
     quick_check(connection).map_err(TaskOpenError::from)
 }

@@ -28,14 +28,14 @@ impl Batch<'_> {
 
     pub(super) fn upsert_push(&mut self, task: TaskId, config: &PushConfig) -> Result<()> {
         self.row_cache.add_push(task);
-        let kept = PushConfig { task_id: Some(task.as_uuid().into()), ..config.clone() };
+        let stored = PushConfig { task_id: Some(task.as_uuid().into()), ..config.clone() };
         let id = config.id.as_ref().map(Label::as_str);
         self.sql
             .prepare_cached(
                 "INSERT INTO push_configs (task_id, id, config) VALUES (?1, ?2, ?3) \
                  ON CONFLICT (task_id, id) DO UPDATE SET config = excluded.config",
             )?
-            .execute(params![task.to_string(), id, json(&kept)?])?;
+            .execute(params![task.to_string(), id, json(&stored)?])?;
         Ok(())
     }
 

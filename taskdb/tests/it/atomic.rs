@@ -27,7 +27,7 @@ fn end(n: u64) -> Vec<Write> {
 
 fn with_reply(n: u64, state: TaskState) -> StoredTask {
     let mut next = then(&task_in(n, n), state, 50);
-    Arc::make_mut(&mut next.task).history.push(says(Role::Agent, "more").into());
+    Arc::make_mut(&mut next.task).history.push(text_message(Role::Agent, "more").into());
     next
 }
 

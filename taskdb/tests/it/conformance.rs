@@ -24,7 +24,7 @@ fn empty_store_finds_nothing() {
         );
         for write in [
             Write::Delete(id(1)),
-            Write::Answer { id: id(1), message: Box::new(says(Role::Agent, "hi")) },
+            Write::Answer { id: id(1), message: Box::new(text_message(Role::Agent, "hi")) },
             Write::PutPush { task: id(1), config: push("a") },
             Write::DeletePush { task: id(1), id: label("a") },
             Write::PushDone { outbox: 1 },
@@ -53,9 +53,9 @@ fn every_task_field_round_trips() {
         full.working_since = Some(at(19));
         full.queued = None;
         let task = Arc::make_mut(&mut full.task);
-        task.status.message = Some(says(Role::Agent, "which one?").into());
+        task.status.message = Some(text_message(Role::Agent, "which one?").into());
         task.artifacts = vec![artifact("a"), artifact("b")];
-        task.history.push(says(Role::Agent, "hm").into());
+        task.history.push(text_message(Role::Agent, "hm").into());
         task.metadata = json!({"k": [1, null, {"ü": "\u{1F600} ' \" \\ \0"}]}).as_object().cloned();
         done(tasks, vec![update(&full)]);
         assert_eq!(reader.get(id(1)).unwrap().unwrap(), full);
@@ -256,7 +256,7 @@ fn message_id_with_other_content_conflicts() {
         assert_eq!(repeat_of(&sent(7)), Some(Repeated::DifferentContent));
         // Without a fingerprint the content is not compared.
         assert_eq!(repeat_of(&label("m").into()), Some(first));
-        let message = Box::new(says(Role::Agent, "42"));
+        let message = Box::new(text_message(Role::Agent, "42"));
         done(tasks, vec![Write::Answer { id: id(1), message }]);
         assert_eq!(repeat_of(&sent(7)), Some(Repeated::DifferentContent));
         assert!(matches!(repeat_of(&sent(u64::MAX)), Some(Repeated::Answer(_))));
@@ -276,7 +276,7 @@ fn answer_is_returned_for_repeat_after_task_is_deleted() {
             message: Some(label("n").into()),
         };
         done(tasks, vec![create_for(&first, "m"), follow]);
-        let answer = Box::new(says(Role::Agent, "42"));
+        let answer = Box::new(text_message(Role::Agent, "42"));
         done(tasks, vec![Write::Answer { id: id(1), message: answer.clone() }]);
         assert!(reader.get(id(1)).unwrap().is_none());
         for message in ["m", "n"] {
@@ -397,7 +397,7 @@ fn events_are_read_after_any_number() {
 fn history_of_context_is_limited_to_owner_and_agent() {
     on_each(|tasks, reader| {
         let mut first = new_task(1);
-        Arc::make_mut(&mut first.task).history.push(says(Role::Agent, "did 1").into());
+        Arc::make_mut(&mut first.task).history.push(text_message(Role::Agent, "did 1").into());
         let mut foreign = new_task(2);
         foreign.owner = "client:other".into();
         let mut of_ann = new_task(3);

@@ -25,7 +25,7 @@ fn tasks_of(batch: u64) -> Vec<StoredTask> {
             let mut stored = new_task(n);
             stored.last_event = 1;
             let task = Arc::make_mut(&mut stored.task);
-            task.history.push(says(Role::Agent, &"long ".repeat(40)).into());
+            task.history.push(text_message(Role::Agent, &"long ".repeat(40)).into());
             stored
         })
         .collect()

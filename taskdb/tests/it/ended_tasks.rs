@@ -7,7 +7,7 @@ use a2a_protocol::task::{Role, TaskState};
 use a2a_taskdb::{InvalidWrite, Repeated, StoredTask, Write, WriteOutcome, message_key};
 
 use super::setup::{
-    agent, artifact, create, create_for, done, id, label, new_task, on_each, one, says,
+    agent, artifact, create, create_for, done, id, label, new_task, on_each, one, text_message,
 };
 
 /// An ended task with so many artifacts and no stored events.
@@ -60,7 +60,7 @@ fn task_without_events_must_have_ended_with_matching_count() {
 #[test]
 fn answer_without_task_is_returned_for_repeat() {
     on_each(|tasks, reader| {
-        let answer = Box::new(says(Role::Agent, "4"));
+        let answer = Box::new(text_message(Role::Agent, "4"));
         let answer_without_task = |n, message: &str| Write::AnswerWithoutTask {
             stored: new_task(n),
             message: label(message).into(),

@@ -71,7 +71,8 @@ fn columns_are_readable_text() {
     let mut bench = on_disk();
     let first = waiting(1, 5);
     let mut second = then(&first, TaskState::InputRequired, 1_500);
-    Arc::make_mut(&mut second.task).status.message = Some(says(Role::Agent, "which?").into());
+    Arc::make_mut(&mut second.task).status.message =
+        Some(text_message(Role::Agent, "which?").into());
     done(&mut bench.tasks, vec![create(&first), update(&second)]);
     let sql = raw(bench.dir.path());
     let row = text(
@@ -208,7 +209,7 @@ fn heavy(n: u64, bytes: usize) -> a2a_taskdb::StoredTask {
     let mut stored = new_task(n);
     let message = a2a_protocol::task::Message {
         parts: vec![a2a_protocol::task::Part::text("x".repeat(bytes))],
-        ..says(Role::User, "heavy")
+        ..text_message(Role::User, "heavy")
     };
     Arc::make_mut(&mut stored.task).history = vec![message.into()];
     stored
@@ -223,7 +224,7 @@ fn full_disk_fails_commit_and_writer_stays_usable() {
     done(&mut tasks, vec![create(&first)]);
     // The update alone would have enough space; the batch has not.
     let mut second = then(&first, TaskState::Working, 10);
-    Arc::make_mut(&mut second.task).history.push(says(Role::Agent, "more").into());
+    Arc::make_mut(&mut second.task).history.push(text_message(Role::Agent, "more").into());
     let error = tasks.commit(vec![update(&second), create(&heavy(2, 900_000))]).unwrap_err();
     assert!(matches!(error, TaskStoreError::Full(_)), "{error:?}");
     let reader = tasks.reader();
@@ -261,7 +262,7 @@ fn unchanged_columns_are_not_written() {
     done(&mut bench.tasks, vec![update(&stored)]);
     assert_eq!(lengths(), (0, 0));
     stored = then(&stored, TaskState::Working, 11);
-    Arc::make_mut(&mut stored.task).history.push(says(Role::Agent, "more").into());
+    Arc::make_mut(&mut stored.task).history.push(text_message(Role::Agent, "more").into());
     done(&mut bench.tasks, vec![update(&stored)]);
     assert_eq!(lengths(), (1, 0), "messages already stored are not written again");
     mark();
@@ -282,7 +283,9 @@ fn unchanged_columns_are_not_written() {
 fn append_messages(stored: &mut StoredTask, count: usize) {
     let history = &mut Arc::make_mut(&mut stored.task).history;
     let numbers = (history.len()..).take(count);
-    history.extend(numbers.map(|n| Arc::new(says(Role::Agent, &format!("word {n} \", [x], 'y'")))));
+    history.extend(
+        numbers.map(|n| Arc::new(text_message(Role::Agent, &format!("word {n} \", [x], 'y'")))),
+    );
 }
 
 #[test]

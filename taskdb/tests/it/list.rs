@@ -139,7 +139,7 @@ fn artifacts_and_history_length_follow_query() {
         let mut stored = new_task(1);
         let task = Arc::make_mut(&mut stored.task);
         task.artifacts = vec![artifact("a")];
-        task.history.push(says(Role::Agent, "did 1").into());
+        task.history.push(text_message(Role::Agent, "did 1").into());
         done(tasks, vec![create(&stored)]);
         let seen = |history_length, include_artifacts| {
             let query = ListQuery { history_length, include_artifacts, ..of_acme() };

@@ -113,8 +113,8 @@ fn objective_write(goal: Goal, reader: &dyn TaskReader) -> Write {
 struct Change {
     state: TaskState,
     queued: Option<i64>,
-    says: bool,
-    makes: bool,
+    appends_message: bool,
+    adds_artifact: bool,
     /// `true` for a wrong version, `false` for another principal.
     wrong: Option<bool>,
 }
@@ -123,7 +123,13 @@ fn change() -> impl Strategy<Value = Change> {
     let wrong = prop_oneof![8 => Just(None), 1 => any::<bool>().prop_map(Some)];
     let queued = proptest::option::of(-3..3_i64);
     (select(TaskState::ALL), queued, any::<bool>(), any::<bool>(), wrong).prop_map(
-        |(state, queued, says, makes, wrong)| Change { state, queued, says, makes, wrong },
+        |(state, queued, appends_message, adds_artifact, wrong)| Change {
+            state,
+            queued,
+            appends_message,
+            adds_artifact,
+            wrong,
+        },
     )
 }
 
@@ -183,13 +189,13 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
             let before = reader.get(id(n)).unwrap().unwrap_or_else(|| created(n, 0));
             let mut stored = then(&before, change.state, ms);
             stored.queued = change.queued.map(|order| Queued { order, at: at(ms) });
-            stored.dispatched = change.says;
-            stored.working_since = change.makes.then(|| at(ms));
+            stored.dispatched = change.appends_message;
+            stored.working_since = change.adds_artifact.then(|| at(ms));
             let task = std::sync::Arc::make_mut(&mut stored.task);
-            if change.says {
-                task.history.push(says(Role::Agent, &format!("said {ms}")).into());
+            if change.appends_message {
+                task.history.push(text_message(Role::Agent, &format!("said {ms}")).into());
             }
-            if change.makes {
+            if change.adds_artifact {
                 task.artifacts.push(artifact(&format!("made {ms}")));
             }
             let events = with_events(&mut stored, events);
@@ -208,7 +214,7 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
         }
         Draft::Answer(n) => Write::Answer {
             id: id(n),
-            message: Box::new(says(Role::Agent, &format!("answer {n}"))),
+            message: Box::new(text_message(Role::Agent, &format!("answer {n}"))),
         },
         Draft::Delete(n) => Write::Delete(id(n)),
         Draft::PutPush(n, name, named) => {

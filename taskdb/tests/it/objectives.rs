@@ -253,7 +253,7 @@ fn plan_task_outlives_its_a2a_task() {
 fn histories_cover_a_plan_or_the_owners_whole_objective() {
     on_each(|tasks, reader| {
         let mut said_more = task_in(1, 1);
-        Arc::make_mut(&mut said_more.task).history.push(says(Role::Agent, "did 1").into());
+        Arc::make_mut(&mut said_more.task).history.push(text_message(Role::Agent, "did 1").into());
         let mut foreign = task_in(1, 2);
         foreign.owner = "client:other".into();
         let mut of_ann = task_in(1, 3);

@@ -63,7 +63,7 @@ pub fn context(text: &str) -> ContextId {
     ContextId::try_from(text).unwrap()
 }
 
-pub fn says(role: Role, text: &str) -> Message {
+pub fn text_message(role: Role, text: &str) -> Message {
     Message {
         message_id: label(text),
         context_id: None,
@@ -100,7 +100,7 @@ pub fn new_task(n: u64) -> StoredTask {
             context_id: context("ctx"),
             status,
             artifacts: Vec::new(),
-            history: vec![says(Role::User, &format!("do {n}")).into()],
+            history: vec![text_message(Role::User, &format!("do {n}")).into()],
             metadata: None,
         }),
         owner: "client:acme".into(),
