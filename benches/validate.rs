@@ -1,12 +1,12 @@
-//! What does the validator cost on top of reading?
+//! Cost of message validation on top of JSON parsing.
 //!
-//! Each kind's example message is read three ways, in turn, in one run:
+//! Each kind's example message is parsed in three ways, in interleaved rounds:
 //!
-//! - `parse`: what the bus does, [`Envelope::parse`], every rule checked;
-//! - `bare`:  `serde_json::from_slice` straight into the same payload struct;
-//! - `plain`: `serde_json::from_slice` into structs of the same shape with plain strings and no rules.
+//! - `parse`: [`Envelope::parse`] as in the bus, with all rules;
+//! - `bare`:  `serde_json::from_slice` into the same payload struct;
+//! - `plain`: `serde_json::from_slice` into structs of the same shape, with plain strings.
 //!
-//! The last column is the price of a full report for a message with one fault.
+//! The last column is the cost of a full report for a message with one fault.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn main() {
     println!("{}", serde_json::json!({ "worst_ratio_to_bare": (worst * 100.0).round() / 100.0 }));
 }
 
-/// Median nanoseconds per call of each way, measured in interleaved rounds.
+/// Median nanoseconds per call of each function, in interleaved rounds.
 fn medians<const N: usize>(ways: [&dyn Fn(); N]) -> [f64; N] {
     let mut times: [Vec<Duration>; N] = std::array::from_fn(|_| Vec::new());
     for _ in 0..ROUNDS {
@@ -111,7 +111,7 @@ fn plain_of(kind: Kind, bytes: &[u8]) {
     }
 }
 
-/// The same shapes with no rules: what a program without a validator would write.
+/// Structs of the same shape without rules, as in a program without validation.
 #[allow(dead_code)]
 mod plain {
     use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Progress bars: Tim fetches and indexes files, and whoever asked sees how far he is.
+//! Progress bars: Tim fetches and indexes files, and Roman sees the progress of his task.
 //!
 //! `cargo run --example progress`
 
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use openclaw_a2a::{Agent, Bus, Delivery, NewTask, ProgressTracker, TaskUpdate};
 
-/// Two bars that move by themselves; snapshots of both go out about once a second.
+/// Updates two progress bars. The SDK coalesces updates and sends about one snapshot a second.
 async fn fetch(
     tim: Agent,
     delivery: Delivery,
@@ -18,13 +18,13 @@ async fn fetch(
         bars.update("download", file.into(), Some(20.0), format!("{file} of 20 files"))?;
         bars.update("index", (file / 4).into(), None, "how many there will be is not known")?;
     }
-    // A mistake is said before anything is sent, and changes nothing.
+    // An invalid update returns an error; nothing is sent.
     if let Err(mistake) = bars.update("download", 21.0, Some(20.0), "too far") {
         println!("tim's mistake: {}", mistake.violations()[0]);
     }
     bars.done("download")?;
     bars.failed("index", "the disk is full")?;
-    // What is new goes out before the answer.
+    // Pending progress is sent before the answer.
     tim.complete(&delivery, "20 files are here; the index is not.").await?;
     Ok(())
 }

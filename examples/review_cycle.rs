@@ -1,4 +1,4 @@
-//! TaskHandle goes back and forth until it is good: Roman builds, Tony sends it back, Tim approves.
+//! Review cycle: Roman builds, Tony requests changes, Tim approves.
 //!
 //! `cargo run --example review_cycle`
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 const FILE: &str = "src/router.rs";
 
-/// Roman builds what he is asked for and shows it to Tony.
+/// Roman completes the task and requests a review from Tony.
 async fn build(roman: Agent, delivery: Delivery, task: TaskRequest) -> Result<(), SendError> {
     println!("roman  takes \"{}\" from {}", task.title, delivery.sender);
     roman.accept(&delivery).await?;
@@ -25,7 +25,7 @@ async fn build(roman: Agent, delivery: Delivery, task: TaskRequest) -> Result<()
     Ok(())
 }
 
-/// Roman changes what a reviewer wants changed and asks Tim, who is more senior.
+/// Roman makes the requested changes and requests a review from Tim, who is more senior.
 async fn change(
     roman: Agent,
     delivery: Delivery,
@@ -35,13 +35,13 @@ async fn change(
     if verdict.verdict != Verdict::ChangesRequested {
         return Ok(());
     }
-    let (task, talk) = (verdict.task_id, delivery.message.correlation_id);
+    let (task, conversation) = (verdict.task_id, delivery.message.correlation_id);
     let done = TaskAnswer::completed("The size is checked first.").for_task(task);
-    roman.send_task_response("claire", done.in_conversation(talk)).await?;
+    roman.send_task_response("claire", done.in_conversation(conversation)).await?;
     println!("roman  has changed it and asks tim");
     let review = NewReview::new(task, "The router, again", "roman/router", "wt/router", [FILE])
         .prior_notes("Tony: the size is checked too late")
-        .in_conversation(talk);
+        .in_conversation(conversation);
     roman.send_review_request("tim", review).await?;
     Ok(())
 }

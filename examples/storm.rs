@@ -1,4 +1,5 @@
-//! Two agents answer each other for ever; the bus cuts them off and everything else goes on.
+//! Circuit breaker: two agents answer each other without end, and the bus stops only their
+//! conversation.
 //!
 //! `cargo run --example storm`
 
@@ -7,21 +8,21 @@ use std::time::Duration;
 use openclaw_a2a::{Agent, Bus, Delivery, Handlers, SendError, StatusReport, StatusUpdate};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// Thanks whoever wrote, politely and without end; says when the bus has put an end to it.
+/// Answers every status update with thanks, until the bus refuses to deliver it.
 async fn polite(
     stopped: UnboundedSender<String>,
     me: Agent,
     delivery: Delivery,
     status: StatusUpdate,
 ) -> Result<(), SendError> {
-    let (name, said) = (me.id().to_string(), &status.progress);
+    let (name, text) = (me.id().to_string(), &status.progress);
     if delivery.sender.as_str() == "system" {
-        println!("{name:5} hears from the bus: {said}");
+        println!("{name:5} hears from the bus: {text}");
         stopped.send(name).ok();
         return Ok(());
     }
-    println!("{name:5} hears from {}: {said}", delivery.sender);
-    let thanks = StatusReport::in_progress(format!("Thanks for \"{}\"", short(said)));
+    println!("{name:5} hears from {}: {text}", delivery.sender);
+    let thanks = StatusReport::in_progress(format!("Thanks for \"{}\"", short(text)));
     match me.send_status_update(&delivery, thanks).await {
         Err(SendError::CircuitOpen(receipt)) => {
             println!("{name:5} is refused, record {:?}", receipt.seq);
@@ -47,7 +48,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         agents.push(bus.attach(name, Handlers::new().on_status_update(handler)).await?);
     }
     let hello = StatusReport::in_progress("The audit log is done");
-    let talk = agents[0].send_status_update("jerry", hello).await?.correlation_id();
+    let conversation = agents[0].send_status_update("jerry", hello).await?.correlation_id();
     for _ in 0..2 {
         tokio::time::timeout(Duration::from_secs(5), is_stopped.recv()).await?;
     }
@@ -63,7 +64,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("claire writes to jerry in another conversation: {}", sent.outcome());
 
     bus.reset_circuit(&circuits[0].circuit.key).await;
-    let again = StatusReport::in_progress("Enough now").in_conversation(talk);
+    let again = StatusReport::in_progress("Enough now").in_conversation(conversation);
     let sent = agents[0].send_status_update("claire", again).await?;
     println!("a person has reset it, barry goes on: {}", sent.outcome());
     bus.stop().await;

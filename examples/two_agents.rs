@@ -1,4 +1,5 @@
-//! Two agents in one process: Roman asks Tim for work, Tim does it and reports back.
+//! Two agents in one process: Roman requests a task from Tim, who reports progress and completes
+//! it.
 //!
 //! `cargo run --example two_agents`
 
@@ -7,7 +8,7 @@ use openclaw_a2a::{
     TaskUpdate,
 };
 
-/// A handler is an async function; when it returns, the message is done.
+/// A handler is an async function. When it returns `Ok`, the message is acknowledged.
 async fn count(tim: Agent, delivery: Delivery, task: TaskRequest) -> Result<(), SendError> {
     println!("tim hears from {}: {}", delivery.sender, task.title);
     tim.accept(&delivery).await?;

@@ -1,6 +1,6 @@
-//! Who may come in: the tokens that are known, by their hashes, and whose each is.
+//! Bearer tokens by their hashes, and the principal of each.
 //!
-//! Nothing here knows HTTP; `gateway/auth.rs` reads the header and words the refusal.
+//! HTTP is handled elsewhere: `gateway/auth.rs` reads the header and writes the refusal.
 
 mod file;
 mod ring;
@@ -24,34 +24,34 @@ pub use ring::{Entry, KeyRing, Pass, Refused};
 /// The name on the bus of an A2A caller that has none of its own there.
 pub const UNNAMED_CLIENT: &str = "a2a-client";
 
-/// Whose token it is.
+/// The principal that a token authenticates.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Principal {
-    /// An agent's: it sends under its own name and reads its own inbox.
+    /// An agent of the bus: it sends under its own name and reads its own inbox.
     Agent(AgentId),
-    /// A program's that speaks A2A: it has the tasks it asked for, and nothing of the bus.
+    /// An A2A client: it has access to its own tasks only.
     Client(AgentId),
-    /// A person's: it sees and stops everything.
+    /// An operator: it has access to everything.
     Operator(Arc<str>),
 }
 
-/// A name nobody's token can have.
+/// A principal name that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadPrincipal {
-    /// It is no id.
+    /// It is no valid id.
     #[error("{what} = {text:?}: {source}")]
     Name {
-        /// Whose name it would be.
+        /// The kind of principal.
         what: &'static str,
         /// The name.
         text: String,
-        /// What the rule is.
+        /// The rule it violates.
         source: BadAgentId,
     },
-    /// It belongs to the bus.
+    /// It is reserved for the bus.
     #[error("`{0}` is a name of the bus or of people, and no agent's; a person is an operator")]
     Reserved(AgentId),
-    /// It is what callers without a name travel under.
+    /// It is the sender name of clients without a name.
     #[error("`{UNNAMED_CLIENT}` is the name of callers that have none; choose another")]
     Unnamed,
     /// An agent of this name comes with the server.
@@ -60,7 +60,7 @@ pub enum BadPrincipal {
     /// It is no operator's name.
     #[error("operator is a name of 1 to 64 letters, digits, . _ - @")]
     Operator,
-    /// There is none, or more than one.
+    /// No name, or more than one.
     #[error("write one of agent = \"…\", client = \"…\" and operator = \"…\"")]
     NotOne,
 }
@@ -69,7 +69,7 @@ impl Principal {
     /// The agent of this name.
     ///
     /// # Errors
-    /// When no agent can be called that.
+    /// When the name is not allowed for an agent.
     pub fn agent(text: &str) -> Result<Self, BadPrincipal> {
         name("agent", text).map(Self::Agent)
     }
@@ -77,7 +77,7 @@ impl Principal {
     /// The A2A client of this name.
     ///
     /// # Errors
-    /// When no client can be called that.
+    /// When the name is not allowed for a client.
     pub fn client(text: &str) -> Result<Self, BadPrincipal> {
         name("client", text).map(Self::Client)
     }
@@ -85,7 +85,7 @@ impl Principal {
     /// The operator of this name.
     ///
     /// # Errors
-    /// When no operator can be called that.
+    /// When the name is not allowed for an operator.
     pub fn operator(text: &str) -> Result<Self, BadPrincipal> {
         let plain = |c: char| c.is_alphanumeric() || "._-@".contains(c);
         if text.is_empty() || text.chars().count() > 64 || !text.chars().all(plain) {
@@ -94,10 +94,10 @@ impl Principal {
         Ok(Self::Operator(text.into()))
     }
 
-    /// Whoever is named, if exactly one is.
+    /// The one principal that is named.
     ///
     /// # Errors
-    /// When none or several are, or the name is bad.
+    /// When none or several are named, or the name is not allowed.
     pub fn named(
         agent: Option<&str>,
         client: Option<&str>,
@@ -113,7 +113,7 @@ impl Principal {
 }
 
 impl Principal {
-    /// The name alone.
+    /// The name without its kind.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -122,7 +122,7 @@ impl Principal {
         }
     }
 
-    /// What the name stands for.
+    /// The kind of principal.
     #[must_use]
     pub const fn holder(&self) -> Holder {
         match self {
@@ -149,7 +149,7 @@ fn name(what: &'static str, text: &str) -> Result<AgentId, BadPrincipal> {
     Ok(name)
 }
 
-/// `agent:tim`, `client:acme`, `operator:david`: also the owner of what it asks for.
+/// `agent:tim`, `client:acme`, `operator:david`: also the owner of its tasks.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -162,9 +162,9 @@ impl fmt::Display for Principal {
 
 /// The SHA-256 of a token.
 ///
-/// A plain hash is enough, and looking it up in a map is: a token of 256 random bits can be
-/// neither guessed nor found from its hash, and the time of a lookup depends on the hash of what
-/// was sent, which says nothing about any token that is known.
+/// An unsalted hash in a map is enough: a token of 256 random bits can be neither guessed nor
+/// derived from its hash. The time of a lookup depends only on the hash of the submitted token,
+/// which reveals nothing about stored ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TokenHash([u8; 32]);
 
@@ -180,7 +180,7 @@ impl TokenHash {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// What a person calls the token by: the first digits of the hash.
+    /// The id of the token for people: the first digits of the hash.
     #[must_use]
     pub fn id(&self) -> String {
         self.to_string()[..12].to_owned()
@@ -197,7 +197,7 @@ impl FromStr for TokenHash {
     type Err = BadTokenHash;
 
     fn from_str(text: &str) -> Result<Self, BadTokenHash> {
-        // `from_str_radix` would also read a sign.
+        // `from_str_radix` would also accept a sign.
         if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
             return Err(BadTokenHash);
         }
@@ -222,45 +222,45 @@ impl<'de> Deserialize<'de> for TokenHash {
     }
 }
 
-/// What is known of a token.
+/// Principal and expiry of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credential {
-    /// Whose it is.
+    /// The principal it authenticates.
     pub principal: Principal,
-    /// When it stops being good.
+    /// When it expires; `None` for never.
     pub expires: Option<DateTime<Utc>>,
 }
 
 impl Credential {
-    /// Whether it is no longer good.
+    /// Whether it has expired.
     #[must_use]
     pub fn is_expired(&self, now: DateTime<Utc>) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
 }
 
-/// Tokens by their hashes: the tokens themselves are nowhere.
+/// Credentials by token hash. The tokens themselves are not stored.
 #[derive(Debug, Clone, Default)]
 pub struct Tokens {
     by_hash: HashMap<TokenHash, Credential>,
-    /// In the order in which they were added.
+    /// In order of insertion.
     order: Vec<TokenHash>,
 }
 
-/// A token whose name cannot be had, because it stands for something else.
+/// A token whose name is taken by another principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
     /// The token.
     pub hash: TokenHash,
-    /// Whose it is.
+    /// The principal it authenticates.
     pub principal: Principal,
-    /// What is in the way.
+    /// The conflicting use of the name.
     pub taken: NameTaken,
 }
 
 impl Conflict {
-    /// Whether the token is refused for it. An operator never sends or receives under the name of
-    /// the token, so that one is only worth a warning.
+    /// Whether the token is refused because of it. An operator does not send or receive under its
+    /// name, so its token is accepted with a warning.
     #[must_use]
     pub fn refuses(&self) -> bool {
         let names = [self.taken.wanted, self.taken.holder];
@@ -269,7 +269,7 @@ impl Conflict {
 }
 
 impl Tokens {
-    /// Adds a token by its hash; `false` when it was there.
+    /// Adds a token by its hash; `false` when it is already there.
     pub fn insert(&mut self, hash: TokenHash, credential: Credential) -> bool {
         let is_new = self.by_hash.insert(hash, credential).is_none();
         if is_new {
@@ -284,18 +284,18 @@ impl Tokens {
         self.by_hash.is_empty()
     }
 
-    /// What is known of a token.
+    /// The credential of a token.
     #[must_use]
     pub fn get(&self, hash: &TokenHash) -> Option<&Credential> {
         self.by_hash.get(hash)
     }
 
-    /// Every token, in the order in which they were added.
+    /// All tokens, in order of insertion.
     pub fn iter(&self) -> impl Iterator<Item = (&TokenHash, &Credential)> {
         self.order.iter().filter_map(|hash| Some((hash, self.by_hash.get(hash)?)))
     }
 
-    /// The names of the A2A clients, each once.
+    /// The distinct names of the A2A clients.
     #[must_use]
     pub fn clients(&self) -> Vec<AgentId> {
         let mut clients: Vec<_> = self
@@ -310,9 +310,9 @@ impl Tokens {
         clients
     }
 
-    /// The tokens whose names are taken: first the `listed` agents have theirs, then these tokens
-    /// in their order, then those of `later`: the agents among them, because messages may wait
-    /// for them, then the others.
+    /// The tokens whose names are taken. Names are claimed in this order: the `listed` agents,
+    /// these tokens, then those of `later`: first its agents, which may have queued messages, then
+    /// the others.
     #[must_use]
     pub fn conflicts(&self, later: &Self, listed: &[AgentId]) -> Vec<Conflict> {
         let mut names = Names::default();
@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_belongs_to_exactly_one() {
+    fn token_names_exactly_one_principal() {
         let named = Principal::named(None, Some("acme"), None).unwrap();
         assert_eq!(named.to_string(), "client:acme");
         assert_eq!(Principal::named(None, None, None), Err(BadPrincipal::NotOne));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_is_read_as_it_is_written() {
+    fn token_hash_round_trips() {
         let hash = TokenHash::of("oca_x");
         assert_eq!(hash.to_string().parse(), Ok(hash));
         assert_eq!(hash.id().len(), 12);
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_belongs_to_one_holder_whatever_its_case() {
+    fn name_is_unique_ignoring_case() {
         let of = |principal: Principal| {
             let mut tokens = Tokens::default();
             let hash = TokenHash::of(&principal.to_string());
@@ -385,7 +385,7 @@ mod tests {
         );
         assert_eq!(refused(&agent("acme"), &operator("Acme"), &[]), one("operator:Acme", false));
         assert_eq!(refused(&agent("acme"), &agent("Acme"), &[]), one("agent:Acme", false));
-        // Among tokens of one file the agent keeps its name, wherever it stands.
+        // Among tokens of one file the agent keeps its name, in any order.
         let mut file = client("tim");
         let tim = Principal::agent("Tim").unwrap();
         file.insert(TokenHash::of("y"), Credential { principal: tim, expires: None });

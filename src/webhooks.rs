@@ -1,10 +1,10 @@
-//! Push notifications: one POST to a URL that somebody else chose.
+//! Webhook delivery: one POST of a notification to a URL that a caller registered.
 //!
-//! That somebody may be hostile, and so may the receiver. A URL is judged when it is registered, by
-//! what can be seen in it ([`CheckedUrl`]), and again whenever a connection is made, by the
-//! addresses that the connection uses. Every wait and every answer is bounded. This room sends;
-//! it knows no tasks, decides nothing about who may register what, and stores nothing: whoever
-//! calls [`Webhooks::deliver`] keeps the notification until [`next`] says that it is over.
+//! - Caller and receiver may be hostile. A URL is validated on registration ([`CheckedUrl`]), and
+//!   its addresses are checked again for every connection, against SSRF.
+//! - Every wait and every response is bounded.
+//! - Nothing is stored here: the caller of [`Webhooks::deliver`] keeps the notification until
+//!   [`next`] returns that there is no further attempt. Tasks and access rights are its business.
 
 mod address;
 mod call;
@@ -33,39 +33,39 @@ pub use outcome::{DeliveryError, Next, next, pause_after};
 pub use resolver::{Answer, Lookup, SystemLookup};
 pub use sender::SetupError;
 
-/// Look-ups of host names at once; each holds a thread.
+/// Concurrent lookups of host names; each blocks a thread.
 const LOOKUPS_AT_ONCE: usize = 32;
 
-/// How webhooks are sent.
+/// Limits and timeouts of webhook delivery.
 #[derive(Debug, Clone)]
 pub struct WebhookSettings {
-    /// Whether this machine and private networks may be called, names that are local to a network
-    /// used, and `http` spoken. For tests and closed networks.
+    /// Whether loopback and private addresses, local names and `http` are allowed. For tests and
+    /// closed networks.
     pub allow_private: bool,
-    /// For one attempt, from looking up the name to the status. A2A asks for 10 to 30 s.
+    /// Timeout of one attempt, from name lookup to status. A2A recommends 10 to 30 s.
     pub timeout: Duration,
-    /// Attempts for one notification, the first included.
+    /// Attempts per notification, including the first.
     pub attempts: NonZeroU32,
-    /// The pause after the first attempt, at most; later ones are longer.
+    /// The longest backoff after the first attempt; later ones are longer.
     pub first_pause: Duration,
-    /// The longest pause that we choose.
+    /// The longest backoff.
     pub longest_pause: Duration,
-    /// The longest pause that a receiver can ask for.
+    /// The longest `Retry-After` that is respected.
     pub longest_retry_after: Duration,
-    /// Of an answer's body, no more than this is read.
+    /// The most bytes read of a response body.
     pub max_response_bytes: usize,
-    /// Attempts at once.
+    /// Concurrent attempts.
     pub at_once: NonZeroUsize,
-    /// Attempts at once for one owner: many names can lead to one slow receiver.
+    /// Concurrent attempts per owner: many host names can lead to one slow receiver.
     pub at_once_per_owner: NonZeroUsize,
-    /// Attempts at once for one owner to one host.
+    /// Concurrent attempts per owner and host.
     pub at_once_per_host: NonZeroUsize,
-    /// Attempts that may wait for a place of one owner.
+    /// Attempts that may wait for a permit of one owner.
     pub waiting_per_owner: usize,
-    /// Attempts that may wait for a place at one host. Behind a host that never answers, the last
-    /// of them waits for `waiting_per_host / at_once_per_host` timeouts.
+    /// Attempts that may wait for a permit of one host. For a host that never responds, the last of
+    /// them waits for `waiting_per_host / at_once_per_host` timeouts.
     pub waiting_per_host: usize,
-    /// Certificates to trust besides those that the system trusts.
+    /// Root certificates to trust besides those of the system.
     pub extra_roots: Vec<CertificateDer<'static>>,
 }
 
@@ -93,7 +93,7 @@ impl Default for WebhookSettings {
     }
 }
 
-/// Sends push notifications.
+/// Client that delivers push notifications.
 #[derive(Debug)]
 pub struct Webhooks {
     settings: WebhookSettings,
@@ -103,18 +103,18 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// A sender that asks the system for addresses.
+    /// A client with the system's resolver.
     ///
     /// # Errors
-    /// If there are no certificates to trust.
+    /// When there are no root certificates.
     pub fn new(settings: WebhookSettings) -> Result<Self, SetupError> {
         Self::with_lookup(settings, Arc::new(SystemLookup::new(LOOKUPS_AT_ONCE)))
     }
 
-    /// A sender that asks somebody else for addresses. What it is told is checked all the same.
+    /// A client with another resolver, whose addresses are checked as well.
     ///
     /// # Errors
-    /// If there are no certificates to trust.
+    /// When there are no root certificates.
     pub fn with_lookup(
         settings: WebhookSettings,
         lookup: Arc<dyn Lookup>,
@@ -130,35 +130,35 @@ impl Webhooks {
         Ok(Self { settings, gate, sender, ends: ends::Ends::default() })
     }
 
-    /// How webhooks are sent.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> &WebhookSettings {
         &self.settings
     }
 
-    /// How many calls ended so, as far as [`Self::count`] was told.
+    /// The number of attempts with each result, as counted by [`Self::count`].
     #[must_use]
     pub fn calls(&self, end: CallEnd) -> u64 {
         self.ends.of(end)
     }
 
-    /// Whoever calls and decides what follows says here what came of it.
+    /// Counts the result of an attempt, which the caller decides from [`next`].
     pub fn count(&self, end: CallEnd) {
         self.ends.count(end);
     }
 
-    /// Judges a URL by what can be seen in it; asks no name server.
+    /// Validates a URL without a name lookup.
     ///
     /// # Errors
-    /// [`UrlRefused`] says what is wrong with it.
+    /// [`UrlRefused`] states the reason.
     pub fn check(&self, url: &str) -> Result<CheckedUrl, UrlRefused> {
         CheckedUrl::parse(url, self.settings.allow_private)
     }
 
-    /// One attempt. Waits for a place first; the time for the attempt begins after that.
+    /// Makes one attempt. It waits for a permit first; the timeout starts after that.
     ///
     /// # Errors
-    /// [`DeliveryError`] says what happened, and [`next`] what follows from it.
+    /// [`DeliveryError`] states the cause, and [`next`] whether to retry.
     pub async fn deliver(&self, call: &Call) -> Result<(), DeliveryError> {
         let url = self.check(&call.url)?;
         let _place = self.gate.enter(&call.owner, url.host()).await?;

@@ -1,16 +1,16 @@
-//! Why there is no backup, or none that can be put back.
+//! Errors of creating, verifying and restoring a backup.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::take::Cause;
+use super::create::Cause;
 use a2a_journal::{FormatError, NewerFormat, VerifyError};
 use a2a_taskdb::{TaskOpenError, TaskStoreError};
 
-/// A backup could not be taken, is none, or cannot be put back. Nothing was left half done.
+/// Creating, verifying or restoring a backup failed. No partial result is left behind.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// There is nothing to copy.
+    /// The state folder has no log.
     #[error(
         "there is no log in {}; name the folder of a server with --state-dir", path.display()
     )]
@@ -18,21 +18,21 @@ pub enum BackupError {
         /// The state folder.
         path: PathBuf,
     },
-    /// Something has the name already.
+    /// The target exists.
     #[error("{} is there already; give the backup a name of its own", path.display())]
     Exists {
-        /// What.
+        /// The target.
         path: PathBuf,
     },
-    /// Another one is being written under the name, or was cut off.
+    /// The staging folder exists: another backup is running, or one was interrupted.
     #[error(
         "{} is there: a backup is being written, or was cut off; delete it if none is", path.display()
     )]
     Unfinished {
-        /// The folder of the unfinished one.
+        /// The staging folder.
         path: PathBuf,
     },
-    /// The folder holds no whole backup.
+    /// The folder has no manifest.
     #[error(
         "{} is no backup, or one that was cut off: it has no manifest.json", path.display()
     )]
@@ -40,59 +40,59 @@ pub enum BackupError {
         /// The folder.
         path: PathBuf,
     },
-    /// A newer program wrote it.
+    /// A newer version of this program wrote it.
     #[error(transparent)]
     Newer(#[from] NewerFormat),
-    /// The state folder is not to be opened.
+    /// The state folder cannot be opened.
     #[error(transparent)]
     Format(FormatError),
-    /// A file is not what was backed up.
+    /// A file differs from the manifest.
     #[error("{} is damaged: {what}. Take another backup", path.display())]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// How.
+        /// The difference.
         what: String,
     },
-    /// The log is not whole.
+    /// The log fails verification.
     #[error(
         "the log is not whole (`openclaw-a2a log verify` says more; if a crash left it so, start the server once)"
     )]
     Log(#[source] VerifyError),
-    /// The machine went down before the log had everything.
+    /// After a power cut some acknowledged lines are in the WAL only.
     #[error(
         "{bytes} bytes that were promised are not in the log yet, because the machine went down; start the server once, which puts them there, and take the backup then"
     )]
-    NotInTheLog {
-        /// How many.
+    NotInLog {
+        /// Bytes that are not in the log.
         bytes: u64,
     },
-    /// The tasks.
+    /// The task database failed.
     #[error(transparent)]
     Tasks(TaskOpenError),
-    /// No room.
+    /// The disk is full.
     #[error(
         "there is no room: about {} are needed in {}{}. Nothing was left behind",
         megabytes(*needed), path.display(), free.map(|free| format!(", {} are free", megabytes(free))).unwrap_or_default()
     )]
     Full {
-        /// Where.
+        /// The folder.
         path: PathBuf,
-        /// How many bytes, about.
+        /// Bytes needed, approximately.
         needed: u64,
-        /// How many there are, if that was asked before.
+        /// Free bytes; `None` when they were not measured.
         free: Option<u64>,
     },
-    /// Days that only the index has.
+    /// Days that only the index has could not be exported.
     #[error("days before {before} are in the index alone, and could not be had")]
     Older {
         /// The first day that has a file.
         before: chrono::NaiveDate,
-        /// Why.
+        /// The cause.
         #[source]
         cause: Cause,
     },
-    /// The folder to restore into is in use.
+    /// The folder to restore into is not empty.
     #[error(
         "{} is not empty; restore into a folder that is empty or not there, and never under a server that runs", path.display()
     )]
@@ -100,18 +100,18 @@ pub enum BackupError {
         /// The folder.
         path: PathBuf,
     },
-    /// The disk refused.
+    /// An I/O error.
     #[error("{}", path.display())]
     Io {
-        /// What was to be read or written.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
 impl BackupError {
-    /// Whether it says something about the backup, and not that it could not be looked at.
+    /// Whether the backup itself is at fault, as opposed to a failure to read it.
     #[must_use]
     pub const fn is_verdict(&self) -> bool {
         matches!(
@@ -125,13 +125,13 @@ impl BackupError {
         )
     }
 
-    /// For `map_err`: what the system said about a path.
+    /// For `map_err`: an I/O error at a path.
     pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }
     }
 
-    /// Says how much room is needed where that was the trouble.
+    /// Turns an error of a full disk into one that names the bytes needed.
     pub(super) fn needing(self, needed: u64, folder: &Path) -> Self {
         let is_full = match &self {
             Self::Io { source, .. } => {

@@ -1,18 +1,18 @@
-//! Refuses a state folder of which any part has a newer format than this program knows.
+//! Format check of a state folder: refuses one that a newer version wrote.
 
 use std::path::Path;
 
 use a2a_journal::FormatError;
 use a2a_journal::formats::{Part, check_noted, refuse_newer};
 
-/// Makes sure that this program knows the format of every part of a state folder. Nothing is
-/// opened for writing, and nothing is made.
+/// Checks that this program supports the format of every part of a state folder. Creates no files
+/// and opens none for writing.
 ///
 /// # Errors
-/// The part that is newer, or a restore that was cut off.
+/// A part with a newer format, or an interrupted restore.
 pub fn check_formats(state_dir: &Path) -> Result<(), FormatError> {
     let program = check_noted(state_dir)?;
-    // What was put there by hand is not noted.
+    // A file copied there by hand is not in the list of formats.
     if let Some(found) = a2a_taskdb::schema_of(state_dir) {
         refuse_newer(state_dir, Part::Tasks.name(), found, program.as_deref())?;
     }

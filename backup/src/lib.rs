@@ -1,30 +1,30 @@
-//! A copy of a state folder that a server can go on from: taken while one runs, checked, put back.
+//! Backup and restore of a state folder, with or without a running server.
 //!
 //! ```text
-//! take:     moment (tasks held still, lengths of the day files) ─▶ partial folder ─▶ verify ─▶ manifest ─▶ its name
-//! check:    manifest ─▶ sizes and hashes ─▶ the chain of the log ─▶ SQLite's own check
-//! restore:  check ─▶ aside in the state folder ─▶ moved to its place
+//! create:   snapshot of log and tasks ─▶ staging folder ─▶ verify ─▶ manifest ─▶ rename
+//! verify:   manifest ─▶ sizes and hashes ─▶ hash chain of the log ─▶ SQLite's check
+//! restore:  verify ─▶ staging folder inside the state folder ─▶ rename
 //! ```
 //!
-//! What is copied is the log, the tasks, the heads that were noted and whatever files the caller
-//! names. sled is left out: it is built from the log at the next start. Log and tasks are of one
-//! moment, so what a backup holds is what a crash in that moment would have left, and the
-//! next start deals with it in the same way.
-//!
-//! It has the layout of a state folder. Nothing here knows of configuration or tokens.
+//! - A backup has the layout of a state folder. It contains the log, the task database, the head
+//!   file and the extra files that the caller names.
+//! - The index is left out: the next start rebuilds it from the log.
+//! - Log and task database are of one moment, so a backup holds what a crash at that moment would
+//!   have left, and the next start recovers it in the same way.
+//! - Configuration and tokens are the caller's business.
 
-mod check;
-mod cut;
+mod create;
 mod error;
 mod formats;
+mod log_snapshot;
 mod manifest;
-mod partial;
 mod restore;
-mod take;
+mod staging;
+mod verify;
 
-pub use check::check_backup;
+pub use create::{BackupJob, Cause, ExtraFile, create_backup};
 pub use error::BackupError;
 pub use formats::check_formats;
-pub use manifest::{BackedUp, Manifest};
+pub use manifest::{Manifest, ManifestEntry};
 pub use restore::restore_backup;
-pub use take::{Also, BackupJob, Cause, take_backup};
+pub use verify::verify_backup;

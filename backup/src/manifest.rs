@@ -1,4 +1,5 @@
-//! `manifest.json`: what a backup holds. It is written last, so a folder without one is none.
+//! `manifest.json`: the files of a backup with sizes and hashes. It is written last, so a folder
+//! without one is no complete backup.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,42 +13,42 @@ use super::BackupError;
 use a2a_journal::formats::{PROGRAM, Part};
 use a2a_journal::{Head, NewerFormat, Verified};
 
-/// Its name in the folder of the backup.
+/// File name in the backup folder.
 pub(super) const NAME: &str = "manifest.json";
-/// The format of the manifest, and with it of the folder.
+/// Format version of the manifest and the backup folder.
 const FORMAT: u32 = 1;
 
-/// What a backup holds, and of when it is.
+/// Content and time of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// The format of the backup itself.
+    /// Format version of the backup.
     backup: u32,
-    /// The version of the program that wrote it.
+    /// Version of the program that created it.
     pub program: String,
-    /// When it was taken.
+    /// When it was created.
     pub time: DateTime<Utc>,
-    /// The formats of its parts.
+    /// Format versions of its parts.
     pub formats: BTreeMap<String, u32>,
-    /// The last line of the log.
+    /// Head of the log: number and hash of its last line.
     #[serde(serialize_with = "write_head", deserialize_with = "read_head")]
     pub head: Head,
-    /// Records of messages in the log.
+    /// Message records in the log.
     pub records: u64,
-    /// Lines in it: records and events.
+    /// Lines in the log: records and events.
     pub lines: u64,
-    /// Every file, in the order in which they were written.
-    pub files: Vec<BackedUp>,
+    /// All files, in the order they were written.
+    pub files: Vec<ManifestEntry>,
 }
 
 /// One file of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BackedUp {
-    /// Where it lies, in the backup and in a state folder.
+pub struct ManifestEntry {
+    /// Path, relative to the backup and to a state folder.
     pub path: String,
-    /// Its size.
+    /// Size.
     pub bytes: u64,
-    /// SHA-256 of its content, in hex digits.
+    /// SHA-256 of the content, in hexadecimal.
     pub sha256: String,
 }
 
@@ -59,20 +60,20 @@ fn read_head<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Head, D::Erro
     String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
 }
 
-/// Read before the rest, so that a newer format is called that.
+/// Read before the other fields, so that a newer format is reported as such.
 #[derive(Deserialize)]
-struct Glance {
+struct ManifestVersion {
     backup: u32,
     program: Option<String>,
 }
 
 impl Manifest {
-    /// Of what was just copied.
+    /// The manifest of a verified copy.
     pub(super) fn new(
         time: DateTime<Utc>,
-        whole: &Verified,
+        verified: &Verified,
         tasks: Option<u32>,
-        files: Vec<BackedUp>,
+        files: Vec<ManifestEntry>,
     ) -> Self {
         let log = (Part::Log.name().to_owned(), Part::Log.known());
         let tasks = tasks.map(|schema| (Part::Tasks.name().to_owned(), schema));
@@ -81,14 +82,14 @@ impl Manifest {
             program: PROGRAM.to_owned(),
             time,
             formats: [log].into_iter().chain(tasks).collect(),
-            head: whole.head,
-            records: whole.records,
-            lines: whole.lines,
+            head: verified.head,
+            records: verified.records,
+            lines: verified.lines,
             files,
         }
     }
 
-    /// That of a backup; no file it names lies anywhere but in the folder.
+    /// Reads the manifest of a backup. All paths in it are inside the folder.
     pub(super) fn read(folder: &Path) -> Result<Self, BackupError> {
         let path = folder.join(NAME);
         let text = match fs::read(&path) {
@@ -100,7 +101,7 @@ impl Manifest {
             read => read.map_err(BackupError::at(&path))?,
         };
         let damaged = |what: String| BackupError::Damaged { path: path.clone(), what };
-        let Glance { backup: found, program } =
+        let ManifestVersion { backup: found, program } =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         if found > FORMAT {
             let (path, part) = (folder.to_owned(), "backup".to_owned());
@@ -108,34 +109,34 @@ impl Manifest {
         }
         let manifest: Self =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        match manifest.files.iter().find(|file| !is_ours(&file.path)) {
+        match manifest.files.iter().find(|file| !is_state_path(&file.path)) {
             Some(file) => Err(damaged(format!("it names {:?}, which is no part", file.path))),
             None => Ok(manifest),
         }
     }
 
-    /// Its bytes.
+    /// The content of the file.
     pub(super) fn text(&self) -> io::Result<Vec<u8>> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
         Ok(text)
     }
 
-    /// How large everything in it is.
+    /// Total size of all files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes).sum()
     }
 
-    /// Whether it holds a file.
+    /// Whether the backup contains a file.
     pub(super) fn holds(&self, path: &str) -> bool {
         self.files.iter().any(|file| file.path == path)
     }
 }
 
-/// Whether a path is of a part of a state folder: nobody who changes a manifest chooses what is
-/// read or written elsewhere.
-fn is_ours(path: &str) -> bool {
+/// Whether a path is a file of a state folder. A forged manifest must not make a restore read or
+/// write elsewhere.
+fn is_state_path(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     let first = parts.next();
     let plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
@@ -153,9 +154,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manifest_names_files_of_a_state_folder_only() {
+    fn manifest_paths_are_limited_to_state_files() {
         for good in ["a2a.toml", "a2a-log/2026-02-21.jsonl.zst", "data/a2a-tasks.db"] {
-            assert!(is_ours(good), "{good}");
+            assert!(is_state_path(good), "{good}");
         }
         for bad in [
             "",
@@ -170,7 +171,7 @@ mod tests {
             "data/..",
             "a2a-log/",
         ] {
-            assert!(!is_ours(bad), "{bad}");
+            assert!(!is_state_path(bad), "{bad}");
         }
     }
 }

@@ -1,27 +1,27 @@
-//! Putting a backup back into a folder that is empty or not there.
+//! Restores a verified backup into an empty or missing state folder.
 //!
-//! Everything was checked before. It is put together inside the folder, under a name that
-//! keeps every server out (`format`), since the folder itself may be the root of a disk and
-//! could not be moved to its place. The last step is a few renames.
+//! The staging folder is inside the state folder, which may be a mount point and could not be
+//! renamed. While it exists, servers refuse to start there. The last step renames its entries.
 
 use std::fs::{self, DirBuilder};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use super::check::is_same;
+use super::create::check_free_space;
 use super::manifest::Manifest;
-use super::partial::{Partial, open_within};
-use super::take::must_have_room;
-use super::{BackupError, partial};
+use super::staging::{StagingFolder, open_within};
+use super::verify::compare;
+use super::{BackupError, staging};
 use a2a_journal::formats::RESTORING;
 use a2a_journal::{FormatError, file_mode};
 
-/// Restores a backup that [`super::check_backup`] found whole, as it was then. The index is built
-/// from the log when a server is started there.
+/// Restores a backup that [`super::verify_backup`] accepted. The next start of a server rebuilds
+/// the index from the log.
 ///
 /// # Errors
-/// What is wrong with the folder, or has changed in the backup. Nothing is left behind.
+/// The folder is not empty, the disk fails, or the backup changed since it was verified. Nothing is
+/// left behind.
 pub fn restore_backup(
     from: &Path,
     manifest: &Manifest,
@@ -32,15 +32,15 @@ pub fn restore_backup(
         let made = DirBuilder::new().recursive(true).mode(file_mode::FOLDER).create(state_dir);
         made.map_err(BackupError::at(state_dir))?;
     }
-    let restored = put(from, state_dir, manifest);
+    let restored = restore_files(from, state_dir, manifest);
     if restored.is_err() && is_new {
-        // It was not there before; if something is in it by now, it stays.
+        // Only when it is empty.
         let _ = fs::remove_dir(state_dir);
     }
     restored.map_err(|error| error.needing(manifest.bytes(), state_dir))
 }
 
-/// Whether the folder is there; what is in it must not be lost or mixed with something else.
+/// Whether the folder exists; an error when it is not empty.
 fn must_be_empty(state_dir: &Path) -> Result<bool, BackupError> {
     let entries = match fs::read_dir(state_dir) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -52,7 +52,7 @@ fn must_be_empty(state_dir: &Path) -> Result<bool, BackupError> {
         if name == RESTORING {
             return Err(BackupError::Format(FormatError::Unfinished { path }));
         }
-        // Every new disk has one.
+        // A new file system has this folder.
         if name != "lost+found" {
             return Err(BackupError::NotEmpty { path });
         }
@@ -60,18 +60,18 @@ fn must_be_empty(state_dir: &Path) -> Result<bool, BackupError> {
     Ok(true)
 }
 
-fn put(from: &Path, state_dir: &Path, manifest: &Manifest) -> Result<(), BackupError> {
-    must_have_room(state_dir, manifest.bytes())?;
-    let mut partial = Partial::new(state_dir.join(RESTORING))?;
+fn restore_files(from: &Path, state_dir: &Path, manifest: &Manifest) -> Result<(), BackupError> {
+    check_free_space(state_dir, manifest.bytes())?;
+    let mut staging = StagingFolder::new(state_dir.join(RESTORING))?;
     for file in &manifest.files {
         let path = from.join(&file.path);
-        // Once more: it may have changed since it was checked.
+        // Compared again: it may have changed since it was verified.
         let opened = open_within(from, &file.path)?;
-        let copied = partial.copy_of(&file.path, &path, opened)?;
-        is_same(&path, file, &(copied.bytes, copied.sha256.clone()))?;
+        let copied = staging.copy_of(&file.path, &path, opened)?;
+        compare(&path, file, &(copied.bytes, copied.sha256.clone()))?;
     }
-    partial.move_into(state_dir)?;
-    let above = partial::parent(state_dir);
-    // The folder itself may be new.
-    fs::File::open(above).and_then(|above| above.sync_all()).map_err(BackupError::at(above))
+    staging.move_into(state_dir)?;
+    let parent = staging::parent(state_dir);
+    // Makes the name of the state folder durable, too.
+    fs::File::open(parent).and_then(|folder| folder.sync_all()).map_err(BackupError::at(parent))
 }

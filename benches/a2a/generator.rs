@@ -1,5 +1,5 @@
-//! The load: some connections (64), each of which sends its next message when the last one's task is
-//! complete.
+//! Load generator: 64 connections, each of which sends its next message when its last task has
+//! completed.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -11,19 +11,19 @@ use memchr::memmem;
 use crate::http::Connection;
 use crate::servers::Server;
 
-/// Counts what it said, so that nothing is said twice.
+/// Numbers its messages, so that each has new text.
 pub struct Generator {
     connections: usize,
-    said: Cell<u64>,
+    sent: Cell<u64>,
 }
 
 impl Generator {
-    /// One that calls over so many connections at once.
+    /// A generator with this many concurrent connections.
     pub fn new(connections: usize) -> Self {
-        Self { connections, said: Cell::default() }
+        Self { connections, sent: Cell::default() }
     }
 
-    /// Tasks a second, and how long each took in microseconds.
+    /// Tasks per second, and the latencies in microseconds.
     pub async fn run(&mut self, server: &Server, requests: usize) -> (f64, Histogram<u64>) {
         let address = server.address();
         let connections = (0..self.connections).map(|_| Connection::open(address));
@@ -31,13 +31,13 @@ impl Generator {
         let left = Cell::new(requests);
         let start = Instant::now();
         let senders = connections.into_iter().map(|mut connection| {
-            let (left, said) = (&left, &self.said);
+            let (left, sent) = (&left, &self.sent);
             async move {
                 let mut times = Vec::new();
                 while left.get() > 0 {
                     left.set(left.get() - 1);
-                    said.set(said.get() + 1);
-                    let (request, text) = request(said.get());
+                    sent.set(sent.get() + 1);
+                    let (request, text) = request(sent.get());
                     let begun = Instant::now();
                     connection.post(address, server.path(), &request).await;
                     let answer = connection.answer().await;
@@ -58,10 +58,10 @@ impl Generator {
     }
 }
 
-/// A message that begins a task of its own, and what its artifact must hold.
+/// A request for a new task, and the text that its artifact must contain.
 fn request(number: u64) -> (String, String) {
     let id = uuid::Uuid::now_v7();
-    // Each says something else: an agent that is told the same over and over is in a loop.
+    // New text each time: repeated text would trip the breaker as a loop.
     let text = format!("the kinds of message number {number}");
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":{number},"method":"SendMessage","params":{{"message":{{"messageId":"{id}","role":"ROLE_USER","parts":[{{"text":"echo {text}"}}]}}}}}}"#
@@ -69,7 +69,7 @@ fn request(number: u64) -> (String, String) {
     (request, text)
 }
 
-/// Every answer is a completed task with the artifact that was asked for.
+/// Checks that the response is a completed task with the expected artifact.
 fn check(answer: &[u8], text: &str) {
     let has = |what: &[u8], from: usize| memmem::find(&answer[from..], what).map(|at| from + at);
     let artifacts = has(br#""artifacts":[{"#, 0);

@@ -1,10 +1,10 @@
-//! As much of an HTTP/1.1 client as the bench needs, so that it costs next to nothing.
+//! Minimal HTTP/1.1 client, so that the load generator uses little CPU.
 
 use memchr::memmem;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A connection that stays open from request to request.
+/// A persistent connection.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -28,7 +28,7 @@ impl Connection {
         sent.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// The same with an extension activated.
+    /// Posts with an A2A extension activated.
     pub async fn post_with(&mut self, address: &str, path: &str, body: &str, extension: &str) {
         let length = body.len();
         let request = format!(
@@ -46,7 +46,7 @@ impl Connection {
         sent.unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// The whole body of the next answer, which says how long it is.
+    /// The body of the next response, which must have a `Content-Length`.
     pub async fn answer(&mut self) -> &[u8] {
         self.buffer.clear();
         let head = loop {
@@ -67,7 +67,7 @@ impl Connection {
         &self.buffer[head..]
     }
 
-    /// Reads on until what came since the last call holds `text`; how many bytes that was.
+    /// Reads until the bytes since the last call contain `text`. Returns their number.
     pub async fn until(&mut self, text: &[u8]) -> usize {
         self.buffer.clear();
         let mut looked = 0;

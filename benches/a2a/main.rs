@@ -1,13 +1,12 @@
-//! How fast is an A2A task through our server, which writes it down, beside the servers of others,
-//! which do not? And what do a thousand open streams cost?
+//! A2A tasks per second through this server, which stores them, beside other servers, which do not;
+//! and the cost of open streams and of objectives.
 //!
-//! Every server is a process of its own; one generator in this process sends each the same
-//! requests, in rounds whose order rotates, so that ratios mean something on any machine.
+//! Each server is a process of its own. One generator sends all of them the same requests, in
+//! rounds whose order rotates, so ratios are comparable between machines.
 //!
 //! `cargo bench --bench a2a`, or with `-- tasks`, `-- ours` (without peers), `-- streams` or
-//! `-- objectives`. With
-//! `A2A_BENCH_BEFORE=program` another build of ours takes part; `A2A_BENCH_CONNECTIONS=n` calls over
-//! n connections at once instead of 64.
+//! `-- objectives`. `A2A_BENCH_BEFORE=program` adds another build of this server.
+//! `A2A_BENCH_CONNECTIONS=n` uses n connections instead of 64.
 
 mod generator;
 mod http;
@@ -25,13 +24,13 @@ use servers::Server;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const ROUNDS: usize = 6;
-/// Names another build of our program to be measured as well, such as one from before a change.
+/// Environment variable with the path of another build to measure, such as one before a change.
 const BEFORE: &str = "A2A_BENCH_BEFORE";
-/// How many call at once, unless the environment says another number.
+/// Concurrent connections, unless the environment sets another number.
 const CONNECTIONS: usize = 64;
 
-/// A server of others: the script that starts it, how that is to build it or it is to behave, how
-/// many requests it gets in a round, and how many times as fast ours is to be.
+/// Another server: the script that starts it with its options, its requests per round, and the
+/// required ratio of our rate to its rate.
 struct Peer {
     name: &'static str,
     script: &'static str,
@@ -40,8 +39,8 @@ struct Peer {
     bar: Option<f64>,
 }
 
-/// Each is built and started as its users do that. The tuned ones in Rust have no bar and show what
-/// more it could do.
+/// Each is built and started as its documentation describes. The tuned Rust builds have no required
+/// ratio; they show its best case.
 const PEERS: [Peer; 5] = [
     Peer {
         name: "a2a-server-lf 0.5 (Rust), in memory",
@@ -80,7 +79,7 @@ const PEERS: [Peer; 5] = [
     },
 ];
 
-/// A server, how many requests it gets in a round, and how many times as fast ours is to be.
+/// A running server with its requests per round, required ratio and results.
 struct Contender {
     server: Server,
     requests: usize,
@@ -91,7 +90,7 @@ struct Contender {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    // `cargo test` runs benches with no arguments of its own: only measure when asked to.
+    // `cargo test` runs benches without `--bench`: measure nothing then.
     if !args.iter().any(|arg| arg == "--bench") {
         return;
     }
@@ -195,7 +194,7 @@ fn median(values: &[f64]) -> f64 {
     values[values.len() / 2]
 }
 
-/// How busy the machine was in the last minute, with whatever else runs on it.
+/// Load average of the machine over the last minute.
 fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("?").to_owned()

@@ -1,8 +1,7 @@
-//! What a task costs as one of five hundred of an objective, beside one that is asked for by
-//! itself.
+//! Cost of a task within an objective of 500 tasks, beside a single task.
 //!
-//! The tasks of an objective are one conversation, in which one runs at a time. So the others are
-//! asked for one after the other, too: each when the one before is complete.
+//! The tasks of an objective share a context, in which one runs at a time. So the single tasks are
+//! sent one after the other, too.
 
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use crate::{load_average, median};
 const PLANS: usize = 10;
 const TASKS: usize = 50;
 const ROUNDS: usize = 5;
-/// At most so many times what a single task costs.
+/// The most a task of an objective may cost, relative to a single task.
 const BAR: f64 = 1.5;
 
 pub async fn run() {
@@ -27,7 +26,7 @@ pub async fn run() {
     let (mut singles, mut parts) = (Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
         let (single, part) = (client.singles(round).await, client.objective(round).await);
-        // The first is for warming up.
+        // The first round warms up.
         if round > 0 {
             singles.push(single);
             parts.push(part);
@@ -58,14 +57,14 @@ impl Client<'_> {
         answer["result"].clone()
     }
 
-    /// Microseconds for each of as many tasks as an objective has.
+    /// Microseconds per task, for as many single tasks as an objective has.
     async fn singles(&mut self, round: usize) -> f64 {
         let begun = Instant::now();
         for number in 0..PLANS * TASKS {
             let message = json!({
                 "messageId": uuid::Uuid::now_v7(), "role": "ROLE_USER",
                 "contextId": format!("round-{round}"),
-                // Said without the extension's help: nothing here is planned.
+                // Without the extension: no plan is involved.
                 "parts": [{"text": format!("echo part {number} of round {round}")}],
             });
             let body = json!({"jsonrpc": "2.0", "id": 1, "method": "SendMessage",
@@ -79,7 +78,7 @@ impl Client<'_> {
         begun.elapsed().as_secs_f64() * 1e6 / (PLANS * TASKS) as f64
     }
 
-    /// The same for the tasks of an objective, from its making to its end.
+    /// Microseconds per task of an objective, from its creation to its end.
     async fn objective(&mut self, round: usize) -> f64 {
         let begun = Instant::now();
         let made = self.call("objectives/create", json!({"name": format!("round {round}")})).await;
@@ -91,7 +90,8 @@ impl Client<'_> {
             self.call("plans/create", plan).await;
         }
         loop {
-            // A revision that never comes: it answers when the objective has ended.
+            // Waits for a revision that is never reached, so it returns when the objective has
+            // ended.
             let get = json!({"id": id, "sinceRevision": u32::MAX, "waitMs": 10_000});
             let objective = self.call("objectives/get", get).await["objective"].clone();
             if objective["status"] == "completed" {

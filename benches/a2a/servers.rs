@@ -1,4 +1,4 @@
-//! The servers that are measured, each a process of its own that ends with its handle.
+//! Servers under test, each a child process that is killed when its handle is dropped.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Limits on, but so far away that nobody reaches them.
+/// Limits on, but too high to be reached.
 const CONFIG: &str = "\
 [limits]
 per_agent_per_minute = 4294967295
@@ -21,7 +21,7 @@ max_streams_per_caller = 10000
 max_turns = 4294967295
 ";
 
-/// How long a server may take to answer for the first time, what it installs or builds included.
+/// Time limit for the start of a server, including its installation or build.
 const LONGEST_START: Duration = Duration::from_secs(900);
 
 pub struct Server {
@@ -39,19 +39,19 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Our program as users start it, with its state in `folder`.
+    /// This program as users start it, with its state in `folder`.
     pub fn ours(folder: &Path) -> Self {
         Self::of_ours("ours, durable", Path::new(env!("CARGO_BIN_EXE_openclaw-a2a")), folder)
     }
 
-    /// The same, giving back to the system at once what it frees, so that what it holds can be
-    /// read from outside.
-    pub fn ours_giving_back(folder: &Path) -> Self {
+    /// This program with an allocator that returns freed memory at once, so that its use can be
+    /// measured from outside.
+    pub fn ours_for_memory(folder: &Path) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_openclaw-a2a"));
         Self::with_environment("ours", program, folder, &[("MIMALLOC_PURGE_DELAY", "0")])
     }
 
-    /// Any build of our program, such as one from before a change.
+    /// Another build of this program, such as one before a change.
     pub fn of_ours(name: &'static str, program: &Path, folder: &Path) -> Self {
         Self::with_environment(name, program, folder, &[])
     }
@@ -73,14 +73,14 @@ impl Server {
         if let Some(stdout) = child.stdout.take() {
             let mut stdout = BufReader::new(stdout);
             stdout.read_line(&mut line).unwrap_or_else(|error| panic!("{error}"));
-            // Somebody has to read what it says, or it may wait for that one day.
+            // Drains stdout, so that the server never blocks on a full pipe.
             std::thread::spawn(move || stdout.read_to_string(&mut String::new()));
         }
         let address = line.trim().rsplit("//").next().unwrap_or_default().to_owned();
         Self { name, address, path: "/a2a", child }
     }
 
-    /// A peer that a script beside this file starts, and installs on first use.
+    /// A peer that is started by a script, which installs it on first use.
     pub async fn script(
         name: &'static str,
         script: &str,
@@ -93,7 +93,7 @@ impl Server {
         Self::start(name, command, &port).await
     }
 
-    /// Waits until it takes connections, or has ended.
+    /// Waits until the server accepts connections; fails when it exits.
     async fn start(name: &'static str, mut command: Command, port: &str) -> Result<Self, String> {
         let address = format!("127.0.0.1:{port}");
         let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
@@ -101,11 +101,11 @@ impl Server {
         let begun = Instant::now();
         while tokio::net::TcpStream::connect(&server.address).await.is_err() {
             if let Ok(Some(status)) = server.child.try_wait() {
-                let mut said = String::new();
+                let mut output = String::new();
                 if let Some(mut stderr) = server.child.stderr.take() {
-                    let _ = stderr.read_to_string(&mut said);
+                    let _ = stderr.read_to_string(&mut output);
                 }
-                return Err(format!("{name}: {status}: {}", said.trim()));
+                return Err(format!("{name}: {status}: {}", output.trim()));
             }
             if begun.elapsed() > LONGEST_START {
                 return Err(format!("{name}: it did not listen within {LONGEST_START:?}"));
@@ -127,7 +127,7 @@ impl Server {
         self.path
     }
 
-    /// How much memory of its own the process holds, in MiB: without what is mapped from files.
+    /// Anonymous memory of the process in MiB, without mapped files.
     pub fn memory(&self) -> f64 {
         let file = format!("/proc/{}/smaps_rollup", self.child.id());
         let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -137,7 +137,7 @@ impl Server {
     }
 }
 
-/// Where the peers lie: beside what cargo builds.
+/// Folder of the installed peers, inside cargo's target folder.
 fn installed() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
     // target/release/deps/a2a-…

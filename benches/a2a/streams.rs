@@ -1,17 +1,16 @@
-//! What a thousand open streams cost, and whether that grows with what they are told.
+//! Memory of 1,000 open streams, and whether it grows with the events they are sent.
 //!
-//! The tasks are there before: an agent that never takes anything has them in its inbox. Each
-//! round opens the streams, tells every one of them a number of things, and closes them. Telling
-//! makes other parts of the server grow as well, up to their bounds (caches, the index of the
-//! log, ids that were seen), so what the streams hold is what goes when they are closed. Rounds
-//! with few events and rounds with many take turns: where nothing is kept of an event, streams
-//! hold as much after many as after few. What a task shows stays as large as it is: every event
-//! brings the same artifact anew.
+//! The tasks are created first, for an agent that never reads its inbox. A round opens the streams,
+//! sends each of them a number of events and closes them.
 //!
-//! The first rounds only fill caches and do not count. The server gives back what it frees at
-//! once, and a figure is taken when it no longer moves. A page of memory goes back only when
-//! nothing at all is left on it, so single rounds differ by a tenth; the rounds with many events
-//! have so many that what is kept of one would stand out all the same.
+//! - The events also fill other parts of the server up to their bounds (caches, the index of the
+//!   log, message ids). So the memory of the streams is what is freed when they are closed.
+//! - Rounds with few and with many events alternate. When no event is retained, a stream uses the
+//!   same memory after both.
+//! - Every event replaces the same artifact, so the tasks do not grow.
+//! - The first rounds fill caches and do not count. The server returns freed memory at once, and a
+//!   figure is read when it no longer changes. Pages are returned only when they are empty, so
+//!   single rounds differ by a tenth.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -24,46 +23,46 @@ use crate::servers::Server;
 use crate::{load_average, median};
 
 const STREAMS: usize = 1_000;
-/// How many things each stream is told in a round, by turns.
+/// Events per stream in a round, alternating.
 const FEW: usize = 10;
 const MANY: usize = 110;
-/// Rounds that do not count, and those that do.
+/// Warm-up rounds and counted rounds.
 const WARM_UP: usize = 4;
 const ROUNDS: usize = 12;
-/// Flat: of an event it was told a stream keeps at most this part.
+/// The part of an event that a stream may retain and still count as flat.
 const FLAT: f64 = 0.05;
-/// How many speak for the agent at once.
-const SPEAKERS: usize = 64;
+/// Concurrent connections of the agent.
+const SENDERS: usize = 64;
 
-/// An agent whose inbox is open and who never looks into it.
+/// A registered agent that never reads its inbox.
 const SLEEPER: &str = "/agents/sleeper/a2a";
 
-/// A task that stays at work, and the conversation in which its agent speaks of it.
-struct Work {
+/// A task in state working, and the correlation id of its status updates.
+struct WorkingTask {
     id: String,
     correlation: uuid::Uuid,
 }
 
-/// What was seen of the server in one round; its memory in MiB.
+/// Measurements of one round; memory in MiB.
 struct Round {
-    /// What each stream was told.
+    /// Events per stream.
     events: usize,
-    /// How many bytes all streams were sent for it.
+    /// Bytes sent to all streams.
     sent: usize,
-    /// Before the streams are opened.
+    /// Memory before the streams are opened.
     before: f64,
-    /// When all are open.
+    /// Memory with all streams open.
     open: f64,
-    /// When each has been told everything.
-    told: f64,
-    /// When all are closed.
+    /// Memory after all events were sent.
+    notified: f64,
+    /// Memory after all streams were closed.
     closed: f64,
 }
 
 impl Round {
-    /// Bytes a stream holds when it has been opened, and after it has been told everything.
+    /// Bytes per stream, when opened and after all events.
     fn of_a_stream(&self) -> [f64; 2] {
-        [self.open - self.before, self.told - self.closed]
+        [self.open - self.before, self.notified - self.closed]
             .map(|mib| mib * 1_024.0 * 1_024.0 / STREAMS as f64)
     }
 }
@@ -71,7 +70,7 @@ impl Round {
 pub async fn run() {
     allow_files();
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
-    let server = Server::ours_giving_back(folder.path());
+    let server = Server::ours_for_memory(folder.path());
     println!("\n{STREAMS} streams at once; load average {}", load_average());
     let empty = settled(&server).await;
     let tasks = open_tasks(&server).await;
@@ -123,51 +122,51 @@ fn report(rounds: &[Round]) {
     let rows: Vec<Value> = rounds
         .iter()
         .map(|round| {
-            let Round { events, sent, before, open, told, closed } = round;
+            let Round { events, sent, before, open, notified, closed } = round;
             json!({
                 "events": events, "sent": sent,
-                "before": before, "open": open, "told": told, "closed": closed,
+                "before": before, "open": open, "told": notified, "closed": closed,
             })
         })
         .collect();
     println!("{}", json!({"streams": STREAMS, "rounds": rows}));
 }
 
-async fn one_round(server: &Server, tasks: &[Work], number: usize, events: usize) -> Round {
+async fn one_round(server: &Server, tasks: &[WorkingTask], number: usize, events: usize) -> Round {
     let before = settled(server).await;
     let opened = join_all(tasks.iter().map(|task| open(server, task))).await;
     let open = settled(server).await;
     let last = format!("round {number}, event {events}.");
-    let heard = opened.into_iter().map(|mut stream| async {
+    let readers = opened.into_iter().map(|mut stream| async {
         let sent = stream.until(last.as_bytes()).await;
         (stream, sent)
     });
-    let (heard, ()) = join(join_all(heard), tell(server, tasks, number, events)).await;
-    let told = settled(server).await;
-    let sent = heard.iter().map(|(_, sent)| sent).sum();
-    drop(heard);
+    let (streams, ()) = join(join_all(readers), send_events(server, tasks, number, events)).await;
+    let notified = settled(server).await;
+    let sent = streams.iter().map(|(_, sent)| sent).sum();
+    drop(streams);
     let closed = settled(server).await;
-    Round { events, sent, before, open, told, closed }
+    Round { events, sent, before, open, notified, closed }
 }
 
-/// Speaks of every task so many times, each time in the same words but for the number.
-async fn tell(server: &Server, tasks: &[Work], round: usize, events: usize) {
+/// Sends so many status updates for each task, which differ in their number only.
+async fn send_events(server: &Server, tasks: &[WorkingTask], round: usize, events: usize) {
     let left = Cell::new(0);
-    let speakers = (0..SPEAKERS.min(tasks.len())).map(|_| async {
+    let senders = (0..SENDERS.min(tasks.len())).map(|_| async {
         let mut connection = Connection::open(server.address()).await;
         while left.get() < tasks.len() {
             let task = &tasks[left.replace(left.get() + 1)];
             for event in 1..=events {
-                let said = said(task, &format!("round {round}, event {event}."));
-                connection.post(server.address(), "/bus/messages", &said).await;
+                let update = status_update(task, &format!("round {round}, event {event}."));
+                connection.post(server.address(), "/bus/messages", &update).await;
                 connection.answer().await;
             }
         }
     });
-    join_all(speakers).await;
+    join_all(senders).await;
 }
 
-fn said(task: &Work, text: &str) -> String {
+fn status_update(task: &WorkingTask, text: &str) -> String {
     let artifact = json!({"artifactId": "out", "parts": [{"text": text}]});
     json!({
         "protocol": "openclaw.a2a.v1",
@@ -188,7 +187,7 @@ fn said(task: &Work, text: &str) -> String {
     .to_string()
 }
 
-/// A connection is a file, and many systems allow a program a thousand unless it asks.
+/// Raises the limit on open files, which is often 1,000.
 fn allow_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -204,10 +203,10 @@ async fn call(connection: &mut Connection, server: &Server, method: &str, params
     connection.post(server.address(), SLEEPER, &body).await;
 }
 
-/// Tasks that stay at work.
-async fn open_tasks(server: &Server) -> Vec<Work> {
+/// Creates the tasks, which stay in state working.
+async fn open_tasks(server: &Server) -> Vec<WorkingTask> {
     let mut connection = Connection::open(server.address()).await;
-    // Looking once opens the inbox.
+    // Reading the inbox once registers the agent.
     connection.get(server.address(), "/bus/agents/sleeper/inbox").await;
     connection.answer().await;
     let mut tasks = Vec::with_capacity(STREAMS);
@@ -224,20 +223,20 @@ async fn open_tasks(server: &Server) -> Vec<Work> {
         let task = &answer["result"]["task"];
         assert_eq!(task["status"]["state"], "TASK_STATE_WORKING", "{answer}");
         let id = task["id"].as_str().unwrap_or_default().to_owned();
-        tasks.push(Work { id, correlation: uuid::Uuid::now_v7() });
+        tasks.push(WorkingTask { id, correlation: uuid::Uuid::now_v7() });
     }
     tasks
 }
 
-/// A stream that has shown its task.
-async fn open(server: &Server, task: &Work) -> Connection {
+/// Opens a stream and reads its first event.
+async fn open(server: &Server, task: &WorkingTask) -> Connection {
     let mut connection = Connection::open(server.address()).await;
     call(&mut connection, server, "SubscribeToTask", &json!({"id": task.id})).await;
     connection.until(b"TASK_STATE_WORKING").await;
     connection
 }
 
-/// The memory of the server once it no longer moves, or after a while.
+/// The memory of the server once it no longer changes, or after ten seconds.
 async fn settled(server: &Server) -> f64 {
     const STILL: usize = 5;
     let begun = Instant::now();

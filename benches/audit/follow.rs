@@ -1,7 +1,7 @@
-//! How soon does somebody who follows the log see a message?
+//! Latency of the live log stream: from the send and from the receipt to the subscriber.
 //!
-//! As users have it: a server with its HTTP, a log that is not empty, senders that wait for
-//! their receipts, and one reader of the stream.
+//! A server with a log that is not empty, senders that wait for their receipts, and one subscriber
+//! over HTTP.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -17,35 +17,35 @@ use crate::{MIDDLE, agent, ms, write};
 
 const SENDERS: usize = 4;
 const MESSAGES: usize = 4_000;
-/// Of all senders together.
+/// Messages per second of all senders.
 const A_SECOND: f64 = 200.0;
-/// What people still call at once.
+/// The p99 limit: what users perceive as immediate.
 const LIMIT_MS: f64 = 100.0;
 
-/// When a message was sent, and when its sender had the receipt.
+/// When a message was sent and when its sender received the receipt.
 struct Sent {
     id: String,
     began: Instant,
     receipt: Instant,
 }
 
-/// Milliseconds until a line was seen, sorted.
+/// Sorted latencies in milliseconds.
 pub(crate) struct Follow {
     since_receipt: Vec<f64>,
     since_send: Vec<f64>,
 }
 
-/// Measures once.
+/// Runs the measurement once.
 pub(crate) fn run() -> Follow {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     write(folder.path(), MIDDLE, true);
     let (url, stop) = serve(folder.path());
-    // Whoever looks into its inbox is known, and can be written to.
+    // Reading its inbox registers the agent, so that it can receive messages.
     let inbox = client().get(format!("{url}/bus/agents/agent-1/inbox")).call();
     assert_eq!(inbox.unwrap_or_else(|error| panic!("{error}")).status(), 200);
     let (seen, arrived) = mpsc::channel();
     let reader = follow(&url);
-    std::thread::spawn(move || note(reader, &seen));
+    std::thread::spawn(move || record_arrivals(reader, &seen));
     let sent: Vec<Sent> = std::thread::scope(|scope| {
         let start = Instant::now();
         let senders = (0..SENDERS).map(|n| {
@@ -66,7 +66,7 @@ pub(crate) fn run() -> Follow {
     }
     stop();
     let sorted = |since: fn(&Sent) -> Instant| {
-        // A line may be seen before its sender has read the receipt; that is no time at all.
+        // A line may arrive before its sender has read the receipt; that counts as zero.
         let times =
             sent.iter().map(|sent| ms(seen[&sent.id].saturating_duration_since(since(sent))));
         let mut times: Vec<f64> = times.collect();
@@ -77,7 +77,7 @@ pub(crate) fn run() -> Follow {
 }
 
 impl Follow {
-    /// Prints the rows, and returns what the last line says of them.
+    /// Prints the rows and returns them as JSON.
     pub(crate) fn report(&self) -> serde_json::Value {
         let at = |times: &[f64], part: f64| times[((times.len() - 1) as f64 * part) as usize];
         let round = |value: f64| (value * 100.0).round() / 100.0;
@@ -101,9 +101,9 @@ impl Follow {
     }
 }
 
-/// Starts the program on a free port, and says how to stop it.
+/// Starts the server on a free port. Returns its URL and a function that stops it.
 fn serve(folder: &Path) -> (String, impl FnOnce() + use<>) {
-    // Packing the day that is there already belongs to another question.
+    // Compressing the existing day would disturb the measurement.
     let most = 100_000_000;
     let text = format!(
         "[limits]\nper_agent_per_minute = {most}\nper_pair_per_minute = {most}\nburst = {most}\n[audit]\npack = false\n"
@@ -138,7 +138,7 @@ fn client() -> ureq::Agent {
     ureq::Agent::config_builder().http_status_as_error(false).proxy(None).build().into()
 }
 
-/// A reader of the stream, which has begun when this returns.
+/// Subscribes to the stream; the subscription is active when this returns.
 fn follow(url: &str) -> impl BufRead + Send + 'static {
     let response = client().get(format!("{url}/bus/log/stream")).call();
     let response = response.unwrap_or_else(|error| panic!("{error}"));
@@ -146,7 +146,7 @@ fn follow(url: &str) -> impl BufRead + Send + 'static {
     let body = response.into_body().into_with_config().limit(u64::MAX).reader();
     let mut reader = BufReader::new(body);
     let mut line = String::new();
-    // The first event has no data: it says that the reader is there.
+    // The first event has no data: it confirms the subscription.
     while line != "\n" {
         line.clear();
         let read = reader.read_line(&mut line).unwrap_or_else(|error| panic!("{error}"));
@@ -155,8 +155,8 @@ fn follow(url: &str) -> impl BufRead + Send + 'static {
     reader
 }
 
-/// Notes when each record is seen, until the stream ends.
-fn note(mut reader: impl BufRead, seen: &mpsc::Sender<(String, Instant)>) {
+/// Records the arrival time of each record until the stream ends.
+fn record_arrivals(mut reader: impl BufRead, seen: &mpsc::Sender<(String, Instant)>) {
     let mut line = String::new();
     while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
         let when = Instant::now();
@@ -172,7 +172,7 @@ fn note(mut reader: impl BufRead, seen: &mpsc::Sender<(String, Instant)>) {
     }
 }
 
-/// Sends every message at its time, and waits for each receipt.
+/// Sends each message at its scheduled time and waits for its receipt.
 fn send(url: &str, n: usize, start: Instant) -> Vec<Sent> {
     let (client, mut all) = (client(), Vec::new());
     for i in (n..MESSAGES).step_by(SENDERS) {
@@ -195,7 +195,7 @@ fn new_id<T: TryFrom<uuid::Uuid, Error = BadUuid>>() -> T {
     uuid::Uuid::now_v7().try_into().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A new task from one of the senders, about 1.1 KB.
+/// A task request of about 1.1 KB.
 fn message(n: usize) -> (String, Vec<u8>) {
     let mut message = Kind::TaskRequest.example_message();
     message.message_id = new_id();

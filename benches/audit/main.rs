@@ -1,9 +1,10 @@
-//! What does the record cost, and how long does asking it take?
+//! Cost of the journal: writing with and without indexes, opening, queries, verification, disk and
+//! memory.
 //!
-//! Everything is measured in this one process, and what is compared is compared by ratio, so
-//! that it means something on any machine. The last line is one JSON object.
+//! All is measured in one process and compared by ratio, so results are comparable between
+//! machines. The last line is a JSON object.
 //!
-//! `cargo bench --bench audit`, or `cargo bench --bench audit -- follow` for following alone.
+//! `cargo bench --bench audit`, or `cargo bench --bench audit -- follow` for the live stream only.
 
 mod follow;
 
@@ -29,19 +30,19 @@ const AGENTS: usize = 100;
 const SMALL: usize = 10_000;
 const MIDDLE: usize = 100_000;
 const LARGE: usize = 1_000_000;
-/// Messages written in one round of the comparison of writing with indexes and without.
+/// Messages per round when writing with and without indexes is compared.
 const WRITTEN: usize = 50_000;
 const PAIRS: usize = 11;
 const OPENINGS: usize = 11;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    if let [_, word, folder] = args.as_slice()
-        && word == "--memory"
+    if let [_, option, folder] = args.as_slice()
+        && option == "--memory"
     {
         return println!("{}", memory_of(Path::new(folder)));
     }
-    // `cargo test` runs benches with no arguments of its own: only measure when asked to.
+    // `cargo test` runs benches without `--bench`: measure nothing then.
     if !args.iter().any(|arg| arg == "--bench") {
         return;
     }
@@ -51,7 +52,7 @@ fn main() {
     }
     let (mut on, mut off) = (Writing::default(), Writing::default());
     for n in 0..PAIRS {
-        // In turn, so that neither is always the one after the other.
+        // Alternating, so that neither always comes second.
         for indexes in [n % 2 == 0, n % 2 != 0] {
             if indexes { on.round(true) } else { off.round(false) }
         }
@@ -62,7 +63,7 @@ fn main() {
         folder
     });
     let opening = opening([small.path(), middle.path(), large.path()]);
-    let asked = [&small, &large].map(|folder| Asked::of(folder.path()));
+    let asked = [&small, &large].map(|folder| QueryTimes::of(folder.path()));
     let memory = memory_in_a_new_process(large.path());
     let (verify, sha) = verifying(large.path());
     let disk = Disk::of(large.path());
@@ -76,7 +77,7 @@ fn report(
     on: &Writing,
     off: &Writing,
     opening: [f64; 3],
-    asked: &[Asked; 2],
+    asked: &[QueryTimes; 2],
     memory: u64,
     (verify, sha): (f64, f64),
     disk: &Disk,
@@ -84,7 +85,7 @@ fn report(
     let row = |name: &str, value: f64, note: String| println!("{name:<52} {value:>12.2}  {note}");
     let bar = |ratio: f64, limit: &str| format!("{ratio:.2}, must be {limit}");
     let [small, large] = asked;
-    // Of pairs, as what else the machine does changes from one to the next.
+    // Ratios of pairs, since the load of the machine changes over time.
     let committed = ratio(&on.committed, &off.committed);
     let indexed = ratio(&on.indexed, &off.indexed);
     row("writing, indexes on (messages/s)", median(&on.committed), bar(committed, "≥ 0.80"));
@@ -160,7 +161,7 @@ fn open(folder: &Path) -> Journal {
     Journal::open(&options(folder)).unwrap_or_else(|error| panic!("{error}")).0
 }
 
-/// Messages a second: until they were durable, and until sled had them too.
+/// Messages per second: until they were durable, and until sled had indexed them.
 #[derive(Default)]
 struct Writing {
     committed: Vec<f64>,
@@ -176,7 +177,7 @@ impl Writing {
     }
 }
 
-/// Writes so many messages, each with an acknowledgement; making them up is not counted.
+/// Writes so many messages, each with an acknowledgement. Generating them is not timed.
 fn write(folder: &Path, messages: usize, indexes: bool) -> (Duration, Duration) {
     let (mut journal, _) = Journal::open(&Options { indexes, ..options(folder) })
         .unwrap_or_else(|error| panic!("{error}"));
@@ -195,8 +196,8 @@ fn write(folder: &Path, messages: usize, indexes: bool) -> (Duration, Duration) 
     (committed, closed)
 }
 
-/// Makes up messages: a hundred agents and a rare one, conversations of ten messages, text of
-/// words in no order, about 1.1 KB in all.
+/// Generates messages of about 1.1 KB: a hundred agents and a rare one, conversations of ten
+/// messages, text of random words.
 struct Maker {
     total: usize,
     made: usize,
@@ -286,7 +287,7 @@ fn agent(name: &str) -> AgentId {
     name.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// As hard to compress as a real one.
+/// A UUID that compresses as badly as a real one.
 fn uuid(kind: u64, n: usize) -> String {
     let mixed = (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17) ^ kind << 40;
     let (high, low) = (mixed >> 32, mixed & 0xffff_ffff_ffff);
@@ -297,7 +298,7 @@ fn message_id(n: usize) -> MessageId {
     uuid(1, n).parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// One of two thousand words.
+/// One of 2,000 words.
 fn word(random: u64) -> String {
     const PARTS: [&str; 13] =
         ["ta", "re", "mo", "li", "ken", "sor", "vi", "dun", "pra", "shel", "gno", "bi", "fur"];
@@ -305,8 +306,8 @@ fn word(random: u64) -> String {
     format!("{}{}{}", PARTS[n % 13], PARTS[n / 13 % 13], PARTS[n / 169 % 13])
 }
 
-/// How long opening takes after a clean stop, in milliseconds: the best of several turns,
-/// as opening is always the same work and whatever else the machine does only adds to it.
+/// Milliseconds to open a journal after a clean stop. The minimum of several rounds: the work is
+/// constant, and other load only adds to it.
 fn opening(folders: [&Path; 3]) -> [f64; 3] {
     let mut best = [f64::MAX; 3];
     for _ in 0..OPENINGS {
@@ -321,8 +322,8 @@ fn opening(folders: [&Path; 3]) -> [f64; 3] {
     best
 }
 
-/// How long questions take, in milliseconds.
-struct Asked {
+/// Query times in milliseconds.
+struct QueryTimes {
     agent: f64,
     rare: f64,
     correlation: f64,
@@ -332,7 +333,7 @@ struct Asked {
     text_common: f64,
 }
 
-impl Asked {
+impl QueryTimes {
     fn of(folder: &Path) -> Self {
         let journal = open(folder);
         let reader = journal.reader();
@@ -380,7 +381,7 @@ impl Asked {
     }
 }
 
-/// Asks until `wanted` records were found.
+/// Queries page by page until `wanted` records are found. Returns milliseconds.
 fn time(reader: &dyn Read, query: &Query, wanted: usize) -> f64 {
     let mut query = Query { limit: wanted, ..query.clone() };
     let start = Instant::now();
@@ -394,7 +395,7 @@ fn time(reader: &dyn Read, query: &Query, wanted: usize) -> f64 {
     ms(start.elapsed())
 }
 
-/// Megabytes a second of verifying, and of nothing but hashing the same bytes.
+/// Megabytes per second of verification, and of SHA-256 over the same bytes.
 fn verifying(folder: &Path) -> (f64, f64) {
     let path = log_file(folder);
     let bytes = fs::read(&path).unwrap_or_else(|error| panic!("{error}"));
@@ -416,7 +417,7 @@ fn log_file(folder: &Path) -> std::path::PathBuf {
     folder.join("a2a-log/2026-02-21.jsonl")
 }
 
-/// Bytes a message takes, with its acknowledgement.
+/// Bytes per message, with its acknowledgement.
 struct Disk {
     plain: f64,
     packed: f64,
@@ -424,7 +425,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Closes the day, so that it is packed.
+    /// Closes the day, so that its file is compressed.
     fn of(folder: &Path) -> Self {
         let size = |path: &Path| fs::metadata(path).map(|data| data.len()).unwrap_or_default();
         let plain = size(&log_file(folder)) as f64 / LARGE as f64;
@@ -451,7 +452,7 @@ fn folder_size(folder: &Path) -> u64 {
         .sum()
 }
 
-/// What opening adds to the memory of this process, with the list of ids thrown away.
+/// Growth of resident memory by opening the journal, without the recovered list of ids.
 fn memory_of(folder: &Path) -> u64 {
     let before = resident();
     let journal = open(folder);
@@ -461,7 +462,7 @@ fn memory_of(folder: &Path) -> u64 {
     resident().saturating_sub(before)
 }
 
-/// Asked of a process of its own: this one has memory left over from all it did before.
+/// Measured in a new process: this one holds memory from the benches before.
 fn memory_in_a_new_process(folder: &Path) -> u64 {
     let program = std::env::current_exe().unwrap_or_else(|error| panic!("{error}"));
     let output = std::process::Command::new(program).arg("--memory").arg(folder).output();
@@ -469,7 +470,7 @@ fn memory_in_a_new_process(folder: &Path) -> u64 {
     String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Bytes of memory this process holds.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,4 +1,4 @@
-//! The floor: the same bytes appended to a file, one fsync per batch, 64 senders waiting.
+//! Baseline without a bus: the same bytes appended to a file, one fsync per batch, 64 senders.
 
 use std::fs::File;
 use std::io::Write;

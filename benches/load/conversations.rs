@@ -1,4 +1,4 @@
-//! What a million conversations leave behind in the breaker.
+//! Memory that a million conversations use in the breaker.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::{idle, sample};
 
 const CONVERSATIONS: u64 = 1_000_000;
 
-/// Resident memory after a million conversations of two messages each, with room for so many.
+/// Growth of resident memory in MB after a million conversations of two messages each, with this
+/// limit on tracked conversations.
 pub fn megabytes(max_correlations: usize) -> f64 {
     let before = idle::resident_bytes();
     let settings = BreakerSettings {

@@ -1,8 +1,7 @@
-//! One broadcast to 1,000 sessions, and an `Arc` to 1,000 bare actors.
+//! Fan-out: a broadcast to 1,000 sessions, and an `Arc` to 1,000 bare actors.
 //!
-//! A delivery counts when it has arrived in the session (durable, its place taken), as it
-//! counts in the bare case when it has arrived in the actor. The second figure also runs the
-//! handlers and writes their acknowledgements.
+//! A delivery counts when it is durable and in the session's inbox; in the bare case when the actor
+//! received it. The second figure includes handlers and durable acknowledgements.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -22,7 +21,7 @@ pub async fn bus() -> (f64, f64) {
     (run(SESSIONS, BROADCASTS, false).await, run(SESSIONS, BROADCASTS, true).await)
 }
 
-/// As many deliveries in broadcasts to few and to many.
+/// The same number of deliveries, in broadcasts to 100 and to 10,000 sessions.
 pub async fn to_few_and_many() -> (f64, f64) {
     (run(100, 10 * BROADCASTS, false).await, run(10_000, BROADCASTS / 10, false).await)
 }
@@ -31,8 +30,8 @@ async fn run(sessions: usize, broadcasts: usize, handled: bool) -> f64 {
     let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
     let mut settings = sample::settings();
     settings.max_recipients = usize::MAX;
-    // Senders and listeners are the c-suite, for whom the scope is. Without handlers the code of
-    // the listeners is elsewhere; their sessions take the messages and keep them.
+    // All agents are in the c-suite, the scope of the broadcast. Agents without a handler are
+    // registered only, and their inboxes keep the messages.
     let profile = Profile { c_suite: true, ..Profile::default() };
     let senders = (0..SENDERS).map(|i| format!("s{i}"));
     let names = (0..sessions).map(|i| format!("r{i}")).chain(senders.clone());
@@ -76,7 +75,7 @@ async fn run(sessions: usize, broadcasts: usize, handled: bool) -> f64 {
     per_second(reached * broadcasts, elapsed)
 }
 
-/// Something new each time: the same words from many would be a storm.
+/// A broadcast with new text each time: repeated text from many senders would trip the breaker.
 fn broadcast(from: &openclaw_a2a::Agent) -> a2a_protocol::Envelope {
     let mut message = Kind::Broadcast.example_message();
     message.message_id = sample::new_id();
@@ -93,11 +92,11 @@ fn broadcast(from: &openclaw_a2a::Agent) -> a2a_protocol::Envelope {
 
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-struct Hear(Arc<[u8]>);
+struct Payload(Arc<[u8]>);
 
 struct Listener {
-    heard: Arc<AtomicUsize>,
-    kept: Vec<Arc<[u8]>>,
+    received: Arc<AtomicUsize>,
+    payloads: Vec<Arc<[u8]>>,
 }
 
 impl Actor for Listener {
@@ -108,25 +107,25 @@ impl Actor for Listener {
     }
 }
 
-impl Handler<Hear> for Listener {
+impl Handler<Payload> for Listener {
     type Result = ();
 
-    fn handle(&mut self, Hear(bytes): Hear, _: &mut Self::Context) {
-        self.kept.push(bytes);
-        self.heard.fetch_add(1, Relaxed);
+    fn handle(&mut self, Payload(bytes): Payload, _: &mut Self::Context) {
+        self.payloads.push(bytes);
+        self.received.fetch_add(1, Relaxed);
     }
 }
 
-/// The same from outside the actors' thread, where senders are.
+/// Deliveries per second to bare actors, sent from outside the actors' thread.
 pub async fn bare() -> f64 {
-    let heard = Arc::new(AtomicUsize::new(0));
-    let counter = Arc::clone(&heard);
+    let received = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&received);
     let (ready, started) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
         let system = System::new();
         let listeners: Vec<_> = system.block_on(async {
             (0..SESSIONS)
-                .map(|_| Listener { heard: Arc::clone(&counter), kept: Vec::new() }.start())
+                .map(|_| Listener { received: Arc::clone(&counter), payloads: Vec::new() }.start())
                 .collect()
         });
         let _ = ready.send((listeners, System::current()));
@@ -137,10 +136,10 @@ pub async fn bare() -> f64 {
     let start = Instant::now();
     for _ in 0..BROADCASTS {
         for listener in &listeners {
-            listener.do_send(Hear(Arc::clone(&bytes)));
+            listener.do_send(Payload(Arc::clone(&bytes)));
         }
     }
-    while heard.load(Relaxed) < SESSIONS * BROADCASTS {
+    while received.load(Relaxed) < SESSIONS * BROADCASTS {
         tokio::time::sleep(Duration::from_micros(50)).await;
     }
     let elapsed = start.elapsed();

@@ -1,4 +1,4 @@
-//! What a session costs that has nothing to do.
+//! Memory of an idle session.
 
 use openclaw_a2a::{Bus, Delivery};
 
@@ -6,7 +6,7 @@ use crate::{route, sample};
 
 const SESSIONS: usize = 100_000;
 
-/// Resident memory of this process, before and after 100,000 agents attached.
+/// Growth of resident memory per session, with 100,000 agents attached.
 pub async fn bytes_per_session() -> f64 {
     let bus = Bus::builder().in_memory().settings(sample::settings()).start();
     let bus = bus.unwrap_or_else(|error| panic!("{error}"));

@@ -1,4 +1,4 @@
-//! What the next message of an inbox costs, beside what pauses and waits in it.
+//! Cost of leasing the next message of an inbox that holds paused and queued ones.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use a2a_protocol::Priority;
 
 use crate::sample;
 
-const LOOKS: u64 = 100_000;
+const LEASES: u64 = 100_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Looks a second, each with a message that arrives, is handed out and acknowledged: in an empty
-/// inbox, and in one in which a message of each of so many senders pauses and so many wait behind.
-pub fn looks(pausing: u64, waiting: u64) -> f64 {
+/// Messages per second that are enqueued, leased and acknowledged, in an inbox with this many
+/// senders in backoff and this many messages queued behind them.
+pub fn lease_rate(pausing: u64, waiting: u64) -> f64 {
     let (mut inbox, now) = (Inbox::default(), Duration::ZERO);
     let senders: Vec<_> =
         (0..pausing.max(1)).map(|i| sample::agent(&format!("sender-{i}"))).collect();
@@ -33,16 +33,16 @@ pub fn looks(pausing: u64, waiting: u64) -> f64 {
     (0..waiting).for_each(|i| inbox.arrive(delivery(pausing + i, i as usize)));
     let other = sample::agent("other");
     let began = Instant::now();
-    for seq in pausing + waiting..pausing + waiting + LOOKS {
+    for seq in pausing + waiting..pausing + waiting + LEASES {
         inbox.arrive(QueueEntry { by: other.clone(), ..delivery(seq, 0) });
         let next = inbox.lease(now, MINUTE).map(|next| next.seq);
         assert_eq!(next, Some(seq));
         inbox.acknowledge(seq);
     }
-    LOOKS as f64 / began.elapsed().as_secs_f64()
+    LEASES as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Seconds until so many messages are back in an inbox, in the order of a restart.
+/// Seconds to restore an inbox of so many messages, in the order of a restart.
 pub fn restored(count: u64) -> f64 {
     let (mut inbox, by) = (Inbox::default(), sample::agent("roman"));
     let began = Instant::now();
@@ -55,12 +55,12 @@ pub fn restored(count: u64) -> f64 {
     began.elapsed().as_secs_f64()
 }
 
-/// The rows of the inbox alone.
+/// Measures and prints the rows of the inbox.
 pub fn rows() {
     let [mut empty, mut full, mut restore] = [const { Vec::new() }; 3];
     for _ in 0..5 {
-        empty.push(looks(0, 0));
-        full.push(looks(600, 5_400));
+        empty.push(lease_rate(0, 0));
+        full.push(lease_rate(600, 5_400));
         restore.push(restored(40_000));
     }
     let [empty, full, restore] = [empty, full, restore].map(crate::median);

@@ -1,4 +1,4 @@
-//! Request and reply through a bare mailbox: actix, and kameo as what a user would take instead.
+//! Request and reply through a bare mailbox: actix, and kameo as the alternative.
 
 use std::sync::Arc;
 use std::time::Instant;

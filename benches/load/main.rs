@@ -1,10 +1,10 @@
-//! What does the bus carry, and what do its parts cost without it?
+//! Throughput and memory of the bus, beside its parts without a bus.
 //!
-//! Every figure is a median of interleaved rounds in this one process, so that their ratios
-//! mean something on any machine. The last line is one JSON object.
+//! Each figure is the median of interleaved rounds in one process, so ratios are comparable between
+//! machines. The last line is a JSON object.
 //!
-//! `cargo bench --bench load`, or `cargo bench --bench load -- route` for the first rows alone, `-- inbox`
-//! for those of the inbox.
+//! `cargo bench --bench load`; `-- route` for the first rows only, `-- inbox` for those of the
+//! inbox.
 
 mod bare_log;
 mod conversations;
@@ -28,7 +28,7 @@ const SENDERS: usize = 64;
 const ROUNDS: usize = 6;
 
 fn main() {
-    // `cargo test` runs benches with no arguments of its own: only measure when asked to.
+    // `cargo test` runs benches without `--bench`: measure nothing then.
     if !std::env::args().any(|arg| arg == "--bench") {
         return;
     }
@@ -51,7 +51,7 @@ async fn route_alone() {
     let (mut route, mut plain, mut log) = (Vec::new(), Vec::new(), Vec::new());
     let (mut ledger, mut breaker) = (Vec::new(), Vec::new());
     for round in 0..3 * 4 {
-        // Each in turn comes first, because what comes after what makes a difference.
+        // The order rotates, because it affects the results.
         for which in 0..4 {
             match (round + which) % 4 {
                 0 => route.push(route::typed(&mut latency).await),
@@ -69,8 +69,8 @@ async fn route_alone() {
 }
 
 async fn run() {
-    // First of all, before anything was freed; the smaller before the larger.
-    let remembered = [10_000, 100_000].map(conversations::megabytes);
+    // First, before any memory was freed; the smaller limit before the larger.
+    let breaker_mb = [10_000, 100_000].map(conversations::megabytes);
     let mut route = Vec::new();
     let (mut route_json, mut plain) = (Vec::new(), Vec::new());
     let (mut few, mut many) = (Vec::new(), Vec::new());
@@ -78,7 +78,7 @@ async fn run() {
     let (mut log, mut boxes, mut kameo) = (Vec::new(), Vec::new(), Vec::new());
     let (mut fan, mut fan_handled, mut bare_fan) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
-        // In turn, because what comes first is slower.
+        // Alternating, because the first of a round is slower.
         if round % 2 == 0 {
             route.push(route::typed(&mut latency).await);
             plain.push(route::plain().await);
@@ -130,7 +130,7 @@ async fn run() {
     row("receipt, median (µs)", latency.value_at_quantile(0.5) as f64, String::new());
     row("receipt, 99th percentile (µs)", latency.value_at_quantile(0.99) as f64, String::new());
     row("idle session (bytes)", idle_bytes, String::new());
-    for (kept, megabytes) in ["10,000", "100,000"].into_iter().zip(remembered) {
+    for (kept, megabytes) in ["10,000", "100,000"].into_iter().zip(breaker_mb) {
         let name = format!("breaker, 1,000,000 conversations, {kept} kept (MB)");
         println!("{name:<52} {megabytes:>4.0}");
     }
@@ -144,8 +144,8 @@ async fn run() {
             "route_plain_msgs_per_s": whole(plain),
             "broadcast_100_deliveries_per_s": whole(few),
             "broadcast_10000_deliveries_per_s": whole(many),
-            "breaker_mb_10000_kept": whole(remembered[0]),
-            "breaker_mb_100000_kept": whole(remembered[1]),
+            "breaker_mb_10000_kept": whole(breaker_mb[0]),
+            "breaker_mb_100000_kept": whole(breaker_mb[1]),
             "route_json_msgs_per_s": whole(route_json),
             "bare_log_msgs_per_s": whole(log),
             "bare_mailbox_msgs_per_s": whole(boxes),

@@ -1,4 +1,4 @@
-//! How long a bus takes to be back after a crash, with a million messages in its journal.
+//! Recovery time after a crash, with a million messages in the journal.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use a2a_protocol::{Event, Outcome, RecipientOutcome};
 
 use crate::sample;
 
-/// Messages written; the time is scaled up to a million.
+/// Messages written; the time is scaled to a million.
 const MESSAGES: usize = 200_000;
 const BATCH: usize = 512;
 
@@ -25,7 +25,7 @@ pub fn seconds_per_million() -> f64 {
     elapsed.as_secs_f64() * 1_000_000.0 / MESSAGES as f64
 }
 
-/// A journal that was not closed: nine of ten messages acknowledged, the rest pending.
+/// Writes a journal without closing it: nine of ten messages acknowledged, the others pending.
 fn write(folder: &std::path::Path) {
     let (mut journal, recovered) =
         Journal::open(&Options::new(folder)).unwrap_or_else(|error| panic!("{error}"));

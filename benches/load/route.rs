@@ -1,4 +1,4 @@
-//! The whole way: 64 senders wait for durable receipts, the messages are handled.
+//! End to end: 64 senders wait for durable receipts, and the messages are handled.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -17,12 +17,12 @@ pub async fn typed(latency: &mut Histogram<u64>) -> f64 {
     run(false, sample::settings(), Some(latency)).await
 }
 
-/// The same without ledger and breaker.
+/// Without ledger and breaker.
 pub async fn plain() -> f64 {
     with(false, false).await
 }
 
-/// The same with one or the other.
+/// With ledger or breaker switched on or off.
 pub async fn with(ledger: bool, breaker: bool) -> f64 {
     let mut settings = sample::settings();
     settings.ledger.enabled = ledger;

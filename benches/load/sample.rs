@@ -1,4 +1,4 @@
-//! The messages every part of the bench carries: task requests of about 1.1 KB.
+//! Sample messages of the benches: task requests of about 1.1 KB.
 
 use a2a_protocol::{AgentId, BadUuid, Body, Envelope, Kind};
 use openclaw_a2a::{BusSettings, RateSettings};
@@ -29,7 +29,7 @@ pub fn message(from: &AgentId, to: &AgentId) -> Envelope {
     message
 }
 
-/// Limits on, but far away.
+/// Rate limits on, but too high to be reached.
 pub fn settings() -> BusSettings {
     BusSettings { rates: RateSettings::far_away(), ..BusSettings::default() }
 }

@@ -1,7 +1,7 @@
-//! `data/a2a-tokens.json`: the tokens that `openclaw-a2a token` made, for their owner's eyes only.
+//! `data/a2a-tokens.json`: tokens created by `openclaw-a2a token`, readable for its owner only.
 //!
-//! It holds hashes, so whoever reads it cannot come in with it; whoever writes it can. It is
-//! written aside and moved, so nobody ever reads half of it.
+//! It contains hashes: reading it grants no access, writing it does. It is written under a
+//! temporary name and renamed, so a reader never sees a partial file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 
 use super::{Credential, Principal, TokenHash, Tokens};
 
-/// The format this version writes and reads.
+/// The format version of the file.
 const VERSION: u32 = 1;
 
 /// The file.
 #[derive(Debug, Clone)]
 pub struct TokenFile(PathBuf);
 
-/// A token as it is kept.
+/// A token entry of the file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredToken {
-    /// What people call it by.
+    /// The id for people.
     pub id: String,
     sha256: TokenHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,12 +33,12 @@ pub struct StoredToken {
     client: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     operator: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub created: DateTime<Utc>,
-    /// When it stops being good.
+    /// When it expires; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<DateTime<Utc>>,
-    /// What whoever made it wanted to remember.
+    /// A note by its creator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -50,37 +50,37 @@ struct Document {
     tokens: Vec<StoredToken>,
 }
 
-/// Read before the rest, so that a newer format is called that.
+/// Parsed before the other fields, so that a newer format is reported as such.
 #[derive(Deserialize)]
 struct Glance {
     version: u32,
 }
 
-/// The file could not be used.
+/// The token file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// Reading it.
+    /// It cannot be read.
     #[error("cannot read {}", file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// Writing it.
+    /// It cannot be written.
     #[error("cannot write {}", file.display())]
     Write {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// It is damaged.
     #[error("{} is damaged ({source}); put a copy back, or delete it and make new tokens", file.display())]
     Parse {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// Where.
+        /// The parse error.
         source: serde_json::Error,
     },
     /// A later version wrote it.
@@ -89,25 +89,25 @@ pub enum TokenFileError {
         file.display(), env!("CARGO_PKG_VERSION")
     )]
     Version {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What it says.
+        /// The version it states.
         version: u32,
     },
-    /// A token that cannot be.
+    /// An invalid entry.
     #[error("{}: token {id}: {reason}", file.display())]
     Entry {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// Which token.
+        /// The id of the token.
         id: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl StoredToken {
-    /// A token that is being made.
+    /// A new entry.
     #[must_use]
     pub fn new(
         hash: TokenHash,
@@ -125,29 +125,29 @@ impl StoredToken {
         Self { id: hash.id(), sha256: hash, agent, client, operator, created, expires, note }
     }
 
-    /// Whose it is.
+    /// The principal it authenticates.
     ///
     /// # Errors
-    /// When the entry names nobody, several, or a bad name.
+    /// When the entry names no principal, several, or one with an invalid name.
     pub fn principal(&self) -> Result<Principal, super::BadPrincipal> {
         Principal::named(self.agent.as_deref(), self.client.as_deref(), self.operator.as_deref())
     }
 }
 
 impl TokenFile {
-    /// The file below a state folder.
+    /// The file of a state folder.
     #[must_use]
     pub fn below(state: &Path) -> Self {
         Self(state.join("data/a2a-tokens.json"))
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// What it holds; `None` when there is no file.
+    /// Its entries; `None` when there is no file.
     ///
     /// # Errors
     /// When it cannot be read or is damaged.
@@ -166,10 +166,10 @@ impl TokenFile {
         Ok(Some(document.tokens))
     }
 
-    /// The same, ready to be asked.
+    /// Its entries as a lookup table.
     ///
     /// # Errors
-    /// When it cannot be read, or an entry makes no sense.
+    /// When it cannot be read, or an entry is invalid.
     pub fn tokens(&self) -> Result<Option<Tokens>, TokenFileError> {
         let Some(stored) = self.read()? else { return Ok(None) };
         let mut tokens = Tokens::default();
@@ -187,16 +187,16 @@ impl TokenFile {
         Ok(Some(tokens))
     }
 
-    /// Changes what it holds, one process at a time; what `change` refuses is not written.
+    /// Changes its entries, one process at a time. An error of `change` writes nothing.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or what `change` says.
+    /// When the file cannot be read or written, or an error of `change`.
     pub fn change<T, E: From<TokenFileError>>(
         &self,
         change: impl FnOnce(&mut Vec<StoredToken>) -> Result<T, E>,
     ) -> Result<T, E> {
         let unwritten = |source| TokenFileError::Write { file: self.0.clone(), source };
-        // Held until the end of the function; the system lets go of it if we die.
+        // Held until the end of the function; the system releases it when the process ends.
         let _lock = self.lock().map_err(unwritten)?;
         let mut tokens = self.read()?.unwrap_or_default();
         let done = change(&mut tokens)?;
@@ -217,7 +217,7 @@ impl TokenFile {
         let mut text = serde_json::to_vec_pretty(document)?;
         text.push(b'\n');
         let aside = self.0.with_extension("json.new");
-        // A leftover might have other permissions.
+        // A leftover file may have other permissions.
         match std::fs::remove_file(&aside) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -227,7 +227,7 @@ impl TokenFile {
         file.sync_all()?;
         std::fs::rename(&aside, &self.0)?;
         match self.0.parent() {
-            // A revocation must not be undone by a power cut.
+            // A revocation must survive a power cut.
             Some(folder) => File::open(folder)?.sync_all(),
             None => Ok(()),
         }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_only_its_owner_may() {
+    fn written_tokens_are_read_and_file_is_private() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::below(folder.path());
         assert!(file.tokens().unwrap().is_none());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_changes_nothing() {
+    fn refused_change_writes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::below(folder.path());
         let refused = file.change(|tokens| {
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_says_so() {
+    fn invalid_file_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::below(folder.path());
         std::fs::create_dir_all(file.path().parent().unwrap()).unwrap();

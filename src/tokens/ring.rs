@@ -1,5 +1,5 @@
-//! The tokens a running server knows, now: those of the configuration, and those of the token
-//! file, which may change at any moment.
+//! Token registry of a running server: tokens of the configuration and of the token file, which is
+//! reloaded when it changes.
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -14,15 +14,15 @@ use tokio::sync::watch;
 
 use super::{Conflict, Credential, Principal, TokenFile, TokenFileError, TokenHash, Tokens};
 
-/// How often the file is looked at for the sake of those who are connected and ask nothing.
+/// How often the file is checked on behalf of open connections that send no requests.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long the file must be unreadable before that is logged: a moment without descriptors is none
-/// of a person's business.
+/// How long the file must be unreadable before that is logged, so that a short lack of file
+/// descriptors is not.
 const LASTING: Duration = Duration::from_secs(1);
-/// The longest that is waited for a token to expire before the clock is read again.
+/// The longest sleep until a token expires, before the clock is read again.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-/// The tokens a server knows.
+/// The token registry.
 #[derive(Debug)]
 pub struct KeyRing {
     file: TokenFile,
@@ -30,41 +30,40 @@ pub struct KeyRing {
     known: watch::Sender<Known>,
 }
 
-/// What is known of the file.
+/// State of the token file.
 #[derive(Debug)]
 struct Looked {
-    /// What it looked like when it was last read. Only what was read counts: a file that could not
-    /// be read is tried again at the next look.
+    /// Its stamp when it was last read successfully. An unreadable file is tried again at the next
+    /// check.
     stamp: Stamp,
-    /// Since when it has been unreadable, and whether that was logged.
+    /// Start of the period in which it is unreadable, and whether that was logged.
     unreadable: Option<(Instant, bool)>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Known {
-    /// Whether anybody is asked for a token. Once it is so it stays so: whoever removes the last
-    /// token wants nobody in, not everybody.
+    /// Whether callers need a token. Never reset: removing the last token must not open the server.
     asks: bool,
     made: Tokens,
     configured: Configured,
-    /// Tokens that are refused, because their names are taken by other tokens.
+    /// Tokens that are refused because other tokens have their names.
     conflicts: HashMap<TokenHash, NameTaken>,
-    /// Clients that are refused, because the bus has an agent of that name.
+    /// Clients that are refused because an agent of the bus has their name.
     taken: HashMap<AgentId, NameTaken>,
 }
 
-/// A token that is known and refused, because its name stands for something else.
+/// A token that is refused because its name is taken by another principal.
 #[derive(Debug, Clone)]
 pub struct Refused {
-    /// What people call the token by.
+    /// The id of the token for people.
     pub id: String,
-    /// Whose it is.
+    /// The principal it authenticates.
     pub principal: Principal,
-    /// What is in the way.
+    /// The conflicting use of the name.
     pub taken: NameTaken,
 }
 
-/// What the configuration says: its tokens, and the agents that are listed.
+/// Tokens and listed agents of the configuration.
 #[derive(Debug, Clone, Default)]
 struct Configured {
     tokens: Tokens,
@@ -76,7 +75,7 @@ impl Known {
         self.configured.tokens.get(key).or_else(|| self.made.get(key))
     }
 
-    /// Why a token is refused that is known.
+    /// Why a registered token is refused.
     fn refusal(&self, key: &TokenHash, principal: &Principal) -> Option<&NameTaken> {
         let client = match principal {
             Principal::Client(client) => self.taken.get(client),
@@ -93,7 +92,7 @@ impl Known {
     }
 }
 
-/// Enough of a file to see that it was replaced or changed.
+/// Metadata of a file that shows whether it was replaced or changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stamp {
     Never,
@@ -101,33 +100,33 @@ enum Stamp {
     There { inode: u64, bytes: u64, seconds: i64, nanoseconds: i64 },
 }
 
-/// What a caller turned out to be.
+/// The result of authentication.
 #[derive(Debug)]
 pub enum Entry {
-    /// Nobody is asked for a token here.
+    /// The server needs no token.
     Open(Pass),
-    /// A good token.
+    /// A valid token.
     Known(Principal, Pass),
-    /// A token is asked for, and none was shown.
+    /// A token is required, and none was sent.
     Missing,
-    /// The token is not known.
+    /// The token is not registered.
     Unknown,
-    /// The token was good until then.
+    /// The token expired at this time.
     Expired(DateTime<Utc>),
-    /// The token is known, and its name is taken.
+    /// The token is registered, and its name is taken.
     NameTaken(NameTaken),
 }
 
-/// That a caller was let in, and for how long that holds.
+/// Grant of an authenticated caller, valid until its token is revoked or expires.
 #[derive(Debug, Clone)]
 pub struct Pass {
     ring: Arc<KeyRing>,
-    /// `None` for one who needed no token.
+    /// `None` when no token was required.
     key: Option<TokenHash>,
 }
 
 impl KeyRing {
-    /// Reads the token file for the first time. `listed` are the agents of the configuration.
+    /// Opens the registry and reads the token file. `listed` are the agents of the configuration.
     ///
     /// # Errors
     /// When the file is damaged or contradicts the configuration.
@@ -143,8 +142,8 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// Takes what the configuration says now in place of what it said before; the token file is
-    /// read again as well. Whoever came in with a token that is good no more is let go.
+    /// Replaces the tokens of the configuration and reads the token file again. Grants of tokens
+    /// that are no longer valid end.
     ///
     /// # Errors
     /// When the file is damaged or contradicts the configuration; nothing has changed then.
@@ -157,15 +156,15 @@ impl KeyRing {
         Ok(())
     }
 
-    /// Whether there is any token with which somebody could come in.
+    /// Whether any token is registered.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
         let known = self.known.borrow();
         !known.configured.tokens.is_empty() || !known.made.is_empty()
     }
 
-    /// Lets a caller in, or says why not. A changed file is noticed first: a token that was
-    /// revoked before this call is not good in it.
+    /// Authenticates a caller. The file is checked for changes first, so a token that was revoked
+    /// before this call is refused.
     pub fn enter(self: &Arc<Self>, token: Option<&str>, now: DateTime<Utc>) -> Entry {
         self.refresh();
         let pass = |key| Pass { ring: Arc::clone(self), key };
@@ -189,13 +188,13 @@ impl KeyRing {
         }
     }
 
-    /// The clients that have a token, whether it is good or not.
+    /// The clients that have a token, valid or not.
     #[must_use]
     pub fn clients(&self) -> Vec<AgentId> {
         self.known.borrow().clients()
     }
 
-    /// Every token that is known and refused, because its name stands for something else.
+    /// All tokens that are refused because their names are taken.
     #[must_use]
     pub fn refused(&self) -> Vec<Refused> {
         let known = self.known.borrow();
@@ -207,8 +206,8 @@ impl KeyRing {
         .collect()
     }
 
-    /// Looks at the file again and again, until nobody needs it, and claims the names of clients
-    /// on the bus: one that an agent has is refused, and no agent can take one from then on.
+    /// Checks the file periodically until the registry is dropped, and claims the names of clients
+    /// on the bus: a name that an agent has is refused, and no agent can get a claimed one.
     pub async fn watch(self: Arc<Self>, bus: BusSystem) {
         let mut ticks = tokio::time::interval(LOOK);
         let mut claimed = None;
@@ -216,7 +215,7 @@ impl KeyRing {
             ticks.tick().await;
             self.refresh();
             let clients = self.clients();
-            // An agent that was in the way may have been removed meanwhile.
+            // A conflicting agent may have been removed meanwhile.
             if claimed.as_ref() == Some(&clients) && self.known.borrow().taken.is_empty() {
                 continue;
             }
@@ -241,7 +240,7 @@ impl KeyRing {
         });
     }
 
-    /// Reads the file if it changed; asking the system whether it did takes about a microsecond.
+    /// Reads the file when it changed. Checking its metadata takes about a microsecond.
     fn refresh(&self) {
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let now = match self.look() {
@@ -252,11 +251,11 @@ impl KeyRing {
         let configured = self.known.borrow().configured.clone();
         let known = match self.read(configured.clone()) {
             Ok(known) => known,
-            // The system could not read it: out of descriptors, or of memory. The tokens that were
-            // good stay good until it can; what was revoked meanwhile is refused then.
+            // Out of file descriptors or memory. Valid tokens stay valid until the file can be
+            // read; revocations take effect then.
             Err(error @ TokenFileError::Read { .. }) => return looked.fails(&error),
             Err(error) => {
-                // Which tokens were revoked cannot be known, so none of them is good.
+                // Any of its tokens may have been revoked, so all of them are refused.
                 tracing::error!(%error, "no token of the token file is accepted");
                 Known { asks: true, configured, ..Known::default() }
             }
@@ -265,7 +264,8 @@ impl KeyRing {
         self.replace(known);
     }
 
-    /// What is known from now on. What the bus said of names holds until it says otherwise.
+    /// Replaces the registered tokens. Name conflicts reported by the bus stay until it reports
+    /// others.
     fn replace(&self, known: Known) {
         self.known.send_modify(|old| {
             let taken = std::mem::take(&mut old.taken);
@@ -273,7 +273,7 @@ impl KeyRing {
         });
     }
 
-    /// Whether the token file could be read when it was last looked at.
+    /// Whether the token file was readable at the last check.
     #[must_use]
     pub fn is_readable(&self) -> bool {
         self.looked.lock().unwrap_or_else(PoisonError::into_inner).unreadable.is_none()
@@ -313,7 +313,7 @@ impl KeyRing {
         }
     }
 
-    /// Whether this key is good, and until when.
+    /// `Some` when the key is valid, with its expiry.
     fn is_good(&self, key: Option<&TokenHash>) -> Option<Option<DateTime<Utc>>> {
         let known = self.known.borrow();
         match key {
@@ -350,15 +350,15 @@ impl Looked {
 }
 
 impl Pass {
-    /// Ends when the token is revoked or expires, or when tokens begin to be asked for: whatever
-    /// was opened with this pass must then be closed.
+    /// Completes when the token is revoked or expires, or when the server begins to require tokens.
+    /// Connections opened with this grant must then be closed.
     pub async fn until_revoked(self) {
         let mut changes = self.ring.known.subscribe();
         while let Some(expires) = self.ring.is_good(self.key.as_ref()) {
             let left = expires.map(|expires| (expires - Utc::now()).to_std().unwrap_or_default());
             let wait = left.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT);
             tokio::select! {
-                // The sender lives in the ring, which lives in this pass.
+                // The sender is in the registry, which this grant keeps alive.
                 _ = changes.changed() => {}
                 () = tokio::time::sleep(wait) => {}
             }
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_file_counts_from_the_next_call_on() {
+    fn changed_file_applies_from_next_call() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         let now = Utc::now();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn who_revokes_the_last_token_lets_nobody_in() {
+    fn revoking_last_token_keeps_server_closed() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         add(&file, "a", None);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_lets_nobody_in() {
+    fn damaged_file_refuses_all_tokens() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         add(&file, "a", None);
@@ -439,9 +439,9 @@ mod tests {
         assert!(KeyRing::open(Tokens::default(), Vec::new(), file).is_err());
     }
 
-    /// A folder in place of the file: it is there, and reading it fails.
+    /// A folder in place of the file: it exists and cannot be read.
     #[test]
-    fn a_file_that_cannot_be_read_changes_nothing_until_it_can() {
+    fn unreadable_file_keeps_tokens_until_readable() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         add(&file, "a", None);
@@ -455,7 +455,7 @@ mod tests {
         assert!(!is_known("c") && !ring.is_readable());
         std::fs::remove_dir(file.path()).unwrap();
         std::fs::rename(&aside, file.path()).unwrap();
-        // The same file as before, and another one.
+        // The previous file, and another one.
         assert!(is_known("a") && ring.is_readable());
         clear(&file);
         add(&file, "c", None);
@@ -477,7 +477,7 @@ mod tests {
         ring.reconfigure(configured("x"), Vec::new()).unwrap();
         assert!(matches!(ring.enter(None, now), Entry::Missing));
         assert!(matches!(ring.enter(Some("x"), now), Entry::Known(Principal::Client(_), _)));
-        // It is noticed that the file changed, and what was configured stays.
+        // The changed file is read, and the tokens of the configuration stay.
         add(&file, "a", None);
         assert!(matches!(ring.enter(Some("a"), now), Entry::Known(..)));
         assert!(matches!(ring.enter(Some("x"), now), Entry::Known(..)));
@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pass_ends_when_the_configuration_takes_its_token_away() {
+    async fn grant_ends_when_configuration_drops_its_token() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, _) = ring(folder.path());
         ring.reconfigure(configured("x"), Vec::new()).unwrap();
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pass_ends_with_its_token() {
+    async fn grant_ends_with_its_token() {
         let folder = tempfile::tempdir().unwrap();
         let (ring, file) = ring(folder.path());
         let Entry::Open(anybody) = ring.enter(None, Utc::now()) else { panic!("asked") };

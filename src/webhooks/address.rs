@@ -1,16 +1,15 @@
-//! Which addresses a webhook may be sent to.
+//! IP addresses that webhooks may be sent to, as a guard against SSRF.
 //!
-//! Whoever registers a webhook chooses where this program connects. An address that only means
-//! something inside the operator's network is therefore no place to send to. This file knows
-//! addresses and nothing else: no names, no URLs, no sockets.
+//! The caller who registers a webhook chooses where this program connects, so addresses inside the
+//! operator's network are refused.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What an address is for.
+/// The purpose of an address range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressKind {
-    /// Anybody on the internet may have it.
+    /// Public internet.
     Public,
     /// This machine.
     Loopback,
@@ -18,23 +17,23 @@ pub enum AddressKind {
     Private,
     /// Shared by the customers of a carrier (100.64.0.0/10).
     CarrierShared,
-    /// This network segment; clouds answer with credentials here.
+    /// The network segment; cloud metadata services respond with credentials here.
     LinkLocal,
-    /// The service by which a cloud tells a machine its secrets.
+    /// A cloud metadata service, which returns credentials.
     Metadata,
     /// No address at all (0.0.0.0/8, `::`).
     Unspecified,
-    /// Many receivers at once.
+    /// Multicast.
     Multicast,
-    /// An IPv4 address packed into IPv6 for a tunnel (6to4, Teredo, ISATAP, IPv4-compatible).
+    /// An IPv4 address embedded in IPv6 for a tunnel (6to4, Teredo, ISATAP, IPv4-compatible).
     Tunnel,
-    /// For examples, measurements, protocols, or not given to anybody yet.
+    /// Documentation, benchmarks, protocol assignments, or unassigned.
     Reserved,
 }
 
 impl AddressKind {
-    /// Whether a webhook may go there. The switch opens this machine and private networks, and
-    /// nothing else: a cloud's metadata stays shut whatever the operator says.
+    /// Whether a webhook may be sent there. `allow_private` allows loopback and private networks,
+    /// but never a cloud metadata service.
     #[must_use]
     pub fn is_allowed(self, allow_private: bool) -> bool {
         match self {
@@ -67,26 +66,26 @@ impl fmt::Display for AddressKind {
     }
 }
 
-/// An address where no webhook goes.
+/// A forbidden address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{address} is a {kind} address")]
 pub struct AddressRefused {
-    /// Which.
+    /// The address.
     pub address: IpAddr,
-    /// What it is for.
+    /// Its range.
     pub kind: AddressKind,
 }
 
-/// Nothing, if a webhook may go to the address.
+/// Checks that a webhook may be sent to the address.
 ///
 /// # Errors
-/// [`AddressRefused`] says what the address is for.
+/// [`AddressRefused`] states the range of the address.
 pub fn check(address: IpAddr, allow_private: bool) -> Result<(), AddressRefused> {
     let kind = kind_of(address);
     if kind.is_allowed(allow_private) { Ok(()) } else { Err(AddressRefused { address, kind }) }
 }
 
-/// What the address is for.
+/// The range of an address.
 #[must_use]
 pub fn kind_of(address: IpAddr) -> AddressKind {
     match address {
@@ -95,7 +94,7 @@ pub fn kind_of(address: IpAddr) -> AddressKind {
     }
 }
 
-/// The metadata services that do not sit at a link-local address: Alibaba's, Azure's, Oracle's.
+/// Metadata services outside link-local addresses: Alibaba's, Azure's, Oracle's.
 const METADATA_V4: [Ipv4Addr; 4] = [
     Ipv4Addr::new(169, 254, 169, 254),
     Ipv4Addr::new(100, 100, 100, 200),
@@ -120,7 +119,7 @@ fn kind_of_v4(address: Ipv4Addr) -> AddressKind {
         [172, second, ..] if second & 0xf0 == 16 => AddressKind::Private,
         [100, second, ..] if second & 0xc0 == 64 => AddressKind::CarrierShared,
         [169, 254, ..] => AddressKind::LinkLocal,
-        // Protocol assignments, three ranges for examples, the old 6to4 relays, measurements.
+        // Protocol assignments, three documentation ranges, the old 6to4 relays, benchmarks.
         [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] | [192, 88, 99, _] => {
             AddressKind::Reserved
         }
@@ -140,7 +139,7 @@ fn kind_of_v6(address: Ipv6Addr) -> AddressKind {
     }
     let [first, second, third, _, fifth, sixth, seventh, eighth] = address.segments();
     match (first, second) {
-        // What IPv6-only networks resolve IPv4 names to: as good as the address inside.
+        // NAT64: checked as the embedded IPv4 address.
         (0x64, 0xff9b) if address.segments()[2..6] == [0; 4] => {
             kind_of_v4(embedded(seventh, eighth))
         }
@@ -150,21 +149,21 @@ fn kind_of_v6(address: Ipv6Addr) -> AddressKind {
         // The rest of ::/96 once held IPv4 addresses.
         _ if address.segments()[..6] == [0; 6] => AddressKind::Tunnel,
         _ if first & 0xfe00 == 0xfc00 => AddressKind::Private,
-        // Site-local is what unique local replaced; routers still pass it inside a site.
+        // Site-local, the predecessor of unique local; routers still forward it inside a site.
         _ if first & 0xffc0 == 0xfec0 => AddressKind::Private,
         _ if first & 0xffc0 == 0xfe80 => AddressKind::LinkLocal,
         _ if first & 0xff00 == 0xff00 => AddressKind::Multicast,
-        // Only 2000::/3 is given out as global unicast.
+        // Only 2000::/3 is assigned as global unicast.
         _ if first & 0xe000 != 0x2000 => AddressKind::Reserved,
         (0x2002, _) | (0x2001, 0) => AddressKind::Tunnel,
         _ if sixth == 0x5efe && fifth & 0xfdff == 0 => AddressKind::Tunnel,
-        // Protocol assignments with their measurements and hashes, and two ranges for examples.
+        // Protocol assignments and two documentation ranges.
         (0x2001, 0x0001..=0x01ff | 0x0db8) | (0x3fff, 0x0000..=0x0fff) => AddressKind::Reserved,
         _ => AddressKind::Public,
     }
 }
 
-/// The IPv4 address that two groups of an IPv6 address spell.
+/// The IPv4 address in two groups of an IPv6 address.
 fn embedded(high: u16, low: u16) -> Ipv4Addr {
     Ipv4Addr::from(u32::from(high) << 16 | u32::from(low))
 }

@@ -1,7 +1,6 @@
-//! One notification for one receiver, and the headers that carry its secrets.
+//! One notification for one receiver, with its secret headers.
 //!
-//! Secrets are held as header values marked sensitive: once made they can be sent, and neither
-//! `Debug` nor an error shows them. Knows nothing of addresses, connections or retries.
+//! Secrets are header values marked as sensitive, so neither `Debug` nor an error shows them.
 
 use std::fmt;
 
@@ -13,19 +12,19 @@ use uuid::Uuid;
 /// The longest name of an authentication scheme.
 pub const MAX_SCHEME_BYTES: usize = 64;
 
-/// The longest credentials, and the longest token.
+/// The longest credentials or token.
 pub const MAX_SECRET_BYTES: usize = 4096;
 
-/// What A2A 0.3 named, and what its Python and JavaScript libraries send for 1.0 too.
+/// Header name of A2A 0.3, which the Python and JavaScript libraries also send for 1.0.
 const TOKEN: HeaderName = HeaderName::from_static("x-a2a-notification-token");
-/// What the Rust library sends for 1.0.
+/// Header name that the Rust library sends for 1.0.
 const TOKEN_PLAIN: HeaderName = HeaderName::from_static("a2a-notification-token");
 /// W3C Trace Context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 const NOTIFICATION_ID: HeaderName = HeaderName::from_static("x-a2a-notification-id");
 
-/// Why something cannot be sent as a header. Does not repeat it.
+/// Why a value cannot be sent as a header. It does not contain the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderRefused {
     /// Not the name of a scheme.
@@ -95,8 +94,8 @@ impl NotificationToken {
     }
 }
 
-/// The same for every attempt to deliver one notification, so that a receiver can tell a
-/// repetition from news.
+/// Id of a notification. It is the same for every attempt, so that a receiver can recognize a
+/// repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NotificationId(pub Uuid);
 
@@ -125,19 +124,19 @@ impl ContentType {
 pub struct Call {
     /// Which notification.
     pub id: NotificationId,
-    /// Who registered the webhook, in whatever words tell owners apart; is not sent.
+    /// The owner of the webhook, for limits; not sent.
     pub owner: String,
-    /// Where to; checked again before every attempt.
+    /// The URL; validated again before every attempt.
     pub url: String,
-    /// What to say.
+    /// The request body.
     pub body: Bytes,
-    /// How it is said.
+    /// Its content type.
     pub content_type: ContentType,
-    /// What the receiver asked to be shown.
+    /// The `Authorization` header that the receiver registered.
     pub authorization: Option<Authorization>,
-    /// What the receiver asked to be told.
+    /// The notification token that the receiver registered.
     pub token: Option<NotificationToken>,
-    /// The trace it belongs to.
+    /// The trace context.
     pub trace: Option<Trace>,
 }
 
@@ -146,7 +145,7 @@ impl Call {
         let mut headers = HeaderMap::with_capacity(7);
         let content_type = HeaderValue::from_static(self.content_type.as_str());
         headers.insert(CONTENT_TYPE, content_type);
-        // An id is letters, digits and hyphens, which any header can hold.
+        // An id is letters, digits and hyphens, which are valid in a header.
         if let Ok(id) = HeaderValue::from_str(&self.id.0.to_string()) {
             headers.insert(NOTIFICATION_ID, id);
         }
@@ -158,7 +157,7 @@ impl Call {
             headers.insert(TOKEN_PLAIN, value.clone());
         }
         if let Some(trace) = &self.trace {
-            // Hexadecimal digits, and a state that was printable when it was read.
+            // Hexadecimal digits, and a state that was validated when it was parsed.
             let parent = HeaderValue::from_str(&trace.traceparent()).ok();
             let state = trace.tracestate().and_then(|state| HeaderValue::from_str(state).ok());
             headers.extend(parent.map(|parent| (TRACEPARENT, parent)));
@@ -168,7 +167,7 @@ impl Call {
     }
 }
 
-/// The URL may hold secrets and the body is other people's business: neither is shown.
+/// Omits URL and body, which may hold secrets.
 impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn secrets_are_not_shown() {
         let call = Call {
             id: NotificationId(Uuid::nil()),
             owner: "ann".into(),

@@ -1,25 +1,25 @@
-//! What came of calls, in numbers.
+//! Counters of webhook attempts by result.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What came of one call.
+/// The result of one attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallEnd {
-    /// The receiver took it.
+    /// Accepted by the receiver.
     Delivered,
-    /// It is made again.
+    /// Scheduled for a retry.
     Retried,
-    /// This notification is not delivered.
+    /// The notification is dropped.
     GivenUp,
-    /// The receiver is called no more.
+    /// The webhook is disabled.
     Disabled,
 }
 
 impl CallEnd {
-    /// All of them.
+    /// All results.
     pub const ALL: [Self; 4] = [Self::Delivered, Self::Retried, Self::GivenUp, Self::Disabled];
 
-    /// In one word.
+    /// The metric label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl CallEnd {
     }
 }
 
-/// How often each came of a call.
+/// The number of attempts per result.
 #[derive(Debug, Default)]
 pub(super) struct Ends([AtomicU64; CallEnd::ALL.len()]);
 

@@ -1,8 +1,8 @@
-//! How many deliveries run at once, of them to one host, and of them for one owner.
+//! Concurrency limits of webhook deliveries: per owner and host, per owner, and in total.
 //!
-//! A receiver that answers slowly fills its own places, not everybody's: a delivery first gets a
-//! place for its owner's host, then one of its owner's, and only then one of the places for all.
-//! Whoever waits holds nothing that another owner could want. Knows nothing of HTTP.
+//! A delivery acquires a permit for its owner and host, then for its owner, then a global one. A
+//! slow receiver exhausts only its own permits, and a waiting delivery holds no permit that another
+//! owner needs.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -12,18 +12,18 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::WebhookSettings;
 
-/// So many deliveries wait already that another makes no sense.
+/// Too many deliveries wait for a permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Busy {
     /// For this host.
     #[error("too many deliveries wait for this host")]
     Host,
-    /// For this owner, at whatever hosts.
+    /// For this owner, over all hosts.
     #[error("too many deliveries wait for the owner of this webhook")]
     Owner,
 }
 
-/// The places.
+/// The limits.
 #[derive(Debug)]
 pub(super) struct Gate {
     total: Arc<Semaphore>,
@@ -31,7 +31,7 @@ pub(super) struct Gate {
     hosts: Places,
 }
 
-/// A place, until it is dropped.
+/// A permit for one delivery, released on drop.
 #[derive(Debug)]
 pub(super) struct Place {
     _for_all: OwnedSemaphorePermit,
@@ -49,9 +49,9 @@ impl Gate {
         }
     }
 
-    /// A place for one delivery, as soon as there is one.
+    /// Waits for a permit for one delivery.
     pub(super) async fn enter(&self, owner: &str, host: &str) -> Result<Place, Busy> {
-        // A host has no spaces, so that the two cannot be confused.
+        // A host contains no space, so the key is unambiguous.
         let at_host = format!("{owner} {host}");
         let at_host = self.hosts.take(&at_host).await.ok_or(Busy::Host)?;
         let of_owner = self.owners.take(owner).await.ok_or(Busy::Owner)?;
@@ -67,7 +67,7 @@ impl Gate {
 
 type Table = HashMap<Arc<str>, Entry>;
 
-/// A number of places for each key.
+/// A semaphore per key.
 #[derive(Debug)]
 struct Places {
     at_once: usize,
@@ -78,18 +78,18 @@ struct Places {
 #[derive(Debug)]
 struct Entry {
     places: Arc<Semaphore>,
-    /// Those with a place and those waiting for one.
+    /// Deliveries with a permit or waiting for one.
     guests: usize,
 }
 
-/// One place of a key.
+/// A permit of one key.
 #[derive(Debug)]
 struct Seat {
     _permit: OwnedSemaphorePermit,
     _guest: Guest,
 }
 
-/// One guest in the count, taken back on drop, whether it got its place or left waiting.
+/// One delivery in the count of its key, removed on drop, with or without a permit.
 #[derive(Debug)]
 struct Guest {
     table: Arc<Mutex<Table>>,
@@ -101,7 +101,7 @@ impl Places {
         Self { at_once: at_once.get().min(Semaphore::MAX_PERMITS), waiting, table: Arc::default() }
     }
 
-    /// A place, or nothing if too many wait for one.
+    /// A permit; `None` when too many deliveries wait.
     async fn take(&self, key: &str) -> Option<Seat> {
         let (guest, places) = self.announce(key)?;
         Some(Seat { _permit: places.acquire_owned().await.ok()?, _guest: guest })
@@ -138,7 +138,7 @@ impl Drop for Guest {
     }
 }
 
-/// The counts are changed in single steps, so they are right even if somebody panicked.
+/// A poisoned lock is used further: each count changes in a single step.
 fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
     table.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -161,13 +161,13 @@ mod tests {
         })
     }
 
-    /// What is there at once: a place, a refusal, or nothing if it has to wait.
+    /// The immediate result: a permit, a refusal, or `None` when it has to wait.
     fn now(gate: &Gate, owner: &str, host: &str) -> Option<Result<Place, Busy>> {
         gate.enter(owner, host).now_or_never()
     }
 
     #[test]
-    fn a_full_host_holds_only_itself() {
+    fn full_host_blocks_only_itself() {
         let gate = gate(3, 3, 2, 1);
         let first = now(&gate, "ann", "slow.example").unwrap().unwrap();
         let _second = now(&gate, "ann", "slow.example").unwrap().unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_of_many_hosts_holds_only_itself() {
+    fn owner_of_many_hosts_blocks_only_itself() {
         let gate = gate(3, 2, 1, 1);
         let _first = now(&gate, "eve", "a.example").unwrap().unwrap();
         let _second = now(&gate, "eve", "b.example").unwrap().unwrap();

@@ -1,8 +1,7 @@
-//! How an attempt can fail, and what follows from it.
+//! Errors of a delivery attempt and the retry decision.
 //!
-//! Pure: the clock and the chance are arguments. Knows nothing of connections. What an error says
-//! is for the operator's log; it holds no secret, but it tells what the network answered, so it is
-//! not for the client that registered the webhook.
+//! Pure: time and randomness are arguments. Error texts are for the operator's log. They contain no
+//! secrets, but they show responses of the network, so callers do not get them.
 
 use std::time::Duration;
 
@@ -13,56 +12,56 @@ use super::address::AddressRefused;
 use super::gate::Busy;
 use super::url::UrlRefused;
 
-/// An attempt that did not succeed.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeliveryError {
-    /// The URL may not be called, whatever it may have been when it was registered.
+    /// The URL fails validation, perhaps since the settings changed.
     #[error("the webhook's URL is refused: {0}")]
     Url(#[from] UrlRefused),
-    /// The host's name led to an address where no webhook goes.
+    /// The host name resolved to a forbidden address.
     #[error("the webhook's host is refused: {0}")]
     Address(#[from] AddressRefused),
-    /// Too many wait for the host or the owner.
+    /// Too many deliveries wait for the host or the owner.
     #[error(transparent)]
     Busy(#[from] Busy),
-    /// The host's name led nowhere.
+    /// The host name did not resolve.
     #[error("{0}")]
     Name(String),
     /// No connection, or no TLS.
     #[error("cannot connect: {0}")]
     Connect(String),
-    /// No answer in time.
+    /// No response in time.
     #[error("the receiver did not answer in time")]
     Timeout,
-    /// The connection broke, or what came back was not HTTP.
+    /// The connection broke, or the response was no HTTP.
     #[error("the exchange broke off: {0}")]
     Broken(String),
-    /// An answer other than success.
+    /// A status other than success.
     #[error("the receiver answered with status {status}")]
     Status {
-        /// Which.
+        /// The status code.
         status: u16,
-        /// How long the receiver wants to be left alone.
+        /// The `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
 }
 
-/// What follows from a failed attempt.
+/// The decision after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// Another attempt, after a pause.
+    /// Retry after a backoff.
     Retry {
-        /// The pause.
+        /// The backoff.
         after: Duration,
     },
-    /// This notification is not delivered; later ones are tried.
+    /// Drop this notification; later ones are delivered.
     GiveUp,
-    /// The receiver is gone for good: nothing more goes there.
+    /// Disable the webhook: the receiver is gone for good.
     Disable,
 }
 
 impl DeliveryError {
-    /// Whether another attempt could end otherwise.
+    /// Whether a retry could succeed.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         match self {
@@ -82,8 +81,7 @@ impl DeliveryError {
     }
 }
 
-/// What follows from the failure of an attempt; the first is number 1. `random` is anything
-/// evenly spread.
+/// Decides what to do after a failed attempt, counted from 1. `random` is a uniform random number.
 #[must_use]
 pub fn next(attempt: u32, error: &DeliveryError, settings: &WebhookSettings, random: u32) -> Next {
     if matches!(error, DeliveryError::Status { status: 410, .. }) {
@@ -98,9 +96,8 @@ pub fn next(attempt: u32, error: &DeliveryError, settings: &WebhookSettings, ran
     Next::Retry { after }
 }
 
-/// The pause after an attempt (the first is number 1): four times the one before, up to the
-/// longest, and of that between a half and the whole, so that receivers that failed together are
-/// not called together.
+/// Exponential backoff with jitter after an attempt, counted from 1: four times the previous one,
+/// up to the longest, of which a random half to whole is used.
 #[must_use]
 pub fn pause_after(attempt: u32, settings: &WebhookSettings, random: u32) -> Duration {
     let factor = 4_u32.saturating_pow(attempt.saturating_sub(1));
@@ -109,11 +106,11 @@ pub fn pause_after(attempt: u32, settings: &WebhookSettings, random: u32) -> Dur
     half.saturating_add(half.mul_f64(f64::from(random) / f64::from(u32::MAX)))
 }
 
-/// The seconds or the date of a `Retry-After` header; what cannot be read is ignored.
+/// The seconds or the date of a `Retry-After` header; an invalid value is ignored.
 pub(super) fn retry_after(value: &str, now: DateTime<Utc>) -> Option<Duration> {
     let value = value.trim();
     if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More seconds than a number holds are as good as the most it holds.
+        // A number of seconds that overflows counts as the maximum.
         return Some(Duration::from_secs(value.parse().unwrap_or(u64::MAX)));
     }
     let date = DateTime::parse_from_rfc2822(value).ok()?;
@@ -134,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_each_status() {
+    fn decision_follows_from_status() {
         let settings = WebhookSettings::default();
         for temporary in [408, 425, 429, 500, 502, 503, 504, 599] {
             let next = next(1, &status(temporary), &settings, 0);
@@ -149,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_each_failure() {
+    fn decision_follows_from_failure() {
         let settings = WebhookSettings::default();
         let refused =
             AddressRefused { address: Ipv4Addr::LOCALHOST.into(), kind: AddressKind::Loopback };
@@ -199,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_may_ask_for_a_longer_pause_up_to_a_bound() {
+    fn retry_after_extends_backoff_up_to_limit() {
         let settings = WebhookSettings::default();
         let asking = |seconds| {
             let retry_after = Some(Duration::from_secs(seconds));

@@ -1,7 +1,7 @@
-//! One attempt over HTTP.
+//! One delivery attempt over HTTP.
 //!
-//! The client does as little as possible: no proxies, no redirects, no cookies, no decompression,
-//! no attempts of its own. Decides neither whether a URL is allowed nor whether to try again.
+//! The client uses no proxies, redirects, cookies, decompression or retries. URL checks and retry
+//! decisions are made elsewhere.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,27 +21,27 @@ use super::outcome::{DeliveryError, retry_after};
 use super::resolver::{CheckedResolver, Unresolved};
 use super::url::CheckedUrl;
 
-/// Who calls.
+/// The `User-Agent` header.
 const USER_AGENT: &str = concat!("openclaw-a2a/", env!("CARGO_PKG_VERSION"));
 
-/// The answer's body is read only to keep the connection, which is not worth a longer wait.
+/// Time to read a response body. It is read only so that the connection can be reused.
 const DRAIN_TIME: Duration = Duration::from_millis(250);
 
-/// What other programs say about a failure is kept to this length.
+/// Error texts of other programs are truncated to this length.
 const MAX_REASON_CHARS: usize = 200;
 
-/// The sender cannot be set up.
+/// The client cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// No certificates to trust, or unusable ones.
+    /// No usable root certificates.
     #[error("cannot set up TLS for webhooks")]
     Tls(#[source] rustls::Error),
-    /// The HTTP client.
+    /// The HTTP client cannot be built.
     #[error("cannot set up the HTTP client for webhooks")]
     Client(#[source] reqwest::Error),
 }
 
-/// The client and its bounds.
+/// The HTTP client with its timeout and limits.
 #[derive(Debug)]
 pub(super) struct Sender {
     client: Client,
@@ -64,7 +64,7 @@ impl Sender {
             .retry(reqwest::retry::never())
             .referer(false)
             .user_agent(USER_AGENT)
-            // Kept for the next update of the same task, not for strangers to hold on to.
+            // Enough for the next update of the same task; hostile receivers can hold no more.
             .pool_max_idle_per_host(1)
             .pool_idle_timeout(Duration::from_secs(10))
             .build()
@@ -72,7 +72,7 @@ impl Sender {
         Ok(Self { client, timeout, max_response_bytes })
     }
 
-    /// Sends the call once; whatever happens, it is over when the time is.
+    /// Sends the request once, within the timeout.
     pub(super) async fn attempt(&self, url: &CheckedUrl, call: &Call) -> Result<(), DeliveryError> {
         let start = Instant::now();
         let request =
@@ -84,7 +84,7 @@ impl Sender {
         let status = response.status();
         let pause = response.headers().get(RETRY_AFTER);
         let pause = pause.and_then(|value| retry_after(value.to_str().ok()?, Utc::now()));
-        // The status is the answer: a body that is too long, too slow or broken changes nothing.
+        // The status decides: a body that is too long, too slow or broken does not matter.
         let left = self.timeout.saturating_sub(start.elapsed());
         let drained = timeout(left.min(DRAIN_TIME), self.drain(response)).await;
         drop(drained);
@@ -94,8 +94,8 @@ impl Sender {
         Err(DeliveryError::Status { status: status.as_u16(), retry_after: pause })
     }
 
-    /// Reads and forgets a short body, so that the connection can be used again. Of a long one
-    /// the rest is not read, which closes the connection.
+    /// Reads and discards a short body, so that the connection can be reused. A longer body closes
+    /// the connection.
     async fn drain(&self, mut response: Response) {
         let mut left = self.max_response_bytes;
         let announced = response.content_length().unwrap_or_default();
@@ -111,7 +111,7 @@ impl Sender {
     }
 }
 
-/// TLS 1.2 and 1.3 with ring, trusting what the system trusts and the roots given.
+/// TLS 1.2 and 1.3 with ring, the system's roots and the extra roots.
 fn tls(extra_roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Verifier::new_with_extra_roots(extra_roots.to_vec(), Arc::clone(&provider))?;
@@ -124,7 +124,7 @@ fn tls(extra_roots: &[CertificateDer<'static>]) -> Result<ClientConfig, rustls::
     Ok(config)
 }
 
-/// The failure in our words; what the client says itself repeats the URL.
+/// The error without the URL, which the client's own text would repeat.
 fn describe(error: &reqwest::Error) -> DeliveryError {
     let mut deepest: &(dyn Error + 'static) = error;
     while let Some(source) = deepest.source() {
@@ -143,7 +143,7 @@ fn describe(error: &reqwest::Error) -> DeliveryError {
     if error.is_connect() { DeliveryError::Connect(reason) } else { DeliveryError::Broken(reason) }
 }
 
-/// One short line, whatever a certificate or a name server put into it.
+/// One short line: parts of the text come from certificates and name servers.
 fn reason(text: &str) -> String {
     let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     printable.take(MAX_REASON_CHARS).collect()
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_one_short_line() {
+    fn reason_is_one_short_line() {
         let long = format!("a\r\nb\u{1b}[2J{}", "x".repeat(1000));
         let reason = reason(&long);
         assert_eq!(reason.chars().count(), MAX_REASON_CHARS);

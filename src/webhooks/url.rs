@@ -1,9 +1,10 @@
-//! What can be seen in a webhook's URL, before anybody asks a name server.
+//! Validation of webhook URLs, without name lookups.
 //!
-//! A URL is judged after it was read the way the client will read it, so that every disguise of an
-//! address is the address. Names are judged by their ending only: where they lead is decided when
-//! a connection is made ([`resolver`](super::resolver)). Nothing here resolves or connects, and no
-//! error or `Debug` output repeats the path or the query, where people put secrets.
+//! - A URL is checked after it was parsed as the HTTP client parses it, so every spelling of an
+//!   address is checked as that address.
+//! - Host names are checked by their ending. Their addresses are checked for every connection
+//!   ([`resolver`](super::resolver)).
+//! - Errors and `Debug` output never contain path or query, which may hold secrets.
 
 use std::fmt;
 
@@ -11,16 +12,16 @@ use url::{Host, Url};
 
 use super::address::{self, AddressRefused};
 
-/// The longest URL, in bytes, as given and as read.
+/// The longest URL in bytes, as given and after parsing.
 pub const MAX_URL_BYTES: usize = 2048;
 
-/// The longest host name that name servers can answer for.
+/// The longest host name in DNS.
 const MAX_NAME_BYTES: usize = 253;
 
 /// The longest part of a host name between two dots.
 const MAX_LABEL_BYTES: usize = 63;
 
-/// Endings that never lead out of a network.
+/// Endings of names that are local to a network.
 const LOCAL_ENDINGS: [&str; 14] = [
     "arpa",
     "corp",
@@ -38,7 +39,7 @@ const LOCAL_ENDINGS: [&str; 14] = [
     "test",
 ];
 
-/// Why a URL cannot be a webhook. Says nothing of the URL that could be a secret.
+/// Why a URL cannot be a webhook. It contains no part of the URL that could be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UrlRefused {
     /// Too long.
@@ -47,7 +48,7 @@ pub enum UrlRefused {
     /// Not a URL.
     #[error("this is not an absolute URL of the form https://host/path")]
     Malformed,
-    /// White space, control characters, backslashes: read differently by different programs.
+    /// White space, control characters and backslashes, which programs parse differently.
     #[error("the URL contains a space, a control character or a backslash")]
     Character,
     /// Another scheme.
@@ -62,21 +63,21 @@ pub enum UrlRefused {
     /// A host written with percent signs.
     #[error("the host is written with percent signs")]
     EncodedHost,
-    /// A host name that no name server knows.
+    /// Not a valid host name or address.
     #[error("the host is not a valid name or address")]
     Host,
-    /// A name that only means something inside a network.
+    /// A name that is local to a network.
     #[error("the host name is local to a network")]
     LocalName,
-    /// A port where no web server is expected.
+    /// A low port other than 443.
     #[error("the port must be 443, or 1024 or higher")]
     Port,
-    /// An address where no webhook goes.
+    /// A forbidden address.
     #[error(transparent)]
     Address(#[from] AddressRefused),
 }
 
-/// A URL that may be a webhook, as far as can be seen in it.
+/// A URL that passed validation. Its addresses are not checked yet.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CheckedUrl {
     url: Url,
@@ -84,14 +85,14 @@ pub struct CheckedUrl {
 }
 
 impl CheckedUrl {
-    /// Reads and judges a URL.
+    /// Parses and validates a URL.
     ///
     /// # Errors
-    /// [`UrlRefused`] says what is wrong with it.
+    /// [`UrlRefused`] states the reason.
     pub fn parse(text: &str, allow_private: bool) -> Result<Self, UrlRefused> {
         check_text(text)?;
         let url = Url::parse(text).map_err(|_| UrlRefused::Malformed)?;
-        // Escaping lengthens what was given.
+        // Percent-encoding lengthens the text.
         if url.as_str().len() > MAX_URL_BYTES {
             return Err(UrlRefused::TooLong);
         }
@@ -109,13 +110,13 @@ impl CheckedUrl {
         Ok(Self { url, host })
     }
 
-    /// The host, in one spelling for all of its spellings.
+    /// The normalized host.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// The URL as it will be called: normalised, with whatever secrets its query holds.
+    /// The normalized URL, including secrets in its query.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.url.as_str()
@@ -126,7 +127,7 @@ impl CheckedUrl {
     }
 }
 
-/// Path and query may hold secrets, so they are not shown.
+/// Omits path and query, which may hold secrets.
 impl fmt::Debug for CheckedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CheckedUrl({}://{}", self.url.scheme(), self.host)?;
@@ -137,7 +138,7 @@ impl fmt::Debug for CheckedUrl {
     }
 }
 
-/// What must be judged before the text is read, because reading forgives it.
+/// Checks of the text before parsing, which would accept or change it.
 fn check_text(text: &str) -> Result<(), UrlRefused> {
     if text.len() > MAX_URL_BYTES {
         return Err(UrlRefused::TooLong);
@@ -167,7 +168,7 @@ fn check_text(text: &str) -> Result<(), UrlRefused> {
     Ok(())
 }
 
-/// Low ports belong to other protocols, some of which can be fooled by an HTTP request.
+/// Refuses low ports: their protocols may misinterpret an HTTP request.
 fn check_port(url: &Url, allow_private: bool) -> Result<(), UrlRefused> {
     match url.port_or_known_default() {
         None | Some(0) => Err(UrlRefused::Port),
@@ -182,7 +183,7 @@ fn literal(address: std::net::IpAddr, allow_private: bool) -> Result<Box<str>, U
     Ok(address.to_canonical().to_string().into())
 }
 
-/// The name without the dot that may end it.
+/// The name without a trailing dot.
 fn check_name(name: &str, allow_private: bool) -> Result<&str, UrlRefused> {
     let name = name.strip_suffix('.').unwrap_or(name);
     let is_label = |label: &str| {
@@ -197,7 +198,7 @@ fn check_name(name: &str, allow_private: bool) -> Result<&str, UrlRefused> {
         return Ok(name);
     }
     match name.rsplit_once('.') {
-        // A name without dots is looked up in the network's own domain.
+        // A name without dots is resolved in the local domain.
         None => Err(UrlRefused::LocalName),
         Some((_, ending)) if LOCAL_ENDINGS.contains(&ending) => Err(UrlRefused::LocalName),
         Some(_) => Ok(name),

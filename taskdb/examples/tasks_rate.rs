@@ -1,6 +1,6 @@
-//! How many tasks a second the store makes and ends, durably: `cargo run --release -p a2a-taskdb
-//! --example tasks_rate`. Each pair is a task with its message's id and an event, and its end
-//! with an artifact and an event.
+//! Throughput of the task store in durable tasks per second: `cargo run --release -p a2a-taskdb
+//! --example tasks_rate`. Each pair of writes creates a task with a message id and an event, and
+//! completes it with an artifact and an event.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use a2a_protocol::task::{
 };
 use a2a_protocol::{CorrelationId, TaskId};
 use a2a_taskdb::{
-    ListQuery, Memory, NewEvent, Options, SentMessage, Sqlite, StoredTask, TaskWriter, Write,
-    Written,
+    ListQuery, NewEvent, Options, SentMessage, StoredTask, TaskDb, TaskWriter, Write, WriteOutcome,
 };
 use chrono::DateTime;
 
@@ -52,31 +51,31 @@ fn new_task(n: u64, text: &str) -> Result<StoredTask, Failed> {
         spoken_version: None,
         worked_ms: 0,
         working_since: Some(moment),
-        heard: Vec::new(),
+        applied_seqs: Vec::new(),
         created: moment,
         updated: moment,
     })
 }
 
 fn event(stored: &StoredTask) -> Vec<NewEvent> {
-    let update = StatusUpdate {
+    let status = StatusUpdate {
         task_id: stored.task.id,
         context_id: stored.task.context_id.clone(),
         status: stored.task.status.clone(),
         metadata: None,
     };
-    let event = Arc::new(StreamEvent::StatusUpdate(Box::new(update)));
+    let event = Arc::new(StreamEvent::StatusUpdate(Box::new(status)));
     vec![NewEvent { number: stored.last_event, event, at: stored.updated }]
 }
 
-/// The task is made.
-fn begin(stored: &StoredTask) -> Write {
+/// The write that creates the task.
+fn create(stored: &StoredTask) -> Write {
     let message = stored.task.history.first().map(|message| SentMessage::of(message));
     Write::Create { stored: stored.clone(), message, events: event(stored), push: Vec::new() }
 }
 
-/// The task goes on, or ends with something to show.
-fn go_on(stored: &mut StoredTask, end: Option<&str>) -> Result<Write, Failed> {
+/// The write that updates the task, or completes it with an artifact.
+fn update(stored: &mut StoredTask, end: Option<&str>) -> Result<Write, Failed> {
     stored.version += 1;
     stored.last_event += 1;
     if let Some(text) = end {
@@ -97,36 +96,36 @@ fn go_on(stored: &mut StoredTask, end: Option<&str>) -> Result<Write, Failed> {
 }
 
 fn commit(tasks: &mut dyn TaskWriter, writes: Vec<Write>) -> Result<(), Failed> {
-    let fits = tasks.commit(writes)?.iter().all(|written| *written == Written::Done);
+    let fits = tasks.commit(writes)?.iter().all(|written| *written == WriteOutcome::Done);
     if fits { Ok(()) } else { Err("a write did not fit".into()) }
 }
 
-/// Pairs a second when so many tasks are made and ended per commit.
+/// Pairs per second with so many tasks per commit.
 fn rate(tasks: &mut dyn TaskWriter, pairs: u64, batch: u64, text: &str) -> Result<f64, Failed> {
     let mut all = (0..pairs).map(|n| new_task(n, text)).collect::<Result<Vec<_>, _>>()?;
     let begun = Instant::now();
     for part in all.chunks_mut(usize::try_from(batch)?) {
-        commit(tasks, part.iter().map(begin).collect())?;
+        commit(tasks, part.iter().map(create).collect())?;
         commit(
             tasks,
-            part.iter_mut().map(|stored| go_on(stored, Some(text))).collect::<Result<_, _>>()?,
+            part.iter_mut().map(|stored| update(stored, Some(text))).collect::<Result<_, _>>()?,
         )?;
     }
     Ok(pairs as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Changes of the status a second, of tasks with a history of this length, 64 a commit.
+/// Status updates per second of tasks with a history of this length, 64 per commit.
 fn changes(history: usize) -> Result<f64, Failed> {
     let dir = tempfile::tempdir()?;
-    let mut tasks = Sqlite::open(&Options::new(dir.path()))?;
+    let mut tasks = TaskDb::open(&Options::new(dir.path()))?;
     let text = "x".repeat(history);
     let mut all = (0..64).map(|n| new_task(n, &text)).collect::<Result<Vec<_>, _>>()?;
-    commit(&mut tasks, all.iter().map(begin).collect())?;
+    commit(&mut tasks, all.iter().map(create).collect())?;
     let begun = Instant::now();
     for _ in 0..50 {
         commit(
             &mut tasks,
-            all.iter_mut().map(|stored| go_on(stored, None)).collect::<Result<_, _>>()?,
+            all.iter_mut().map(|stored| update(stored, None)).collect::<Result<_, _>>()?,
         )?;
     }
     Ok(50.0 * 64.0 / begun.elapsed().as_secs_f64())
@@ -136,14 +135,14 @@ fn main() -> Result<(), Failed> {
     let text = "x".repeat(400);
     for (batch, pairs) in [(1, 2_000), (64, PAIRS), (512, PAIRS)] {
         let dir = tempfile::tempdir()?;
-        let mut tasks = Sqlite::open(&Options::new(dir.path()))?;
+        let mut tasks = TaskDb::open(&Options::new(dir.path()))?;
         let found = rate(&mut tasks, pairs, batch, &text)?;
         println!("file, {batch} a commit: {found:.0} tasks made and ended a second");
         if batch == 512 {
-            looks(&tasks)?;
+            read_rates(&tasks)?;
         }
     }
-    let found = rate(&mut Memory::new(), PAIRS, 64, &text)?;
+    let found = rate(&mut TaskDb::open_in_memory()?, PAIRS, 64, &text)?;
     println!("memory, 64 a commit: {found:.0} tasks made and ended a second");
     for history in [1_000, 10_000, 100_000] {
         let found = changes(history)?;
@@ -154,7 +153,7 @@ fn main() -> Result<(), Failed> {
     Ok(())
 }
 
-fn looks(tasks: &Sqlite) -> Result<(), Failed> {
+fn read_rates(tasks: &TaskDb) -> Result<(), Failed> {
     let reader = tasks.reader();
     let begun = Instant::now();
     for n in 0..10_000 {

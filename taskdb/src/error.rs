@@ -1,4 +1,5 @@
-//! What can go wrong with the file; never with what is asked of it.
+//! Errors of opening and of using the database. Outcomes of single writes are no errors; see
+//! [`crate::WriteOutcome`].
 
 use std::path::PathBuf;
 
@@ -6,22 +7,22 @@ use rusqlite::ErrorCode;
 
 use a2a_journal::NewerFormat;
 
-/// The store could not do it. A commit that fails with this left nothing behind.
+/// A read or a commit failed. A failed commit changed nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskStoreError {
-    /// No room for it.
+    /// The disk or the size limit is full.
     #[error("the disk, or the room allowed for the task database, is full")]
     Full(#[source] rusqlite::Error),
     /// The disk failed.
     #[error("the disk failed under the task database")]
     Io(#[source] rusqlite::Error),
-    /// The file, or a row of it, is not what was written.
+    /// The file or a row of it is corrupt.
     #[error("the task database is damaged: {what}")]
     Damaged {
-        /// Where.
+        /// What is corrupt, and where.
         what: String,
     },
-    /// SQLite does not say more than this.
+    /// Any other SQLite error.
     #[error("the task database failed")]
     Sqlite(#[source] rusqlite::Error),
 }
@@ -44,10 +45,10 @@ impl From<rusqlite::Error> for TaskStoreError {
 /// The store could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskOpenError {
-    /// A newer program wrote it.
+    /// A newer version of this program wrote it.
     #[error(transparent)]
     Newer(#[from] NewerFormat),
-    /// An older program wrote it, and it may only be read.
+    /// An older version of this program wrote it, and it was opened read-only.
     #[error(
         "{path} was written by an older version of this program: its schema is {found}, this \
          version reads {known}. Start the server once and it is brought up to date"
@@ -55,39 +56,39 @@ pub enum TaskOpenError {
     Older {
         /// The file.
         path: PathBuf,
-        /// Its schema.
+        /// Its schema version.
         found: u32,
-        /// Ours.
+        /// The schema version of this program.
         known: u32,
     },
-    /// Another program wrote it.
+    /// The file is a database of another program.
     #[error("{path} is a database, but not one of tasks; move it away to begin afresh")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// Another process writes to it.
+    /// Another process has it open for writing.
     #[error("another process writes to {path}")]
     InUse {
         /// The file.
         path: PathBuf,
     },
-    /// There is none, and it may only be read.
+    /// There is no database, and it was opened read-only.
     #[error("there is no task database at {path}")]
     Absent {
         /// The file.
         path: PathBuf,
     },
-    /// The folder or a file in it cannot be made.
+    /// The folder or a file in it cannot be created.
     #[error("cannot use {path}")]
     Folder {
-        /// Which.
+        /// The folder or file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
-    /// SQLite or the disk.
+    /// SQLite or the disk failed.
     #[error(transparent)]
     Store(#[from] TaskStoreError),
 }

@@ -1,6 +1,9 @@
-//! Brings the file to the schema that this program knows: `PRAGMA user_version` counts the
-//! migrations it has seen. A migration that was released is never changed, only followed. Before
-//! the first of them the file is copied, so that the old program can be taken up again.
+//! Schema migrations. `PRAGMA user_version` counts those that a file has had.
+//!
+//! - A released migration is never changed, only followed by another.
+//! - Before the first migration of an existing file a copy is kept, so that the older version of
+//!   the program can be used again.
+//! - A file with a newer schema is refused and left as it is.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,10 +13,10 @@ use a2a_journal::NewerFormat;
 use a2a_journal::formats::{self, Part};
 use rusqlite::{Connection, TransactionBehavior};
 
-use super::sqlite::open_reader;
-use super::{TaskOpenError, TaskStoreError, copy};
+use crate::database::{open_reader, snapshot};
+use crate::{TaskOpenError, TaskStoreError};
 
-/// From nothing to the first schema, from there to the second, and so on.
+/// Migration `n` takes schema `n - 1` to schema `n`.
 const MIGRATIONS: [&str; 4] = [
     include_str!("schema/1.sql"),
     include_str!("schema/2.sql"),
@@ -21,28 +24,28 @@ const MIGRATIONS: [&str; 4] = [
     include_str!("schema/4.sql"),
 ];
 
-/// The newest schema that this program knows.
+/// The schema version of this program.
 pub const SCHEMA: u32 = MIGRATIONS.len() as u32;
 
 const _: () =
     assert!(SCHEMA == formats::TASKS, "the formats of a state folder name another schema");
 
-/// Where a database says how many migrations it has seen: four bytes, the highest first.
+/// Offset of `user_version` in the header of a SQLite file: four bytes, big endian.
 const VERSION_AT: usize = 60;
 
 fn version(connection: &Connection) -> Result<u32, TaskStoreError> {
     let found: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    // Another program's database may say anything; none of ours has more than a few.
+    // In a database of another program the value can be negative.
     Ok(u32::try_from(found).unwrap_or(u32::MAX))
 }
 
-/// The schema of a file that may not even be opened for reading: that would make files beside
-/// it. `None` when there is none, or it cannot be told.
-pub(super) fn peek(path: &Path) -> Option<u32> {
+/// The schema version of a file, read from its header: opening it, even for reading, would create
+/// files beside it. `None` when there is no file or it is no database.
+pub(crate) fn peek(path: &Path) -> Option<u32> {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
     if fs::metadata(wal).is_ok_and(|wal| wal.len() > 0) {
-        // A stop that was not clean: what was written last is not in the file itself.
+        // After an unclean shutdown the last commits are in the WAL only.
         return open_reader(path).ok().and_then(|file| version(&file).ok());
     }
     let mut header = [0; VERSION_AT + 4];
@@ -52,9 +55,9 @@ pub(super) fn peek(path: &Path) -> Option<u32> {
     number.filter(|_| is_ours)
 }
 
-/// The schema of a file that can be brought up to date; others are refused untouched.
-pub(super) fn check_ours(connection: &Connection, path: &Path) -> Result<u32, TaskOpenError> {
-    let found = check_known(connection, path)?;
+/// The schema version of a file that can be migrated. Others are refused and left as they are.
+pub(crate) fn check_ours(connection: &Connection, path: &Path) -> Result<u32, TaskOpenError> {
+    let found = check_not_newer(connection, path)?;
     if found == 0 {
         let tables: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
@@ -66,14 +69,14 @@ pub(super) fn check_ours(connection: &Connection, path: &Path) -> Result<u32, Ta
     Ok(found)
 }
 
-/// Brings a file of this schema up to date.
-pub(super) fn migrate(
+/// Runs the migrations that a file of schema `found` has not had.
+pub(crate) fn migrate(
     connection: &mut Connection,
     path: &Path,
     found: u32,
 ) -> Result<(), TaskOpenError> {
     if found > 0 && found < SCHEMA {
-        keep(connection, path, found)?;
+        keep_backup(connection, path, found)?;
     }
     for (migration, number) in MIGRATIONS.iter().zip(1..).skip_while(|(_, n)| *n <= found) {
         run(connection, migration, number)?;
@@ -81,30 +84,32 @@ pub(super) fn migrate(
     Ok(())
 }
 
-/// Copies the file as it is before a migration. The copy is written aside, so that it is whole
-/// or not there.
-fn keep(connection: &Connection, path: &Path, found: u32) -> Result<(), TaskOpenError> {
-    let kept = kept_file(path, found);
-    let aside = kept.with_extension("new");
+/// Keeps a copy of the file before a migration. It is written under a temporary name and renamed,
+/// so that it is complete or not there.
+fn keep_backup(connection: &Connection, path: &Path, found: u32) -> Result<(), TaskOpenError> {
+    let backup = backup_file(path, found);
+    let temporary = backup.with_extension("new");
     let cannot = |path: &Path| {
         let path = path.to_owned();
         move |source: io::Error| TaskOpenError::Folder { path, source }
     };
-    match fs::remove_file(&aside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(&aside)(error)),
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(cannot(&temporary)(error));
+        }
         _ => {}
     }
-    copy::copy(connection, &aside)?;
-    fs::rename(&aside, &kept).map_err(cannot(&kept))?;
+    snapshot::copy(connection, &temporary)?;
+    fs::rename(&temporary, &backup).map_err(cannot(&backup))?;
     tracing::info!(
-        kept = %kept.display(), from = found, to = SCHEMA,
+        kept = %backup.display(), from = found, to = SCHEMA,
         "the task database is brought up to date; a copy of it as it was is kept"
     );
     Ok(())
 }
 
-/// Where the file is kept as it was with this schema.
-fn kept_file(path: &Path, schema: u32) -> PathBuf {
+/// Where the copy of a file with this schema is kept.
+fn backup_file(path: &Path, schema: u32) -> PathBuf {
     path.with_extension(format!("db.v{schema}.bak"))
 }
 
@@ -115,24 +120,24 @@ fn run(connection: &mut Connection, migration: &str, number: u32) -> Result<(), 
     Ok(transaction.commit()?)
 }
 
-/// For those who only read: the file is as this program knows it.
-pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), TaskOpenError> {
-    let found = check_known(connection, path)?;
+/// Checks that a file opened for reading has the schema of this program.
+pub(crate) fn check(connection: &Connection, path: &Path) -> Result<(), TaskOpenError> {
+    let found = check_not_newer(connection, path)?;
     if found < SCHEMA {
         return Err(TaskOpenError::Older { path: path.to_owned(), found, known: SCHEMA });
     }
     Ok(())
 }
 
-/// The schema of the file, unless it is newer than any that this program knows.
-pub(super) fn check_known(connection: &Connection, path: &Path) -> Result<u32, TaskOpenError> {
+/// The schema version of the file; an error when it is newer than this program's.
+pub(crate) fn check_not_newer(connection: &Connection, path: &Path) -> Result<u32, TaskOpenError> {
     let found = version(connection)?;
     refuse_newer(found, path)?;
     Ok(found)
 }
 
-/// Refuses a schema that is newer than any that this program knows.
-pub(super) fn refuse_newer(found: u32, path: &Path) -> Result<(), NewerFormat> {
+/// Refuses a schema version newer than this program's.
+pub(crate) fn refuse_newer(found: u32, path: &Path) -> Result<(), NewerFormat> {
     if found <= SCHEMA {
         return Ok(());
     }

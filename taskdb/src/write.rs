@@ -1,147 +1,174 @@
-//! Every change of the store, and every answer to one.
+//! Writes: every change of the store, and the outcome of each.
+//!
+//! ```text
+//! Write ─▶ row_cache (or the row) ─▶ validate ─▶ tasks, history, push, objectives ─▶ rows
+//! ```
+//!
+//! - A batch is one transaction. A write is validated before its first row changes, so one that
+//!   does not apply leaves nothing to roll back.
+//! - [`Write::Atomic`] and [`Write::Objective`] change several rows. They run without a savepoint
+//!   first; when one of their parts does not apply, the batch is rolled back and repeated with
+//!   savepoints ([`SavepointMode`]).
+//! - The row cache holds the last written state of open tasks, so an update writes only the columns
+//!   that changed.
+
+mod batch;
+mod history;
+mod objectives;
+mod push;
+mod row_cache;
+mod tasks;
+mod validate;
 
 use a2a_protocol::TaskId;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::{Label, Message, Moment};
 
-use super::{Misfit, NewEvent, ObjectiveChange, SentMessage, StoredTask};
+use crate::{NewEvent, ObjectiveChange, SentMessage, StoredTask};
+
+pub(crate) use batch::{Batch, SavepointMode};
+pub(crate) use row_cache::RowCache;
+pub(crate) use tasks::{find_repeat, message_keys};
+pub use validate::InvalidWrite;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// A new task, of version 1.
+    /// Insert a task, of version 1.
     Create {
         /// The task.
         stored: StoredTask,
-        /// The message that asks for it, heard once per owner and agent.
+        /// The message that requested it. Its id is unique per owner and agent.
         message: Option<SentMessage>,
-        /// What happened to it already.
+        /// Its first events.
         events: Vec<NewEvent>,
-        /// Whom to tell; each has an id.
+        /// Its push configurations; each has an id.
         push: Vec<PushConfig>,
     },
-    /// A task has changed.
+    /// Update a task.
     Update {
-        /// How it is now; its version is `expected` and 1.
+        /// The new state; its version is `expected + 1`.
         stored: StoredTask,
-        /// Its version before.
+        /// The version that is replaced.
         expected: u64,
-        /// What happened.
+        /// New events.
         events: Vec<NewEvent>,
-        /// The message that goes on with it. One that was heard before stays with what came of
-        /// it then: what happened to a task is never refused because of it.
+        /// The message that caused the update. A repeated id keeps its first result, and the update
+        /// applies all the same.
         message: Option<SentMessage>,
     },
-    /// The agent answered with a message instead of a task: the task goes, and the answer stays
-    /// under the ids of the caller's messages, so that a repeat gets it again.
+    /// Delete a task that its agent answered with a message. The answer is kept under the ids of
+    /// the caller's messages and returned for a repeat.
     Answer {
-        /// The task that goes.
+        /// The task to delete.
         id: TaskId,
         /// The answer.
         message: Box<Message>,
     },
-    /// The agent answered with a message, and the task never was in the store.
-    AnswerAtOnce {
-        /// The task that never was.
+    /// Store the answer to a message whose task was never stored.
+    AnswerWithoutTask {
+        /// The task that is not stored.
         stored: StoredTask,
-        /// The message that asked for it.
+        /// The message that requested it.
         message: SentMessage,
         /// The answer.
         answer: Box<Message>,
     },
-    /// A task goes, with everything about it.
+    /// Delete a task with its events, messages and push configurations.
     Delete(TaskId),
-    /// Somebody wants to be told of a task, or of another place than before. Only events after
-    /// this are told.
+    /// Insert or replace a push configuration. It gets the events from now on.
     PutPush {
         /// The task.
         task: TaskId,
-        /// The wish; it has an id.
+        /// The configuration; it has an id.
         config: PushConfig,
     },
-    /// Nobody there wants to be told any more; what waits for it in the outbox goes too.
+    /// Delete a push configuration and its outbox entries.
     DeletePush {
         /// The task.
         task: TaskId,
-        /// The wish.
+        /// The id of the configuration.
         id: Label,
     },
-    /// A webhook was told, or will not be.
-    Pushed {
-        /// The number in the outbox.
+    /// Remove an outbox entry that was delivered or dropped.
+    PushDone {
+        /// The id of the outbox entry.
         outbox: u64,
     },
-    /// A webhook could not be told and will be tried again.
-    PushLater {
-        /// The number in the outbox.
+    /// Reschedule an outbox entry after a failed attempt.
+    PushRetry {
+        /// The id of the outbox entry.
         outbox: u64,
-        /// How often it was tried.
+        /// Failed attempts so far.
         attempts: u32,
         /// When to try again.
         next: Moment,
     },
-    /// An objective is new or has changed, with its plans and their tasks.
+    /// Insert or update an objective with its plans and their tasks.
     Objective(Box<ObjectiveChange>),
-    /// All of these or none: one that does not fit takes the others back, and its answer is that
-    /// of all of them.
-    Together(Vec<Write>),
-    /// Tasks that ended, and answers that were given, before this moment go: the oldest first.
-    /// Then objectives that ended and were not changed since, once their last task is gone.
+    /// Apply all of these or none. The outcome of the first that does not apply is the outcome of
+    /// all of them.
+    Atomic(Vec<Write>),
+    /// Delete ended tasks and stored answers that are older than a moment, oldest first. Then
+    /// delete ended objectives that have not changed since and have no task left.
     Expire {
         /// The moment.
         older_than: Moment,
-        /// How many at most.
+        /// The most rows to delete.
         limit: usize,
     },
+    /// Change nothing. Its outcome arrives when all writes before it are durable.
+    Barrier,
 }
 
 impl Write {
-    /// Whether it is more than one row's change, and has to happen wholly or not at all.
-    pub(super) const fn has_parts(&self) -> bool {
-        matches!(self, Self::Together(_) | Self::Objective(_))
+    /// Whether it changes several rows, all or none.
+    pub(crate) const fn has_parts(&self) -> bool {
+        matches!(self, Self::Atomic(_) | Self::Objective(_))
     }
 }
 
-/// What came of a change.
+/// The outcome of one [`Write`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Written {
-    /// It is kept.
+pub enum WriteOutcome {
+    /// Applied.
     Done,
-    /// The message was heard before.
+    /// The message id is already stored.
     Repeated(Repeated),
-    /// The task or objective is not of the version that was expected, or exists already.
+    /// The task or objective has another version than expected, or exists already.
     Conflict {
-        /// Its version or revision; `None` when there is no such one (any more).
+        /// Its version or revision; `None` when it does not exist.
         version: Option<u64>,
     },
-    /// What is to be answered, deleted, watched or told does not exist (any more).
+    /// The task, push configuration or outbox entry does not exist.
     Missing,
-    /// It can never fit: whoever made it has a mistake.
-    Refused(Misfit),
-    /// So many tasks, answers and objectives went; as many as the limit means that there may be more.
+    /// The write is invalid whatever is stored: a bug in the caller.
+    Refused(InvalidWrite),
+    /// How many tasks, answers and objectives were deleted. There may be more when the limit was
+    /// reached.
     Expired(usize),
-    /// All of them are kept; what came of each.
-    Together(Vec<Written>),
+    /// All parts applied, with the outcome of each.
+    Atomic(Vec<WriteOutcome>),
 }
 
-impl Written {
-    /// Whether it was done; what was not left no trace.
+impl WriteOutcome {
+    /// Whether the write applied. One that did not changed nothing.
     #[must_use]
-    pub const fn fits(&self) -> bool {
+    pub const fn is_applied(&self) -> bool {
         match self {
-            Self::Done | Self::Expired(_) | Self::Together(_) => true,
+            Self::Done | Self::Expired(_) | Self::Atomic(_) => true,
             Self::Repeated(_) | Self::Conflict { .. } | Self::Missing | Self::Refused(_) => false,
         }
     }
 }
 
-/// What came of a message that was heard before.
+/// The result of an earlier message with the same id.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Repeated {
-    /// It began this task, or went on with it.
+    /// It created or updated this task.
     Task(TaskId),
     /// It was answered without a task.
     Answer(Box<Message>),
-    /// Its id was heard before, with other content.
-    Other,
+    /// The earlier message had other content.
+    DifferentContent,
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use a2a_backup::{BackupError, BackupJob, take_backup};
+use a2a_backup::{BackupError, BackupJob, create_backup};
 use a2a_journal::{Journal, Line, Options, Recovered, Retention, verify_log};
 
 use setup::*;
@@ -82,7 +82,7 @@ fn backup(state_dir: &Path) -> Result<(), BackupError> {
     let parent = tempfile::tempdir().unwrap();
     let (also, older) = (&[], &mut |_| Ok(Vec::new()));
     let target = &parent.path().join("backup");
-    take_backup(BackupJob { state_dir, target, now: at(0), also, older }).map(drop)
+    create_backup(BackupJob { state_dir, target, now: at(0), also, older }).map(drop)
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn backup_before_wal_replay_is_refused_and_succeeds_after_it() {
     backup(rig.dir.path()).unwrap();
     let crashed = rig.crashed(|bytes| bytes.truncate(bytes.len() - 300));
     let error = backup(crashed.path()).unwrap_err();
-    assert!(matches!(error, BackupError::NotInTheLog { bytes } if bytes >= 300), "{error}");
+    assert!(matches!(error, BackupError::NotInLog { bytes } if bytes >= 300), "{error}");
     let recovered = reopen(crashed.path());
     let committed: Vec<String> = (1..rig.next).map(|seq| format!("{seq} tim 0")).collect();
     assert_eq!(pending(&recovered), committed);

@@ -1,6 +1,6 @@
 // The echo agent of `benches/a2a` on the A2A SDK for JavaScript: `node javascript.mjs PORT`.
 //
-// It does what the others do: a task, one artifact with the text it was told, completed.
+// It does what the other echo agents do: a task, one artifact with the text it received, completed.
 
 import { randomUUID } from 'node:crypto';
 import { TaskState } from '@a2a-js/sdk';

@@ -1,6 +1,6 @@
 """The echo agent of `benches/a2a` on the A2A SDK for Python: `python.py PORT`.
 
-It does what the others do: a task, one artifact with the text it was told, completed.
+It does what the other echo agents do: a task, one artifact with the text it received, completed.
 """
 
 import sys

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts the echo agent on the official A2A server for Rust: rust.sh PORT FOLDER [tuned] [whole].
-# It is built below FOLDER on first use, as anybody builds it; `tuned` builds it with the allocator
-# and the profile of our own program.
+# It is built below FOLDER on first use, in its default configuration; `tuned` builds it with the
+# allocator and the profile of this program.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 port=$1

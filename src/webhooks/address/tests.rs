@@ -1,4 +1,4 @@
-//! Every range, its edges, and every way to pack an IPv4 address into IPv6.
+//! Every address range with its bounds, and every way to embed an IPv4 address in IPv6.
 #![allow(clippy::unwrap_used)]
 
 use super::AddressKind::{
@@ -128,7 +128,7 @@ fn ranges_of_ipv6_with_their_edges() {
 }
 
 #[test]
-fn the_switch_opens_private_networks_and_nothing_else() {
+fn allow_private_allows_private_networks_only() {
     let opened = [Loopback, Private, CarrierShared];
     let never = [LinkLocal, Metadata, Unspecified, Multicast, Tunnel, Reserved];
     for kind in opened {
@@ -141,9 +141,9 @@ fn the_switch_opens_private_networks_and_nothing_else() {
 }
 
 proptest! {
-    /// Whatever the standard library calls special is not public here.
+    /// No address that the standard library classifies as special is public.
     #[test]
-    fn no_ipv4_the_standard_library_calls_special_is_public(bits: u32) {
+    fn special_ipv4_of_standard_library_is_not_public(bits: u32) {
         let address = Ipv4Addr::from(bits);
         let special = address.is_private() || address.is_loopback() || address.is_link_local()
             || address.is_broadcast() || address.is_documentation() || address.is_multicast()
@@ -151,7 +151,7 @@ proptest! {
         prop_assert!(!special || kind_of(address.into()) != Public, "{address}");
     }
 
-    /// The same for the low addresses of every range, which an even spread rarely meets.
+    /// The same for the low addresses of every range, which uniform sampling rarely hits.
     #[test]
     fn packing_does_not_change_what_an_address_is(
         first in prop::sample::select(vec![0_u8, 8, 10, 100, 127, 169, 172, 192, 198, 203, 224, 255]),
@@ -171,7 +171,7 @@ proptest! {
         prop_assert!(kind_of(compatible.into()) != Public);
     }
 
-    /// Public IPv6 is global unicast or a packed public IPv4 address.
+    /// Public IPv6 is global unicast or an embedded public IPv4 address.
     #[test]
     fn public_ipv6_is_global_unicast(bits: u128) {
         let address = Ipv6Addr::from(bits);

@@ -1,4 +1,4 @@
-//! URLs that must not become webhooks, in every disguise, and URLs that must.
+//! URLs that must be refused, in every spelling, and URLs that must be accepted.
 #![allow(clippy::unwrap_used)]
 
 use super::super::address::kind_of;
@@ -205,7 +205,7 @@ fn names_and_urls_have_a_longest() {
 }
 
 #[test]
-fn what_can_be_a_webhook() {
+fn valid_urls_are_accepted() {
     let table = [
         ("https://example.com/tck-push-webhook", "example.com"),
         ("https://EXAMPLE.com.:8443/a?b=c", "example.com"),
@@ -224,7 +224,7 @@ fn what_can_be_a_webhook() {
 }
 
 #[test]
-fn the_switch_opens_what_it_says() {
+fn allow_private_accepts_local_urls() {
     let opened = [
         "http://127.0.0.1:8080/hook",
         "http://localhost/hook",
@@ -260,7 +260,7 @@ fn paths_and_queries_are_not_shown() {
     assert_eq!(format!("{url:?}"), "CheckedUrl(https://example.com:8443/…)");
 }
 
-/// The ways to write an IPv4 address that clients understand.
+/// The spellings of an IPv4 address that clients accept.
 fn spellings(address: Ipv4Addr) -> Vec<String> {
     let [a, b, c, d] = address.octets();
     let bits = u32::from(address);
@@ -286,9 +286,9 @@ fn kind_is_allowed(address: Ipv4Addr, allow_private: bool) -> bool {
 }
 
 proptest! {
-    /// However an address is written, the verdict is that of the address.
+    /// Every spelling of an address has the result of the address.
     #[test]
-    fn no_spelling_changes_the_verdict(
+    fn spelling_does_not_change_result(
         first in prop::sample::select(vec![0_u8, 1, 10, 100, 127, 169, 172, 192, 198, 203, 224]),
         second in prop::sample::select(vec![0_u8, 16, 18, 64, 168, 254, 255]),
         third: u8, fourth: u8, allow_private: bool,
@@ -301,7 +301,7 @@ proptest! {
         }
     }
 
-    /// The same for IPv6, long and short.
+    /// The same for IPv6, in long and short form.
     #[test]
     fn ipv6_is_judged_as_the_address(high in prop::sample::select(vec![
         0_u16, 0x64, 0x2001, 0x2002, 0x2606, 0xfc00, 0xfe80, 0xff02,
@@ -316,7 +316,7 @@ proptest! {
         }
     }
 
-    /// Nothing panics, and what is taken has the form that was promised.
+    /// No input panics, and accepted URLs have the documented form.
     #[test]
     fn whatever_is_taken_is_https_to_an_allowed_host(text in "(https?:/{0,3})?[ -~äß。０]{0,40}") {
         if let Ok(url) = CheckedUrl::parse(&text, false) {

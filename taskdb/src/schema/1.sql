@@ -1,6 +1,5 @@
--- One row per A2A task. Timestamps are RFC 3339 in UTC with milliseconds, states the words of
--- A2A 0.3, everything called JSON is A2A 1.0. The large columns stand last: SQLite need not read
--- them to read the others.
+-- One row per A2A task. Timestamps are RFC 3339 in UTC with milliseconds, states have the names of
+-- A2A 0.3, JSON is A2A 1.0. The large columns come last, so that SQLite can skip them.
 CREATE TABLE tasks (
   id               TEXT PRIMARY KEY NOT NULL,
   context_id       TEXT NOT NULL,
@@ -39,7 +38,7 @@ CREATE INDEX idx_tasks_ended   ON tasks(status_timestamp, id)
   WHERE status_state IN ('completed','failed','canceled','rejected');
 CREATE INDEX idx_tasks_plan    ON tasks(plan_id, plan_order) WHERE plan_id IS NOT NULL;
 
--- What happened to a task, for those who watch it.
+-- Events of a task, for its subscribers.
 CREATE TABLE task_events (
   task_id TEXT NOT NULL REFERENCES tasks(id) ON DELETE CASCADE,
   number  INTEGER NOT NULL,
@@ -48,8 +47,7 @@ CREATE TABLE task_events (
   PRIMARY KEY (task_id, number)
 ) STRICT;
 
--- The messages of callers that were heard, so that none is heard twice: each belongs to a task
--- or has been answered without one.
+-- Message ids of callers, for dedup. Each belongs to a task or has an answer without one.
 CREATE TABLE sent_messages (
   owner      TEXT NOT NULL,
   agent      TEXT NOT NULL,
@@ -64,7 +62,7 @@ CREATE TABLE sent_messages (
 CREATE INDEX idx_sent_messages_task ON sent_messages(task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX idx_sent_messages_answered ON sent_messages(at) WHERE answer IS NOT NULL;
 
--- Who wants to be told of what happens to a task. `config` may hold secrets.
+-- Push configurations of a task. `config` may contain secrets.
 CREATE TABLE push_configs (
   position INTEGER PRIMARY KEY,       -- the order in which they were made
   task_id  TEXT NOT NULL REFERENCES tasks(id) ON DELETE CASCADE,
@@ -73,8 +71,8 @@ CREATE TABLE push_configs (
   UNIQUE (task_id, id)
 ) STRICT;
 
--- What they are still to be told. Only the oldest of a configuration has a `next_at`, so the
--- others cost nothing while a webhook does not answer.
+-- Outbox of webhook deliveries. Only the oldest entry of a configuration has a `next_at`, so the
+-- backlog of a webhook that does not answer costs no search.
 CREATE TABLE push_outbox (
   id        INTEGER PRIMARY KEY AUTOINCREMENT,
   task_id   TEXT NOT NULL,
@@ -89,7 +87,7 @@ CREATE TABLE push_outbox (
 CREATE INDEX idx_push_outbox_config ON push_outbox(task_id, config_id, id);
 CREATE INDEX idx_push_outbox_due    ON push_outbox(next_at, id) WHERE next_at IS NOT NULL;
 
--- For the OPT extension. An objective's id is the context_id of its tasks.
+-- Objectives of the OPT extension. An objective's id is the context_id of its tasks.
 CREATE TABLE objectives (
   id          TEXT PRIMARY KEY NOT NULL,
   name        TEXT NOT NULL,

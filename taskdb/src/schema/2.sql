@@ -1,5 +1,4 @@
--- Objectives are kept. Nothing has written these tables so far, so they are made anew instead of
--- altered; the tasks stay as they are.
+-- Stores objectives. Schema 1 never wrote these tables, so they are recreated instead of altered.
 DROP TABLE plan_tasks;
 DROP TABLE plans;
 DROP TABLE objectives;
@@ -42,7 +41,7 @@ CREATE TABLE plans (
   UNIQUE (objective_id, plan_order)
 ) STRICT;
 
--- A task of a plan outlives the A2A task that did it, so it has a status of its own.
+-- A plan task outlives its A2A task, so it has a status of its own.
 CREATE TABLE plan_tasks (
   id           TEXT PRIMARY KEY NOT NULL,
   plan_id      TEXT NOT NULL REFERENCES plans(id) ON DELETE CASCADE,

@@ -1,3 +1,3 @@
--- What a caller's message said, as a hash: the same id with other content is a conflict and not a
--- repeat. NULL for messages that an earlier program took.
+-- Content hash of a caller's message: the same id with other content is a conflict, not a repeat.
+-- NULL for messages of older versions.
 ALTER TABLE sent_messages ADD COLUMN fingerprint INTEGER;

@@ -1,15 +1,15 @@
-//! Both stores answer alike: writes, versions, repeats, queues, events, expiry.
+//! A file and a database in memory alike: writes, versions, repeats, queues, events, expiry.
 
 use std::sync::Arc;
 
 use a2a_protocol::task::{Role, TaskState};
-use a2a_taskdb::{Misfit, Queued, Repeated, SentMessage, StoredTask, Write, Written};
+use a2a_taskdb::{InvalidWrite, Queued, Repeated, SentMessage, StoredTask, Write, WriteOutcome};
 use serde_json::json;
 
 use super::setup::*;
 
 #[test]
-fn an_empty_store_has_nothing() {
+fn empty_store_finds_nothing() {
     on_each(|tasks, reader| {
         assert!(tasks.commit(Vec::new()).unwrap().is_empty());
         assert!(reader.get(id(1)).unwrap().is_none());
@@ -20,24 +20,27 @@ fn an_empty_store_has_nothing() {
         assert!(reader.next_due().unwrap().is_none());
         assert_eq!(
             one(tasks, update(&then(&new_task(1), TaskState::Working, 1))),
-            Written::Conflict { version: None }
+            WriteOutcome::Conflict { version: None }
         );
         for write in [
             Write::Delete(id(1)),
-            Write::Answer { id: id(1), message: Box::new(says(Role::Agent, "hi")) },
+            Write::Answer { id: id(1), message: Box::new(text_message(Role::Agent, "hi")) },
             Write::PutPush { task: id(1), config: push("a") },
             Write::DeletePush { task: id(1), id: label("a") },
-            Write::Pushed { outbox: 1 },
-            Write::PushLater { outbox: 1, attempts: 1, next: at(1) },
+            Write::PushDone { outbox: 1 },
+            Write::PushRetry { outbox: 1, attempts: 1, next: at(1) },
         ] {
-            assert_eq!(one(tasks, write.clone()), Written::Missing, "{write:?}");
+            assert_eq!(one(tasks, write.clone()), WriteOutcome::Missing, "{write:?}");
         }
-        assert_eq!(one(tasks, Write::Expire { older_than: at(9), limit: 9 }), Written::Expired(0));
+        assert_eq!(
+            one(tasks, Write::Expire { older_than: at(9), limit: 9 }),
+            WriteOutcome::Expired(0)
+        );
     });
 }
 
 #[test]
-fn every_field_comes_back() {
+fn every_task_field_round_trips() {
     on_each(|tasks, reader| {
         let mut first = new_task(1);
         first.spoken_version = Some("0.3".into());
@@ -46,17 +49,17 @@ fn every_field_comes_back() {
         let mut full = then(&first, TaskState::InputRequired, 20);
         full.dispatched = true;
         full.worked_ms = 77;
-        full.heard = vec![7, u64::from(u32::MAX)];
+        full.applied_seqs = vec![7, u64::from(u32::MAX)];
         full.working_since = Some(at(19));
         full.queued = None;
         let task = Arc::make_mut(&mut full.task);
-        task.status.message = Some(says(Role::Agent, "which one?").into());
+        task.status.message = Some(text_message(Role::Agent, "which one?").into());
         task.artifacts = vec![artifact("a"), artifact("b")];
-        task.history.push(says(Role::Agent, "hm").into());
+        task.history.push(text_message(Role::Agent, "hm").into());
         task.metadata = json!({"k": [1, null, {"ü": "\u{1F600} ' \" \\ \0"}]}).as_object().cloned();
         done(tasks, vec![update(&full)]);
         assert_eq!(reader.get(id(1)).unwrap().unwrap(), full);
-        // What was there can go again.
+        // Optional fields can be cleared.
         let mut bare = then(&full, TaskState::Working, 30);
         bare.working_since = None;
         let task = Arc::make_mut(&mut bare.task);
@@ -71,7 +74,7 @@ fn every_field_comes_back() {
 }
 
 #[test]
-fn every_state_comes_back() {
+fn every_task_state_round_trips() {
     on_each(|tasks, reader| {
         for (state, n) in TaskState::ALL.iter().zip(1..) {
             let mut stored = new_task(n);
@@ -85,21 +88,21 @@ fn every_state_comes_back() {
 }
 
 #[test]
-fn only_the_expected_version_is_replaced() {
+fn update_with_other_version_conflicts() {
     on_each(|tasks, reader| {
         let first = new_task(1);
         let second = then(&first, TaskState::Working, 10);
         done(tasks, vec![create(&first), update(&second)]);
-        // Somebody who has not seen the second version.
+        // A caller that read the first version.
         let late = then(&first, TaskState::Failed, 20);
-        assert_eq!(one(tasks, update(&late)), Written::Conflict { version: Some(2) });
-        assert_eq!(one(tasks, create(&first)), Written::Conflict { version: Some(2) });
+        assert_eq!(one(tasks, update(&late)), WriteOutcome::Conflict { version: Some(2) });
+        assert_eq!(one(tasks, create(&first)), WriteOutcome::Conflict { version: Some(2) });
         assert_eq!(reader.get(id(1)).unwrap().unwrap(), second);
     });
 }
 
 #[test]
-fn what_does_not_fit_disturbs_nothing_else() {
+fn write_that_does_not_apply_leaves_rest_of_batch() {
     on_each(|tasks, reader| {
         let (one, two) = (new_task(1), new_task(2));
         let answers = tasks
@@ -111,10 +114,10 @@ fn what_does_not_fit_disturbs_nothing_else() {
             ])
             .unwrap();
         let expected = [
-            Written::Done,
-            Written::Repeated(Repeated::Task(id(1))),
-            Written::Conflict { version: None },
-            Written::Done,
+            WriteOutcome::Done,
+            WriteOutcome::Repeated(Repeated::Task(id(1))),
+            WriteOutcome::Conflict { version: None },
+            WriteOutcome::Done,
         ];
         assert_eq!(answers, expected);
         assert_eq!(ids(&reader.open().unwrap()), [id(1), id(3)]);
@@ -122,13 +125,13 @@ fn what_does_not_fit_disturbs_nothing_else() {
 }
 
 #[test]
-fn what_can_never_fit_is_refused() {
+fn invalid_write_is_refused() {
     on_each(|tasks, reader| {
         let first = new_task(1);
-        let refused = |misfit| Written::Refused(misfit);
+        let refused = |misfit| WriteOutcome::Refused(misfit);
         let mut second = first.clone();
         second.version = 2;
-        assert_eq!(one(tasks, create(&second)), refused(Misfit::Version));
+        assert_eq!(one(tasks, create(&second)), refused(InvalidWrite::Version));
         let with_events = |version, last, numbers: &[u64]| {
             let mut stored = first.clone();
             (stored.version, stored.last_event) = (version, last);
@@ -147,33 +150,41 @@ fn what_can_never_fit_is_refused() {
             (u64::MAX, &[u64::MAX]),
         ] {
             let write = with_events(1, last, numbers);
-            assert_eq!(one(tasks, write), refused(Misfit::EventNumbers), "{last} {numbers:?}");
+            assert_eq!(
+                one(tasks, write),
+                refused(InvalidWrite::EventNumbers),
+                "{last} {numbers:?}"
+            );
         }
         let nameless = a2a_protocol::operation::PushConfig { id: None, ..push("a") };
         let push = vec![nameless.clone()];
         let write = Write::Create { stored: first.clone(), message: None, events: vec![], push };
-        assert_eq!(one(tasks, write), refused(Misfit::PushWithoutId));
+        assert_eq!(one(tasks, write), refused(InvalidWrite::PushWithoutId));
         assert!(reader.open().unwrap().is_empty());
 
         done(tasks, vec![with_events(1, 2, &[1, 2])]);
         for (last, numbers) in [(2, &[2][..]), (1, &[]), (3, &[])] {
             let write = with_events(2, last, numbers);
-            assert_eq!(one(tasks, write), refused(Misfit::EventNumbers), "{last} {numbers:?}");
+            assert_eq!(
+                one(tasks, write),
+                refused(InvalidWrite::EventNumbers),
+                "{last} {numbers:?}"
+            );
         }
         assert_eq!(
             one(tasks, Write::PutPush { task: id(1), config: nameless }),
-            refused(Misfit::PushWithoutId)
+            refused(InvalidWrite::PushWithoutId)
         );
         let mut other = then(&reader.get(id(1)).unwrap().unwrap(), TaskState::Working, 5);
         other.owner = "client:other".into();
-        assert_eq!(one(tasks, update(&other)), refused(Misfit::Identity));
+        assert_eq!(one(tasks, update(&other)), refused(InvalidWrite::Identity));
         assert_eq!(reader.get(id(1)).unwrap().unwrap().version, 1);
         assert_eq!(reader.events(id(1), 0, 9).unwrap().len(), 2);
     });
 }
 
 #[test]
-fn a_message_is_heard_once_per_owner_and_agent() {
+fn message_id_is_unique_per_owner_and_agent() {
     on_each(|tasks, reader| {
         let first = new_task(1);
         let mut other_owner = new_task(2);
@@ -188,7 +199,7 @@ fn a_message_is_heard_once_per_owner_and_agent() {
                 create_for(&other_agent, "m"),
             ],
         );
-        let repeated = Written::Repeated(Repeated::Task(id(1)));
+        let repeated = WriteOutcome::Repeated(Repeated::Task(id(1)));
         assert_eq!(one(tasks, create_for(&new_task(4), "m")), repeated);
         let found = |owner, name, message| {
             reader.message(owner, &agent(name), &label(message).into()).unwrap()
@@ -202,7 +213,7 @@ fn a_message_is_heard_once_per_owner_and_agent() {
         let second = then(&first, TaskState::Working, 5);
         done(tasks, vec![follow(&second, "n")]);
         assert_eq!(one(tasks, create_for(&new_task(4), "n")), repeated);
-        // What happened to a task is kept, also when its message belongs to another one.
+        // An update applies even when its message id belongs to another task.
         let fifth = new_task(5);
         let sixth = then(&fifth, TaskState::Working, 5);
         done(tasks, vec![create_for(&fifth, "x"), follow(&sixth, "n")]);
@@ -213,14 +224,14 @@ fn a_message_is_heard_once_per_owner_and_agent() {
         assert_eq!(found("client:acme", "tim", "M"), None);
         assert_eq!(found("client:other", "tim", "m"), Some(Repeated::Task(id(2))));
         assert_eq!(found("client:acme", "ann", "m"), Some(Repeated::Task(id(3))));
-        // With the task its ids are forgotten.
+        // Deleting a task deletes its message ids.
         done(tasks, vec![Write::Delete(id(1)), create_for(&new_task(4), "m")]);
         assert_eq!(found("client:acme", "tim", "n"), None);
     });
 }
 
 #[test]
-fn message_id_with_other_content_is_another_message() {
+fn message_id_with_other_content_conflicts() {
     on_each(|tasks, reader| {
         let sent = |print| SentMessage { id: label("m"), fingerprint: Some(print), bytes: 9 };
         let create = |stored: &StoredTask, print| Write::Create {
@@ -229,26 +240,32 @@ fn message_id_with_other_content_is_another_message() {
             events: vec![],
             push: vec![],
         };
-        let heard =
+        let repeat_of =
             |message: &SentMessage| reader.message("client:acme", &agent("tim"), message).unwrap();
         done(tasks, vec![create(&new_task(1), u64::MAX)]);
         let first = Repeated::Task(id(1));
-        assert_eq!(one(tasks, create(&new_task(2), u64::MAX)), Written::Repeated(first.clone()));
-        assert_eq!(one(tasks, create(&new_task(2), 7)), Written::Repeated(Repeated::Other));
-        assert_eq!(heard(&sent(u64::MAX)), Some(first.clone()));
-        assert_eq!(heard(&sent(7)), Some(Repeated::Other));
-        // Nothing is known of what it says.
-        assert_eq!(heard(&label("m").into()), Some(first));
-        let message = Box::new(says(Role::Agent, "42"));
+        assert_eq!(
+            one(tasks, create(&new_task(2), u64::MAX)),
+            WriteOutcome::Repeated(first.clone())
+        );
+        assert_eq!(
+            one(tasks, create(&new_task(2), 7)),
+            WriteOutcome::Repeated(Repeated::DifferentContent)
+        );
+        assert_eq!(repeat_of(&sent(u64::MAX)), Some(first.clone()));
+        assert_eq!(repeat_of(&sent(7)), Some(Repeated::DifferentContent));
+        // Without a fingerprint the content is not compared.
+        assert_eq!(repeat_of(&label("m").into()), Some(first));
+        let message = Box::new(text_message(Role::Agent, "42"));
         done(tasks, vec![Write::Answer { id: id(1), message }]);
-        assert_eq!(heard(&sent(7)), Some(Repeated::Other));
-        assert!(matches!(heard(&sent(u64::MAX)), Some(Repeated::Answer(_))));
+        assert_eq!(repeat_of(&sent(7)), Some(Repeated::DifferentContent));
+        assert!(matches!(repeat_of(&sent(u64::MAX)), Some(Repeated::Answer(_))));
         assert!(reader.get(id(2)).unwrap().is_none());
     });
 }
 
 #[test]
-fn an_answer_without_a_task_is_given_again() {
+fn answer_is_returned_for_repeat_after_task_is_deleted() {
     on_each(|tasks, reader| {
         let first = new_task(1);
         let second = then(&first, TaskState::Working, 50);
@@ -259,33 +276,33 @@ fn an_answer_without_a_task_is_given_again() {
             message: Some(label("n").into()),
         };
         done(tasks, vec![create_for(&first, "m"), follow]);
-        let answer = Box::new(says(Role::Agent, "42"));
+        let answer = Box::new(text_message(Role::Agent, "42"));
         done(tasks, vec![Write::Answer { id: id(1), message: answer.clone() }]);
         assert!(reader.get(id(1)).unwrap().is_none());
         for message in ["m", "n"] {
-            let repeated = Written::Repeated(Repeated::Answer(answer.clone()));
+            let repeated = WriteOutcome::Repeated(Repeated::Answer(answer.clone()));
             assert_eq!(one(tasks, create_for(&new_task(2), message)), repeated);
         }
         assert_eq!(
             one(tasks, Write::Answer { id: id(1), message: answer.clone() }),
-            Written::Missing
+            WriteOutcome::Missing
         );
         // An answer is as old as its task was.
         let expire = |ms| Write::Expire { older_than: at(ms), limit: 1 };
-        assert_eq!(one(tasks, expire(50)), Written::Expired(0));
-        assert_eq!(one(tasks, expire(51)), Written::Expired(1));
+        assert_eq!(one(tasks, expire(50)), WriteOutcome::Expired(0));
+        assert_eq!(one(tasks, expire(51)), WriteOutcome::Expired(1));
         assert_eq!(
             reader.message("client:acme", &agent("tim"), &label("m").into()).unwrap(),
             None,
             "in order"
         );
-        assert_eq!(one(tasks, expire(51)), Written::Expired(1));
-        assert_eq!(one(tasks, expire(51)), Written::Expired(0));
+        assert_eq!(one(tasks, expire(51)), WriteOutcome::Expired(1));
+        assert_eq!(one(tasks, expire(51)), WriteOutcome::Expired(0));
     });
 }
 
 #[test]
-fn those_who_wait_know_their_places() {
+fn queued_tasks_have_queue_positions() {
     on_each(|tasks, reader| {
         let running = new_task(1);
         let elsewhere = {
@@ -311,7 +328,7 @@ fn those_who_wait_know_their_places() {
         assert_eq!(ids(&found), [id(8), id(4), id(3), id(2)], "newest first");
         assert_eq!(metadata(&found[3]), expected);
 
-        // A follow-up goes to the head, and who has begun waits no more.
+        // A follow-up goes to the head of the queue; a task that begins leaves it.
         let head = Queued { order: 9, at: at(90) };
         let mut follow = then(&running, TaskState::Submitted, 90);
         follow.queued = Some(head);
@@ -320,7 +337,7 @@ fn those_who_wait_know_their_places() {
         done(tasks, vec![update(&follow), update(&begun)]);
         assert_eq!([place(1), place(2), place(3)], [json!(1), json!(2), json!(3)]);
         assert_eq!(metadata(&reader.get(id(4)).unwrap().unwrap()), json!(null));
-        // Those who do not wait come first, then the queues.
+        // Tasks that are not queued come first, then the queues.
         let open = reader.open().unwrap();
         assert_eq!(ids(&open), [id(4), id(8), id(9), id(1), id(2), id(3)]);
         assert!(open.iter().all(|stored| stored.task.metadata.is_none()), "as it was written");
@@ -328,7 +345,7 @@ fn those_who_wait_know_their_places() {
 }
 
 #[test]
-fn a_place_that_was_shown_is_never_kept() {
+fn queue_position_is_never_stored() {
     on_each(|tasks, reader| {
         let mut kept = waiting(1, 1);
         Arc::make_mut(&mut kept.task).metadata = json!({"mine": 1}).as_object().cloned();
@@ -345,7 +362,7 @@ fn a_place_that_was_shown_is_never_kept() {
 }
 
 #[test]
-fn events_are_read_from_any_number_on() {
+fn events_are_read_after_any_number() {
     on_each(|tasks, reader| {
         let mut first = new_task(1);
         first.last_event = 3;
@@ -377,10 +394,10 @@ fn events_are_read_from_any_number_on() {
 }
 
 #[test]
-fn the_history_of_a_conversation_is_its_owners() {
+fn history_of_context_is_limited_to_owner_and_agent() {
     on_each(|tasks, reader| {
         let mut first = new_task(1);
-        Arc::make_mut(&mut first.task).history.push(says(Role::Agent, "did 1").into());
+        Arc::make_mut(&mut first.task).history.push(text_message(Role::Agent, "did 1").into());
         let mut foreign = new_task(2);
         foreign.owner = "client:other".into();
         let mut of_ann = new_task(3);
@@ -389,19 +406,19 @@ fn the_history_of_a_conversation_is_its_owners() {
         Arc::make_mut(&mut silent.task).history.clear();
         let all = [first, foreign, of_ann, silent, new_task(5)];
         done(tasks, all.iter().map(create).collect());
-        let said = |limit| -> Vec<String> {
+        let texts = |limit| -> Vec<String> {
             let history =
                 reader.history_of_context("client:acme", &agent("tim"), &context("ctx"), limit);
             history.unwrap().iter().map(|message| message.text()).collect()
         };
-        assert_eq!(said(9), ["do 1", "did 1", "do 5"]);
-        assert_eq!(said(2), ["did 1", "do 5"]);
-        assert!(said(0).is_empty());
+        assert_eq!(texts(9), ["do 1", "did 1", "do 5"]);
+        assert_eq!(texts(2), ["did 1", "do 5"]);
+        assert!(texts(0).is_empty());
     });
 }
 
 #[test]
-fn what_ended_long_ago_goes_with_everything_about_it() {
+fn expire_deletes_ended_tasks_with_their_rows() {
     on_each(|tasks, reader| {
         let ends =
             [TaskState::Completed, TaskState::Failed, TaskState::Canceled, TaskState::Rejected];
@@ -419,16 +436,20 @@ fn what_ended_long_ago_goes_with_everything_about_it() {
         }
         done(tasks, vec![create(&new_task(0))]);
         let expire = |ms, limit| Write::Expire { older_than: at(ms), limit };
-        assert_eq!(one(tasks, expire(1, 9)), Written::Expired(0));
-        assert_eq!(one(tasks, expire(9, 2)), Written::Expired(2));
+        assert_eq!(one(tasks, expire(1, 9)), WriteOutcome::Expired(0));
+        assert_eq!(one(tasks, expire(9, 2)), WriteOutcome::Expired(2));
         assert!(reader.get(id(2)).unwrap().is_none(), "the oldest first");
         assert!(reader.get(id(3)).unwrap().is_some());
         assert!(reader.events(id(1), 0, 9).unwrap().is_empty());
         assert!(reader.pushes(id(1)).unwrap().is_empty());
         assert_eq!(reader.message("client:acme", &agent("tim"), &label("1").into()).unwrap(), None);
         assert_eq!(reader.outbox_due(at(99), 9).unwrap().len(), 2);
-        assert_eq!(one(tasks, expire(4, 9)), Written::Expired(1), "its own moment is not older");
-        assert_eq!(one(tasks, expire(99, 9)), Written::Expired(1));
+        assert_eq!(
+            one(tasks, expire(4, 9)),
+            WriteOutcome::Expired(1),
+            "its own moment is not older"
+        );
+        assert_eq!(one(tasks, expire(99, 9)), WriteOutcome::Expired(1));
         assert_eq!(ids(&reader.open().unwrap()), [id(0)]);
     });
 }

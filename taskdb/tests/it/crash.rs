@@ -1,6 +1,6 @@
-//! SIGKILL in the middle of commits: what was answered is there, and nothing by halves.
+//! SIGKILL during commits: acknowledged commits survive, and none is partly there.
 //!
-//! The test starts itself once more as the process to be killed.
+//! The test runs itself as the child process to kill.
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
@@ -14,7 +14,7 @@ use a2a_taskdb::{Repeated, StoredTask, TaskReader, TaskWriter, Write};
 use super::setup::*;
 
 const ROUNDS: u64 = 16;
-/// Tasks that one commit makes; the next commit ends them.
+/// Tasks that one commit creates; the next commit completes them.
 const BATCH: u64 = 16;
 const FOLDER: &str = "A2A_TASKS_CRASH_FOLDER";
 const FIRST: &str = "A2A_TASKS_CRASH_FIRST";
@@ -25,20 +25,20 @@ fn tasks_of(batch: u64) -> Vec<StoredTask> {
             let mut stored = new_task(n);
             stored.last_event = 1;
             let task = Arc::make_mut(&mut stored.task);
-            task.history.push(says(Role::Agent, &"long ".repeat(40)).into());
+            task.history.push(text_message(Role::Agent, &"long ".repeat(40)).into());
             stored
         })
         .collect()
 }
 
-/// Above the numbers of all other tasks.
+/// Greater than the numbers of all other tasks.
 const STEPS: u64 = 1 << 32;
 
-/// An objective whose only step is done by a task of its own: its beginning, or its end.
+/// The start or the end of an objective with one plan task and an A2A task of its own.
 fn objective_of(batch: u64, ended: bool) -> Write {
     let (task, stored) = (task_in(batch, STEPS + batch), new_objective(batch));
     let step = |status| done_by(new_step(batch, 0, 0), STEPS + batch, status);
-    Write::Together(if ended {
+    Write::Atomic(if ended {
         let stored = on(&stored, ObjectiveStatus::Completed, 1_000_000);
         let task = then(&task, TaskState::Completed, 1_000_000);
         vec![update(&task), change(&stored, &[], &[step(PlanTaskStatus::Completed)])]
@@ -48,7 +48,7 @@ fn objective_of(batch: u64, ended: bool) -> Write {
     })
 }
 
-/// Signs that the objective has begun; and that it has ended, if it has.
+/// Traces of the start of the objective, and of its end when `ended`.
 fn signs_of_objective(reader: &dyn TaskReader, batch: u64, ended: bool) -> [bool; 3] {
     let tree = reader.objective(&context(&format!("obj-{batch}"))).unwrap();
     let task = reader.get(id(STEPS + batch)).unwrap();
@@ -63,7 +63,7 @@ fn signs_of_objective(reader: &dyn TaskReader, batch: u64, ended: bool) -> [bool
     ]
 }
 
-/// The commit of this number: new tasks and an objective, and the end of those before.
+/// The commit of this number: new tasks and an objective, and the end of the previous ones.
 fn writes_of(batch: u64) -> Vec<Write> {
     let created = tasks_of(batch).into_iter().map(|stored| Write::Create {
         message: Some(label(&stored.task.id.to_string()).into()),
@@ -82,7 +82,7 @@ fn writes_of(batch: u64) -> Vec<Write> {
     created.chain(ended).chain([objective_of(batch, false)]).chain(objectives).collect()
 }
 
-/// Commits until it is killed, and says after each that it was answered.
+/// Commits until it is killed, and prints the number of each commit after it returned.
 fn commit_for_ever(folder: &Path, first: u64) {
     let mut tasks = open(folder);
     for batch in first.. {
@@ -93,10 +93,11 @@ fn commit_for_ever(folder: &Path, first: u64) {
     }
 }
 
-/// Starts it, waits for some answers, and kills it; returns the number of the last answer.
+/// Starts the child, kills it after some commits and returns the number of the last acknowledged
+/// one.
 fn run_and_kill(folder: &Path, first: u64, answers: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::what_was_answered_survives_a_kill", "--nocapture"])
+        .args(["--exact", "crash::acknowledged_commits_survive_kill", "--nocapture"])
         .env(FOLDER, folder)
         .env(FIRST, first.to_string())
         .stdout(Stdio::piped())
@@ -109,19 +110,19 @@ fn run_and_kill(folder: &Path, first: u64, answers: u64) -> u64 {
     let last = answered.nth(answers as usize);
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it said before it died.
+    // Lines that it printed before it was killed.
     answered.last().or(last).unwrap()
 }
 
-/// Whether all of a commit is there; half of one fails the test.
+/// Whether a commit is stored; a partial one fails the test.
 fn is_there(reader: &dyn TaskReader, batch: u64) -> bool {
     let mut signs = Vec::new();
     for stored in tasks_of(batch) {
         let id = stored.task.id;
-        let heard =
+        let repeat =
             reader.message(&stored.owner, &stored.agent, &label(&id.to_string()).into()).unwrap();
         signs.push(reader.get(id).unwrap().is_some());
-        signs.push(heard == Some(Repeated::Task(id)));
+        signs.push(repeat == Some(Repeated::Task(id)));
         signs.push(!reader.events(id, 0, 1).unwrap().is_empty());
         signs.push(reader.pushes(id).unwrap().len() == 1);
     }
@@ -139,7 +140,7 @@ fn is_there(reader: &dyn TaskReader, batch: u64) -> bool {
 }
 
 #[test]
-fn what_was_answered_survives_a_kill() {
+fn acknowledged_commits_survive_kill() {
     if let (Ok(folder), Ok(first)) = (std::env::var(FOLDER), std::env::var(FIRST)) {
         return commit_for_ever(Path::new(&folder), first.parse().unwrap());
     }

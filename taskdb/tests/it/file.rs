@@ -1,4 +1,4 @@
-//! What is only true of the file: restarts, other versions, a full disk, many readers.
+//! Files only: restarts, other versions, a full disk, concurrent readers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use a2a_protocol::task::{Role, TaskState};
 use a2a_taskdb::{
-    ListQuery, Options, Sqlite, StoredTask, TaskOpenError, TaskStoreError, TaskWriter, Write,
-    Written,
+    ListQuery, Options, StoredTask, TaskDb, TaskOpenError, TaskStoreError, TaskWriter, Write,
+    WriteOutcome,
 };
 use rusqlite::Connection;
 
@@ -18,7 +18,7 @@ fn file(dir: &Path) -> PathBuf {
     dir.join("data").join("a2a-tasks.db")
 }
 
-/// As a person with `sqlite3` would look.
+/// A connection without this crate, as the `sqlite3` shell opens one.
 fn raw(dir: &Path) -> Connection {
     Connection::open(file(dir)).unwrap()
 }
@@ -28,11 +28,11 @@ fn text(connection: &Connection, query: &str) -> String {
 }
 
 fn refusal(dir: &Path) -> TaskOpenError {
-    Sqlite::open(&Options::new(dir)).err().unwrap()
+    TaskDb::open(&Options::new(dir)).err().unwrap()
 }
 
 #[test]
-fn a_restart_remembers_everything() {
+fn committed_rows_survive_restart() {
     let mut bench = on_disk();
     let mut stored = waiting(1, 5);
     stored.last_event = 1;
@@ -53,7 +53,7 @@ fn a_restart_remembers_everything() {
 }
 
 #[test]
-fn a_row_that_another_hand_changed_is_not_overwritten() {
+fn row_changed_by_another_program_conflicts() {
     let mut bench = on_disk();
     let first = new_task(1);
     done(&mut bench.tasks, vec![create(&first)]);
@@ -62,16 +62,17 @@ fn a_row_that_another_hand_changed_is_not_overwritten() {
     {
         raw(bench.dir.path()).execute(hand, []).unwrap();
         let written = one(&mut bench.tasks, update(&second));
-        assert_eq!(written, Written::Conflict { version }, "{hand}");
+        assert_eq!(written, WriteOutcome::Conflict { version }, "{hand}");
     }
 }
 
 #[test]
-fn people_can_read_it() {
+fn columns_are_readable_text() {
     let mut bench = on_disk();
     let first = waiting(1, 5);
     let mut second = then(&first, TaskState::InputRequired, 1_500);
-    Arc::make_mut(&mut second.task).status.message = Some(says(Role::Agent, "which?").into());
+    Arc::make_mut(&mut second.task).status.message =
+        Some(text_message(Role::Agent, "which?").into());
     done(&mut bench.tasks, vec![create(&first), update(&second)]);
     let sql = raw(bench.dir.path());
     let row = text(
@@ -95,7 +96,7 @@ fn people_can_read_it() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_may_read_it() {
+fn files_are_readable_by_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let mut bench = on_disk();
     done(&mut bench.tasks, vec![create(&new_task(1))]);
@@ -106,23 +107,23 @@ fn nobody_else_may_read_it() {
 }
 
 #[test]
-fn one_process_writes_and_any_number_reads() {
+fn one_process_writes_and_others_read() {
     let mut bench = on_disk();
     done(&mut bench.tasks, vec![create(&new_task(1))]);
     assert!(matches!(refusal(bench.dir.path()), TaskOpenError::InUse { .. }));
-    let reader = Sqlite::open_read_only(bench.dir.path()).unwrap();
+    let reader = TaskDb::open_read_only(bench.dir.path()).unwrap();
     assert!(reader.get(id(1)).unwrap().is_some());
     done(&mut bench.tasks, vec![create(&new_task(2))]);
     assert!(reader.get(id(2)).unwrap().is_some());
     drop(bench.tasks);
     assert!(reader.get(id(2)).unwrap().is_some());
-    let reader = Sqlite::open_read_only(bench.dir.path()).unwrap();
+    let reader = TaskDb::open_read_only(bench.dir.path()).unwrap();
     assert_eq!(reader.open().unwrap().len(), 2);
     drop(open(bench.dir.path()));
 }
 
 #[test]
-fn a_child_that_is_just_being_born_does_not_hold_the_lock() {
+fn forked_child_does_not_hold_writer_lock() {
     let dir = tempfile::tempdir().unwrap();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -133,31 +134,31 @@ fn a_child_that_is_just_being_born_does_not_hold_the_lock() {
             }
         });
         let opened: Result<Vec<()>, _> =
-            (0..300).map(|_| Sqlite::open(&Options::new(dir.path())).map(drop)).collect();
+            (0..300).map(|_| TaskDb::open(&Options::new(dir.path())).map(drop)).collect();
         stop.store(true, Ordering::Relaxed);
         opened.unwrap();
     });
 }
 
 #[test]
-fn only_databases_of_this_program_are_opened() {
+fn databases_of_other_programs_and_versions_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let absent = Sqlite::open_read_only(dir.path()).err().unwrap();
+    let absent = TaskDb::open_read_only(dir.path()).err().unwrap();
     assert!(matches!(absent, TaskOpenError::Absent { .. }), "{absent}");
-    assert!(!dir.path().join("data").exists(), "looking makes nothing");
+    assert!(!dir.path().join("data").exists(), "a reader creates no files");
 
     drop(open(dir.path()));
     raw(dir.path()).pragma_update(None, "user_version", 7).unwrap();
     let newer = refusal(dir.path()).to_string();
     assert!(newer.contains("newer version") && newer.contains("format 7"), "{newer}");
-    let newer = Sqlite::open_read_only(dir.path()).err().unwrap();
+    let newer = TaskDb::open_read_only(dir.path()).err().unwrap();
     assert!(matches!(&newer, TaskOpenError::Newer(n) if n.found == 7), "{newer}");
     raw(dir.path()).pragma_update(None, "user_version", 4).unwrap();
     drop(open(dir.path()));
 
     raw(dir.path()).pragma_update(None, "user_version", 0).unwrap();
     assert!(matches!(refusal(dir.path()), TaskOpenError::Foreign { .. }));
-    let older = Sqlite::open_read_only(dir.path()).err().unwrap();
+    let older = TaskDb::open_read_only(dir.path()).err().unwrap();
     assert!(matches!(older, TaskOpenError::Older { found: 0, known: 4, .. }), "{older}");
 
     for suffix in ["", "-wal", "-shm"] {
@@ -170,7 +171,7 @@ fn only_databases_of_this_program_are_opened() {
 }
 
 #[test]
-fn a_damaged_row_is_named() {
+fn undecodable_row_is_named_in_error() {
     let mut bench = on_disk();
     done(&mut bench.tasks, vec![create(&new_task(1)), create(&new_task(2))]);
     let reader = bench.tasks.reader();
@@ -187,7 +188,7 @@ fn a_damaged_row_is_named() {
         };
         set(value);
         match reader.get(id(1)) {
-            // Any text is an owner.
+            // Any text is a valid owner.
             Ok(Some(stored)) => assert_eq!((column, &*stored.owner), ("owner", "")),
             Err(error) => {
                 let sentence = error.to_string();
@@ -203,49 +204,49 @@ fn a_damaged_row_is_named() {
     }
 }
 
-/// A task whose history alone needs this many bytes.
+/// A task with a history of this many bytes.
 fn heavy(n: u64, bytes: usize) -> a2a_taskdb::StoredTask {
     let mut stored = new_task(n);
     let message = a2a_protocol::task::Message {
         parts: vec![a2a_protocol::task::Part::text("x".repeat(bytes))],
-        ..says(Role::User, "heavy")
+        ..text_message(Role::User, "heavy")
     };
     Arc::make_mut(&mut stored.task).history = vec![message.into()];
     stored
 }
 
 #[test]
-fn a_full_disk_takes_nothing_and_the_writer_goes_on() {
+fn full_disk_fails_commit_and_writer_stays_usable() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { max_bytes: Some(600_000), ..Options::new(dir.path()) };
-    let mut tasks = Sqlite::open(&options).unwrap();
+    let mut tasks = TaskDb::open(&options).unwrap();
     let first = new_task(1);
     done(&mut tasks, vec![create(&first)]);
-    // The update would fit; what comes with it does not.
+    // The update alone would have enough space; the batch has not.
     let mut second = then(&first, TaskState::Working, 10);
-    Arc::make_mut(&mut second.task).history.push(says(Role::Agent, "more").into());
+    Arc::make_mut(&mut second.task).history.push(text_message(Role::Agent, "more").into());
     let error = tasks.commit(vec![update(&second), create(&heavy(2, 900_000))]).unwrap_err();
     assert!(matches!(error, TaskStoreError::Full(_)), "{error:?}");
     let reader = tasks.reader();
     assert_eq!(reader.open().unwrap(), [first]);
-    // The same once more: nothing of it may count as written.
+    // The same update again: the row cache must not hold the failed one.
     done(&mut tasks, vec![update(&second)]);
     assert_eq!(reader.get(id(1)).unwrap().unwrap(), second);
     done(&mut tasks, vec![create(&heavy(3, 200_000))]);
     assert!(matches!(tasks.commit(vec![create(&heavy(4, 400_000))]), Err(TaskStoreError::Full(_))));
-    // Room is made, and there is room.
+    // Deleting a task frees its space.
     done(&mut tasks, vec![Write::Delete(id(3))]);
     done(&mut tasks, vec![create(&heavy(4, 300_000))]);
     assert_eq!(ids(&reader.open().unwrap()), [id(1), id(4)]);
 }
 
 #[test]
-fn what_did_not_change_is_not_written_again() {
+fn unchanged_columns_are_not_written() {
     let mut bench = on_disk();
     let mut stored = new_task(1);
     Arc::make_mut(&mut stored.task).artifacts = vec![artifact("a")];
     done(&mut bench.tasks, vec![create(&stored)]);
-    // Marks that any writing of the columns would take away.
+    // Overwrites the columns behind the writer's back; only a write of them restores their content.
     let mark = || {
         raw(bench.dir.path())
             .execute("UPDATE tasks SET history = '[]', artifacts = '[]'", [])
@@ -261,16 +262,16 @@ fn what_did_not_change_is_not_written_again() {
     done(&mut bench.tasks, vec![update(&stored)]);
     assert_eq!(lengths(), (0, 0));
     stored = then(&stored, TaskState::Working, 11);
-    Arc::make_mut(&mut stored.task).history.push(says(Role::Agent, "more").into());
+    Arc::make_mut(&mut stored.task).history.push(text_message(Role::Agent, "more").into());
     done(&mut bench.tasks, vec![update(&stored)]);
-    assert_eq!(lengths(), (1, 0), "what was said before is not written again");
+    assert_eq!(lengths(), (1, 0), "messages already stored are not written again");
     mark();
     stored = then(&stored, TaskState::Working, 12);
     let artifact = &mut Arc::make_mut(&mut stored.task).artifacts[0];
     Arc::make_mut(artifact).name = Some("same length".to_owned());
     done(&mut bench.tasks, vec![update(&stored)]);
     assert_eq!(lengths(), (1, 1));
-    // A writer that has just been opened knows nothing and writes all.
+    // A new writer has an empty row cache and writes all columns.
     drop(bench.tasks);
     let mut tasks = open(bench.dir.path());
     stored = then(&stored, TaskState::Working, 13);
@@ -278,50 +279,52 @@ fn what_did_not_change_is_not_written_again() {
     assert_eq!(lengths(), (2, 1));
 }
 
-/// Says so many things more about a task.
-fn talk(stored: &mut StoredTask, count: usize) {
+/// Appends so many messages to the history of a task.
+fn append_messages(stored: &mut StoredTask, count: usize) {
     let history = &mut Arc::make_mut(&mut stored.task).history;
-    let said = (history.len()..).take(count);
-    history.extend(said.map(|n| Arc::new(says(Role::Agent, &format!("word {n} \", [x], 'y'")))));
+    let numbers = (history.len()..).take(count);
+    history.extend(
+        numbers.map(|n| Arc::new(text_message(Role::Agent, &format!("word {n} \", [x], 'y'")))),
+    );
 }
 
 #[test]
-fn a_word_more_is_a_row_more_and_at_the_end_all_stand_in_one() {
+fn appended_message_is_one_row_until_task_ends() {
     let mut bench = on_disk();
     let reader = bench.tasks.reader();
     let file = raw(bench.dir.path());
-    // Messages in rows of their own, and in the row of the task.
-    let standing = || {
+    // Rows of `task_messages`, and messages in the row of the task.
+    let counts = || {
         let count = |query| file.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap();
         let rows = count("SELECT count(*) FROM task_messages");
         (rows, count("SELECT coalesce(max(json_array_length(history)), 0) FROM tasks"))
     };
     let mut stored = new_task(1);
-    talk(&mut stored, 1);
+    append_messages(&mut stored, 1);
     done(&mut bench.tasks, vec![create(&stored)]);
-    assert_eq!(standing(), (0, 2), "a new task is one row");
+    assert_eq!(counts(), (0, 2), "a new task is one row");
     for (more, rows) in [(1, 1), (0, 1), (3, 4)] {
         stored = then(&stored, TaskState::Working, 10 + more as i64);
-        talk(&mut stored, more);
+        append_messages(&mut stored, more);
         done(&mut bench.tasks, vec![update(&stored)]);
-        assert_eq!(standing(), (rows, 2), "{more} more");
+        assert_eq!(counts(), (rows, 2), "{more} more");
         assert_eq!(reader.get(id(1)).unwrap().unwrap(), stored);
     }
-    // Another beginning, as when the oldest are dropped.
+    // Another first message, as when the oldest are dropped.
     stored = then(&stored, TaskState::Working, 20);
     Arc::make_mut(&mut stored.task).history.drain(..2);
     done(&mut bench.tasks, vec![update(&stored)]);
-    assert_eq!(standing(), (3, 1));
+    assert_eq!(counts(), (3, 1));
     assert_eq!(reader.get(id(1)).unwrap().unwrap(), stored);
-    // A writer that has just been opened, which takes nothing for granted.
+    // A new writer, with an empty row cache.
     drop(bench.tasks);
     let mut tasks = open(bench.dir.path());
     let reader = tasks.reader();
     assert_eq!(reader.open().unwrap(), [stored.clone()]);
     stored = then(&stored, TaskState::Working, 21);
-    talk(&mut stored, 2);
+    append_messages(&mut stored, 2);
     done(&mut tasks, vec![update(&stored)]);
-    assert_eq!(standing(), (5, 1));
+    assert_eq!(counts(), (5, 1));
     let all = reader.history_of_context("client:acme", &agent("tim"), &stored.task.context_id, 99);
     assert_eq!(all.unwrap().len(), 6);
     for end in [TaskState::Working, TaskState::Completed] {
@@ -335,25 +338,25 @@ fn a_word_more_is_a_row_more_and_at_the_end_all_stand_in_one() {
             [stored.clone()]
         );
     }
-    assert_eq!(standing(), (0, 6), "what has ended is one row");
-    // What goes leaves nothing behind.
+    assert_eq!(counts(), (0, 6), "what has ended is one row");
+    // Deleting a task deletes its messages.
     let mut other = new_task(2);
     done(&mut tasks, vec![create(&other)]);
     other = then(&other, TaskState::Working, 50);
-    talk(&mut other, 2);
+    append_messages(&mut other, 2);
     done(&mut tasks, vec![update(&other), Write::Delete(id(1)), Write::Delete(id(2))]);
-    assert_eq!(standing(), (0, 0));
+    assert_eq!(counts(), (0, 0));
 }
 
 #[test]
-fn readers_never_wait_for_a_writer() {
+fn reader_does_not_wait_for_writer() {
     let mut bench = on_disk();
     done(&mut bench.tasks, vec![create(&new_task(1))]);
     let reader = bench.tasks.reader();
     let writing = raw(bench.dir.path());
     writing.busy_timeout(std::time::Duration::ZERO).unwrap();
     writing.execute_batch("BEGIN IMMEDIATE; UPDATE tasks SET version = 9").unwrap();
-    // The transaction stays open for as long as these take.
+    // The write transaction stays open during these reads.
     assert_eq!(reader.get(id(1)).unwrap().unwrap().version, 1);
     assert_eq!(reader.list(&ListQuery::default()).unwrap().total_size, 1);
     writing.execute_batch("COMMIT").unwrap();
@@ -361,7 +364,7 @@ fn readers_never_wait_for_a_writer() {
 }
 
 #[test]
-fn every_reader_sees_whole_commits() {
+fn readers_see_whole_commits_only() {
     let mut bench = on_disk();
     let mut pair = [new_task(1), new_task(2)];
     done(&mut bench.tasks, pair.iter().map(create).collect());

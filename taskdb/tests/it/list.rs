@@ -1,4 +1,4 @@
-//! Pages of tasks: order, filters, tokens, what is left out.
+//! Pages of tasks: order, filters, tokens, omitted fields.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn number(stored: &StoredTask) -> u64 {
 }
 
 #[test]
-fn the_last_change_comes_first_and_equals_go_by_id() {
+fn tasks_are_sorted_by_status_timestamp_and_id() {
     on_each(|tasks, reader| {
         let all: Vec<_> = (1..=4).map(new_task).collect();
         done(tasks, all.iter().map(create).collect());
@@ -37,7 +37,7 @@ fn the_last_change_comes_first_and_equals_go_by_id() {
 }
 
 #[test]
-fn every_filter_narrows_and_all_of_them_count() {
+fn filters_combine() {
     on_each(|tasks, reader| {
         let mut foreign = new_task(1);
         foreign.owner = "client:other".into();
@@ -92,9 +92,9 @@ fn pages(reader: &dyn TaskReader, mut query: ListQuery, mut between: impl FnMut(
 }
 
 #[test]
-fn pages_neither_repeat_nor_miss_when_tasks_come_in_between() {
+fn pages_are_stable_while_tasks_are_inserted() {
     on_each(|tasks, reader| {
-        // Many share a moment.
+        // Several tasks share a timestamp.
         let all: Vec<_> = (1..=25)
             .map(|n| {
                 let mut stored = new_task(n);
@@ -124,7 +124,7 @@ fn pages_neither_repeat_nor_miss_when_tasks_come_in_between() {
 }
 
 #[test]
-fn a_page_is_never_empty_nor_endless() {
+fn page_size_is_clamped() {
     on_each(|tasks, reader| {
         done(tasks, (1..=110).map(|n| create(&new_task(n))).collect());
         let size =
@@ -134,12 +134,12 @@ fn a_page_is_never_empty_nor_endless() {
 }
 
 #[test]
-fn artifacts_come_when_asked_for_and_histories_as_long_as_wanted() {
+fn artifacts_and_history_length_follow_query() {
     on_each(|tasks, reader| {
         let mut stored = new_task(1);
         let task = Arc::make_mut(&mut stored.task);
         task.artifacts = vec![artifact("a")];
-        task.history.push(says(Role::Agent, "did 1").into());
+        task.history.push(text_message(Role::Agent, "did 1").into());
         done(tasks, vec![create(&stored)]);
         let seen = |history_length, include_artifacts| {
             let query = ListQuery { history_length, include_artifacts, ..of_acme() };
@@ -153,7 +153,7 @@ fn artifacts_come_when_asked_for_and_histories_as_long_as_wanted() {
 }
 
 #[test]
-fn those_who_wait_show_their_places_on_every_page() {
+fn queued_tasks_have_positions_on_every_page() {
     on_each(|tasks, reader| {
         let mut all: Vec<_> = (1..=6).map(|n| waiting(n, -(n as i64))).collect();
         Arc::make_mut(&mut all[1].task).context_id = context("other");

@@ -1,28 +1,28 @@
-//! What the store of tasks promises to the outside, one module per promise.
+//! Promises of the task store, one module per promise.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
-/// Both stores answer alike: writes, versions, repeats, queues, events, expiry.
+/// Several writes as one: all of them or none.
+mod atomic;
+/// A file and a database in memory alike: writes, versions, repeats, queues, events, expiry.
 mod conformance;
-/// SIGKILL in the middle of commits: what was answered is there, and nothing by halves.
+/// SIGKILL during commits: acknowledged commits survive, and none is partly there.
 mod crash;
-/// What is only true of the file: restarts, other versions, a full disk, many readers.
+/// Tasks that are stored only when they have ended, and answers without a task.
+mod ended_tasks;
+/// Files only: restarts, other versions, a full disk, concurrent readers.
 mod file;
-/// Pages of tasks: order, filters, tokens, what is left out.
+/// Pages of tasks: order, filters, tokens, omitted fields.
 mod list;
-/// A file of the first schema opens and keeps its tasks.
+/// A file of the first schema is migrated and keeps its tasks.
 mod migration;
-/// Random writes on both stores, which must never differ.
+/// Random writes, batched in a file and one by one in memory, give the same results.
 mod model;
 /// Pages of objectives: order, filters, tokens, with and without plans.
 mod objective_pages;
 /// Objectives with their plans and tasks: writes, revisions, trees, histories, expiry.
 mod objectives;
-/// Tasks that are written once, when they have ended.
-mod once;
-/// Webhooks hear every event in order.
+/// The webhook outbox delivers every event in order.
 mod push;
-/// Several writes as one: all of them or none.
-mod together;
 
-/// Tasks to write, and ways to look at what came of them.
+/// Builders for tasks, objectives and writes.
 mod setup;

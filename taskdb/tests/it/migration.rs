@@ -1,11 +1,11 @@
-//! A file of the first schema opens and keeps its tasks.
+//! A file of the first schema is migrated and keeps its tasks.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use a2a_protocol::opt::PlanTaskStatus;
 use a2a_protocol::task::TaskState;
-use a2a_taskdb::{Sqlite, StoredTask, TaskOpenError, TaskReader, TaskWriter, Write};
+use a2a_taskdb::{StoredTask, TaskDb, TaskOpenError, TaskReader, TaskWriter, Write};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -13,29 +13,28 @@ use super::setup::*;
 
 const FIRST: &str = include_str!("../../src/schema/1.sql");
 
-/// Everything that somebody sees of the tasks.
-fn seen(reader: &dyn TaskReader) -> String {
+/// Everything that the readers return about the tasks.
+fn dump(reader: &dyn TaskReader) -> String {
     let task = |n| {
         let (events, pushes) = (reader.events(id(n), 0, 9), reader.pushes(id(n)));
         format!("{:#?} {events:?} {pushes:?}", reader.get(id(n)))
     };
     let due = reader.outbox_due(at(99), 9);
-    let heard = reader.message("client:acme", &agent("tim"), &label("m").into());
-    format!("{} {} {due:?} {heard:?}", task(1), task(2))
+    let repeat = reader.message("client:acme", &agent("tim"), &label("m").into());
+    format!("{} {} {due:?} {repeat:?}", task(1), task(2))
 }
 
 fn version(file: &Connection) -> i64 {
     file.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
 }
 
-/// The first program kept no traces.
+/// Schema 1 has no traces.
 fn untraced(stored: StoredTask) -> StoredTask {
     StoredTask { trace: None, ..stored }
 }
 
-/// Makes the file anew as the first program would have left it: its schema, and the rows of
-/// tasks and of what is about them.
-fn turn_back(dir: &Path) {
+/// Rewrites the file with schema 1 and the rows of tasks, events, messages and push configurations.
+fn downgrade(dir: &Path) {
     let (path, old) = (dir.join("data/a2a-tasks.db"), dir.join("old.db"));
     let file = Connection::open(&old).unwrap();
     file.execute_batch(FIRST).unwrap();
@@ -58,26 +57,26 @@ fn turn_back(dir: &Path) {
 }
 
 #[test]
-fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
+fn first_schema_is_migrated_and_keeps_tasks() {
     let mut bench = on_disk();
     let mut first = waiting(1, 5);
     first.last_event = 1;
-    let told = Write::Create {
+    let with_event = Write::Create {
         stored: first.clone(),
         message: Some(label("m").into()),
         events: vec![event(&first, 1)],
         push: vec![push("a")],
     };
-    done(&mut bench.tasks, vec![told, create(&untraced(task_in(1, 2)))]);
-    let before = seen(&*bench.tasks.reader());
+    done(&mut bench.tasks, vec![with_event, create(&untraced(task_in(1, 2)))]);
+    let before = dump(&*bench.tasks.reader());
     drop(bench.tasks);
-    turn_back(bench.dir.path());
+    downgrade(bench.dir.path());
 
-    let older = Sqlite::open_read_only(bench.dir.path()).err().unwrap();
+    let older = TaskDb::open_read_only(bench.dir.path()).err().unwrap();
     assert!(matches!(older, TaskOpenError::Older { found: 1, known: 4, .. }), "{older}");
     let mut tasks = open(bench.dir.path());
     let reader = tasks.reader();
-    assert_eq!(seen(&*reader), before);
+    assert_eq!(dump(&*reader), before);
     let kept = Connection::open(bench.dir.path().join("data/a2a-tasks.db.v1.bak")).unwrap();
     assert_eq!(version(&kept), 1, "as it was is kept beside it");
     let tasks_kept: i64 =
@@ -90,7 +89,7 @@ fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
     assert_eq!(reader.plan_task_of(id(2)).unwrap(), None);
     drop((reader, tasks));
 
-    // A second time there is nothing to do.
+    // Opening it again migrates nothing.
     let tasks = open(bench.dir.path());
     assert_eq!(tasks.reader().open_objectives().unwrap().len(), 1);
     drop(tasks);
@@ -103,14 +102,14 @@ fn a_file_of_the_first_schema_keeps_its_tasks_and_takes_objectives() {
 }
 
 #[test]
-fn the_version_that_old_metadata_holds_gets_a_column_of_its_own() {
+fn version_in_old_metadata_moves_to_its_column() {
     const KEY: &str = "urn:openclaw:a2a:version:v1";
     let mut bench = on_disk();
     let noted = [
         (json!({KEY: "0.3"}), None, Some("0.3")),
         (json!({"k": [1.50, "é"], KEY: "0.3"}), Some(json!({"k": [1.50, "é"]})), Some("0.3")),
         (json!({"k": 1}), Some(json!({"k": 1})), None),
-        // Whoever wrote this, it was not the server.
+        // A value that the server did not write stays.
         (json!({KEY: {"k": 1}}), Some(json!({KEY: {"k": 1}})), None),
     ];
     for (n, (before, ..)) in (1..).zip(&noted) {
@@ -122,14 +121,14 @@ fn the_version_that_old_metadata_holds_gets_a_column_of_its_own() {
         done(&mut bench.tasks, vec![write]);
     }
     drop(bench.tasks);
-    turn_back(bench.dir.path());
+    downgrade(bench.dir.path());
     let mut tasks = open(bench.dir.path());
     let reader = tasks.reader();
     for (n, (_, metadata, version)) in (1..).zip(noted) {
         let stored = reader.get(id(n)).unwrap().unwrap();
         assert_eq!(stored.task.metadata.clone().map(Value::Object), metadata);
         assert_eq!(stored.spoken_version.as_deref(), version);
-        // And stays there when the task goes on.
+        // An update keeps it.
         let next = then(&stored, TaskState::Working, 9);
         done(&mut tasks, vec![update(&next)]);
         assert_eq!(reader.get(id(n)).unwrap().unwrap(), next);
@@ -137,7 +136,7 @@ fn the_version_that_old_metadata_holds_gets_a_column_of_its_own() {
 }
 
 #[test]
-fn both_ways_lead_to_the_same_schema() {
+fn migrated_and_new_file_have_same_schema() {
     let schema = |dir: &Path| -> Vec<String> {
         let file = Connection::open(dir.join("data/a2a-tasks.db")).unwrap();
         let mut select = file
@@ -155,7 +154,7 @@ fn both_ways_lead_to_the_same_schema() {
         Write::Create { stored, message: Some(label("m").into()), events, push: vec![push("a")] };
     done(&mut old.tasks, vec![write]);
     drop(old.tasks);
-    turn_back(old.dir.path());
+    downgrade(old.dir.path());
     drop(open(old.dir.path()));
     assert_eq!(schema(old.dir.path()), schema(new.dir.path()));
 }

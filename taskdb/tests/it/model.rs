@@ -1,12 +1,14 @@
-//! Random writes on both stores, which must never differ.
+//! Random writes in batches to a file and one by one to a database in memory: outcomes and state
+//! must be equal.
 //!
-//! The twin in memory is the model: plain maps and walks over them.
+//! A batch shares a transaction, savepoints and the row cache between its writes; a single write
+//! has none of that to rely on.
 
 use a2a_protocol::opt::{ObjectiveStatus, PlanStatus, PlanTaskStatus};
 use a2a_protocol::task::{Role, TaskState};
 use a2a_taskdb::{
-    ListQuery, Memory, NewEvent, ObjectiveQuery, Queued, StoredTask, TaskReader, TaskWriter, Write,
-    Written,
+    ListQuery, NewEvent, ObjectiveQuery, Queued, StoredTask, TaskDb, TaskReader, TaskWriter, Write,
+    WriteOutcome,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -17,7 +19,7 @@ const TASKS: u64 = 6;
 const OBJECTIVES: u64 = 3;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// A write whose versions and numbers are not known yet.
+/// A write without versions and event numbers, which depend on the state it is applied to.
 #[derive(Debug, Clone)]
 enum Draft {
     Create {
@@ -38,24 +40,24 @@ enum Draft {
     Delete(u64),
     PutPush(u64, &'static str, bool),
     DeletePush(u64, &'static str),
-    Pushed(u64),
-    PushLater(u64, i64),
+    PushDone(u64),
+    PushRetry(u64, i64),
     Expire(i64, usize),
     Objective(Goal),
-    Together(Vec<Draft>),
+    Atomic(Vec<Draft>),
 }
 
-/// What becomes of an objective.
+/// A change of an objective.
 #[derive(Debug, Clone)]
 struct Goal {
     n: u64,
     ms: i64,
     status: ObjectiveStatus,
-    /// Place and state of plans.
+    /// Position and status of plans.
     plans: Vec<(u32, PlanStatus)>,
-    /// Plan, place, the task that does it, and how that stands.
+    /// Plan, position, A2A task and status of plan tasks.
     steps: Vec<(u32, u32, Option<u64>, PlanTaskStatus)>,
-    /// Somebody else's revision, or another owner now.
+    /// `true` for a wrong revision, `false` for another owner.
     wrong: Option<bool>,
 }
 
@@ -75,8 +77,8 @@ fn goal() -> impl Strategy<Value = Goal> {
     )
 }
 
-/// The change, as somebody would make it who has just looked.
-fn reach(goal: Goal, reader: &dyn TaskReader) -> Write {
+/// The write for the current state of the objective.
+fn objective_write(goal: Goal, reader: &dyn TaskReader) -> Write {
     let Goal { n, ms, status, plans, steps, wrong } = goal;
     let mut stored = match reader.objective(&context(&format!("obj-{n}"))).unwrap() {
         Some(tree) => on(&tree.stored, status, ms),
@@ -111,9 +113,9 @@ fn reach(goal: Goal, reader: &dyn TaskReader) -> Write {
 struct Change {
     state: TaskState,
     queued: Option<i64>,
-    says: bool,
-    makes: bool,
-    /// Somebody else's version, or a task that is another one now.
+    appends_message: bool,
+    adds_artifact: bool,
+    /// `true` for a wrong version, `false` for another principal.
     wrong: Option<bool>,
 }
 
@@ -121,12 +123,18 @@ fn change() -> impl Strategy<Value = Change> {
     let wrong = prop_oneof![8 => Just(None), 1 => any::<bool>().prop_map(Some)];
     let queued = proptest::option::of(-3..3_i64);
     (select(TaskState::ALL), queued, any::<bool>(), any::<bool>(), wrong).prop_map(
-        |(state, queued, says, makes, wrong)| Change { state, queued, says, makes, wrong },
+        |(state, queued, appends_message, adds_artifact, wrong)| Change {
+            state,
+            queued,
+            appends_message,
+            adds_artifact,
+            wrong,
+        },
     )
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
-    let together = proptest::collection::vec(single(), 1..5).prop_map(Draft::Together);
+    let together = proptest::collection::vec(single(), 1..5).prop_map(Draft::Atomic);
     prop_oneof![4 => single(), 1 => together]
 }
 
@@ -145,15 +153,15 @@ fn single() -> impl Strategy<Value = Draft> {
         1 => n.clone().prop_map(Draft::Delete),
         2 => (n.clone(), name.clone(), any::<bool>()).prop_map(|(n, name, named)| Draft::PutPush(n, name, named)),
         1 => (n, name).prop_map(|(n, name)| Draft::DeletePush(n, name)),
-        3 => (0..12_u64).prop_map(Draft::Pushed),
-        2 => (0..12_u64, ms.clone()).prop_map(|(outbox, ms)| Draft::PushLater(outbox, ms)),
+        3 => (0..12_u64).prop_map(Draft::PushDone),
+        2 => (0..12_u64, ms.clone()).prop_map(|(outbox, ms)| Draft::PushRetry(outbox, ms)),
         1 => (ms, 0..4_usize).prop_map(|(ms, limit)| Draft::Expire(ms, limit)),
         6 => goal().prop_map(Draft::Objective),
     ]
 }
 
-/// Tasks differ in owner, agent and conversation by their numbers.
-fn born(n: u64, ms: i64) -> StoredTask {
+/// A new task; owner, agent and context depend on its number.
+fn created(n: u64, ms: i64) -> StoredTask {
     let mut stored = if n < 4 { task_in(n % 2, n) } else { new_task(n) };
     stored.created = at(ms);
     stored.updated = at(ms);
@@ -168,26 +176,26 @@ fn with_events(stored: &mut StoredTask, count: u64) -> Vec<NewEvent> {
     (first..=stored.last_event).map(|number| event(stored, number)).collect()
 }
 
-/// The write, as somebody would make it who has just looked.
+/// The write for the current state of the store.
 fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
     match draft.clone() {
         Draft::Create { n, ms, message, pushes, events } => {
-            let mut stored = born(n, ms);
+            let mut stored = created(n, ms);
             let events = with_events(&mut stored, events);
             let push = pushes.into_iter().map(push).collect();
             Write::Create { stored, message: message.map(|text| label(text).into()), events, push }
         }
         Draft::Update { n, ms, message, events, change } => {
-            let before = reader.get(id(n)).unwrap().unwrap_or_else(|| born(n, 0));
+            let before = reader.get(id(n)).unwrap().unwrap_or_else(|| created(n, 0));
             let mut stored = then(&before, change.state, ms);
             stored.queued = change.queued.map(|order| Queued { order, at: at(ms) });
-            stored.dispatched = change.says;
-            stored.working_since = change.makes.then(|| at(ms));
+            stored.dispatched = change.appends_message;
+            stored.working_since = change.adds_artifact.then(|| at(ms));
             let task = std::sync::Arc::make_mut(&mut stored.task);
-            if change.says {
-                task.history.push(says(Role::Agent, &format!("said {ms}")).into());
+            if change.appends_message {
+                task.history.push(text_message(Role::Agent, &format!("said {ms}")).into());
             }
-            if change.makes {
+            if change.adds_artifact {
                 task.artifacts.push(artifact(&format!("made {ms}")));
             }
             let events = with_events(&mut stored, events);
@@ -206,7 +214,7 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
         }
         Draft::Answer(n) => Write::Answer {
             id: id(n),
-            message: Box::new(says(Role::Agent, &format!("answer {n}"))),
+            message: Box::new(text_message(Role::Agent, &format!("answer {n}"))),
         },
         Draft::Delete(n) => Write::Delete(id(n)),
         Draft::PutPush(n, name, named) => {
@@ -215,18 +223,18 @@ fn write(draft: &Draft, reader: &dyn TaskReader) -> Write {
             Write::PutPush { task: id(n), config }
         }
         Draft::DeletePush(n, name) => Write::DeletePush { task: id(n), id: label(name) },
-        Draft::Pushed(outbox) => Write::Pushed { outbox },
-        Draft::PushLater(outbox, ms) => Write::PushLater { outbox, attempts: 2, next: at(ms) },
+        Draft::PushDone(outbox) => Write::PushDone { outbox },
+        Draft::PushRetry(outbox, ms) => Write::PushRetry { outbox, attempts: 2, next: at(ms) },
         Draft::Expire(ms, limit) => Write::Expire { older_than: at(ms), limit },
-        Draft::Objective(goal) => reach(goal, reader),
-        Draft::Together(drafts) => {
-            Write::Together(drafts.iter().map(|draft| write(draft, reader)).collect())
+        Draft::Objective(goal) => objective_write(goal, reader),
+        Draft::Atomic(drafts) => {
+            Write::Atomic(drafts.iter().map(|draft| write(draft, reader)).collect())
         }
     }
 }
 
-/// Everything that can be seen from outside, as text.
-fn seen(reader: &dyn TaskReader) -> Vec<String> {
+/// Everything that the readers return, as text.
+fn dump(reader: &dyn TaskReader) -> Vec<String> {
     let mut seen = vec![format!("{:#?}", reader.open().unwrap())];
     for n in 0..TASKS {
         let id = id(n);
@@ -236,8 +244,8 @@ fn seen(reader: &dyn TaskReader) -> Vec<String> {
     }
     for owner in ["client:acme", "client:other"] {
         for (name, message) in ["tim", "ann"].into_iter().flat_map(|a| NAMES.map(|m| (a, m))) {
-            let heard = reader.message(owner, &agent(name), &label(message).into()).unwrap();
-            seen.push(format!("{owner} {name} {message} {heard:?}"));
+            let repeat = reader.message(owner, &agent(name), &label(message).into()).unwrap();
+            seen.push(format!("{owner} {name} {message} {repeat:?}"));
         }
         let history = reader.history_of_context(owner, &agent("tim"), &context("ctx"), 3);
         seen.push(format!("{:?}", history.unwrap()));
@@ -263,11 +271,11 @@ fn seen(reader: &dyn TaskReader) -> Vec<String> {
     seen.push(format!("{:?}", reader.pending_by_context(&agent("ann"), &context("ctx")).unwrap()));
     seen.push(format!("{:?}", reader.outbox_due(at(20), 4).unwrap()));
     seen.push(format!("{:?}", reader.next_due().unwrap()));
-    seen.extend(seen_of_objectives(reader));
+    seen.extend(dump_objectives(reader));
     seen
 }
 
-fn seen_of_objectives(reader: &dyn TaskReader) -> Vec<String> {
+fn dump_objectives(reader: &dyn TaskReader) -> Vec<String> {
     let mut seen = vec![format!("{:#?}", reader.open_objectives().unwrap())];
     for n in 0..OBJECTIVES {
         let id = context(&format!("obj-{n}"));
@@ -292,21 +300,22 @@ fn seen_of_objectives(reader: &dyn TaskReader) -> Vec<String> {
 
 fn run(steps: &[(Vec<Draft>, bool)]) {
     let mut file = on_disk();
-    let mut memory = Memory::new();
+    let mut memory = TaskDb::open_in_memory().unwrap();
     for (drafts, reopen) in steps {
         let reader = memory.reader();
         let writes: Vec<Write> = drafts.iter().map(|draft| write(draft, &*reader)).collect();
-        let expected: Vec<Written> = memory.commit(writes.clone()).unwrap();
+        let expected: Vec<WriteOutcome> =
+            writes.iter().map(|write| one(&mut memory, write.clone())).collect();
         assert_eq!(file.tasks.commit(writes).unwrap(), expected);
         if *reopen {
             let OnDisk { dir, tasks } = file;
             drop(tasks);
             file = OnDisk { tasks: open(dir.path()), dir };
         }
-        let (ours, model) = (seen(&*file.tasks.reader()), seen(&*reader));
-        assert_eq!(ours.len(), model.len());
-        for (ours, model) in ours.iter().zip(model) {
-            assert_eq!(*ours, model);
+        let (ours, expected) = (dump(&*file.tasks.reader()), dump(&*reader));
+        assert_eq!(ours.len(), expected.len());
+        for (ours, expected) in ours.iter().zip(expected) {
+            assert_eq!(*ours, expected);
         }
     }
 }
@@ -315,7 +324,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, max_shrink_iters: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_stores_say_the_same(
+    fn batches_on_file_equal_single_writes_in_memory(
         steps in proptest::collection::vec((proptest::collection::vec(draft(), 1..8), proptest::bool::weighted(0.1)), 1..16)
     ) {
         run(&steps);

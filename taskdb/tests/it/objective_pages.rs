@@ -1,7 +1,9 @@
 //! Pages of objectives: order, filters, tokens, with and without plans.
 
 use a2a_protocol::opt::ObjectiveStatus;
-use a2a_taskdb::{MAX_PAGE, ObjectiveQuery, ObjectiveTree, PlanTree, TaskReader, Write, Written};
+use a2a_taskdb::{
+    MAX_PAGE, ObjectiveQuery, ObjectiveTree, PlanTree, TaskReader, Write, WriteOutcome,
+};
 
 use super::setup::*;
 
@@ -21,7 +23,7 @@ fn found(reader: &dyn TaskReader, query: &ObjectiveQuery) -> Vec<u64> {
 }
 
 #[test]
-fn the_newest_comes_first_and_every_filter_narrows() {
+fn objectives_are_sorted_newest_first_and_filtered() {
     on_each(|tasks, reader| {
         let mut all: Vec<_> = (1..=5).map(new_objective).collect();
         all[0].owner = "client:other".into();
@@ -29,16 +31,16 @@ fn the_newest_comes_first_and_every_filter_narrows() {
         all[3].objective.created_at = at(3);
         all[4].objective.status = ObjectiveStatus::Completed;
         done(tasks, all.iter().map(|stored| change(stored, &[], &[])).collect());
-        let everybody = ObjectiveQuery { limit: 9, ..ObjectiveQuery::default() };
-        assert_eq!(found(&*reader, &everybody), [5, 4, 3, 2, 1]);
+        let all_owners = ObjectiveQuery { limit: 9, ..ObjectiveQuery::default() };
+        assert_eq!(found(&*reader, &all_owners), [5, 4, 3, 2, 1]);
         assert_eq!(found(&*reader, &of_acme(9)), [5, 4, 3, 2]);
         let working = Some(ObjectiveStatus::Working);
         assert_eq!(found(&*reader, &ObjectiveQuery { status: working, ..of_acme(9) }), [2]);
-        assert_eq!(found(&*reader, &ObjectiveQuery { status: working, ..everybody }), [2]);
-        let nobody = ObjectiveQuery { owner: Some("client:none".into()), ..of_acme(9) };
-        assert!(found(&*reader, &nobody).is_empty());
+        assert_eq!(found(&*reader, &ObjectiveQuery { status: working, ..all_owners }), [2]);
+        let no_owner = ObjectiveQuery { owner: Some("client:none".into()), ..of_acme(9) };
+        assert!(found(&*reader, &no_owner).is_empty());
         assert_eq!(numbers(&reader.open_objectives().unwrap()), [1, 2, 3, 4]);
-        // A change does not move it.
+        // An update does not change the order.
         done(tasks, vec![change(&on(&all[2], ObjectiveStatus::Planning, 99), &[], &[])]);
         assert_eq!(found(&*reader, &of_acme(9)), [5, 4, 3, 2]);
     });
@@ -63,9 +65,9 @@ fn pages(
 }
 
 #[test]
-fn pages_neither_repeat_nor_miss_when_objectives_come_and_go_in_between() {
+fn pages_are_stable_while_objectives_are_inserted_and_deleted() {
     on_each(|tasks, reader| {
-        // Many share a moment; two digits sort as their texts do.
+        // Several share a timestamp; ids of two digits sort as text.
         for n in 10..35 {
             let mut stored = new_objective(n);
             stored.objective.created_at = at((n / 10) as i64);
@@ -84,18 +86,18 @@ fn pages_neither_repeat_nor_miss_when_objectives_come_and_go_in_between() {
             done(tasks, vec![change(&gone, &[], &[])]);
         });
         assert!(listed.concat().into_iter().eq((10..35).rev()), "{listed:?}");
-        // The place at which a page ended counts, not the one that stood there.
+        // A token stays valid when the objective it names is deleted.
         let page = reader.objectives(&of_acme(1)).unwrap();
         assert_eq!(numbers(&page.objectives), [newcomer]);
         let expire = Write::Expire { older_than: at(100), limit: 99 };
-        assert_eq!(one(tasks, expire), Written::Expired(6));
+        assert_eq!(one(tasks, expire), WriteOutcome::Expired(6));
         let rest = ObjectiveQuery { after: page.next, ..of_acme(2) };
         assert_eq!(numbers(&reader.objectives(&rest).unwrap().objectives), [34, 33]);
     });
 }
 
 #[test]
-fn a_page_is_never_empty_nor_endless_and_has_plans_when_asked_for() {
+fn page_size_is_clamped_and_plans_follow_query() {
     on_each(|tasks, reader| {
         let all = (1..=110).map(|n| change(&new_objective(n), &[new_plan(n, 0)], &[]));
         done(tasks, all.collect());
@@ -111,10 +113,10 @@ fn a_page_is_never_empty_nor_endless_and_has_plans_when_asked_for() {
     });
 }
 
-/// Of a megabyte and a half each: two to a page, with or without what makes them so large above
-/// or below them, and one where one alone is too large.
+/// Objectives of a megabyte and a half each, large in themselves or in their plans, and one that is
+/// larger than a page.
 #[test]
-fn a_page_is_bounded_in_bytes() {
+fn page_is_bounded_in_bytes() {
     on_each(|tasks, reader| {
         let large = |megabytes: f64| Some("x".repeat((megabytes * 1048576.0) as usize));
         let mut all: Vec<_> = (1..=6).map(new_objective).collect();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use a2a_protocol::opt::{ObjectiveStatus, PlanStatus, PlanTask, PlanTaskStatus};
 use a2a_protocol::task::{Role, TaskState};
 use a2a_taskdb::{
-    Misfit, ObjectiveQuery, ObjectiveTree, PlanTree, StoredObjective, StoredPlan, TaskReader,
-    Write, Written,
+    InvalidWrite, ObjectiveQuery, ObjectiveTree, PlanTree, StoredObjective, StoredPlan, TaskReader,
+    Write, WriteOutcome,
 };
 use serde_json::json;
 
@@ -20,7 +20,7 @@ fn tree(stored: &StoredObjective, plans: &[(StoredPlan, &[PlanTask])]) -> Object
 }
 
 #[test]
-fn an_empty_store_has_no_objective() {
+fn empty_store_finds_no_objective() {
     on_each(|_, reader| {
         assert_eq!(reader.objective(&context("obj-1")).unwrap(), None);
         assert!(reader.open_objectives().unwrap().is_empty());
@@ -34,7 +34,7 @@ fn an_empty_store_has_no_objective() {
 }
 
 #[test]
-fn every_field_comes_back_and_can_change() {
+fn every_objective_field_round_trips_and_can_change() {
     on_each(|tasks, reader| {
         let bare = new_objective(1);
         done(tasks, vec![change(&bare, &[], &[])]);
@@ -56,7 +56,7 @@ fn every_field_comes_back_and_can_change() {
         step.dependencies = vec![step_id(1, 1, 0)];
         step.metadata = metadata;
         let steps = [new_step(1, 1, 0), step];
-        // Whatever the order in which they are handed over.
+        // The order within the change does not matter.
         let (first, reversed) = (new_plan(1, 0), [steps[1].clone(), steps[0].clone()]);
         let plans = [second.clone(), first.clone()];
         done(tasks, vec![create(&task_in(1, 7)), change(&full, &plans, &reversed)]);
@@ -66,7 +66,7 @@ fn every_field_comes_back_and_can_change() {
         let found = reader.plan_task_of(id(7)).unwrap();
         assert_eq!(found, Some((context("obj-1"), step_id(1, 1, 1))));
 
-        // What was there can go again; what is not named stays.
+        // Optional fields can be cleared; plans that the change leaves out stay.
         let mut last = on(&full, ObjectiveStatus::Working, 30);
         last.objective.description = None;
         last.objective.metadata = None;
@@ -81,7 +81,7 @@ fn every_field_comes_back_and_can_change() {
 }
 
 #[test]
-fn every_status_comes_back() {
+fn every_status_round_trips() {
     on_each(|tasks, reader| {
         let mut stored = new_objective(1);
         let (mut plan, mut step) = (new_plan(1, 0), new_step(1, 0, 0));
@@ -101,7 +101,7 @@ fn every_status_comes_back() {
 }
 
 #[test]
-fn what_is_kept_beside_is_not_kept_twice() {
+fn nested_plans_and_tasks_are_not_stored_twice() {
     on_each(|tasks, reader| {
         let (mut stored, mut plan) = (new_objective(1), new_plan(1, 0));
         plan.plan.tasks = Some(vec![new_step(1, 0, 0)]);
@@ -113,15 +113,15 @@ fn what_is_kept_beside_is_not_kept_twice() {
 }
 
 #[test]
-fn only_the_expected_revision_is_replaced() {
+fn change_with_other_revision_conflicts() {
     on_each(|tasks, reader| {
         let first = new_objective(1);
         let second = on(&first, ObjectiveStatus::Working, 10);
-        let none = Written::Conflict { version: None };
+        let none = WriteOutcome::Conflict { version: None };
         assert_eq!(one(tasks, change(&second, &[], &[])), none);
         done(tasks, vec![change(&first, &[], &[]), change(&second, &[], &[])]);
         let late = on(&first, ObjectiveStatus::Failed, 20);
-        let conflict = Written::Conflict { version: Some(2) };
+        let conflict = WriteOutcome::Conflict { version: Some(2) };
         assert_eq!(one(tasks, change(&late, &[new_plan(1, 0)], &[])), conflict);
         assert_eq!(one(tasks, change(&first, &[], &[])), conflict);
         let kept = reader.objective(&context("obj-1")).unwrap();
@@ -130,7 +130,7 @@ fn only_the_expected_revision_is_replaced() {
 }
 
 #[test]
-fn what_can_never_fit_is_refused_and_leaves_no_trace() {
+fn invalid_change_is_refused_and_changes_nothing() {
     on_each(|tasks, reader| {
         let (first, other) = (new_objective(1), new_objective(2));
         let step = done_by(new_step(1, 0, 0), 1, PlanTaskStatus::Working);
@@ -159,29 +159,30 @@ fn what_can_never_fit_is_refused_and_leaves_no_trace() {
             change(&next, &[new_plan(1, 1)], &[new_step(1, 1, 0), step])
         };
         let cases = [
-            (with(|it| it.revision = 3), Misfit::Revision),
-            (with(|it| it.revision = 1), Misfit::Revision),
-            (with(|it| it.owner = "client:other".into()), Misfit::ObjectiveIdentity),
-            (with(|it| it.principal = agent("mallory")), Misfit::ObjectiveIdentity),
-            (with(|it| it.agent = agent("ann")), Misfit::ObjectiveIdentity),
-            (with(|it| it.objective.created_at = at(5)), Misfit::ObjectiveIdentity),
-            (plan(|it| it.plan.objective_id = context("obj-2")), Misfit::Stray),
-            (plan(|it| it.order = 5), Misfit::ObjectiveIdentity),
-            (plan(|it| it.plan.created_at = at(99)), Misfit::ObjectiveIdentity),
-            (plan(|it| it.plan.id = plan_id(9, 9)), Misfit::PlaceTaken),
-            (step(1, |it| it.objective_id = context("obj-2")), Misfit::Stray),
-            (step(1, |it| it.plan_id = plan_id(1, 7)), Misfit::Stray),
-            (step(0, |it| it.plan_id = plan_id(1, 1)), Misfit::ObjectiveIdentity),
-            (step(0, |it| it.task_index = 3), Misfit::ObjectiveIdentity),
-            (step(0, |it| it.id = step_id(9, 9, 9)), Misfit::PlaceTaken),
-            // Nobody's task, one of another owner, in another conversation, and one that is busy.
-            (step(1, |it| it.a2a_task_id = Some(id(9))), Misfit::Link),
-            (step(1, |it| it.a2a_task_id = Some(id(2))), Misfit::Link),
-            (step(1, |it| it.a2a_task_id = Some(id(3))), Misfit::Link),
-            (step(1, |it| it.a2a_task_id = Some(id(1))), Misfit::Link),
+            (with(|it| it.revision = 3), InvalidWrite::Revision),
+            (with(|it| it.revision = 1), InvalidWrite::Revision),
+            (with(|it| it.owner = "client:other".into()), InvalidWrite::ObjectiveIdentity),
+            (with(|it| it.principal = agent("mallory")), InvalidWrite::ObjectiveIdentity),
+            (with(|it| it.agent = agent("ann")), InvalidWrite::ObjectiveIdentity),
+            (with(|it| it.objective.created_at = at(5)), InvalidWrite::ObjectiveIdentity),
+            (plan(|it| it.plan.objective_id = context("obj-2")), InvalidWrite::WrongParent),
+            (plan(|it| it.order = 5), InvalidWrite::ObjectiveIdentity),
+            (plan(|it| it.plan.created_at = at(99)), InvalidWrite::ObjectiveIdentity),
+            (plan(|it| it.plan.id = plan_id(9, 9)), InvalidWrite::PositionTaken),
+            (step(1, |it| it.objective_id = context("obj-2")), InvalidWrite::WrongParent),
+            (step(1, |it| it.plan_id = plan_id(1, 7)), InvalidWrite::WrongParent),
+            (step(0, |it| it.plan_id = plan_id(1, 1)), InvalidWrite::ObjectiveIdentity),
+            (step(0, |it| it.task_index = 3), InvalidWrite::ObjectiveIdentity),
+            (step(0, |it| it.id = step_id(9, 9, 9)), InvalidWrite::PositionTaken),
+            // A2A tasks that do not exist, of another owner, in another context, and already
+            // linked.
+            (step(1, |it| it.a2a_task_id = Some(id(9))), InvalidWrite::TaskLink),
+            (step(1, |it| it.a2a_task_id = Some(id(2))), InvalidWrite::TaskLink),
+            (step(1, |it| it.a2a_task_id = Some(id(3))), InvalidWrite::TaskLink),
+            (step(1, |it| it.a2a_task_id = Some(id(1))), InvalidWrite::TaskLink),
         ];
         for (write, misfit) in cases {
-            let refused = Written::Refused(misfit);
+            let refused = WriteOutcome::Refused(misfit);
             assert_eq!(one(tasks, write.clone()), refused, "{write:?}");
             assert_eq!(reader.objective(&context("obj-1")).unwrap(), before, "{write:?}");
         }
@@ -189,13 +190,13 @@ fn what_can_never_fit_is_refused_and_leaves_no_trace() {
         let mut write = change(&new, &[], &[]);
         let Write::Objective(change) = &mut write else { unreachable!() };
         change.expected = None;
-        assert_eq!(one(tasks, write), Written::Refused(Misfit::Revision));
+        assert_eq!(one(tasks, write), WriteOutcome::Refused(InvalidWrite::Revision));
         assert_eq!(reader.objective(&context("obj-3")).unwrap(), None);
     });
 }
 
 #[test]
-fn a_plan_and_its_tasks_belong_to_one_objective() {
+fn plans_and_tasks_belong_to_one_objective() {
     on_each(|tasks, reader| {
         done(tasks, vec![change(&new_objective(1), &[new_plan(1, 0)], &[new_step(1, 0, 0)])]);
         let other = new_objective(2);
@@ -205,22 +206,22 @@ fn a_plan_and_its_tasks_belong_to_one_objective() {
         let step = PlanTask { id: step_id(1, 0, 0), ..new_step(2, 0, 0) };
         let beyond = PlanTask { plan_id: plan_id(1, 0), ..new_step(2, 0, 1) };
         for (plan, step, misfit) in [
-            (Some(stolen), None, Misfit::Stray),
-            (Some(renamed), None, Misfit::ObjectiveIdentity),
-            (Some(new_plan(2, 0)), Some(step), Misfit::ObjectiveIdentity),
-            (None, Some(beyond), Misfit::Stray),
+            (Some(stolen), None, InvalidWrite::WrongParent),
+            (Some(renamed), None, InvalidWrite::ObjectiveIdentity),
+            (Some(new_plan(2, 0)), Some(step), InvalidWrite::ObjectiveIdentity),
+            (None, Some(beyond), InvalidWrite::WrongParent),
         ] {
             let (plans, steps): (Vec<_>, Vec<_>) =
                 (plan.into_iter().collect(), step.into_iter().collect());
             let written = one(tasks, change(&other, &plans, &steps));
-            assert_eq!(written, Written::Refused(misfit), "{plans:?} {steps:?}");
+            assert_eq!(written, WriteOutcome::Refused(misfit), "{plans:?} {steps:?}");
             assert_eq!(reader.objective(&context("obj-2")).unwrap(), None);
         }
     });
 }
 
 #[test]
-fn a_task_of_a_plan_outlives_the_one_that_did_it() {
+fn plan_task_outlives_its_a2a_task() {
     on_each(|tasks, reader| {
         let first = new_objective(1);
         let ended = done_by(new_step(1, 0, 0), 1, PlanTaskStatus::Failed);
@@ -230,12 +231,15 @@ fn a_task_of_a_plan_outlives_the_one_that_did_it() {
         done(tasks, vec![change(&first, &[new_plan(1, 0)], &steps)]);
         let failed = then(&task_in(1, 1), TaskState::Failed, 5);
         done(tasks, vec![update(&failed)]);
-        assert_eq!(one(tasks, Write::Expire { older_than: at(9), limit: 9 }), Written::Expired(1));
+        assert_eq!(
+            one(tasks, Write::Expire { older_than: at(9), limit: 9 }),
+            WriteOutcome::Expired(1)
+        );
         let alone = PlanTask { a2a_task_id: None, ..ended.clone() };
         let expected = tree(&first, &[(new_plan(1, 0), &[alone.clone(), open.clone()])]);
         assert_eq!(reader.objective(&context("obj-1")).unwrap(), Some(expected));
         assert_eq!(reader.plan_task_of(id(1)).unwrap(), None);
-        // Somebody who has not heard that it is gone names it once more.
+        // A change that still references the deleted A2A task.
         let next = on(&first, ObjectiveStatus::Working, 20);
         done(tasks, vec![change(&next, &[], &[ended, open.clone()])]);
         let expected = tree(&next, &[(new_plan(1, 0), &[alone, open])]);
@@ -246,17 +250,17 @@ fn a_task_of_a_plan_outlives_the_one_that_did_it() {
 }
 
 #[test]
-fn histories_are_of_a_plan_or_of_all_that_the_owner_said_about_the_objective() {
+fn histories_cover_a_plan_or_the_owners_whole_objective() {
     on_each(|tasks, reader| {
         let mut said_more = task_in(1, 1);
-        Arc::make_mut(&mut said_more.task).history.push(says(Role::Agent, "did 1").into());
+        Arc::make_mut(&mut said_more.task).history.push(text_message(Role::Agent, "did 1").into());
         let mut foreign = task_in(1, 2);
         foreign.owner = "client:other".into();
         let mut of_ann = task_in(1, 3);
         of_ann.agent = agent("ann");
         let mut silent = task_in(1, 4);
         Arc::make_mut(&mut silent.task).history.clear();
-        // Task 5 is of no plan, 7 of no objective.
+        // Task 5 belongs to no plan, task 7 to no objective.
         let all = [said_more, foreign, of_ann, silent, task_in(1, 5), task_in(1, 6), new_task(7)];
         done(tasks, all.iter().map(create).collect());
         let steps: Vec<_> = [(0, 0, 3), (0, 1, 4), (0, 2, 1), (1, 0, 6)]
@@ -280,7 +284,7 @@ fn histories_are_of_a_plan_or_of_all_that_the_owner_said_about_the_objective() {
 }
 
 #[test]
-fn what_ended_long_ago_goes_once_its_last_task_is_gone() {
+fn ended_objective_expires_after_its_last_task() {
     on_each(|tasks, reader| {
         let ends = [ObjectiveStatus::Completed, ObjectiveStatus::Failed, ObjectiveStatus::Canceled];
         for (status, n) in ends.into_iter().zip(1..) {
@@ -288,7 +292,7 @@ fn what_ended_long_ago_goes_once_its_last_task_is_gone() {
             stored.objective.status = status;
             done(tasks, vec![change(&stored, &[new_plan(n, 0)], &[new_step(n, 0, 0)])]);
         }
-        // One is open, one has a task that goes on, and of one only somebody else speaks.
+        // One is open, one has an open task, and one shares its context with another owner's task.
         done(tasks, vec![change(&new_objective(4), &[], &[])]);
         let mut busy = new_objective(5);
         busy.objective.status = ObjectiveStatus::Completed;
@@ -296,9 +300,13 @@ fn what_ended_long_ago_goes_once_its_last_task_is_gone() {
         foreign.owner = "client:other".into();
         done(tasks, vec![create(&task_in(5, 20)), create(&foreign), change(&busy, &[], &[])]);
         let expire = |ms, limit| Write::Expire { older_than: at(ms), limit };
-        assert_eq!(one(tasks, expire(1, 9)), Written::Expired(0), "its own moment is not older");
-        assert_eq!(one(tasks, expire(99, 0)), Written::Expired(0));
-        assert_eq!(one(tasks, expire(99, 2)), Written::Expired(2));
+        assert_eq!(
+            one(tasks, expire(1, 9)),
+            WriteOutcome::Expired(0),
+            "its own moment is not older"
+        );
+        assert_eq!(one(tasks, expire(99, 0)), WriteOutcome::Expired(0));
+        assert_eq!(one(tasks, expire(99, 2)), WriteOutcome::Expired(2));
         let left = |reader: &dyn TaskReader| {
             let page = reader.objectives(&ObjectiveQuery { limit: 9, ..ObjectiveQuery::default() });
             numbers(&page.unwrap().objectives)
@@ -306,14 +314,14 @@ fn what_ended_long_ago_goes_once_its_last_task_is_gone() {
         assert_eq!(left(&*reader), [5, 4, 3], "the oldest first");
         assert_eq!(reader.plan(&plan_id(1, 0)).unwrap(), None);
         assert_eq!(reader.plan(&plan_id(3, 0)).unwrap(), Some(context("obj-3")));
-        assert_eq!(one(tasks, expire(99, 9)), Written::Expired(1));
+        assert_eq!(one(tasks, expire(99, 9)), WriteOutcome::Expired(1));
         assert_eq!(left(&*reader), [5, 4]);
-        // The same names can be used again.
+        // Its ids can be used again.
         done(tasks, vec![change(&new_objective(1), &[new_plan(1, 0)], &[new_step(1, 0, 0)])]);
-        // The task and then the objective go with the same write.
+        // One write deletes the task and then the objective.
         done(tasks, vec![update(&then(&task_in(5, 20), TaskState::Completed, 50))]);
-        assert_eq!(one(tasks, expire(50, 9)), Written::Expired(0));
-        assert_eq!(one(tasks, expire(51, 9)), Written::Expired(2));
+        assert_eq!(one(tasks, expire(50, 9)), WriteOutcome::Expired(0));
+        assert_eq!(one(tasks, expire(51, 9)), WriteOutcome::Expired(2));
         assert_eq!(left(&*reader), [4, 1]);
     });
 }

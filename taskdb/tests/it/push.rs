@@ -1,12 +1,12 @@
-//! Webhooks hear every event in order.
+//! The webhook outbox delivers every event in order.
 
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::TaskState;
-use a2a_taskdb::{StoredTask, TaskReader, TaskWriter, Write, Written};
+use a2a_taskdb::{StoredTask, TaskReader, TaskWriter, Write, WriteOutcome};
 
 use super::setup::*;
 
-/// A task that names its next event, and the write that adds it.
+/// Advances the task by one event and returns the write.
 fn next_event(stored: &mut StoredTask, ms: i64) -> Write {
     let mut next = then(stored, TaskState::Working, ms);
     next.last_event += 1;
@@ -15,10 +15,10 @@ fn next_event(stored: &mut StoredTask, ms: i64) -> Write {
     Write::Update { expected: next.version - 1, stored: next, events, message: None }
 }
 
-/// `task config number attempts` of everything due at that time.
+/// `task config number attempts` of each outbox entry that is due at `ms`.
 fn due(reader: &dyn TaskReader, ms: i64) -> Vec<String> {
     let due = reader.outbox_due(at(ms), 99).unwrap();
-    let line = |due: &a2a_taskdb::Due| {
+    let line = |due: &a2a_taskdb::OutboxEntry| {
         let task = due.task.as_uuid().as_u128() & 0xff;
         let config = due.config.id.as_ref().unwrap();
         format!("{task} {config} {} {}", due.number, due.attempts)
@@ -44,7 +44,7 @@ fn with_pushes(tasks: &mut dyn TaskWriter, n: u64, names: &[&str]) -> StoredTask
 }
 
 #[test]
-fn wishes_are_kept_in_order_and_replaced_by_name() {
+fn push_configs_keep_order_and_are_replaced_by_id() {
     on_each(|tasks, reader| {
         with_pushes(tasks, 1, &["b", "a"]);
         let moved = PushConfig { url: "https://example.com/moved".to_owned(), ..push("b") };
@@ -58,13 +58,13 @@ fn wishes_are_kept_in_order_and_replaced_by_name() {
         assert_eq!(reader.push(id(1), &label("x")).unwrap(), None);
         let delete = Write::DeletePush { task: id(1), id: label("b") };
         done(tasks, vec![delete.clone()]);
-        assert_eq!(one(tasks, delete), Written::Missing);
+        assert_eq!(one(tasks, delete), WriteOutcome::Missing);
         assert_eq!(reader.push(id(1), &label("b")).unwrap(), None);
     });
 }
 
 #[test]
-fn a_later_event_waits_for_the_earlier_one() {
+fn later_event_waits_for_earlier_one() {
     on_each(|tasks, reader| {
         let mut stored = with_pushes(tasks, 1, &["a", "b"]);
         done(tasks, vec![next_event(&mut stored, 10), next_event(&mut stored, 20)]);
@@ -73,60 +73,60 @@ fn a_later_event_waits_for_the_earlier_one() {
         assert_eq!(due(&*reader, 99), ["1 a 1 0", "1 b 1 0"]);
         assert_eq!(reader.outbox_due(at(99), 1).unwrap().len(), 1);
 
-        // `a` is told, `b` is not reached.
+        // The delivery to `a` succeeds, the one to `b` fails.
         let [first, second] = [0, 1].map(|at_| reader.outbox_due(at(99), 9).unwrap()[at_].outbox);
-        let later = Write::PushLater { outbox: second, attempts: 1, next: at(500) };
-        done(tasks, vec![Write::Pushed { outbox: first }, later]);
+        let later = Write::PushRetry { outbox: second, attempts: 1, next: at(500) };
+        done(tasks, vec![Write::PushDone { outbox: first }, later]);
         assert_eq!(due(&*reader, 99), ["1 a 2 0"]);
         assert_eq!(due(&*reader, 500), ["1 a 2 0", "1 b 1 1"]);
-        done(tasks, vec![Write::Pushed { outbox: first_due(&*reader) }]);
-        done(tasks, vec![Write::Pushed { outbox: first_due(&*reader) }]);
+        done(tasks, vec![Write::PushDone { outbox: first_due(&*reader) }]);
+        done(tasks, vec![Write::PushDone { outbox: first_due(&*reader) }]);
         assert_eq!(due(&*reader, 499), Vec::<String>::new());
         assert_eq!(reader.next_due().unwrap(), Some(at(500)));
-        // Given up: the next one's turn.
-        done(tasks, vec![Write::Pushed { outbox: second }]);
-        assert_eq!(one(tasks, Write::Pushed { outbox: second }), Written::Missing);
+        // The entry is dropped: the next one becomes due.
+        done(tasks, vec![Write::PushDone { outbox: second }]);
+        assert_eq!(one(tasks, Write::PushDone { outbox: second }), WriteOutcome::Missing);
         assert_eq!(due(&*reader, 10), ["1 b 2 0"]);
         assert_eq!(due(&*reader, 9), Vec::<String>::new(), "not before it happened");
     });
 }
 
 #[test]
-fn only_the_oldest_can_be_put_off() {
+fn only_oldest_outbox_entry_can_be_rescheduled() {
     on_each(|tasks, reader| {
         let mut stored = with_pushes(tasks, 1, &["a"]);
         done(tasks, vec![next_event(&mut stored, 10)]);
         let second = first_due(&*reader) + 1;
-        let later = Write::PushLater { outbox: second, attempts: 1, next: at(0) };
-        assert_eq!(one(tasks, later), Written::Missing);
+        let later = Write::PushRetry { outbox: second, attempts: 1, next: at(0) };
+        assert_eq!(one(tasks, later), WriteOutcome::Missing);
         assert_eq!(due(&*reader, 99), ["1 a 1 0"]);
-        // Taking the second out changes nothing for the first.
-        done(tasks, vec![Write::Pushed { outbox: second }]);
+        // Removing the second entry does not affect the first.
+        done(tasks, vec![Write::PushDone { outbox: second }]);
         assert_eq!(due(&*reader, 99), ["1 a 1 0"]);
-        done(tasks, vec![Write::Pushed { outbox: first_due(&*reader) }]);
+        done(tasks, vec![Write::PushDone { outbox: first_due(&*reader) }]);
         assert_eq!(reader.next_due().unwrap(), None);
     });
 }
 
 #[test]
-fn a_wish_is_told_of_what_happens_after_it() {
+fn push_config_gets_events_after_its_creation() {
     on_each(|tasks, reader| {
         let mut stored = with_pushes(tasks, 1, &[]);
         assert_eq!(reader.next_due().unwrap(), None);
         let put = Write::PutPush { task: id(1), config: push("a") };
         done(tasks, vec![put.clone(), next_event(&mut stored, 10)]);
         assert_eq!(due(&*reader, 99), ["1 a 2 0"]);
-        // Another place for the same name: what waits goes there.
+        // Replacing a configuration keeps its outbox entries.
         done(tasks, vec![put]);
         assert_eq!(due(&*reader, 99), ["1 a 2 0"]);
-        // Gone, and made anew: what waited does not come back, nor does its number.
+        // Deleting and recreating it removes its outbox entries, and their ids are not reused.
         let old = first_due(&*reader);
         let delete = Write::DeletePush { task: id(1), id: label("a") };
         done(tasks, vec![delete, Write::PutPush { task: id(1), config: push("a") }]);
         assert_eq!(reader.next_due().unwrap(), None);
         done(tasks, vec![next_event(&mut stored, 20)]);
         assert_eq!(due(&*reader, 99), ["1 a 3 0"]);
-        assert_eq!(one(tasks, Write::Pushed { outbox: old }), Written::Missing);
+        assert_eq!(one(tasks, Write::PushDone { outbox: old }), WriteOutcome::Missing);
         done(tasks, vec![Write::Delete(id(1))]);
         assert_eq!(reader.next_due().unwrap(), None);
     });

@@ -1,4 +1,4 @@
-//! Tasks to write, and ways to look at what came of them.
+//! Builders for tasks, objectives and writes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use a2a_protocol::task::{
 };
 use a2a_protocol::{AgentId, CorrelationId, TaskId};
 use a2a_taskdb::{
-    Memory, NewEvent, ObjectiveChange, Options, Queued, Sqlite, StoredObjective, StoredPlan,
-    StoredTask, TaskReader, TaskWriter, Write, Written,
+    NewEvent, ObjectiveChange, Options, Queued, StoredObjective, StoredPlan, StoredTask, TaskDb,
+    TaskReader, TaskWriter, Write, WriteOutcome,
 };
 use chrono::DateTime;
 
@@ -20,10 +20,10 @@ pub fn agent(name: &str) -> AgentId {
     name.parse().unwrap()
 }
 
-/// A file in a folder of its own.
+/// A file in a temporary folder.
 pub struct OnDisk {
     pub dir: tempfile::TempDir,
-    pub tasks: Sqlite,
+    pub tasks: TaskDb,
 }
 
 pub fn on_disk() -> OnDisk {
@@ -32,16 +32,16 @@ pub fn on_disk() -> OnDisk {
     OnDisk { dir, tasks }
 }
 
-pub fn open(dir: &Path) -> Sqlite {
-    Sqlite::open(&Options::new(dir)).unwrap()
+pub fn open(dir: &Path) -> TaskDb {
+    TaskDb::open(&Options::new(dir)).unwrap()
 }
 
-/// Runs a test on the file and on its twin in memory.
+/// Runs a test on a file and on a database in memory.
 pub fn on_each(test: impl Fn(&mut dyn TaskWriter, Arc<dyn TaskReader>)) {
     let mut file = on_disk();
     let reader = file.tasks.reader();
     test(&mut file.tasks, reader);
-    let mut memory = Memory::new();
+    let mut memory = TaskDb::open_in_memory().unwrap();
     let reader = memory.reader();
     test(&mut memory, reader);
 }
@@ -50,7 +50,7 @@ pub fn id(n: u64) -> TaskId {
     format!("0192a4c8-7e1a-7b3c-9d4e-{n:012x}").parse().unwrap()
 }
 
-/// 2026-02-21T18:30:00Z and `ms` milliseconds.
+/// 2026-02-21T18:30:00Z plus `ms` milliseconds.
 pub fn at(ms: i64) -> Moment {
     DateTime::from_timestamp_millis(1_771_698_600_000 + ms).unwrap().into()
 }
@@ -63,7 +63,7 @@ pub fn context(text: &str) -> ContextId {
     ContextId::try_from(text).unwrap()
 }
 
-pub fn says(role: Role, text: &str) -> Message {
+pub fn text_message(role: Role, text: &str) -> Message {
     Message {
         message_id: label(text),
         context_id: None,
@@ -87,10 +87,10 @@ pub fn artifact(name: &str) -> Arc<Artifact> {
     })
 }
 
-/// What a caller gave.
+/// Trace context of a request: `traceparent tracestate`.
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 rojo=1,congo=2";
 
-/// Task `n` of acme for tim in `ctx`, submitted at `n` milliseconds.
+/// Task `n` of owner acme for agent tim in context `ctx`, submitted at `n` milliseconds.
 pub fn new_task(n: u64) -> StoredTask {
     let moment = at(n as i64);
     let status = TaskStatus { state: TaskState::Submitted, message: None, timestamp: moment };
@@ -100,14 +100,14 @@ pub fn new_task(n: u64) -> StoredTask {
             context_id: context("ctx"),
             status,
             artifacts: Vec::new(),
-            history: vec![says(Role::User, &format!("do {n}")).into()],
+            history: vec![text_message(Role::User, &format!("do {n}")).into()],
             metadata: None,
         }),
         owner: "client:acme".into(),
         principal: agent("acme"),
         agent: agent("tim"),
         correlation: format!("0192a4c8-7e1a-7b3c-9d4f-{n:012x}").parse::<CorrelationId>().unwrap(),
-        // Every second caller gives one.
+        // Every second task has one.
         trace: n.is_multiple_of(2).then(|| Arc::new(TRACE.parse().unwrap())),
         version: 1,
         last_event: 0,
@@ -116,18 +116,18 @@ pub fn new_task(n: u64) -> StoredTask {
         spoken_version: None,
         worked_ms: 0,
         working_since: None,
-        heard: Vec::new(),
+        applied_seqs: Vec::new(),
         created: moment,
         updated: moment,
     }
 }
 
-/// The same, waiting.
+/// Task `n`, queued.
 pub fn waiting(n: u64, order: i64) -> StoredTask {
     StoredTask { queued: Some(Queued { order, at: at(n as i64) }), ..new_task(n) }
 }
 
-/// The same task one version on, in this state since `ms`.
+/// The next version of the task, in this state since `ms`.
 pub fn then(stored: &StoredTask, state: TaskState, ms: i64) -> StoredTask {
     let mut next = stored.clone();
     next.version += 1;
@@ -137,7 +137,7 @@ pub fn then(stored: &StoredTask, state: TaskState, ms: i64) -> StoredTask {
     next
 }
 
-/// Event `number` of a task: how it stands.
+/// Event `number` of a task: a status update.
 pub fn event(stored: &StoredTask, number: u64) -> NewEvent {
     let update = StatusUpdate {
         task_id: stored.task.id,
@@ -169,7 +169,7 @@ pub fn create(stored: &StoredTask) -> Write {
     Write::Create { stored: stored.clone(), message: None, events: Vec::new(), push: Vec::new() }
 }
 
-/// The same, asked for by this message.
+/// Creates a task that was requested by this message.
 pub fn create_for(stored: &StoredTask, message: &str) -> Write {
     let message = Some(label(message).into());
     Write::Create { stored: stored.clone(), message, events: Vec::new(), push: Vec::new() }
@@ -181,14 +181,14 @@ pub fn update(stored: &StoredTask) -> Write {
 }
 
 /// Commits a single write.
-pub fn one(tasks: &mut dyn TaskWriter, write: Write) -> Written {
+pub fn one(tasks: &mut dyn TaskWriter, write: Write) -> WriteOutcome {
     tasks.commit(vec![write]).unwrap().pop().unwrap()
 }
 
-/// Commits writes that all fit.
+/// Commits writes that must all apply.
 pub fn done(tasks: &mut dyn TaskWriter, writes: Vec<Write>) {
     for (at, written) in tasks.commit(writes).unwrap().into_iter().enumerate() {
-        assert!(written.fits(), "write {at}: {written:?}");
+        assert!(written.is_applied(), "write {at}: {written:?}");
     }
 }
 
@@ -201,7 +201,7 @@ pub fn ids(tasks: &[StoredTask]) -> Vec<TaskId> {
     tasks.iter().map(|stored| stored.task.id).collect()
 }
 
-/// Objective `n` of acme, made at `n` milliseconds.
+/// Objective `n` of owner acme, created at `n` milliseconds.
 pub fn new_objective(n: u64) -> StoredObjective {
     let moment = at(n as i64);
     StoredObjective {
@@ -222,7 +222,7 @@ pub fn new_objective(n: u64) -> StoredObjective {
     }
 }
 
-/// The same objective one revision on, in this state since `ms`.
+/// The next revision of the objective, in this state since `ms`.
 pub fn on(stored: &StoredObjective, status: ObjectiveStatus, ms: i64) -> StoredObjective {
     let mut next = stored.clone();
     next.revision += 1;
@@ -239,7 +239,7 @@ pub fn step_id(objective: u64, plan: u32, index: u32) -> PlanTaskId {
     PlanTaskId::try_from(&*format!("step-{objective}-{plan}-{index}")).unwrap()
 }
 
-/// The plan at this place of an objective.
+/// The plan at this position of an objective.
 pub fn new_plan(objective: u64, order: u32) -> StoredPlan {
     let moment = at(objective as i64 + i64::from(order));
     let plan = Plan {
@@ -257,7 +257,7 @@ pub fn new_plan(objective: u64, order: u32) -> StoredPlan {
     StoredPlan { plan, order, held: false }
 }
 
-/// The task at this place of a plan.
+/// The plan task at this position of a plan.
 pub fn new_step(objective: u64, plan: u32, index: u32) -> PlanTask {
     PlanTask {
         id: step_id(objective, plan, index),
@@ -273,19 +273,19 @@ pub fn new_step(objective: u64, plan: u32, index: u32) -> PlanTask {
     }
 }
 
-/// The same, done by A2A task `n`.
+/// The plan task, linked to A2A task `n`.
 pub fn done_by(step: PlanTask, n: u64, status: PlanTaskStatus) -> PlanTask {
     PlanTask { a2a_task_id: Some(id(n)), status, ..step }
 }
 
-/// Task `n` in the conversation of an objective.
+/// Task `n` in the context of an objective.
 pub fn task_in(objective: u64, n: u64) -> StoredTask {
     let mut stored = new_task(n);
     Arc::make_mut(&mut stored.task).context_id = context(&format!("obj-{objective}"));
     stored
 }
 
-/// A new objective, or its next revision, with what is below it.
+/// Creates an objective or changes it to this revision, with plans and plan tasks.
 pub fn change(stored: &StoredObjective, plans: &[StoredPlan], tasks: &[PlanTask]) -> Write {
     let expected = stored.revision.checked_sub(1).filter(|before| *before > 0);
     Write::Objective(Box::new(ObjectiveChange {

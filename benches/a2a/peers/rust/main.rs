@@ -1,7 +1,7 @@
 //! The echo agent of `benches/a2a` on the official A2A server for Rust, in memory: `peer PORT`.
 //!
-//! It does what the others do: a task, one artifact with the text it was told, completed. With
-//! `peer PORT whole` it hands over the finished task at once instead.
+//! It does what the other echo agents do: a task, one artifact with the text it received,
+//! completed. With `peer PORT whole` it returns the finished task in one event.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ async fn main() {
 }
 
 struct Echo {
-    /// Hands over the finished task at once, instead of a task, its artifact and its end.
+    /// Returns the finished task in one event, instead of task, artifact and end.
     whole: bool,
 }
 
