@@ -19,9 +19,9 @@
 mod circuit;
 mod conversation;
 mod conversations;
+mod lru_map;
 mod pairs;
 mod path;
-mod recent;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -32,16 +32,16 @@ use std::time::Duration;
 use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
 use chrono::TimeDelta;
 
-use crate::Now;
+use crate::{Audience, Now};
 pub use circuit::{BadCircuitKey, Circuit, CircuitKey, CircuitState, TripReason};
 use conversations::Conversations;
+use lru_map::LruMap;
 use pairs::Pairs;
-use recent::Recent;
 pub use settings::BreakerSettings;
 
 /// What the task ledger says a message does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Progress {
+pub enum WorkProgress {
     /// Nothing.
     None,
     /// A task changed state without ending: accepted, in progress, blocked.
@@ -52,38 +52,20 @@ pub enum Progress {
     Ends,
 }
 
-impl Progress {
+impl WorkProgress {
     /// Whether it passes an open circuit: honest work may end while the talk is stopped.
     const fn ends_a_task(self) -> bool {
         matches!(self, Self::Declines | Self::Ends)
     }
 }
 
-/// Whom a message goes to, as far as loops depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum To<'a> {
-    /// One agent.
-    One(&'a AgentId),
-    /// A fan-out to so many.
-    Many(usize),
-}
-
-impl<'a> To<'a> {
-    const fn one(self) -> Option<&'a AgentId> {
-        match self {
-            Self::One(agent) => Some(agent),
-            Self::Many(_) => None,
-        }
-    }
-}
-
 /// A message, as far as the breaker looks at it.
 #[derive(Debug, Clone, Copy)]
-pub struct Passage<'a> {
+pub struct BreakerInput<'a> {
     /// The sender.
     pub from: &'a AgentId,
     /// Whom it goes to.
-    pub to: To<'a>,
+    pub to: Audience<'a>,
     /// Its conversation.
     pub correlation: CorrelationId,
     /// What it is.
@@ -93,10 +75,10 @@ pub struct Passage<'a> {
     /// The task it is about.
     pub task: Option<TaskId>,
     /// What it does to that task.
-    pub progress: Progress,
+    pub progress: WorkProgress,
 }
 
-impl Passage<'_> {
+impl BreakerInput<'_> {
     fn pair(&self) -> CircuitKey {
         let (from, to) = (self.from.clone(), self.to.one().cloned());
         CircuitKey::Pair { from, to, content: self.content }
@@ -105,7 +87,7 @@ impl Passage<'_> {
 
 /// Whether a message may pass.
 #[derive(Debug)]
-pub enum Gate<'a> {
+pub enum BreakerDecision<'a> {
     /// It may.
     Pass,
     /// An open circuit refuses it.
@@ -132,20 +114,20 @@ impl Finding {
 }
 
 /// A circuit that is not closed.
-struct Held {
+struct TrackedCircuit {
     circuit: Circuit,
     /// Messages let through since it became half-open.
     probed: u32,
 }
 
 /// How often a circuit had tripped when progress closed it, and when that was.
-struct Past {
+struct PastTrips {
     trips: u32,
     closed: Duration,
 }
 
 /// What a circuit means for one message.
-enum Standing<'a> {
+enum CircuitEffect<'a> {
     Closed,
     Refuses(&'a Circuit),
     /// It passes, and what its circuit counts is not looked at meanwhile.
@@ -158,8 +140,8 @@ pub struct Breaker {
     settings: BreakerSettings,
     conversations: Conversations,
     pairs: Pairs,
-    circuits: HashMap<CircuitKey, Held>,
-    past: Recent<CircuitKey, Past>,
+    circuits: HashMap<CircuitKey, TrackedCircuit>,
+    past: LruMap<CircuitKey, PastTrips>,
 }
 
 impl Breaker {
@@ -170,7 +152,7 @@ impl Breaker {
             conversations: Conversations::new(settings.max_correlations),
             pairs: Pairs::new(settings.max_pairs),
             circuits: HashMap::new(),
-            past: Recent::new(settings.max_circuits),
+            past: LruMap::new(settings.max_circuits),
             settings,
         }
     }
@@ -186,71 +168,72 @@ impl Breaker {
 
     /// Whether a message may pass; changes nothing.
     #[must_use]
-    pub fn check(&self, passage: &Passage<'_>, now: Now) -> Gate<'_> {
-        let (mut look_at_talk, mut look_at_pair) = (true, true);
+    pub fn check(&self, input: &BreakerInput<'_>, now: Now) -> BreakerDecision<'_> {
+        let (mut check_conversation, mut check_pair) = (true, true);
         if !self.circuits.is_empty() {
-            let talk = (CircuitKey::Correlation(passage.correlation), &mut look_at_talk);
-            for (key, look) in [talk, (passage.pair(), &mut look_at_pair)] {
-                match self.standing(&key, passage, now) {
-                    Standing::Closed => {}
-                    Standing::Refuses(circuit) => return Gate::Refused(circuit),
-                    Standing::Fails(circuit) => return Gate::Trips(circuit),
-                    Standing::LetsThrough => *look = false,
+            let conversation =
+                (CircuitKey::Correlation(input.correlation), &mut check_conversation);
+            for (key, look) in [conversation, (input.pair(), &mut check_pair)] {
+                match self.circuit_effect(&key, input, now) {
+                    CircuitEffect::Closed => {}
+                    CircuitEffect::Refuses(circuit) => return BreakerDecision::Refused(circuit),
+                    CircuitEffect::Fails(circuit) => return BreakerDecision::Trips(circuit),
+                    CircuitEffect::LetsThrough => *look = false,
                 }
             }
         }
-        if !self.settings.enabled || passage.progress.ends_a_task() {
-            return Gate::Pass;
+        if !self.settings.enabled || input.progress.ends_a_task() {
+            return BreakerDecision::Pass;
         }
-        if look_at_talk
-            && let Some(found) = self.conversations.finding(passage, &self.settings, now)
+        if check_conversation
+            && let Some(found) = self.conversations.finding(input, &self.settings, now)
         {
-            return Gate::Trips(self.opened(
-                CircuitKey::Correlation(passage.correlation),
+            return BreakerDecision::Trips(self.opened(
+                CircuitKey::Correlation(input.correlation),
                 found,
                 now,
             ));
         }
-        let opens = || self.conversations.opens(passage, &self.settings, now);
-        if look_at_pair && let Some(found) = self.pairs.finding(passage, opens, &self.settings, now)
-        {
-            return Gate::Trips(self.opened(passage.pair(), found, now));
+        let opens = || self.conversations.opens(input, &self.settings, now);
+        if check_pair && let Some(found) = self.pairs.finding(input, opens, &self.settings, now) {
+            return BreakerDecision::Trips(self.opened(input.pair(), found, now));
         }
-        Gate::Pass
+        BreakerDecision::Pass
     }
 
     /// Counts a message that was admitted; names the half-open circuit that it closed.
     ///
     /// A message that would close two closes its conversation's, and the next the other.
-    pub fn accept(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
-        let closed = self.try_circuits(passage, now);
+    pub fn accept(&mut self, input: &BreakerInput<'_>, now: Now) -> Option<CircuitKey> {
+        let closed = self.try_circuits(input, now);
         if self.settings.enabled {
-            if passage.progress == Progress::Ends {
-                self.conversations.end(passage.correlation, now);
-                if let To::One(to) = passage.to {
-                    self.pairs.ended(passage.from, to);
+            if input.progress == WorkProgress::Ends {
+                self.conversations.end(input.correlation, now);
+                if let Audience::One(to) = input.to {
+                    self.pairs.ended(input.from, to);
                 }
-            } else if !self.conversations.take(passage, &self.settings, now) {
-                self.pairs.take(passage, &self.settings, now);
+            } else if !self.conversations.record(input, &self.settings, now) {
+                self.pairs.record(input, &self.settings, now);
             }
         }
         closed
     }
 
-    /// Opens a circuit: one that [`Gate::Trips`] brought, or one kept across a restart.
+    /// Opens a circuit: one that [`BreakerDecision::Trips`] brought, or one kept across a restart.
     ///
     /// What was counted for it is forgotten: when it is half-open, only progress counts.
     ///
     /// Names the circuits that had to go for it.
     pub fn open(&mut self, circuit: Circuit) -> Vec<CircuitKey> {
         self.forget(&circuit.key);
-        self.circuits.insert(circuit.key.clone(), Held { circuit, probed: 0 });
+        self.circuits.insert(circuit.key.clone(), TrackedCircuit { circuit, probed: 0 });
         let mut gone = Vec::new();
         while self.circuits.len() > self.settings.max_circuits.max(1) {
             // Whichever waits least goes first, so one that is half-open before one that is
             // open, and one opened by hand last.
-            let order = |held: &Held| (held.circuit.until.is_none(), held.circuit.until);
-            let first = self.circuits.iter().min_by_key(|(_, held)| order(held));
+            let order =
+                |tracked: &TrackedCircuit| (tracked.circuit.until.is_none(), tracked.circuit.until);
+            let first = self.circuits.iter().min_by_key(|(_, tracked)| order(tracked));
             let Some(key) = first.map(|(key, _)| key.clone()) else { break };
             self.circuits.remove(&key);
             gone.push(key);
@@ -262,8 +245,8 @@ impl Breaker {
     /// and names them.
     pub fn sweep(&mut self, now: Now) -> Vec<CircuitKey> {
         let window = self.settings.window;
-        let lapsed = self.circuits.values().filter(|held| held.circuit.lapsed(window, now));
-        let lapsed: Vec<_> = lapsed.map(|held| held.circuit.key.clone()).collect();
+        let lapsed = self.circuits.values().filter(|tracked| tracked.circuit.lapsed(window, now));
+        let lapsed: Vec<_> = lapsed.map(|tracked| tracked.circuit.key.clone()).collect();
         for key in &lapsed {
             self.circuits.remove(key);
         }
@@ -282,12 +265,14 @@ impl Breaker {
     ) -> Circuit {
         let mut named: Vec<AgentId> = participants.into_iter().collect();
         match &key {
-            CircuitKey::Correlation(id) => named.extend(self.conversations.people_of(id).cloned()),
+            CircuitKey::Correlation(id) => {
+                named.extend(self.conversations.participants_of(id).cloned())
+            }
             CircuitKey::Pair { from, to, .. } => {
                 named.extend([from].into_iter().chain(to).cloned())
             }
         }
-        let trips_now = self.circuits.get(&key).map(|held| held.circuit.trips);
+        let trips_now = self.circuits.get(&key).map(|tracked| tracked.circuit.trips);
         let finding = Finding::new(TripReason::Manual, reason, &named);
         let mut circuit = self.opened(key, finding, now);
         circuit.trips = trips_now.map_or(circuit.trips, |trips| trips.saturating_add(1));
@@ -299,18 +284,18 @@ impl Breaker {
     pub fn reset(&mut self, key: &CircuitKey) -> Option<Circuit> {
         self.forget(key);
         self.past.remove(key);
-        self.circuits.remove(key).map(|held| held.circuit)
+        self.circuits.remove(key).map(|tracked| tracked.circuit)
     }
 
     /// Every circuit that is not closed, in no particular order.
     pub fn circuits(&self) -> impl Iterator<Item = &Circuit> {
-        self.circuits.values().map(|held| &held.circuit)
+        self.circuits.values().map(|tracked| &tracked.circuit)
     }
 
     /// One circuit, if it is not closed.
     #[must_use]
     pub fn get(&self, key: &CircuitKey) -> Option<&Circuit> {
-        self.circuits.get(key).map(|held| &held.circuit)
+        self.circuits.get(key).map(|tracked| &tracked.circuit)
     }
 
     /// How many conversations and how many pairs are remembered.
@@ -319,53 +304,60 @@ impl Breaker {
         (self.conversations.len(), self.pairs.len())
     }
 
-    fn standing(&self, key: &CircuitKey, passage: &Passage<'_>, now: Now) -> Standing<'_> {
-        let Some(held) = self.circuits.get(key) else { return Standing::Closed };
-        let circuit = &held.circuit;
+    fn circuit_effect(
+        &self,
+        key: &CircuitKey,
+        input: &BreakerInput<'_>,
+        now: Now,
+    ) -> CircuitEffect<'_> {
+        let Some(tracked) = self.circuits.get(key) else { return CircuitEffect::Closed };
+        let circuit = &tracked.circuit;
         if circuit.reason == TripReason::Manual {
-            return Standing::Refuses(circuit);
+            return CircuitEffect::Refuses(circuit);
         }
         if !self.settings.enabled || circuit.lapsed(self.settings.window, now) {
-            return Standing::Closed;
+            return CircuitEffect::Closed;
         }
-        match (circuit.state(now), passage.progress) {
-            (CircuitState::Open, Progress::None | Progress::Moves) => Standing::Refuses(circuit),
-            (CircuitState::HalfOpen, Progress::None | Progress::Declines)
-                if held.probed >= self.settings.probes =>
-            {
-                Standing::Fails(self.again(circuit, now))
+        match (circuit.state(now), input.progress) {
+            (CircuitState::Open, WorkProgress::None | WorkProgress::Moves) => {
+                CircuitEffect::Refuses(circuit)
             }
-            _ => Standing::LetsThrough,
+            (CircuitState::HalfOpen, WorkProgress::None | WorkProgress::Declines)
+                if tracked.probed >= self.settings.probes =>
+            {
+                CircuitEffect::Fails(self.again(circuit, now))
+            }
+            _ => CircuitEffect::LetsThrough,
         }
     }
 
-    fn try_circuits(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
+    fn try_circuits(&mut self, input: &BreakerInput<'_>, now: Now) -> Option<CircuitKey> {
         if self.circuits.is_empty() {
             return None;
         }
-        let keys = [CircuitKey::Correlation(passage.correlation), passage.pair()];
-        let closed = keys.into_iter().find(|key| self.closes(key, passage.progress, now))?;
+        let keys = [CircuitKey::Correlation(input.correlation), input.pair()];
+        let closed = keys.into_iter().find(|key| self.closes(key, input.progress, now))?;
         self.close(&closed, now);
         Some(closed)
     }
 
     /// Whether an admitted message closes this circuit; if it does not, it was a probe.
-    fn closes(&mut self, key: &CircuitKey, progress: Progress, now: Now) -> bool {
-        let Some(held) = self.circuits.get_mut(key) else { return false };
-        let manual = held.circuit.reason == TripReason::Manual;
-        if manual || held.circuit.state(now) == CircuitState::Open {
+    fn closes(&mut self, key: &CircuitKey, progress: WorkProgress, now: Now) -> bool {
+        let Some(tracked) = self.circuits.get_mut(key) else { return false };
+        let manual = tracked.circuit.reason == TripReason::Manual;
+        if manual || tracked.circuit.state(now) == CircuitState::Open {
             return false;
         }
-        held.probed = held.probed.saturating_add(1);
-        matches!(progress, Progress::Moves | Progress::Ends)
-            || held.circuit.lapsed(self.settings.window, now)
+        tracked.probed = tracked.probed.saturating_add(1);
+        matches!(progress, WorkProgress::Moves | WorkProgress::Ends)
+            || tracked.circuit.lapsed(self.settings.window, now)
     }
 
     fn close(&mut self, key: &CircuitKey, now: Now) {
         self.forget(key);
-        let Some(held) = self.circuits.remove(key) else { return };
-        if !held.circuit.lapsed(self.settings.window, now) {
-            let past = Past { trips: held.circuit.trips, closed: now.uptime };
+        let Some(tracked) = self.circuits.remove(key) else { return };
+        if !tracked.circuit.lapsed(self.settings.window, now) {
+            let past = PastTrips { trips: tracked.circuit.trips, closed: now.uptime };
             self.past.insert(key.clone(), past);
         }
     }

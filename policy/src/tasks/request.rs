@@ -42,7 +42,7 @@ pub struct Request<'a> {
     /// The conversation on the bus.
     pub correlation: CorrelationId,
     /// What was said before about other tasks, for an agent that is to hear of it.
-    pub said_before: &'a [Message],
+    pub earlier_messages: &'a [Message],
     /// The version of A2A in which it is asked, where its agent is to hear of it, as
     /// `context.a2aVersion`.
     pub version: Option<&'a str>,
@@ -71,7 +71,7 @@ pub fn dispatch_id(task: TaskId, said: &Label, before: usize) -> MessageId {
 
 /// A request, ready to be sent.
 #[derive(Debug)]
-pub struct Asked {
+pub struct TaskDispatch {
     /// The message that asks the agent.
     pub message: Envelope,
     /// It carries all that was ever said about the task: whoever has it knows the task.
@@ -82,7 +82,7 @@ pub struct Asked {
 ///
 /// # Errors
 /// When the message breaks a limit of the bus even without its large parts.
-pub fn task_request(request: &Request<'_>, now: Now) -> Result<Asked, BadRequest> {
+pub fn task_request(request: &Request<'_>, now: Now) -> Result<TaskDispatch, BadRequest> {
     let bad = |error: &dyn std::fmt::Display| BadRequest(error.to_string());
     let history = &request.task.history;
     let Some(at) = history.iter().rposition(|message| message.role == Role::User) else {
@@ -96,8 +96,9 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Asked, BadRequest
     let text = if text.trim().is_empty() { NO_TEXT } else { &text };
     let title = one_line(text);
     let description = beginning(text, DESCRIPTION_CHARS).to_owned();
-    let said_before = request.said_before.iter();
-    let all_before: Vec<&Message> = said_before.chain(earlier.iter().map(Arc::as_ref)).collect();
+    let earlier_messages = request.earlier_messages.iter();
+    let all_before: Vec<&Message> =
+        earlier_messages.chain(earlier.iter().map(Arc::as_ref)).collect();
     let whole = whole(message, &all_before, request);
     let carries_all = whole.is_some();
     let context = match whole {
@@ -127,7 +128,7 @@ pub fn task_request(request: &Request<'_>, now: Now) -> Result<Asked, BadRequest
         correlation_id: request.correlation,
         body: Body::TaskRequest(body),
     };
-    Ok(Asked { message, whole: carries_all })
+    Ok(TaskDispatch { message, whole: carries_all })
 }
 
 /// The A2A message as it is and the conversation, if that is everything and it fits: so it is
@@ -159,8 +160,8 @@ fn whole(
 
 /// The A2A message with everything that fits, the conversation, and what was said before.
 fn context(message: &Message, earlier: &[&Message], request: &Request<'_>) -> Value {
-    let mut room = CARRIED_BYTES;
-    let said = carried(message, &mut room);
+    let mut budget = CARRIED_BYTES;
+    let said = carried(message, &mut budget);
     let mut context = json!({ "a2a": said, "contextId": request.task.context_id });
     if let Some(version) = request.version {
         context["a2aVersion"] = version.into();
@@ -169,7 +170,7 @@ fn context(message: &Message, earlier: &[&Message], request: &Request<'_>) -> Va
         // The newest first, as long as there is room; then in order again.
         let mut kept: Vec<Value> = Vec::new();
         for message in earlier.iter().rev().take(100) {
-            kept.push(carried(message, &mut room));
+            kept.push(carried(message, &mut budget));
         }
         kept.reverse();
         context["history"] = kept.into();
@@ -178,7 +179,7 @@ fn context(message: &Message, earlier: &[&Message], request: &Request<'_>) -> Va
 }
 
 /// A message whose parts that do not fit are named instead of carried.
-fn carried(message: &Message, room: &mut usize) -> Value {
+fn carried(message: &Message, budget: &mut usize) -> Value {
     let parts: Vec<Value> = message
         .parts
         .iter()
@@ -186,8 +187,8 @@ fn carried(message: &Message, room: &mut usize) -> Value {
         .map(|(at, part)| {
             let written = serde_json::to_value(part).unwrap_or_default();
             let size = written.to_string().len();
-            if size <= *room && fits(&written, 0) {
-                *room -= size;
+            if size <= *budget && fits(&written, 0) {
+                *budget -= size;
                 return written;
             }
             json!({ "reference": { "messageId": message.message_id, "part": at, "bytes": size } })
@@ -199,8 +200,8 @@ fn carried(message: &Message, room: &mut usize) -> Value {
     if let Some(metadata) = &message.metadata {
         let metadata = Value::Object(metadata.clone());
         let size = metadata.to_string().len();
-        if size <= *room && fits(&metadata, 0) {
-            *room -= size;
+        if size <= *budget && fits(&metadata, 0) {
+            *budget -= size;
             written["metadata"] = metadata;
         }
     }
@@ -208,7 +209,7 @@ fn carried(message: &Message, room: &mut usize) -> Value {
 }
 
 /// Levels that lie around a part in a message of the bus.
-const LEVELS_ABOVE: usize = 8;
+const ENCLOSING_LEVELS: usize = 8;
 
 /// Whether a value keeps the limits that hold for every value of the bus.
 fn fits(value: &Value, depth: usize) -> bool {
@@ -216,7 +217,7 @@ fn fits(value: &Value, depth: usize) -> bool {
         (text.len() <= limits::STRING_CHARS || text.chars().count() <= limits::STRING_CHARS)
             && !text.contains('\0')
     };
-    if depth + LEVELS_ABOVE > limits::DEPTH {
+    if depth + ENCLOSING_LEVELS > limits::DEPTH {
         return false;
     }
     match value {
@@ -283,16 +284,17 @@ mod tests {
     }
 
     fn request_in(task: &Task, version: Option<&str>) -> Envelope {
-        let envelope = asked(task, version).message;
+        let envelope = dispatch(task, version).message;
         // It is a message that the bus takes.
         Envelope::parse(&envelope.to_json()).unwrap()
     }
 
-    fn asked(task: &Task, version: Option<&str>) -> Asked {
+    fn dispatch(task: &Task, version: Option<&str>) -> TaskDispatch {
         let (principal, agent) = ("acme".parse().unwrap(), "tim".parse().unwrap());
         let correlation = "0192a4c8-7e1a-7b3c-9d4e-000000000002".parse().unwrap();
         let (principal, agent) = (&principal, &agent);
-        let request = Request { task, principal, agent, correlation, said_before: &[], version };
+        let request =
+            Request { task, principal, agent, correlation, earlier_messages: &[], version };
         let now = Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: std::time::Duration::ZERO };
         task_request(&request, now).unwrap()
     }
@@ -300,16 +302,16 @@ mod tests {
     #[test]
     fn it_says_whether_it_carries_everything() {
         let small = task(json!([{"text": "Count"}]));
-        assert!(asked(&small, None).whole);
-        assert!(asked(&small, Some("0.3")).whole);
+        assert!(dispatch(&small, None).whole);
+        assert!(dispatch(&small, Some("0.3")).whole);
         let large = task(json!([{"text": "x".repeat(200_000)}]));
-        assert!(!asked(&large, None).whole, "a part stays with the task");
+        assert!(!dispatch(&large, None).whole, "a part stays with the task");
         let mut noted = small.clone();
         noted.metadata = json!({"colour": "blue"}).as_object().cloned();
-        assert!(!asked(&noted, None).whole, "the task's own metadata do not travel");
+        assert!(!dispatch(&noted, None).whole, "the task's own metadata do not travel");
         let mut again = small.clone();
         again.history.push(again.history[0].clone());
-        assert!(!asked(&again, None).whole, "more was said before");
+        assert!(!dispatch(&again, None).whole, "more was said before");
     }
 
     #[test]

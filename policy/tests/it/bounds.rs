@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use a2a_policy::{
-    Breaker, BreakerSettings, CircuitKey, CircuitState, Gate, Now, Progress, TripReason,
+    Breaker, BreakerDecision, BreakerSettings, CircuitKey, CircuitState, Now, TripReason,
+    WorkProgress,
 };
 use a2a_protocol::Kind;
 use chrono::DateTime;
@@ -51,7 +52,7 @@ fn a_storm_is_stopped_tried_stopped_for_longer_and_resumes_with_progress() {
     let circuit = restarted.breaker.get(&second.key).unwrap();
     assert_eq!(circuit.state(restarted.now()), CircuitState::HalfOpen);
     restarted.send(&chat(0)).unwrap();
-    restarted.send(&chat(1).about(1, Progress::Moves)).unwrap();
+    restarted.send(&chat(1).about(1, WorkProgress::Moves)).unwrap();
     assert_eq!(restarted.breaker.circuits().count(), 0);
     let third = (0..20).find_map(|i| restarted.send(&chat(i)).err()).unwrap();
     assert_eq!(third.trips, 3);
@@ -69,17 +70,17 @@ fn what_it_costs() {
         if !habit {
             messages.iter_mut().zip(1_000..).for_each(|(message, new)| message.content = new);
         }
-        let passages: Vec<_> = messages.iter().map(Message::passage).collect();
+        let passages: Vec<_> = messages.iter().map(Message::input).collect();
         let (mut world, mut checks) = (World::new(), Duration::ZERO);
         let begun = Instant::now();
-        for (i, passage) in passages.iter().enumerate() {
+        for (i, input) in passages.iter().enumerate() {
             world.ms = i as u64 * 500;
             let now = world.now();
             // Every 16th is timed by itself: reading the clock costs nearly as much as a check.
             let started = (i % 16 == 0).then(Instant::now);
-            assert!(!matches!(world.breaker.check(passage, now), Gate::Refused(_)));
+            assert!(!matches!(world.breaker.check(input, now), BreakerDecision::Refused(_)));
             checks += started.map_or(Duration::ZERO, |started| started.elapsed());
-            world.breaker.accept(passage, now);
+            world.breaker.accept(input, now);
         }
         let count = passages.len() as u32;
         let (both, check) = (begun.elapsed() / count, checks * 16 / count);
@@ -88,7 +89,7 @@ fn what_it_costs() {
 }
 
 fn any_message() -> impl Strategy<Value = (Message, u64)> {
-    let progress = prop_oneof![4 => Just(Progress::None), 1 => Just(Progress::Moves), 1 => Just(Progress::Ends)];
+    let progress = prop_oneof![4 => Just(WorkProgress::None), 1 => Just(WorkProgress::Moves), 1 => Just(WorkProgress::Ends)];
     let sides = (0..5u8, 0..6u8, 1..4u64, 0..Kind::ALL.len());
     (sides, 0..3u64, 0..4u64, progress, 0..40_000u64).prop_map(
         |((from, to, talk, kind), content, task, progress, gap)| {
@@ -125,28 +126,28 @@ proptest! {
             }
             let utc = DateTime::UNIX_EPOCH + Duration::from_millis(utc);
             let now = Now { utc, uptime: Duration::from_millis(ms) };
-            let passage = message.passage();
+            let input = message.input();
             let own = |key: &CircuitKey| match key {
                 CircuitKey::Correlation(id) => *id == correlation(message.talk),
                 CircuitKey::Pair { from, to, content } => {
                     (from, to, *content) == (&message.from, &message.to, message.content)
                 }
             };
-            let trips = match breaker.check(&passage, now) {
-                Gate::Pass => None,
-                Gate::Refused(circuit) => {
+            let trips = match breaker.check(&input, now) {
+                BreakerDecision::Pass => None,
+                BreakerDecision::Refused(circuit) => {
                     prop_assert!(own(&circuit.key));
-                    prop_assert_ne!(message.progress, Progress::Ends);
+                    prop_assert_ne!(message.progress, WorkProgress::Ends);
                     continue;
                 }
-                Gate::Trips(circuit) => {
+                BreakerDecision::Trips(circuit) => {
                     prop_assert!(own(&circuit.key));
                     Some(circuit)
                 }
             };
             match trips {
                 Some(circuit) => drop(breaker.open(circuit)),
-                None => drop(breaker.accept(&passage, now)),
+                None => drop(breaker.accept(&input, now)),
             }
             prop_assert!(breaker.circuits().count() <= max_circuits.max(1));
             prop_assert!(breaker.tracked().0 <= max_correlations.max(1));

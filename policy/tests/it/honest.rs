@@ -1,6 +1,6 @@
 //! Honest conversations: the work of a team, as scripts that are written by dice.
 
-use a2a_policy::Progress::{Declines, Ends, Moves, None as Nothing};
+use a2a_policy::WorkProgress::{Declines, Ends, Moves, None as Nothing};
 use a2a_protocol::{AgentId, Kind};
 
 use crate::world::{Dice, Message, World, id};
@@ -46,7 +46,7 @@ impl Team {
         script: &mut Script,
         (from, to): (&AgentId, &AgentId),
         talk: u64,
-        (kind, task, progress): (Kind, u64, a2a_policy::Progress),
+        (kind, task, progress): (Kind, u64, a2a_policy::WorkProgress),
     ) {
         let words = self.words(kind);
         script.push(Message::new(from, to, talk, kind, words).about(task, progress));

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use a2a_policy::opt::{Effect, PlanNode, Refused, Tree};
+use a2a_policy::objectives::{CommandRefused, Effect, PlanNode, Tree};
 use a2a_protocol::opt::{
     Objective, ObjectiveStatus, OnTaskFailure, Plan, PlanStatus, PlanTask, PlanTaskStatus, key,
 };
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Does it to the tree, and to the model what its keeper would do.
-    fn apply(&mut self, act: &Act) -> Result<Vec<Effect>, Refused> {
+    fn apply(&mut self, act: &Act) -> Result<Vec<Effect>, CommandRefused> {
         let plans = self.model.plans.get_or_insert_default().len();
         match act {
             Act::Report(n, status) => Ok(self.tree.report(&self.nth_task(*n), *status)),
@@ -202,7 +202,7 @@ impl World {
                     kept.a2a_task_id =
                         Some("0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap());
                 }
-                Effect::CallOff { task, .. } => {
+                Effect::Cancel { task, .. } => {
                     let (plan, place) = before.find(task).unwrap();
                     assert!(
                         !plan.tasks()[place].status().is_terminal() && self.begun.contains(task)

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use a2a_policy::{Progress, TripReason};
+use a2a_policy::{TripReason, WorkProgress};
 use a2a_protocol::{AgentId, Kind};
 
 use crate::honest::{Team, interleave};
@@ -30,7 +30,7 @@ fn passed_until_cut(
     let forgives = |message: &Message| match (at(&message.from), message.to.as_ref().and_then(at)) {
         (Some(from), Some(to)) => {
             let near = (from + 1) % agents.len() == to || (to + 1) % agents.len() == from;
-            near && message.progress == Progress::Ends
+            near && message.progress == WorkProgress::Ends
         }
         _ => false,
     };
@@ -68,24 +68,24 @@ const STYLES: &[(&str, Style)] = &[
     ("chatter", |i, from, to, _| vec![Message::new(from, to, TALK, Kind::StatusUpdate, 1_000 + i)]),
     ("handing on", |i, from, to, _| {
         let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
-        vec![request.about(i, Progress::None)]
+        vec![request.about(i, WorkProgress::None)]
     }),
     ("accepting and handing on", |i, from, to, _| {
         let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
         let accept = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
-        vec![request.about(i, Progress::None), accept.about(i, Progress::Moves)]
+        vec![request.about(i, WorkProgress::None), accept.about(i, WorkProgress::Moves)]
     }),
     ("accepting, starting and handing on", |i, from, to, _| {
         let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
         let accept = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
         let start = Message::new(to, from, TALK, Kind::StatusUpdate, 3_000 + i);
-        let moves = [accept, start].map(|message| message.about(i, Progress::Moves));
-        [request.about(i, Progress::None)].into_iter().chain(moves).collect()
+        let moves = [accept, start].map(|message| message.about(i, WorkProgress::Moves));
+        [request.about(i, WorkProgress::None)].into_iter().chain(moves).collect()
     }),
     ("declining and asking the next", |i, from, to, _| {
         let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
         let decline = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
-        vec![request.about(i, Progress::None), decline.about(i, Progress::Declines)]
+        vec![request.about(i, WorkProgress::None), decline.about(i, WorkProgress::Declines)]
     }),
     ("knowledge", |i, from, to, _| {
         vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i)]
@@ -108,12 +108,12 @@ const STYLES: &[(&str, Style)] = &[
     ("new conversations, requests", |i, from, to, n| {
         let request =
             Message::new(from, to, (1 << 40) + i, Kind::TaskRequest, 1_000 + i % n as u64);
-        vec![request.about(i, Progress::None)]
+        vec![request.about(i, WorkProgress::None)]
     }),
     ("new conversations, accepted requests", |i, from, to, _| {
         let request = Message::new(from, to, (1 << 40) + i, Kind::TaskRequest, 1_000);
         let accept = Message::new(to, from, (1 << 40) + i, Kind::TaskResponse, 2_000);
-        vec![request.about(i, Progress::None), accept.about(i, Progress::Moves)]
+        vec![request.about(i, WorkProgress::None), accept.about(i, WorkProgress::Moves)]
     }),
     ("echoed broadcasts", |i, from, to, n| {
         vec![Message::new(from, to, TALK, Kind::Broadcast, 1_000 + i).fan_out(n)]
@@ -168,7 +168,7 @@ fn asking_the_same_agent_that_always_declines_is_cut() {
     let passed = passed_until_cut(&agents, true, |i| {
         let request = Message::new(&agents[0], &agents[1], TALK, Kind::TaskRequest, 1_000 + i);
         let decline = Message::new(&agents[1], &agents[0], TALK, Kind::TaskResponse, 2_000 + i);
-        vec![request.about(i, Progress::None), decline.about(i, Progress::Declines)]
+        vec![request.about(i, WorkProgress::None), decline.about(i, WorkProgress::Declines)]
     });
     assert!(passed <= ROUNDS, "{passed} requests");
 }
@@ -245,9 +245,9 @@ fn work_that_is_taken_up_but_never_ends_is_cut_as_too_long() {
         let accept = Message::new(&worker, &boss, TALK, Kind::TaskResponse, 3 * i + 1);
         let report = Message::new(&worker, &boss, TALK, Kind::StatusUpdate, 3 * i + 2);
         let messages = [
-            request.about(i, Progress::None),
-            accept.about(i, Progress::Moves),
-            report.about(i, Progress::None),
+            request.about(i, WorkProgress::None),
+            accept.about(i, WorkProgress::Moves),
+            report.about(i, WorkProgress::None),
         ];
         messages.iter().find_map(|message| world.send(message).err())
     });
@@ -264,7 +264,7 @@ fn a_ring_is_cut_soon_after_even_if_neighbours_end_tasks_meanwhile() {
             let (from, to) = (&agents[at % n], &agents[(at + 1) % n]);
             let message = Message::new(from, to, (1 << 40) + i, Kind::StatusUpdate, 1_000);
             let ends = Message::new(to, from, 1 << 41, Kind::TaskResponse, 5_000 + i);
-            let ends = ends.about(i, Progress::Ends);
+            let ends = ends.about(i, WorkProgress::Ends);
             if i % 5 == 0 { vec![message, ends] } else { vec![message] }
         });
         assert!(passed <= 2 * ROUNDS * n, "{passed} of a ring of {n}");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use a2a_policy::{Breaker, BreakerSettings, Circuit, Gate, Now, Passage, Progress, To};
+use a2a_policy::{
+    Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Circuit, Now, WorkProgress,
+};
 use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
 use chrono::DateTime;
 
@@ -53,27 +55,27 @@ pub struct Message {
     pub kind: Kind,
     pub content: u64,
     pub task: Option<u64>,
-    pub progress: Progress,
+    pub progress: WorkProgress,
 }
 
 impl Message {
     pub fn new(from: &AgentId, to: &AgentId, talk: u64, kind: Kind, content: u64) -> Self {
         let (from, to) = (from.clone(), Some(to.clone()));
-        Self { from, to, crowd: 0, talk, kind, content, task: None, progress: Progress::None }
+        Self { from, to, crowd: 0, talk, kind, content, task: None, progress: WorkProgress::None }
     }
 
     pub fn fan_out(self, crowd: usize) -> Self {
         Self { to: None, crowd, ..self }
     }
 
-    pub fn about(self, task: u64, progress: Progress) -> Self {
+    pub fn about(self, task: u64, progress: WorkProgress) -> Self {
         Self { task: Some(task), progress, ..self }
     }
 
-    pub fn passage(&self) -> Passage<'_> {
-        Passage {
+    pub fn input(&self) -> BreakerInput<'_> {
+        BreakerInput {
             from: &self.from,
-            to: self.to.as_ref().map_or(To::Many(self.crowd), To::One),
+            to: self.to.as_ref().map_or(Audience::Many(self.crowd), Audience::One),
             correlation: correlation(self.talk),
             kind: self.kind,
             content: self.content,
@@ -100,17 +102,17 @@ impl World {
 
     /// Sends if it may, and opens what trips; says what stopped it.
     pub fn send(&mut self, message: &Message) -> Result<(), Circuit> {
-        let passage = message.passage();
-        match self.breaker.check(&passage, self.now()) {
-            Gate::Pass => {}
-            Gate::Refused(circuit) => return Err(circuit.clone()),
-            Gate::Trips(circuit) => {
+        let input = message.input();
+        match self.breaker.check(&input, self.now()) {
+            BreakerDecision::Pass => {}
+            BreakerDecision::Refused(circuit) => return Err(circuit.clone()),
+            BreakerDecision::Trips(circuit) => {
                 self.breaker.open(circuit.clone());
                 return Err(circuit);
             }
         }
         let now = self.now();
-        self.breaker.accept(&passage, now);
+        self.breaker.accept(&input, now);
         Ok(())
     }
 }

@@ -1,0 +1,333 @@
+//! Who may write to whom, with what, and who may broadcast how far.
+//!
+//! One list of rules, read from the top: the first that matches decides, and its name is in
+//! the answer, so that nobody has to guess why a message was refused. Two built-in rules end
+//! the list, and the last of them matches everything.
+
+mod explain;
+mod selector;
+
+use std::collections::HashSet;
+
+use a2a_protocol::body::Scope;
+use a2a_protocol::{AgentId, Kind};
+use serde::Serialize;
+
+pub use explain::Explanation;
+pub use selector::{BadSelector, Selector};
+
+use crate::Profile;
+
+/// An agent and what is known about it.
+pub type Party<'a> = (&'a AgentId, &'a Profile);
+
+/// One rule. An empty list stands for any.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rule {
+    /// What it is called in answers; empty for its place in the list, `rule-1` and so on.
+    pub name: String,
+    /// Whether what it matches is allowed, or refused.
+    pub allow: bool,
+    /// Who sends: any of these.
+    pub from: Vec<Selector>,
+    /// Who receives: any of these.
+    pub to: Vec<Selector>,
+    /// What is sent: any of these.
+    pub kinds: Vec<Kind>,
+    /// How far a broadcast goes: any of these. A rule with scopes matches only broadcasts.
+    pub scopes: Vec<Scope>,
+}
+
+/// A question to the rules: this message, to one of its recipients.
+#[derive(Debug, Clone, Copy)]
+pub struct AccessQuery<'a> {
+    /// Who sends.
+    pub from: Party<'a>,
+    /// Who would receive.
+    pub to: Party<'a>,
+    /// What is sent.
+    pub kind: Kind,
+    /// How far, for a broadcast.
+    pub scope: Option<Scope>,
+}
+
+/// The answer, and the rule it comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision<'a> {
+    /// Whether the message may go there.
+    pub allowed: bool,
+    /// The name of the rule that decided.
+    pub rule: &'a str,
+}
+
+/// A rule that cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadRule {
+    /// More rules than a message should wait for.
+    #[error(
+        "there are {count} access rules; {} are allowed, so put several agents into one rule",
+        AccessRules::MAX_RULES
+    )]
+    TooMany {
+        /// How many there are.
+        count: usize,
+    },
+    /// A name that does not tell the rules apart.
+    #[error("more than one access rule is called `{name}`; give each a name of its own")]
+    SameName {
+        /// The name.
+        name: String,
+    },
+    /// The name of a built-in rule.
+    #[error("`{name}` is the name of a built-in access rule; choose another")]
+    BuiltInName {
+        /// The name.
+        name: String,
+    },
+    /// A name that cannot be shown on a line.
+    #[error(
+        "the name of access rule {place} is too long or no plain text; write at most {} characters on one line",
+        Profile::MAX_CHARS
+    )]
+    Name {
+        /// The rule's place in the list, from 1.
+        place: usize,
+    },
+    /// `same-squad` on the wrong side.
+    #[error(
+        "access rule `{rule}`: `same-squad` compares the recipient with the sender; write it in `to`, not in `from`"
+    )]
+    SameSquadSends {
+        /// Which rule.
+        rule: String,
+    },
+    /// Scopes for kinds that have none.
+    #[error(
+        "access rule `{rule}` never matches: it has `scopes`, which only a `broadcast` has, but its `kinds` leave `broadcast` out. Add it there, or leave out the scopes"
+    )]
+    NeverMatches {
+        /// Which rule.
+        rule: String,
+    },
+}
+
+/// The rules of a bus, the built-in ones at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessRules(Vec<Rule>);
+
+/// The built-in rule that keeps broadcasts to the c-suite among its members.
+const C_SUITE_SCOPE: &str = "c-suite-scope";
+/// The built-in rule for everything no other rule is about.
+const DEFAULT: &str = "default";
+
+impl Default for AccessRules {
+    /// Only the built-in rules.
+    fn default() -> Self {
+        Self(built_in().into())
+    }
+}
+
+fn built_in() -> [Rule; 2] {
+    let any = Rule {
+        name: DEFAULT.into(),
+        allow: true,
+        from: Vec::new(),
+        to: Vec::new(),
+        kinds: Vec::new(),
+        scopes: Vec::new(),
+    };
+    let c_suite_scope = Rule {
+        name: C_SUITE_SCOPE.into(),
+        allow: false,
+        from: vec![Selector::OutsideCSuite],
+        kinds: vec![Kind::Broadcast],
+        scopes: vec![Scope::CSuite],
+        ..any.clone()
+    };
+    [c_suite_scope, any]
+}
+
+impl AccessRules {
+    /// Rules there may be, besides the built-in ones.
+    pub const MAX_RULES: usize = 1_000;
+
+    /// These rules in this order, and then the built-in ones.
+    ///
+    /// # Errors
+    /// [`BadRule`] with the first that cannot be meant.
+    pub fn new(mut rules: Vec<Rule>) -> Result<Self, BadRule> {
+        if rules.len() > Self::MAX_RULES {
+            return Err(BadRule::TooMany { count: rules.len() });
+        }
+        for (place, rule) in (1..).zip(&mut rules) {
+            if rule.name.is_empty() {
+                rule.name = Self::unnamed(place);
+            }
+            rule.check(place)?;
+        }
+        let mut names = HashSet::new();
+        if let Some(twice) = rules.iter().find(|rule| !names.insert(rule.name.as_str())) {
+            return Err(BadRule::SameName { name: twice.name.clone() });
+        }
+        rules.extend(built_in());
+        Ok(Self(rules))
+    }
+
+    /// What a rule without a name is called at this place, counted from 1.
+    #[must_use]
+    pub fn unnamed(place: usize) -> String {
+        format!("rule-{place}")
+    }
+
+    /// Every rule in the order in which they are tried, the built-in ones too.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.0
+    }
+
+    /// Whether the message may go to this recipient.
+    #[must_use]
+    pub fn decide(&self, query: &AccessQuery<'_>) -> Decision<'_> {
+        decision(self.deciding(query))
+    }
+
+    /// One answer for all recipients, when no rule that could match depends on the recipient:
+    /// a fan-out to ten thousand asks once.
+    #[must_use]
+    pub fn decide_for_all(
+        &self,
+        from: Party<'_>,
+        kind: Kind,
+        scope: Option<Scope>,
+    ) -> Option<Decision<'_>> {
+        let first = self.0.iter().find(|rule| rule.concerns(from, kind, scope));
+        first.is_none_or(Rule::is_for_everyone).then(|| decision(first))
+    }
+
+    /// The rules that could match what `from` sends, for a fan-out whose recipients have to be
+    /// asked about one by one: the rules about other senders are passed over once, not each time.
+    #[must_use]
+    pub fn narrow<'a>(
+        &'a self,
+        from: Party<'a>,
+        kind: Kind,
+        scope: Option<Scope>,
+    ) -> NarrowedRules<'a> {
+        let mut rules = Vec::new();
+        for rule in self.0.iter().filter(|rule| rule.concerns(from, kind, scope)) {
+            rules.push(rule);
+            // Nothing gets past a rule for everyone.
+            if rule.is_for_everyone() {
+                break;
+            }
+        }
+        NarrowedRules { from, rules }
+    }
+
+    /// To whom `from` may write at all, with any kind of message: whom it may know of.
+    #[must_use]
+    pub fn reach<'a>(&'a self, from: Party<'a>) -> Reach<'a> {
+        let mut narrowed = Vec::new();
+        let broadcasts = [Scope::Org, Scope::CSuite, Scope::Squad].map(Some);
+        let scoped = broadcasts.into_iter().map(|scope| (Kind::Broadcast, scope));
+        let direct = Kind::ALL.iter().copied().filter(|kind| *kind != Kind::Broadcast);
+        for (kind, scope) in direct.map(|kind| (kind, None)).chain(scoped) {
+            match self.decide_for_all(from, kind, scope) {
+                Some(Decision { allowed: true, .. }) => return Reach(None),
+                Some(_) => {}
+                None => narrowed.push(self.narrow(from, kind, scope)),
+            }
+        }
+        Reach(Some(narrowed))
+    }
+
+    fn deciding(&self, query: &AccessQuery<'_>) -> Option<&Rule> {
+        self.0.iter().find(|rule| {
+            rule.concerns(query.from, query.kind, query.scope) && rule.reaches(query.to, query.from)
+        })
+    }
+}
+
+/// The rules that are left once sender, kind and scope are known.
+#[derive(Debug, Clone)]
+pub struct NarrowedRules<'a> {
+    from: Party<'a>,
+    rules: Vec<&'a Rule>,
+}
+
+impl<'a> NarrowedRules<'a> {
+    /// What [`AccessRules::decide`] says about this recipient.
+    #[must_use]
+    pub fn decide(&self, to: Party<'_>) -> Decision<'a> {
+        decision(self.rules.iter().copied().find(|rule| rule.reaches(to, self.from)))
+    }
+}
+
+/// To whom one agent may write at all; `None` for everyone.
+#[derive(Debug, Clone)]
+pub struct Reach<'a>(Option<Vec<NarrowedRules<'a>>>);
+
+impl Reach<'_> {
+    /// Whether there is any message that it may send to this agent.
+    #[must_use]
+    pub fn includes(&self, to: Party<'_>) -> bool {
+        let Self(Some(rules)) = self else { return true };
+        rules.iter().any(|rules| rules.decide(to).allowed)
+    }
+}
+
+/// The answer of the rule that matched; the last one matches everything, so there is always one.
+fn decision(rule: Option<&Rule>) -> Decision<'_> {
+    rule.map_or(Decision { allowed: true, rule: DEFAULT }, |rule| Decision {
+        allowed: rule.allow,
+        rule: &rule.name,
+    })
+}
+
+impl Rule {
+    /// Whether it could match what `from` sends, as far as that does not depend on whom to.
+    fn concerns(&self, from: Party<'_>, kind: Kind, scope: Option<Scope>) -> bool {
+        let fits_kind = self.kinds.is_empty() || self.kinds.contains(&kind);
+        let broadcast_to = scope.filter(|_| kind == Kind::Broadcast);
+        let fits_scope = self.scopes.is_empty()
+            || broadcast_to.is_some_and(|scope| self.scopes.contains(&scope));
+        fits_kind && fits_scope && selects(&self.from, from, from.1)
+    }
+
+    fn reaches(&self, to: Party<'_>, from: Party<'_>) -> bool {
+        selects(&self.to, to, from.1)
+    }
+
+    fn is_for_everyone(&self) -> bool {
+        self.to.is_empty() || self.to.contains(&Selector::Anyone)
+    }
+
+    fn check(&self, place: usize) -> Result<(), BadRule> {
+        let name = self.name.as_str();
+        let blank = name.trim().is_empty();
+        if blank || name.chars().count() > Profile::MAX_CHARS || name.chars().any(char::is_control)
+        {
+            return Err(BadRule::Name { place });
+        }
+        let rule = self.name.clone();
+        if [C_SUITE_SCOPE, DEFAULT].contains(&name) {
+            return Err(BadRule::BuiltInName { name: rule });
+        }
+        if self.from.contains(&Selector::SameSquad) {
+            return Err(BadRule::SameSquadSends { rule });
+        }
+        let has_broadcast = self.kinds.is_empty() || self.kinds.contains(&Kind::Broadcast);
+        if !self.scopes.is_empty() && !has_broadcast {
+            return Err(BadRule::NeverMatches { rule });
+        }
+        Ok(())
+    }
+}
+
+fn selects(selectors: &[Selector], agent: Party<'_>, sender: &Profile) -> bool {
+    selectors.is_empty() || selectors.iter().any(|selector| selector.matches(agent, sender))
+}
+
+#[cfg(test)]
+mod tests;
