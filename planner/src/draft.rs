@@ -1,4 +1,4 @@
-//! From the steps that were found to plans and tasks, within the limits.
+//! Draft construction: from steps to plans and tasks, within the limits.
 
 use a2a_protocol::opt::{PLANS_PER_OBJECTIVE, TASKS_PER_PLAN};
 
@@ -7,9 +7,9 @@ use super::{Draft, Group, PlanDraft, PlanRequest, Step, TaskDraft};
 
 /// The longest name, in code points.
 const NAME: usize = 512;
-/// The longest description, in code points: with the name it still fits into a message.
+/// The longest description, in code points: together with the name it fits into a message.
 const DESCRIPTION: usize = 30_000;
-/// How much each task is told about the whole, in code points.
+/// The length of the context in each task's description, in code points.
 const ABOUT: usize = 500;
 
 /// One plan with one task.
@@ -43,12 +43,12 @@ fn suggested(request: &PlanRequest<'_>) -> Option<String> {
     request.suggested_name.map(name).filter(|name| !name.is_empty())
 }
 
-/// What the whole is called: what was said about it, else what is in it.
+/// The objective's name: from the text around the steps, otherwise from the steps.
 fn title(groups: &[Group], about: &str) -> String {
     let first_line = about.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let said = name(first_line.trim_end_matches([':', ' ']));
-    if !said.is_empty() {
-        return said;
+    let name_of_context = name(first_line.trim_end_matches([':', ' ']));
+    if !name_of_context.is_empty() {
+        return name_of_context;
     }
     let (first, more) = match groups {
         [] => return String::new(),
@@ -61,7 +61,7 @@ fn title(groups: &[Group], about: &str) -> String {
     if more == 0 { first } else { format!("{first}, and {more} more") }
 }
 
-/// As many groups as there may be plans; the last holds the rest.
+/// At most as many groups as plans are allowed; the last one contains the rest.
 fn first_plans(mut groups: Vec<Group>, in_order: bool) -> Vec<Group> {
     if groups.len() <= PLANS_PER_OBJECTIVE {
         return groups;
@@ -74,7 +74,7 @@ fn first_plans(mut groups: Vec<Group>, in_order: bool) -> Vec<Group> {
     groups
 }
 
-/// As many steps as there may be tasks; the last says the rest.
+/// At most as many steps as tasks are allowed; the last one lists the rest.
 fn first_tasks(mut steps: Vec<Step>) -> Vec<Step> {
     if steps.len() <= TASKS_PER_PLAN {
         return steps;
@@ -103,7 +103,7 @@ fn tasks(group: Group, about: &str) -> Vec<TaskDraft> {
     first_tasks(steps).into_iter().enumerate().map(task).collect()
 }
 
-/// What does not stand in the name: the rest of it, what was said besides, and about the whole.
+/// What is not in the name: the rest of it, the details, and the context.
 fn description(step: &Step, about: &str) -> Option<String> {
     let mut parts = Vec::new();
     if name(&step.text) != step.text {
@@ -113,7 +113,7 @@ fn description(step: &Step, about: &str) -> Option<String> {
         parts.push(step.details.clone());
     }
     if !about.is_empty() && about != step.text {
-        // It comes last and is short: it must not be what is cut off.
+        // The context comes last and is short: it must not be cut off.
         let so_far = cut(&parts.join("\n"), DESCRIPTION - ABOUT - 20);
         parts = [so_far].into_iter().filter(|text| !text.is_empty()).collect();
         parts.push(format!("Part of: {about}"));
@@ -125,7 +125,7 @@ fn name(text: &str) -> String {
     cut(&one_line(text), NAME)
 }
 
-/// At most `most` code points; what is cut off ends with `…`.
+/// At most `most` code points; a cut text ends with `…`.
 fn cut(text: &str, most: usize) -> String {
     if text.char_indices().nth(most).is_none() {
         return text.into();

@@ -1,14 +1,15 @@
-//! What becomes of a text: an answer, or an objective with plans and tasks.
+//! English step planner: splits a text into plans with steps, or decides that it needs a plain
+//! answer.
 //!
 //! ```text
-//! words   the words it knows
+//! words   vocabulary and word matching
 //! prose   sentences, and the steps in them
 //! list    numbered and bulleted lists, and headings above them
 //! draft   steps ─▶ plans and tasks, with names of bounded length
 //! ```
 //!
-//! The planner that comes with the server understands nothing. It looks for the forms in which
-//! people write down steps, and everything else is one step. Others can be put in its place.
+//! [`StepPlanner`] does not understand the text. It matches the forms in which people write down
+//! steps; anything else is one step. Another [`Planner`] can replace it.
 
 mod draft;
 mod list;
@@ -17,97 +18,97 @@ mod prose;
 mod tests;
 mod words;
 
-/// What somebody asks for.
+/// A request of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlanRequest<'a> {
-    /// In their words.
+    /// The text of the request.
     pub text: &'a str,
-    /// Whether they would like an objective: `opt/v1/preferObjective`.
+    /// Whether the caller prefers an objective: `opt/v1/preferObjective`.
     pub prefer_objective: Option<bool>,
-    /// A name for it: `opt/v1/suggestedName`.
+    /// A name for the objective: `opt/v1/suggestedName`.
     pub suggested_name: Option<&'a str>,
-    /// It belongs to an objective that is there: what is planned is added to that.
+    /// Whether it belongs to an existing objective, to which the plans are added.
     pub in_objective: bool,
 }
 
-/// What a planner makes of it.
+/// The plan for a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Draft {
-    /// It needs no plan: whoever is asked answers.
+    /// No plan is needed: the agent answers.
     Answer,
-    /// It is carried out in steps.
+    /// The request is executed in steps.
     Objective {
-        /// For people.
+        /// Display name.
         name: String,
         /// At least one.
         plans: Vec<PlanDraft>,
     },
 }
 
-/// A plan to be made.
+/// A plan to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanDraft {
-    /// For people.
+    /// Display name.
     pub name: String,
     /// At least one.
     pub tasks: Vec<TaskDraft>,
-    /// Places of earlier plans of the same draft; it begins when those have ended.
+    /// Indices of earlier plans of the same draft, which must end first.
     pub depends_on: Vec<usize>,
 }
 
-/// A task to be made.
+/// A task to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskDraft {
-    /// What the agent is asked for.
+    /// The task for the agent, in one line.
     pub name: String,
-    /// In more words.
+    /// More about the task.
     pub description: Option<String>,
-    /// Places of earlier tasks of the same plan.
+    /// Indices of earlier tasks of the same plan.
     pub dependencies: Vec<usize>,
 }
 
-/// Decides what becomes of a text. The hints are hints: the planner has the last word.
+/// Decides how a request is executed. The hints in it are not binding.
 pub trait Planner: Send + Sync {
-    /// What becomes of it.
+    /// Drafts the plans for a request.
     fn plan(&self, request: &PlanRequest<'_>) -> Draft;
 }
 
-/// The planner that comes with the server. It knows lists and a few English words.
+/// The built-in planner. It matches lists and a few English words.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StepPlanner;
 
-/// A step as it was found in the text.
+/// A step found in the text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Step {
-    /// What is to be done.
+    /// The work to do.
     text: String,
-    /// What was said about it besides.
+    /// Further details.
     details: String,
 }
 
 /// Steps that belong together.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Group {
-    /// What is above them, if anything is.
+    /// The heading above them, if there is one.
     title: Option<Step>,
     steps: Vec<Step>,
-    /// Each step needs the one before.
+    /// Whether each step depends on the one before.
     in_order: bool,
 }
 
-/// What was found in a text.
+/// The content of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Found {
     /// A question, a greeting, a sum.
     Plain,
-    /// One thing; whether it is at least clearly something to be done.
+    /// A single step; `work` if it clearly is work.
     One { work: bool },
     /// Steps, in one plan or several.
     Many {
         groups: Vec<Group>,
-        /// Each group needs the one before.
+        /// Whether each group depends on the one before.
         in_order: bool,
-        /// What was said outside of the steps.
+        /// The text outside of the steps.
         about: String,
     },
 }
@@ -118,7 +119,7 @@ impl Planner for StepPlanner {
         match found {
             Found::Plain => Draft::Answer,
             Found::One { .. } if request.prefer_objective == Some(false) => Draft::Answer,
-            // In a conversation much is said that is no work; each plan takes one of few places.
+            // Conversations contain much that is no work, and the number of plans is limited.
             Found::One { work: false }
                 if request.in_objective && request.prefer_objective.is_none() =>
             {

@@ -1,4 +1,4 @@
-//! Steps in lists: numbered or bulleted, below headings or below each other.
+//! Steps in lists: numbered or bulleted, below headings or nested.
 
 use super::prose::is_plain_question;
 use super::words::{begins_work, is_quality, one_line, words};
@@ -27,7 +27,7 @@ struct Section {
     items: Vec<Item>,
 }
 
-/// What is in a text with a list; `None` when it has none.
+/// The steps of a text with a list; `None` when it has none.
 pub(super) fn find(text: &str) -> Option<Found> {
     let (mut sections, mut about) = read(text);
     let count = |item: &Item| 1 + item.below.len();
@@ -36,7 +36,7 @@ pub(super) fn find(text: &str) -> Option<Found> {
     }
     sections.retain(|section| !section.items.is_empty() || section.title.is_some());
     let first_is_bare = sections.first().is_some_and(|first| first.items.is_empty());
-    // One heading, or one above the others, is about everything.
+    // A single heading, or one above the others, is context for all of it.
     if (sections.len() == 1 || first_is_bare)
         && let Some((title, _)) = sections.first_mut().and_then(|first| first.title.take())
     {
@@ -52,7 +52,7 @@ pub(super) fn find(text: &str) -> Option<Found> {
     Some(Found::Many { groups, in_order, about })
 }
 
-/// A list of something else: of what to choose from, of how something is to be.
+/// Whether it is a list of something else: of options, or of qualities.
 fn no_steps(section: &Section, about: &str) -> Option<Found> {
     let bulleted = section.items.iter().all(|item| !item.numbered && item.below.is_empty());
     if !bulleted || section.items.iter().any(|item| begins_work(&item.step.text)) {
@@ -65,7 +65,7 @@ fn no_steps(section: &Section, about: &str) -> Option<Found> {
     is_quality(last).then(|| Found::One { work: begins_work(about) })
 }
 
-/// The plans of a list, and whether each needs the one before.
+/// The plans of a list, and whether each depends on the one before.
 fn group(sections: Vec<Section>) -> (Vec<Group>, bool) {
     let one = sections.len() == 1;
     let nested =
@@ -108,7 +108,7 @@ fn below_heading(section: Section) -> Group {
     Group { title, steps, in_order }
 }
 
-/// The lists of a text, and what stands outside of them.
+/// The lists of a text, and the text outside of them.
 fn read(text: &str) -> (Vec<Section>, String) {
     let mut sections = vec![Section::default()];
     let mut about = String::new();
@@ -155,7 +155,7 @@ fn titled(text: &str, numbered: bool) -> Section {
     Section { title: has_text.then_some((step, numbered)), items: vec![] }
 }
 
-/// Whether a title says which of several it is: "Phase 1: …".
+/// Whether a title has an ordinal: "Phase 1: …".
 fn has_ordinal(text: &str) -> bool {
     let mut words = words(text);
     let first = words.next().unwrap_or_default();
@@ -164,7 +164,7 @@ fn has_ordinal(text: &str) -> bool {
         && words.next().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Whether a line ends with a colon and a list begins below it.
+/// Whether a line ends with a colon and a list follows.
 fn heads_list(text: &str, below: &[&str]) -> bool {
     let next = below.iter().take(2).find(|line| !line.trim().is_empty());
     text.ends_with(':') && next.is_some_and(|line| matches!(parse(line), Line::Item { .. }))
@@ -181,7 +181,7 @@ impl Section {
             return;
         }
         let item = Item { indent, numbered, step, below: vec![] };
-        // Bullets below a number belong to it, also where nobody indented them.
+        // Bullets below a number belong to it, even without indentation.
         let is_below = self.items.first().is_some_and(|first| {
             indent > first.indent || (indent == first.indent && first.numbered && !numbered)
         });
@@ -191,7 +191,7 @@ impl Section {
         }
     }
 
-    /// The step that was read last.
+    /// The step read last.
     fn last(&mut self) -> Option<&mut Step> {
         let item = self.items.last_mut()?;
         Some(match item.below.last_mut() {
@@ -202,7 +202,7 @@ impl Section {
 }
 
 impl Item {
-    /// Takes what is below it; what is deeper still only says more about that.
+    /// Adds a nested item; deeper levels become details of it.
     fn take(&mut self, item: Self) {
         let deeper = self.below.first().is_some_and(|first| item.indent > first.indent);
         match self.below.last_mut() {
@@ -280,7 +280,7 @@ fn is_number(text: &str) -> bool {
     (1..=3).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A line in which a list stands, `1) … 2) …`, as the lines that it could be.
+/// Splits a line that contains a list, `1) … 2) …`, into lines.
 fn broken_up(line: &str) -> Vec<&str> {
     let mut cuts = Vec::new();
     let mut at = 0;
@@ -297,8 +297,7 @@ fn broken_up(line: &str) -> Vec<&str> {
     }
     let ends = cuts.iter().skip(1).copied().chain([line.len()]);
     let parts = cuts.iter().zip(ends).map(|(from, to)| &line[*from..to]);
-    // What stands before the first is a line of its own, and where it is nothing but white
-    // space the first keeps it.
+    // Text before the first item is a line of its own; white space stays with the first item.
     match &line[..cuts[0]] {
         before if before.trim().is_empty() => {
             let first = &line[..cuts[1]];

@@ -1,4 +1,4 @@
-//! Steps in running text: sentences, and what "then", "and" and semicolons separate in them.
+//! Steps in running text: sentences, split at "then", "and" and semicolons.
 
 use super::words::{
     begins_asking, begins_order, begins_question, begins_work, is_greeting, is_work, one_line,
@@ -6,19 +6,19 @@ use super::words::{
 };
 use super::{Found, Group, Step};
 
-/// Longer questions, in bytes, are no plain ones.
+/// The maximum length of a plain question, in bytes.
 const PLAIN: usize = 300;
 
-/// What questions end with.
+/// Question marks.
 const MARKS: [char; 3] = ['?', '？', '؟'];
 
-/// What sums are asked for with.
+/// Words before a sum.
 const SUM: [&str; 4] = ["calculate", "compute", "what's", "whats"];
 
-/// What stands between steps.
+/// Words between steps.
 const THEN: [&str; 4] = ["then", "finally", "afterwards", "lastly"];
 
-/// What is in a text without lists.
+/// The steps of a text without lists.
 pub(super) fn find(text: &str) -> Found {
     let text = text.trim();
     let sentences = sentences(text);
@@ -34,7 +34,7 @@ pub(super) fn find(text: &str) -> Found {
             continue;
         }
         if !begins_work(sentence) && !begins_order(sentence) {
-            // It says more about the step before, or about everything.
+            // A sentence without work is a detail of the step before, or context.
             let rest = steps.last_mut().map_or(&mut about, |step| &mut step.details);
             add_line(rest, sentence);
             continue;
@@ -53,11 +53,11 @@ pub(super) fn find(text: &str) -> Found {
         return Found::One { work };
     }
     let groups = vec![Group { title: None, steps, in_order: true }];
-    // Whoever reads one step should know the whole.
+    // Each step gets the whole text as context.
     Found::Many { groups, in_order: true, about: one_line(text) }
 }
 
-/// Whether a text asks something and nothing is to be done.
+/// Whether a text is a question without work.
 pub(super) fn is_plain_question(text: &str) -> bool {
     is_plain(text.trim(), &sentences(text))
 }
@@ -69,14 +69,14 @@ fn is_plain(text: &str, sentences: &[&str]) -> bool {
         }
         let marked = sentence.trim_end_matches(['"', '\'', ')', '”', '!']).ends_with(MARKS);
         let asks = marked || (begins_question(sentence) && !sentence.contains(','));
-        // "Can you write it?" asks for work, "can you tell me …?" for an answer.
+        // "Can you write it?" requests work, "can you explain …?" an answer.
         let for_words = marked && begins_asking(sentence) && clauses(sentence).len() == 1;
         asks && (for_words || !begins_work(sentence))
     };
     text.len() <= PLAIN && sentences.iter().all(asks)
 }
 
-/// Whether it is nothing but a sum, perhaps with a word that asks for it.
+/// Whether it is only a sum, perhaps after a word such as "calculate".
 fn is_sum(text: &str) -> bool {
     let text = match text.split_once(char::is_whitespace) {
         Some((first, rest)) if SUM.iter().any(|word| first.eq_ignore_ascii_case(word)) => rest,
@@ -96,7 +96,7 @@ fn add_line(text: &mut String, line: &str) {
     text.push_str(line.trim());
 }
 
-/// The sentences of a text: ended by a semicolon, a mark before white space, or a line.
+/// The sentences of a text: ended by a semicolon, a mark before white space, or a line break.
 fn sentences(text: &str) -> Vec<&str> {
     let mut sentences = Vec::new();
     let mut start = 0;
@@ -121,16 +121,16 @@ fn sentences(text: &str) -> Vec<&str> {
     sentences
 }
 
-/// Whether a line goes on with the sentence of the line before.
+/// Whether a line continues the sentence of the line before.
 fn is_wrapped(line: &str) -> bool {
     let line = line.trim_start_matches([' ', '\t']);
     let word = line.split(char::is_whitespace).next().unwrap_or_default();
     word.starts_with(char::is_lowercase) && !is_work(word) && !begins_order(word)
 }
 
-/// Whether what stands before a full stop is no end of a sentence: `e.g`, `Dr`, `1`.
+/// Whether the text before a full stop is an abbreviation or a number: `e.g`, `Dr`, `1`.
 fn is_abbreviation(before: &str) -> bool {
-    // A word of that kind is short; looking further back would make a long text slow.
+    // Abbreviations are short; searching further back would be quadratic.
     let start = before.len().saturating_sub(8);
     let tail = (start..=before.len()).find_map(|at| before.get(at..)).unwrap_or_default();
     let word = tail.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default();
@@ -138,7 +138,7 @@ fn is_abbreviation(before: &str) -> bool {
     known.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// The steps of one sentence: it is divided at "then", and at "and" or a comma before a verb.
+/// The steps of a sentence: split at "then", and at "and" or a comma before a verb.
 fn clauses(sentence: &str) -> Vec<&str> {
     let mut clauses = Vec::new();
     let words = words_at(sentence);
@@ -151,10 +151,10 @@ fn clauses(sentence: &str) -> Vec<&str> {
             let divided = i - 1 == first && bare_is(before, "and");
             !divided && (before.ends_with(',') || is_work(next))
         } else if bare_is(word, "and") {
-            // In "review and test it" the two share what follows.
-            then(next) || (is_work(next) && !is_work(before) && says_more(&sentence[start..at]))
+            // In "review and test it" both verbs share the object.
+            then(next) || (is_work(next) && !is_work(before) && has_object(&sentence[start..at]))
         } else {
-            before.ends_with(',') && is_work(word) && says_more(&sentence[start..at])
+            before.ends_with(',') && is_work(word) && has_object(&sentence[start..at])
         };
         if divides {
             clauses.push(&sentence[start..at]);
@@ -165,8 +165,8 @@ fn clauses(sentence: &str) -> Vec<&str> {
     clauses
 }
 
-/// Whether it is more than a verb alone.
-fn says_more(clause: &str) -> bool {
+/// Whether it is more than a verb.
+fn has_object(clause: &str) -> bool {
     text_after_lead(clause).split_whitespace().take(2).count() == 2
 }
 

@@ -1,4 +1,4 @@
-//! What becomes of which text.
+//! Texts and their drafts.
 
 use super::{Draft, PlanRequest, Planner, StepPlanner};
 
@@ -91,7 +91,7 @@ fn steps_are_found_in_sentences() {
             "Hello! Search for papers. They should be new. Summarize them.",
             &["Search for papers", "Summarize them"],
         ),
-        // What shares an object, or is no step, is not divided.
+        // Verbs with a shared object, and clauses that are no steps, are not split.
         ("Review and test the code", &["Review and test the code"]),
         (
             "Write a script to parse and validate the input",
@@ -163,7 +163,7 @@ fn steps_are_found_in_lists() {
             "1. Find papers\n   about cats\n2. Write",
             "Find papers about cats, and 1 more | Find papers about cats, and 1 more: Find papers about cats; Write<0",
         ),
-        // How something is to be is no step.
+        // Qualities are no steps.
         (
             "Write a function that:\n- takes a list\n- returns its sum",
             "Write a function that: - takes a list - returns its sum | Write a function that: - takes a list - returns its sum: Write a function that: - takes a list - returns its sum",
@@ -176,7 +176,7 @@ fn steps_are_found_in_lists() {
 }
 
 #[test]
-fn nothing_that_was_said_is_lost() {
+fn draft_loses_no_text() {
     let described = |text: &str, place: usize| match plan(text) {
         Draft::Objective { plans, .. } => {
             let tasks: Vec<_> = plans.into_iter().flat_map(|plan| plan.tasks).collect();
@@ -202,7 +202,7 @@ fn nothing_that_was_said_is_lost() {
 }
 
 #[test]
-fn hints_are_hints() {
+fn hints_are_not_binding() {
     let ask = |text, prefer_objective, in_objective| {
         let request = PlanRequest {
             text,
@@ -240,7 +240,7 @@ fn hints_are_hints() {
 }
 
 #[test]
-fn what_is_too_much_is_in_the_last_one() {
+fn surplus_steps_go_into_the_last_task() {
     let list: String = (1..=60).map(|n| format!("{n}. do thing {n}\n")).collect();
     let Draft::Objective { plans, .. } = plan(&list) else { panic!("{list}") };
     assert_eq!((plans.len(), plans[0].tasks.len()), (1, 50));

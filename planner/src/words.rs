@@ -1,6 +1,6 @@
-//! The words that the planner knows, and how it looks at words.
+//! Vocabulary of the planner, and word matching.
 
-/// What work begins with, in the order of the alphabet.
+/// Verbs that begin work, in alphabetical order for binary search.
 #[rustfmt::skip] // as many to a line as fit
 const WORK: &[&str] = &[
     "add", "analyse", "analyze", "apply", "arrange", "assemble", "assess", "audit", "automate",
@@ -25,29 +25,29 @@ const WORK: &[&str] = &[
     "visualise", "visualize", "watch", "write",
 ];
 
-/// No word that work begins with is longer.
+/// The length of the longest of them.
 const LONGEST: usize = 12;
 
-/// What only asks for words, when it is asked politely.
+/// Verbs that request an answer in words, after "can you".
 #[rustfmt::skip] // as many to a line as fit
 const ASKING: &[&str] = &[
     "tell", "explain", "say", "describe", "define", "remind", "show", "give",
 ];
 
-/// What questions begin with.
+/// Words that begin a question.
 #[rustfmt::skip] // as many to a line as fit
 const QUESTION: &[&str] = &[
     "what", "what's", "whats", "who", "who's", "whom", "whose", "where", "where's", "when", "why",
     "which", "how", "how's",
 ];
 
-/// What follows "when" in a question.
+/// Words after "when" in a question.
 #[rustfmt::skip] // as many to a line as fit
 const AUXILIARY: &[&str] = &[
     "is", "are", "was", "were", "do", "does", "did", "will", "can", "should", "has", "have",
 ];
 
-/// What a step begins with that comes before or after another.
+/// Words that begin a step and relate it to another.
 #[rustfmt::skip] // as many to a line as fit
 const ORDER: &[&str] = &[
     "first", "firstly", "second", "secondly", "third", "thirdly", "then", "next", "afterwards",
@@ -55,7 +55,7 @@ const ORDER: &[&str] = &[
     "in the end", "also", "and",
 ];
 
-/// What people say around a request.
+/// Polite phrases around a request.
 #[rustfmt::skip] // as many to a line as fit
 const POLITE: &[&str] = &[
     "please", "kindly", "can you", "could you", "would you", "will you", "can we", "could we",
@@ -64,7 +64,7 @@ const POLITE: &[&str] = &[
     "hi", "hello", "hey", "ok", "okay", "so", "now",
 ];
 
-/// What people say to each other without wanting anything.
+/// Greetings and other phrases without a request.
 #[rustfmt::skip] // as many to a line as fit
 const GREETING: &[&str] = &[
     "hi", "hello", "hey", "howdy", "hiya", "greetings", "good morning", "good afternoon",
@@ -73,7 +73,7 @@ const GREETING: &[&str] = &[
     "never mind",
 ];
 
-/// After what a list says how something is to be, and not what is to be done.
+/// Words before a list of qualities instead of work.
 #[rustfmt::skip] // as many to a line as fit
 const QUALITIES: &[&str] = &[
     "that", "which", "who", "with", "where", "requirements", "constraints", "criteria", "must",
@@ -81,7 +81,7 @@ const QUALITIES: &[&str] = &[
     "are", "is", "options", "notes", "between",
 ];
 
-/// The words of a text with what surrounds them taken off; some may be empty.
+/// The words of a text without punctuation; some may be empty.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_whitespace().map(bare)
 }
@@ -95,34 +95,34 @@ fn is_in(table: &[&str], word: &str) -> bool {
     table.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether work begins with this word.
+/// Whether the word begins work.
 pub(super) fn is_work(word: &str) -> bool {
     let word = bare(word);
-    // It is asked for every word of a text, and most words are none of these.
+    // Called for every word of a text; most are too long or absent.
     word.len() <= LONGEST && WORK.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
 }
 
-/// Whether a list below this word says how something is to be.
+/// Whether a list after this word describes qualities.
 pub(super) fn is_quality(word: &str) -> bool {
     is_in(QUALITIES, bare(word))
 }
 
-/// Whether it begins like a question, with or without a mark at its end.
+/// Whether it begins like a question, with or without a question mark.
 pub(super) fn begins_question(text: &str) -> bool {
     let mut words = words(text).filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default();
-    // "When you are done …" asks nothing.
+    // "When you are done …" is no question.
     let when = first.eq_ignore_ascii_case("when");
     let asks = !when || words.next().is_some_and(|second| is_in(AUXILIARY, second));
     asks && is_in(QUESTION, &first.replace('’', "'"))
 }
 
-/// Whether it begins with something to be done, whatever politeness comes first.
+/// Whether it begins with work, after optional politeness.
 pub(super) fn begins_work(text: &str) -> bool {
     text_after_lead(text).split_whitespace().next().is_some_and(is_work)
 }
 
-/// Whether it begins like a polite question for words: "can you tell me …".
+/// Whether it begins like a polite question for an answer: "can you explain …".
 pub(super) fn begins_asking(text: &str) -> bool {
     let after = text_after_lead(text);
     after.split_whitespace().next().is_some_and(|word| is_in(ASKING, bare(word)))
@@ -130,20 +130,20 @@ pub(super) fn begins_asking(text: &str) -> bool {
 
 /// Whether it begins with a word of order: "then", "finally".
 pub(super) fn begins_order(text: &str) -> bool {
-    // "And" and "also" alone put nothing in order.
+    // "And" and "also" alone are no order.
     lead(text, ORDER).is_some_and(|(word, _)| !matches!(word, "and" | "also"))
 }
 
-/// Whether it is said to be friendly.
+/// Whether it is a greeting.
 pub(super) fn is_greeting(text: &str) -> bool {
     let few = text.split_whitespace().take(5).count() <= 4;
     few && lead(text, GREETING).is_some() && !words(text).any(is_work)
 }
 
-/// The text without words of order and politeness before it.
+/// The text without leading words of order and politeness.
 pub(super) fn text_after_lead(text: &str) -> &str {
     let mut text = text.trim();
-    // Each round takes at least a word off, and nobody is polite for ever.
+    // Each round removes at least a word; the limit bounds the cost.
     for _ in 0..8 {
         let after = lead(text, ORDER).or_else(|| lead(text, POLITE));
         match after {
@@ -154,11 +154,11 @@ pub(super) fn text_after_lead(text: &str) -> &str {
     text
 }
 
-/// The phrase of the table that the text begins with, the longest that fits, and what follows.
+/// The longest phrase of the table that the text begins with, and the rest of the text.
 fn lead<'t>(text: &'t str, table: &[&'static str]) -> Option<(&'static str, &'t str)> {
     let fits = |phrase: &&&'static str| {
         let head = text.get(..phrase.len()).is_some_and(|head| head.eq_ignore_ascii_case(phrase));
-        // "Next.js" and "first-class" begin with no such word.
+        // "Next.js" and "first-class" do not begin with one of these words.
         let mut rest = text.get(phrase.len()..).unwrap_or_default().chars();
         let ends = |c: Option<char>| c.is_none_or(char::is_whitespace);
         let next = rest.next();

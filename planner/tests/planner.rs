@@ -1,9 +1,9 @@
-//! The planner under any text: it never breaks, and what it drafts can be made.
+//! The planner on random text: it never panics, and every draft is within the limits.
 
 use a2a_planner::{Draft, PlanRequest, Planner, StepPlanner};
 use proptest::prelude::*;
 
-/// Pieces of which texts with steps are made, and some that are none.
+/// Fragments of texts, with and without steps.
 const PIECES: &[&str] = &[
     "1. ",
     "2) ",
@@ -83,7 +83,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn any_text_becomes_something_that_can_be_made(
+    fn any_text_gives_a_draft_within_limits(
         text in text(),
         prefer_objective in any::<Option<bool>>(),
         suggested_name in prop::option::of(text()),
@@ -98,8 +98,8 @@ proptest! {
 }
 
 #[test]
-fn long_texts_are_read_once() {
-    // Were any of this quadratic, the test would not end in time.
+fn long_texts_take_linear_time() {
+    // The test would not end in time if any of this were quadratic.
     for piece in PIECES {
         let text = piece.repeat(200_000 / piece.len());
         check(&StepPlanner.plan(&PlanRequest { text: &text, ..PlanRequest::default() }));

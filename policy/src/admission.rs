@@ -30,7 +30,7 @@ pub use access::{
     Reach, Rule, Selector,
 };
 pub use capacity::{InboxCapacity, InboxFull, InboxLimits};
-pub use dedup::{DedupEntry, DedupIndex, DedupMatch, Fingerprints};
+pub use dedup::{DedupIndex, DedupMatch, DedupRecord, Fingerprints};
 pub use directory::{
     AgentKey, BadProfile, CannotUpdate, Directory, NoSuchAgent, Profile, Recipients,
 };

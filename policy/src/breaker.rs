@@ -1,4 +1,5 @@
-//! The circuit breaker: stops storms between agents that limits of one sender cannot see.
+//! Circuit breaker: stops message loops between agents, which the rate limits of one sender cannot
+//! detect.
 //!
 //! ```text
 //!              a loop, too deep, too long, repeated
@@ -9,12 +10,13 @@
 //!                                    one probe too many: twice the cooldown
 //! ```
 //!
-//! A circuit is one conversation, or one thing that one agent says to another; no circuit ever
-//! affects a message of another. A message that ends a task passes even an open one, unless it
-//! was opened by hand: honest work may end while the talk about it is stopped.
+//! A circuit covers one conversation, or equal messages from one agent to another. No circuit
+//! affects messages of another one. A message that ends a task passes even an open circuit, unless
+//! an operator tripped it: finished work is never blocked.
 //!
-//! [`Breaker::check`] changes nothing, so that a message which is refused for another reason
-//! was never counted; [`Breaker::accept`] counts one that was admitted.
+//! [`Breaker::check`] changes nothing, so a message that a later stage refuses is never counted.
+//! [`Breaker::accept`] counts an admitted one. `conversation` detects loops within a conversation,
+//! `pairs` across conversations.
 
 mod circuit;
 mod conversation;
@@ -39,42 +41,42 @@ use lru_map::LruMap;
 use pairs::Pairs;
 pub use settings::BreakerSettings;
 
-/// What the task ledger says a message does.
+/// The effect of a message on the task ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkProgress {
-    /// Nothing.
+    /// No effect.
     None,
     /// A task changed state without ending: accepted, in progress, blocked.
     Moves,
-    /// A task was declined: it ended, but asking and declining can go on for ever.
+    /// A task was declined. It ended, but requesting and declining can loop.
     Declines,
-    /// A task ended otherwise (completed, failed) or a review got its verdict.
+    /// A task ended otherwise (completed, failed), or a review got its verdict.
     Ends,
 }
 
 impl WorkProgress {
-    /// Whether it passes an open circuit: honest work may end while the talk is stopped.
+    /// Whether it passes an open circuit: finished work is never blocked.
     const fn ends_a_task(self) -> bool {
         matches!(self, Self::Declines | Self::Ends)
     }
 }
 
-/// A message, as far as the breaker looks at it.
+/// A message, as far as the breaker depends on it.
 #[derive(Debug, Clone, Copy)]
 pub struct BreakerInput<'a> {
     /// The sender.
     pub from: &'a AgentId,
-    /// Whom it goes to.
+    /// The recipients.
     pub to: Audience<'a>,
     /// Its conversation.
     pub correlation: CorrelationId,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The hash of its kind and payload, without ids.
     pub content: u64,
     /// The task it is about.
     pub task: Option<TaskId>,
-    /// What it does to that task.
+    /// Its effect on that task.
     pub progress: WorkProgress,
 }
 
@@ -85,18 +87,18 @@ impl BreakerInput<'_> {
     }
 }
 
-/// Whether a message may pass.
+/// The decision about one message.
 #[derive(Debug)]
 pub enum BreakerDecision<'a> {
-    /// It may.
+    /// It passes.
     Pass,
     /// An open circuit refuses it.
     Refused(&'a Circuit),
-    /// This very message is one too many: it is refused, and this circuit is to be opened.
+    /// It exceeds a limit: it is refused, and this circuit must be opened.
     Trips(Circuit),
 }
 
-/// Something wrong, before it is a circuit.
+/// A detected loop, from which a circuit is made.
 struct Finding {
     reason: TripReason,
     evidence: String,
@@ -113,10 +115,10 @@ impl Finding {
     }
 }
 
-/// A circuit that is not closed.
+/// A circuit that is open or half-open.
 struct TrackedCircuit {
     circuit: Circuit,
-    /// Messages let through since it became half-open.
+    /// The number of messages that passed since it became half-open.
     probed: u32,
 }
 
@@ -126,16 +128,16 @@ struct PastTrips {
     closed: Duration,
 }
 
-/// What a circuit means for one message.
+/// The effect of a circuit on one message.
 enum CircuitEffect<'a> {
     Closed,
     Refuses(&'a Circuit),
-    /// It passes, and what its circuit counts is not looked at meanwhile.
+    /// The message passes, and the limits of its circuit are not checked.
     LetsThrough,
     Fails(Circuit),
 }
 
-/// Every circuit, and what is counted to open them.
+/// All circuits, and the counters that open them.
 pub struct Breaker {
     settings: BreakerSettings,
     conversations: Conversations,
@@ -145,7 +147,7 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Every circuit closed.
+    /// A breaker with every circuit closed.
     #[must_use]
     pub fn new(settings: BreakerSettings) -> Self {
         Self {
@@ -157,8 +159,8 @@ impl Breaker {
         }
     }
 
-    /// Other settings from now on. What is open stays open for as long as it was told, what was
-    /// counted stays counted; where less may be remembered, the oldest is forgotten.
+    /// Applies new settings. Open circuits keep their cooldown and counters keep their values;
+    /// where a table shrinks, its oldest entries are evicted.
     pub fn reconfigure(&mut self, settings: BreakerSettings) {
         self.conversations.set_max(settings.max_correlations);
         self.pairs.set_max(settings.max_pairs);
@@ -166,7 +168,7 @@ impl Breaker {
         self.settings = settings;
     }
 
-    /// Whether a message may pass; changes nothing.
+    /// Decides about a message; changes nothing.
     #[must_use]
     pub fn check(&self, input: &BreakerInput<'_>, now: Now) -> BreakerDecision<'_> {
         let (mut check_conversation, mut check_pair) = (true, true);
@@ -201,9 +203,10 @@ impl Breaker {
         BreakerDecision::Pass
     }
 
-    /// Counts a message that was admitted; names the half-open circuit that it closed.
+    /// Counts an admitted message. Returns the half-open circuit that it closed.
     ///
-    /// A message that would close two closes its conversation's, and the next the other.
+    /// A message that could close two closes the one of its conversation, and the next message the
+    /// other.
     pub fn accept(&mut self, input: &BreakerInput<'_>, now: Now) -> Option<CircuitKey> {
         let closed = self.try_circuits(input, now);
         if self.settings.enabled {
@@ -219,18 +222,17 @@ impl Breaker {
         closed
     }
 
-    /// Opens a circuit: one that [`BreakerDecision::Trips`] brought, or one kept across a restart.
+    /// Opens a circuit: one from [`BreakerDecision::Trips`], or one restored after a restart.
     ///
-    /// What was counted for it is forgotten: when it is half-open, only progress counts.
-    ///
-    /// Names the circuits that had to go for it.
+    /// Resets its counters: in half-open state only progress counts. Returns the circuits evicted
+    /// for it.
     pub fn open(&mut self, circuit: Circuit) -> Vec<CircuitKey> {
         self.forget(&circuit.key);
         self.circuits.insert(circuit.key.clone(), TrackedCircuit { circuit, probed: 0 });
         let mut gone = Vec::new();
         while self.circuits.len() > self.settings.max_circuits.max(1) {
-            // Whichever waits least goes first, so one that is half-open before one that is
-            // open, and one opened by hand last.
+            // The one with the least time left goes first: half-open before open, opened by hand
+            // last.
             let order =
                 |tracked: &TrackedCircuit| (tracked.circuit.until.is_none(), tracked.circuit.until);
             let first = self.circuits.iter().min_by_key(|(_, tracked)| order(tracked));
@@ -241,8 +243,7 @@ impl Breaker {
         gone
     }
 
-    /// Closes the circuits that nobody has tried for so long that they mean nothing any more,
-    /// and names them.
+    /// Closes and returns the circuits that had no attempt for so long that they no longer matter.
     pub fn sweep(&mut self, now: Now) -> Vec<CircuitKey> {
         let window = self.settings.window;
         let lapsed = self.circuits.values().filter(|tracked| tracked.circuit.lapsed(window, now));
@@ -255,7 +256,7 @@ impl Breaker {
 
     /// Opens a circuit by hand; it stays open until [`Breaker::reset`].
     ///
-    /// Those known to have taken part are named besides `participants`.
+    /// Its participants are `participants` and those of the conversation or pair.
     pub fn trip(
         &mut self,
         key: CircuitKey,
@@ -280,7 +281,7 @@ impl Breaker {
         circuit
     }
 
-    /// Closes a circuit by hand and forgets everything counted for it, how often it tripped too.
+    /// Closes a circuit by hand and resets its counters, including the number of trips.
     pub fn reset(&mut self, key: &CircuitKey) -> Option<Circuit> {
         self.forget(key);
         self.past.remove(key);
@@ -292,13 +293,13 @@ impl Breaker {
         self.circuits.values().map(|tracked| &tracked.circuit)
     }
 
-    /// One circuit, if it is not closed.
+    /// A circuit; `None` when it is closed.
     #[must_use]
     pub fn get(&self, key: &CircuitKey) -> Option<&Circuit> {
         self.circuits.get(key).map(|tracked| &tracked.circuit)
     }
 
-    /// How many conversations and how many pairs are remembered.
+    /// The number of conversations and of pairs in memory.
     #[must_use]
     pub fn tracked(&self) -> (usize, usize) {
         (self.conversations.len(), self.pairs.len())
@@ -341,7 +342,7 @@ impl Breaker {
         Some(closed)
     }
 
-    /// Whether an admitted message closes this circuit; if it does not, it was a probe.
+    /// Whether an admitted message closes this circuit; otherwise it was a probe.
     fn closes(&mut self, key: &CircuitKey, progress: WorkProgress, now: Now) -> bool {
         let Some(tracked) = self.circuits.get_mut(key) else { return false };
         let manual = tracked.circuit.reason == TripReason::Manual;
@@ -362,7 +363,7 @@ impl Breaker {
         }
     }
 
-    /// Forgets what is counted for a circuit.
+    /// Resets the counters of a circuit.
     fn forget(&mut self, key: &CircuitKey) {
         match key {
             CircuitKey::Correlation(id) => self.conversations.forget(id),
@@ -383,7 +384,7 @@ impl Breaker {
         Circuit { key, reason, evidence, participants, since: now.utc, until, trips }
     }
 
-    /// The same circuit, open once more.
+    /// The same circuit, tripped once more.
     fn again(&self, circuit: &Circuit, now: Now) -> Circuit {
         let trips = circuit.trips.saturating_add(1);
         Circuit { since: now.utc, until: Some(self.until(trips, now)), trips, ..circuit.clone() }

@@ -24,7 +24,7 @@ pub mod tasks;
 
 pub use admission::{
     Accepted, AccessQuery, AccessRules, AdmissionState, AdmissionVerdict, AgentKey, BadProfile,
-    BadRule, BadSelector, Caller, CannotUpdate, Decision, DedupEntry, DedupIndex, DedupMatch,
+    BadRule, BadSelector, Caller, CannotUpdate, Decision, DedupIndex, DedupMatch, DedupRecord,
     Directory, Explanation, Fingerprints, Holder, InboxCapacity, InboxFull, InboxLimits, Incoming,
     Limited, NameTaken, Names, NarrowedRules, NoSuchAgent, Party, Profile, RateLimits,
     RateSettings, Reach, Recipients, Refusal, RefusalSampler, Rule, Selector, Suppressed, admit,

@@ -1,8 +1,8 @@
-//! Who may write to whom, with what, and who may broadcast how far.
+//! Access rules: may an agent send a kind of message to another agent, or to a broadcast scope.
 //!
-//! One list of rules, read from the top: the first that matches decides, and its name is in
-//! the answer, so that nobody has to guess why a message was refused. Two built-in rules end
-//! the list, and the last of them matches everything.
+//! The rules are an ordered list and the first match decides. A refusal contains the name of that
+//! rule, so that its cause is never a guess. Two built-in rules end the list; the last of them
+//! matches everything.
 
 mod explain;
 mod selector;
@@ -18,53 +18,53 @@ pub use selector::{BadSelector, Selector};
 
 use crate::Profile;
 
-/// An agent and what is known about it.
+/// An agent and its profile.
 pub type Party<'a> = (&'a AgentId, &'a Profile);
 
-/// One rule. An empty list stands for any.
+/// One rule. An empty list matches anything.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// What it is called in answers; empty for its place in the list, `rule-1` and so on.
+    /// The name shown in refusals; empty for `rule-N`, after the rule's position in the list.
     pub name: String,
-    /// Whether what it matches is allowed, or refused.
+    /// Whether a match allows or refuses the message.
     pub allow: bool,
-    /// Who sends: any of these.
+    /// The sender matches any of these.
     pub from: Vec<Selector>,
-    /// Who receives: any of these.
+    /// The recipient matches any of these.
     pub to: Vec<Selector>,
-    /// What is sent: any of these.
+    /// The kind is any of these.
     pub kinds: Vec<Kind>,
-    /// How far a broadcast goes: any of these. A rule with scopes matches only broadcasts.
+    /// The broadcast scope is any of these. A rule with scopes matches only broadcasts.
     pub scopes: Vec<Scope>,
 }
 
-/// A question to the rules: this message, to one of its recipients.
+/// A query: may this message go to this recipient.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessQuery<'a> {
-    /// Who sends.
+    /// The sender.
     pub from: Party<'a>,
-    /// Who would receive.
+    /// The recipient.
     pub to: Party<'a>,
-    /// What is sent.
+    /// The kind of message.
     pub kind: Kind,
-    /// How far, for a broadcast.
+    /// The scope of a broadcast.
     pub scope: Option<Scope>,
 }
 
-/// The answer, and the rule it comes from.
+/// The result, and the rule that decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision<'a> {
-    /// Whether the message may go there.
+    /// Whether the message may be sent.
     pub allowed: bool,
     /// The name of the rule that decided.
     pub rule: &'a str,
 }
 
-/// A rule that cannot be meant.
+/// An invalid rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadRule {
-    /// More rules than a message should wait for.
+    /// Too many rules to evaluate per message.
     #[error(
         "there are {count} access rules; {} are allowed, so put several agents into one rule",
         AccessRules::MAX_RULES
@@ -73,7 +73,7 @@ pub enum BadRule {
         /// How many there are.
         count: usize,
     },
-    /// A name that does not tell the rules apart.
+    /// Two rules with the same name.
     #[error("more than one access rule is called `{name}`; give each a name of its own")]
     SameName {
         /// The name.
@@ -85,21 +85,21 @@ pub enum BadRule {
         /// The name.
         name: String,
     },
-    /// A name that cannot be shown on a line.
+    /// A name that is too long or not printable.
     #[error(
         "the name of access rule {place} is too long or no plain text; write at most {} characters on one line",
         Profile::MAX_CHARS
     )]
     Name {
-        /// The rule's place in the list, from 1.
+        /// The rule's position in the list, from 1.
         place: usize,
     },
-    /// `same-squad` on the wrong side.
+    /// `same-squad` as a sender.
     #[error(
         "access rule `{rule}`: `same-squad` compares the recipient with the sender; write it in `to`, not in `from`"
     )]
     SameSquadSends {
-        /// Which rule.
+        /// The rule.
         rule: String,
     },
     /// Scopes for kinds that have none.
@@ -107,18 +107,18 @@ pub enum BadRule {
         "access rule `{rule}` never matches: it has `scopes`, which only a `broadcast` has, but its `kinds` leave `broadcast` out. Add it there, or leave out the scopes"
     )]
     NeverMatches {
-        /// Which rule.
+        /// The rule.
         rule: String,
     },
 }
 
-/// The rules of a bus, the built-in ones at the end.
+/// The ordered rules of a bus, ending with the built-in ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessRules(Vec<Rule>);
 
-/// The built-in rule that keeps broadcasts to the c-suite among its members.
+/// The built-in rule that reserves broadcasts to the c-suite for its members.
 const C_SUITE_SCOPE: &str = "c-suite-scope";
-/// The built-in rule for everything no other rule is about.
+/// The built-in rule that matches everything.
 const DEFAULT: &str = "default";
 
 impl Default for AccessRules {
@@ -149,13 +149,13 @@ fn built_in() -> [Rule; 2] {
 }
 
 impl AccessRules {
-    /// Rules there may be, besides the built-in ones.
+    /// The maximum number of rules, besides the built-in ones.
     pub const MAX_RULES: usize = 1_000;
 
-    /// These rules in this order, and then the built-in ones.
+    /// These rules in this order, followed by the built-in ones.
     ///
     /// # Errors
-    /// [`BadRule`] with the first that cannot be meant.
+    /// [`BadRule`] with the first invalid rule.
     pub fn new(mut rules: Vec<Rule>) -> Result<Self, BadRule> {
         if rules.len() > Self::MAX_RULES {
             return Err(BadRule::TooMany { count: rules.len() });
@@ -174,13 +174,13 @@ impl AccessRules {
         Ok(Self(rules))
     }
 
-    /// What a rule without a name is called at this place, counted from 1.
+    /// The name of an unnamed rule at this position, from 1.
     #[must_use]
     pub fn unnamed(place: usize) -> String {
         format!("rule-{place}")
     }
 
-    /// Every rule in the order in which they are tried, the built-in ones too.
+    /// All rules in evaluation order, including the built-in ones.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.0
@@ -192,8 +192,8 @@ impl AccessRules {
         decision(self.deciding(query))
     }
 
-    /// One answer for all recipients, when no rule that could match depends on the recipient:
-    /// a fan-out to ten thousand asks once.
+    /// One decision for all recipients, when no candidate rule depends on the recipient: a fan-out
+    /// to ten thousand evaluates the rules once.
     #[must_use]
     pub fn decide_for_all(
         &self,
@@ -205,8 +205,8 @@ impl AccessRules {
         first.is_none_or(Rule::is_for_everyone).then(|| decision(first))
     }
 
-    /// The rules that could match what `from` sends, for a fan-out whose recipients have to be
-    /// asked about one by one: the rules about other senders are passed over once, not each time.
+    /// The candidate rules for messages of `from`, for a fan-out that is decided per recipient.
+    /// Rules about other senders are skipped once instead of for each recipient.
     #[must_use]
     pub fn narrow<'a>(
         &'a self,
@@ -217,7 +217,7 @@ impl AccessRules {
         let mut rules = Vec::new();
         for rule in self.0.iter().filter(|rule| rule.concerns(from, kind, scope)) {
             rules.push(rule);
-            // Nothing gets past a rule for everyone.
+            // A rule for every recipient ends the search.
             if rule.is_for_everyone() {
                 break;
             }
@@ -225,7 +225,7 @@ impl AccessRules {
         NarrowedRules { from, rules }
     }
 
-    /// To whom `from` may write at all, with any kind of message: whom it may know of.
+    /// The agents `from` may send to with any kind of message, and may therefore see.
     #[must_use]
     pub fn reach<'a>(&'a self, from: Party<'a>) -> Reach<'a> {
         let mut narrowed = Vec::new();
@@ -249,7 +249,7 @@ impl AccessRules {
     }
 }
 
-/// The rules that are left once sender, kind and scope are known.
+/// The candidate rules once sender, kind and scope are known.
 #[derive(Debug, Clone)]
 pub struct NarrowedRules<'a> {
     from: Party<'a>,
@@ -257,19 +257,19 @@ pub struct NarrowedRules<'a> {
 }
 
 impl<'a> NarrowedRules<'a> {
-    /// What [`AccessRules::decide`] says about this recipient.
+    /// The same as [`AccessRules::decide`] for this recipient.
     #[must_use]
     pub fn decide(&self, to: Party<'_>) -> Decision<'a> {
         decision(self.rules.iter().copied().find(|rule| rule.reaches(to, self.from)))
     }
 }
 
-/// To whom one agent may write at all; `None` for everyone.
+/// The agents one sender may send to; `None` for all of them.
 #[derive(Debug, Clone)]
 pub struct Reach<'a>(Option<Vec<NarrowedRules<'a>>>);
 
 impl Reach<'_> {
-    /// Whether there is any message that it may send to this agent.
+    /// Whether the sender may send any kind of message to this agent.
     #[must_use]
     pub fn includes(&self, to: Party<'_>) -> bool {
         let Self(Some(rules)) = self else { return true };
@@ -277,7 +277,7 @@ impl Reach<'_> {
     }
 }
 
-/// The answer of the rule that matched; the last one matches everything, so there is always one.
+/// The decision of the matching rule; the last rule matches everything, so there is always one.
 fn decision(rule: Option<&Rule>) -> Decision<'_> {
     rule.map_or(Decision { allowed: true, rule: DEFAULT }, |rule| Decision {
         allowed: rule.allow,
@@ -286,7 +286,7 @@ fn decision(rule: Option<&Rule>) -> Decision<'_> {
 }
 
 impl Rule {
-    /// Whether it could match what `from` sends, as far as that does not depend on whom to.
+    /// Whether it could match a message of `from`, whatever the recipient.
     fn concerns(&self, from: Party<'_>, kind: Kind, scope: Option<Scope>) -> bool {
         let fits_kind = self.kinds.is_empty() || self.kinds.contains(&kind);
         let broadcast_to = scope.filter(|_| kind == Kind::Broadcast);

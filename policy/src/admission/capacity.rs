@@ -1,28 +1,28 @@
-//! The places of one inbox: taken before a message is durable, given back when it is done.
+//! Capacity of one inbox: reserved before a message is durable, released when it is settled.
 
 use std::cell::Cell;
 
 use a2a_protocol::Outcome;
 
-/// How much one inbox may hold.
+/// The limits of one inbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InboxLimits {
-    /// Messages.
+    /// The number of messages.
     pub messages: usize,
-    /// Their bytes, as they were sent.
+    /// Their total size in bytes, as submitted.
     pub bytes: usize,
 }
 
-/// There is no room for a message.
+/// The limit that leaves no capacity for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InboxFull {
-    /// The inbox holds as many messages as it may.
+    /// The inbox holds the maximum number of messages.
     #[error("its inbox holds {limit} messages, which is the limit")]
     Messages {
         /// The limit.
         limit: usize,
     },
-    /// The inbox would hold more bytes than it may.
+    /// The inbox would exceed its limit in bytes.
     #[error(
         "with this message its inbox would hold more than {limit} bytes, which is the limit (limits.inbox_mb)"
     )]
@@ -30,7 +30,7 @@ pub enum InboxFull {
         /// The limit.
         limit: usize,
     },
-    /// All inboxes together would hold more bytes than they may.
+    /// All inboxes together would exceed their limit in bytes.
     #[error(
         "with this message it would hold more than {limit} bytes for all agents together, which is the limit (limits.pending_mb)"
     )]
@@ -40,12 +40,12 @@ pub enum InboxFull {
     },
 }
 
-/// How many places of an inbox are taken, and how many bytes the messages in them have; shared by
-/// the router and the session it belongs to.
+/// The reserved messages and bytes of an inbox; shared by the router and the session that owns the
+/// inbox.
 #[derive(Debug)]
 pub struct InboxCapacity {
     limits: Cell<InboxLimits>,
-    /// While fewer are taken and somebody is there, a message counts as delivered.
+    /// While fewer are reserved and the session is live, a message counts as delivered.
     prompt: usize,
     taken: Cell<usize>,
     bytes: Cell<usize>,
@@ -53,22 +53,23 @@ pub struct InboxCapacity {
 }
 
 impl InboxCapacity {
-    /// No place taken, nobody there.
+    /// Nothing reserved, session not live.
     #[must_use]
     pub fn new(limits: InboxLimits, prompt: usize) -> Self {
         let (limits, taken, bytes) = (Cell::new(limits), Cell::new(0), Cell::new(0));
         Self { limits, prompt, taken, bytes, live: Cell::new(false) }
     }
 
-    /// So much may be taken from now on. What lies there stays, even beyond it.
+    /// Sets new limits. What is reserved stays, even beyond them.
     pub fn set_limits(&self, limits: InboxLimits) {
         self.limits.set(limits);
     }
 
-    /// Takes a place for a message of so many bytes, and says what that means for the message.
+    /// Reserves capacity for a message of `bytes`. Returns whether it counts as delivered or
+    /// queued.
     ///
     /// # Errors
-    /// [`InboxFull`] when every place is taken, or too many bytes are.
+    /// [`InboxFull`] when a limit is reached.
     pub fn take(&self, bytes: usize) -> Result<Outcome, InboxFull> {
         let limits = self.limits.get();
         self.check(limits, bytes, limits)?;
@@ -77,10 +78,10 @@ impl InboxCapacity {
         Ok(if prompt { Outcome::Delivered } else { Outcome::Queued })
     }
 
-    /// Takes a place for a notice of the bus: beyond the limits, but not without end.
+    /// Reserves capacity for a notice of the bus, up to twice the limits.
     ///
     /// # Errors
-    /// [`InboxFull`] when twice the limits are taken.
+    /// [`InboxFull`] when twice a limit is reached.
     pub fn take_exempt(&self, bytes: usize) -> Result<(), InboxFull> {
         let limits = self.limits.get();
         let twice = InboxLimits {
@@ -107,36 +108,36 @@ impl InboxCapacity {
         Ok(())
     }
 
-    /// Takes a place for a message that was accepted earlier, even beyond the limits.
+    /// Reserves capacity for a message that was accepted earlier, even beyond the limits.
     pub fn take_back(&self, bytes: usize) {
         self.taken.set(self.taken.get() + 1);
         self.bytes.set(self.bytes.get().saturating_add(bytes));
     }
 
-    /// Gives the place of a message of so many bytes back.
+    /// Releases the capacity of a message of `bytes`.
     pub fn free(&self, bytes: usize) {
         self.taken.set(self.taken.get().saturating_sub(1));
         self.bytes.set(self.bytes.get().saturating_sub(bytes));
     }
 
-    /// How many are taken.
+    /// The number of reserved messages.
     #[must_use]
     pub fn taken(&self) -> usize {
         self.taken.get()
     }
 
-    /// How many bytes the messages in them have.
+    /// Their total size in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.get()
     }
 
-    /// Somebody is there to handle what arrives, or nobody is any more.
+    /// Sets whether a consumer is attached to the session.
     pub fn set_live(&self, live: bool) {
         self.live.set(live);
     }
 
-    /// Whether somebody is there.
+    /// Whether a consumer is attached to the session.
     #[must_use]
     pub fn is_live(&self) -> bool {
         self.live.get()
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_prompt_while_few_wait_and_somebody_is_there() {
+    fn take_while_live_and_few_wait_is_delivered() {
         let slots = InboxCapacity::new(limits(3, 100), 1);
         assert_eq!(slots.take(1), Ok(Outcome::Queued));
         slots.free(1);

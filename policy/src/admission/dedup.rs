@@ -1,42 +1,42 @@
-//! Which message ids were accepted: once, for as long as their records are kept.
+//! Dedup index: message ids that were accepted, for as long as their records are retained.
 
 use std::collections::HashMap;
 
 use a2a_protocol::{Envelope, MessageId};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
-/// What is remembered of an accepted message.
+/// An accepted message in the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DedupEntry {
-    /// The number of its record.
+pub struct DedupRecord {
+    /// The sequence number of its record.
     pub seq: u64,
-    /// What it said and who said it, as [`Fingerprints::message`] sums it up.
+    /// Its content and sender, as [`Fingerprints::message`].
     pub fingerprint: u64,
 }
 
-/// An id that was accepted before.
+/// The accepted message that has the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupMatch {
-    /// The same message: answer with its first receipt.
+    /// The same message: return its first receipt.
     Same {
-        /// The number of the first record.
+        /// The sequence number of the first record.
         seq: u64,
     },
     /// Another body or another sender.
     Different {
-        /// The number of the first record.
+        /// The sequence number of the first record.
         seq: u64,
     },
 }
 
-/// The ids of all messages whose records are kept; 32 bytes each.
+/// The ids of all messages whose records are retained; 32 bytes each.
 #[derive(Debug, Default)]
 pub struct DedupIndex {
-    ids: HashMap<MessageId, DedupEntry>,
+    ids: HashMap<MessageId, DedupRecord>,
 }
 
 impl DedupIndex {
-    /// Whether `id` was accepted before.
+    /// The accepted message with this id, if there is one.
     #[must_use]
     pub fn check(&self, id: &MessageId, fingerprint: u64) -> Option<DedupMatch> {
         self.ids.get(id).map(|entry| {
@@ -48,51 +48,52 @@ impl DedupIndex {
         })
     }
 
-    /// Remembers an accepted message.
-    pub fn insert(&mut self, id: MessageId, entry: DedupEntry) {
+    /// Adds an accepted message.
+    pub fn insert(&mut self, id: MessageId, entry: DedupRecord) {
         self.ids.insert(id, entry);
     }
 
-    /// Forgets a message that could not be made durable after all.
+    /// Removes a message that did not become durable.
     pub fn remove(&mut self, id: &MessageId) {
         self.ids.remove(id);
     }
 
-    /// How many are remembered.
+    /// The number of ids.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()
     }
 
-    /// Whether none is.
+    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 }
 
-/// What a message says, summed up twice.
+/// Two hashes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Fingerprints {
-    /// Sender, recipient, kind, priority, conversation and payload.
+    /// Hash of sender, recipient, kind, priority, conversation and payload.
     ///
-    /// The timestamp is left out: a sender that builds the message anew for a retry still
-    /// means the same message. The sum is written to the journal, so it must never change.
+    /// The timestamp is left out: a sender that rebuilds the message for a retry means the same
+    /// message. The hash is written to the journal, so it must never change.
     pub message: u64,
-    /// Kind and payload without the task's id: the same words about another task are still
-    /// the same words.
+    /// Hash of kind and payload without the task's id: equal text about another task counts as
+    /// equal.
     pub content: u64,
 }
 
 impl Fingerprints {
-    /// Sums a message up.
+    /// Hashes a message.
     #[must_use]
     pub fn of(message: &Envelope) -> Self {
-        // Writing a message to memory cannot fail; if it did, the header would still tell it apart.
+        // Serialising to memory cannot fail; if it did, the header would still distinguish
+        // messages.
         Self::with_payload(message, &serde_json::to_vec(&message.body).unwrap_or_default())
     }
 
-    /// The same for one who has written it already, with [`Envelope::to_json`].
+    /// The same for a message that is already serialised, with [`Envelope::to_json`].
     #[must_use]
     pub fn of_json(message: &Envelope, json: &[u8]) -> Self {
         match Envelope::payload_of(json) {
@@ -103,7 +104,7 @@ impl Fingerprints {
 
     fn with_payload(message: &Envelope, payload: &[u8]) -> Self {
         let to = message.to.as_ref().map_or("", |to| to.agent_id.as_str());
-        // No agent id or word holds a space, so no two headers can read the same.
+        // No agent id or enum name contains a space, so no two headers are equal by accident.
         let from = message.from.agent_id.as_str();
         let header = [from, to, message.kind().as_str(), message.priority.as_str()];
         let mut sum = Xxh3::new();
@@ -117,8 +118,8 @@ impl Fingerprints {
         sum.update(payload);
         // The id comes first wherever there is one, and always has the same length.
         let ids = if payload.starts_with(TASK_ID) { TASK_ID.len() + 36 } else { 0 };
-        let (said, kind) = (payload.get(ids..).unwrap_or(payload), message.kind() as u64);
-        Self { message: sum.digest(), content: xxh3_64_with_seed(said, kind) }
+        let (body, kind) = (payload.get(ids..).unwrap_or(payload), message.kind() as u64);
+        Self { message: sum.digest(), content: xxh3_64_with_seed(body, kind) }
     }
 }
 
@@ -130,7 +131,7 @@ mod tests {
     use a2a_protocol::Kind;
 
     #[test]
-    fn it_is_the_same_for_one_who_has_written_it() {
+    fn fingerprint_of_json_equals_fingerprint_of_message() {
         for kind in Kind::ALL {
             let mut message = kind.example_message();
             let is_same = |message: &Envelope| {
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_words_have_the_same_content_whatever_their_ids() {
+    fn equal_text_has_equal_content_hash_whatever_the_ids() {
         for kind in Kind::ALL {
             let message = kind.example_message();
             let content = Fingerprints::of(&message).content;
@@ -189,7 +190,7 @@ mod tests {
         let id = Kind::Broadcast.example_message().message_id;
         let mut entry = DedupIndex::default();
         assert_eq!(entry.check(&id, 7), None);
-        entry.insert(id, DedupEntry { seq: 1, fingerprint: 7 });
+        entry.insert(id, DedupRecord { seq: 1, fingerprint: 7 });
         assert_eq!(entry.check(&id, 7), Some(DedupMatch::Same { seq: 1 }));
         assert_eq!(entry.check(&id, 8), Some(DedupMatch::Different { seq: 1 }));
         entry.remove(&id);

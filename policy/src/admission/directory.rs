@@ -1,4 +1,4 @@
-//! Who is there: agents, what they are, and whom a message reaches.
+//! Agent directory: names, profiles and groups, and which agents a message addresses.
 
 mod groups;
 mod profile;
@@ -16,71 +16,71 @@ use groups::Groups;
 pub(crate) use profile::tier_number;
 pub use profile::{BadProfile, Profile};
 
-/// An agent's place in the roster: never reused while the bus runs, cheap to copy.
+/// An agent's index in the directory. Never reused for another agent while the bus runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AgentKey(usize);
 
 impl AgentKey {
-    /// The place as a number from 0, for tables that run beside the roster.
+    /// The index from 0, for tables parallel to the directory.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// A recipient nobody knows, with a name that is near.
+/// An unknown recipient, with a similar name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no agent `{agent}`{}", near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
 pub struct NoSuchAgent {
     /// The name in the message.
     pub agent: AgentId,
-    /// The nearest name the sender may write to, once [`Directory::nearest`] was asked for it.
+    /// The most similar name the sender may write to, set from [`Directory::nearest`].
     pub near: Option<AgentId>,
 }
 
-/// Whom a message is for.
+/// The recipients a message addresses, before access rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recipients {
-    /// The agents it reaches, ascending, each once; the sender of a fan-out is never among them.
+    /// Known agents, ascending and unique. Never includes the sender of a fan-out.
     pub known: Vec<AgentKey>,
-    /// Names in a fan-out that nobody has, each once, in the order of the message.
+    /// Unknown names in a fan-out, unique, in message order.
     pub unknown: Vec<AgentId>,
 }
 
-/// Why a profile was not taken.
+/// Why a profile update was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CannotUpdate {
-    /// What it says.
+    /// The profile is invalid.
     #[error("the profile of `{agent}` is refused: {reason}")]
     Profile {
-        /// Whose.
+        /// The agent it was for.
         agent: AgentId,
-        /// What is wrong with it.
+        /// The violation.
         reason: BadProfile,
     },
-    /// The name is not one for agents.
+    /// The name is reserved.
     #[error("`{0}` is a name of the bus or of people; choose another for the agent")]
     Reserved(AgentId),
-    /// The name belongs to another agent, or to a client.
+    /// Another agent or a client has the name.
     #[error(transparent)]
     Taken(#[from] NameTaken),
-    /// There are too many agents already.
+    /// The directory is full.
     #[error(
         "there is no room for `{agent}`: the bus knows {capacity} agents, as many as it may; raise the limit on agents"
     )]
     Full {
-        /// Who.
+        /// The agent that was to be added.
         agent: AgentId,
-        /// How many there may be.
+        /// The configured maximum.
         capacity: usize,
     },
 }
 
-/// Names no agent may take: the bus and people speak under them.
+/// Names that no agent may have: the bus and operators use them, or they are URL paths.
 const RESERVED: &[&str] = &[
     "system",
     "human",
-    "operator", // who is no agent
+    "operator", // not an agent
     "bus",
     "agents",
     "a2a",
@@ -89,7 +89,7 @@ const RESERVED: &[&str] = &[
     "tasks",
     "task",
     "card",
-    "extendedAgentCard", // paths
+    "extendedAgentCard", // URL paths
     "schemas",
     "healthz",
     "readyz",
@@ -100,51 +100,50 @@ const RESERVED: &[&str] = &[
     "mcp",
     "openapi.json",
 ];
-/// Names under which people speak.
+/// Names for messages that operators send.
 const PEOPLE: &[&str] = &["human", "operator"];
 
-/// Every agent the bus knows.
+/// All registered agents.
 #[derive(Debug, Default)]
 pub struct Directory {
     agents: IndexMap<AgentId, Entry>,
-    /// The same in the order of their names, for lists in pages.
+    /// The same agents in name order, for paging.
     by_name: BTreeMap<AgentId, AgentKey>,
     groups: Groups,
-    /// Who is reached by name only, in the order of joining.
+    /// Agents in no scope, reachable by name only, in registration order.
     apart: BTreeSet<AgentKey>,
     open: bool,
     capacity: usize,
-    /// The names of `agents`; those of the bus and of people are not in it.
+    /// The names in `agents`, without reserved names.
     names: Names,
-    /// The clients that have a token, whether they ever called or not.
+    /// The clients that have a token, including those that never called.
     claimed: Names,
-    /// Entries that were removed and keep their place.
+    /// Removed entries, which keep their index.
     removed: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     profile: Profile,
-    /// The number of its tier, read once.
+    /// The parsed tier number.
     tier: Option<u32>,
-    /// Named in the configuration: may send even when the directory is closed.
+    /// Listed in the configuration: may send even when the directory is closed.
     listed: bool,
-    /// It was said while the bus runs what it is, which counts more than the configuration.
+    /// The profile was set at run time, which overrides the configuration.
     registered: bool,
-    /// What the name stands for.
+    /// What the name identifies.
     kind: EntryKind,
 }
 
-/// What an entry of the roster is.
+/// What a directory entry identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EntryKind {
     Agent,
-    /// Known only because messages from it or for it survived a restart: an agent, unless a
-    /// client claims the name.
+    /// Known only from messages that survived a restart: an agent, unless a client claims the name.
     Presumed,
-    /// A caller of the A2A gateway: no agent can send, attach or register under its name.
+    /// A client of the A2A gateway: no agent can send, attach or register under its name.
     Client,
-    /// It was removed; the place stays, so that no other agent ever gets its key.
+    /// Removed. The entry keeps the index, so that no other agent gets it.
     Removed,
 }
 
@@ -156,25 +155,25 @@ impl Entry {
 }
 
 impl Directory {
-    /// A roster; an `open` one admits senders nobody listed, until there are `capacity`.
+    /// An empty directory. An `open` one admits unlisted senders, up to `capacity` agents.
     #[must_use]
     pub fn new(open: bool, capacity: usize) -> Self {
         Self { open, capacity, ..Self::default() }
     }
 
-    /// Whether `agent` is a name no agent may take.
+    /// Whether the name is reserved: no agent may have it.
     #[must_use]
     pub fn is_reserved(agent: &AgentId) -> bool {
         RESERVED.iter().any(|name| agent.as_str().eq_ignore_ascii_case(name))
     }
 
-    /// Whether people speak under this name; agents never do.
+    /// Whether operators send under this name; agents never do.
     #[must_use]
     pub fn is_for_people(name: &AgentId) -> bool {
         PEOPLE.iter().any(|person| name.as_str().eq_ignore_ascii_case(person))
     }
 
-    /// Whether whoever speaks under this name has an inbox for the answers: agents and people.
+    /// Whether the name has an inbox for responses: agents and operators.
     #[must_use]
     pub fn may_be_answered(name: &AgentId) -> bool {
         Self::is_for_people(name) || !Self::is_reserved(name)
@@ -210,7 +209,7 @@ impl Directory {
         Some(key)
     }
 
-    /// Whether an agent can have this name: no client has it, and no agent in another case.
+    /// Checks that an agent can have this name: no client has it, and no agent in another case.
     ///
     /// # Errors
     /// [`NameTaken`] with the holder.
@@ -227,7 +226,7 @@ impl Directory {
         }
     }
 
-    /// Whether a client can have this name: no agent has it in any case.
+    /// Checks that a client can have this name: no agent has it, in any case.
     ///
     /// # Errors
     /// [`NameTaken`] with the holder.
@@ -238,8 +237,8 @@ impl Directory {
         }
     }
 
-    /// The clients that have a token now, in place of those that were claimed before. Returns
-    /// those that cannot have their name, because an agent has it.
+    /// Replaces the set of clients that have a token. Returns those whose name an agent already
+    /// has.
     pub fn claim(&mut self, clients: &[AgentId]) -> Vec<NameTaken> {
         self.claimed = Names::default();
         let mut refused = Vec::new();
@@ -254,7 +253,7 @@ impl Directory {
         refused
     }
 
-    /// Notes that the name of a known entry is a client's. It is reached by name only.
+    /// Marks a known entry as a client, which is reachable by name only.
     pub fn set_client(&mut self, client: &AgentId) {
         self.set_apart(client);
         if let Some(entry) = self.agents.get_mut(client) {
@@ -264,14 +263,14 @@ impl Directory {
         }
     }
 
-    /// Notes that an agent is known only by messages that survived a restart.
+    /// Marks an agent as known only from messages that survived a restart.
     pub fn presume(&mut self, agent: &AgentId) {
         if let Some(entry) = self.agents.get_mut(agent) {
             entry.kind = EntryKind::Presumed;
         }
     }
 
-    /// Notes that what was [presumed](Self::presume) is an agent.
+    /// Marks a [presumed](Self::presume) entry as an agent.
     pub fn confirm(&mut self, agent: &AgentId) {
         if let Some(entry) = self.agents.get_mut(agent)
             && entry.kind == EntryKind::Presumed
@@ -280,13 +279,13 @@ impl Directory {
         }
     }
 
-    /// Who holds a name in any case, as it is spelled.
+    /// The holder of a name, compared case-insensitively, with its spelling.
     #[must_use]
     pub fn holder(&self, name: &str) -> Option<(&str, Holder)> {
         self.names.holder(name).or_else(|| self.claimed.holder(name))
     }
 
-    /// Forgets an agent. Its place stays and is taken again when it returns.
+    /// Removes an agent. The agent gets the same index when it returns.
     pub fn remove(&mut self, agent: &AgentId) -> Option<AgentKey> {
         let key = self.key(agent)?;
         let entry = self.agents.get_mut(agent)?;
@@ -306,11 +305,10 @@ impl Directory {
         (entry.kind != EntryKind::Removed).then_some((AgentKey(place), entry))
     }
 
-    /// Gives an agent another profile, or adds the agent.
+    /// Replaces an agent's profile, or adds the agent.
     ///
-    /// Agents from the configuration may be changed as well, and stay listed. One that is added
-    /// is not listed by that: who may send when the directory is closed is for the configuration
-    /// to say.
+    /// A configured agent can be updated and stays listed. An agent added here is not listed: only
+    /// the configuration decides which agents may send when the directory is closed.
     ///
     /// # Errors
     /// [`CannotUpdate`]; nothing has changed then.
@@ -339,9 +337,10 @@ impl Directory {
         Ok(key)
     }
 
-    /// What the configuration says from now on: whether it is open, and who is listed. Nobody is
-    /// forgotten, since messages may wait for them: who is listed no more is an agent that nobody
-    /// listed. Names those that are listed and not known, for the caller to [add](Self::insert).
+    /// Applies a new configuration: whether the directory is open, and which agents are listed.
+    /// Removes no agent, since messages may wait for it; an agent that is no longer listed becomes
+    /// an unlisted one. Returns the listed agents that are not known yet, for the caller to
+    /// [insert](Self::insert).
     pub fn reconfigure(
         &mut self,
         open: bool,
@@ -357,7 +356,8 @@ impl Directory {
             let now = self.id(key).and_then(|agent| listed.swap_remove(agent));
             self.replace(key, |entry| {
                 let is_listed = now.is_some();
-                // What is known of one that was never listed was not the configuration's to say.
+                // The profile of an agent that was never listed did not come from the
+                // configuration.
                 let keeps = entry.registered || (!is_listed && !entry.listed);
                 let profile = if keeps { entry.profile.clone() } else { now.unwrap_or_default() };
                 let kind = match entry.kind {
@@ -380,8 +380,8 @@ impl Directory {
         *entry = new;
     }
 
-    /// Sets an agent apart: it is reached by its name, and belongs to no scope. For those who are
-    /// part of the server, or only callers of it.
+    /// Takes an agent out of all scopes, so that it is reachable by name only. For agents that are
+    /// part of the server, and for clients.
     pub fn set_apart(&mut self, agent: &AgentId) {
         if let Some((place, _, entry)) = self.agents.get_full(agent) {
             let key = AgentKey(place);
@@ -391,43 +391,43 @@ impl Directory {
         }
     }
 
-    /// Whether the agent at a place is set apart.
+    /// Whether the agent is in no scope.
     #[must_use]
     pub fn is_apart(&self, key: AgentKey) -> bool {
         self.apart.contains(&key)
     }
 
-    /// Whether the configuration lists the agent at a place.
+    /// Whether the configuration lists the agent.
     #[must_use]
     pub fn is_listed(&self, key: AgentKey) -> bool {
         self.agents.get_index(key.0).is_some_and(|(_, entry)| entry.listed)
     }
 
-    /// The agent's place.
+    /// The agent's key; `None` when it is unknown or removed.
     #[must_use]
     pub fn key(&self, agent: &AgentId) -> Option<AgentKey> {
         self.live(agent).map(|(key, _)| key)
     }
 
-    /// The agent at a place this roster gave out.
+    /// The agent's id, for a key of this directory.
     #[must_use]
     pub fn id(&self, key: AgentKey) -> Option<&AgentId> {
         self.agents.get_index(key.0).map(|(agent, _)| agent)
     }
 
-    /// What is known about the agent at a place this roster gave out.
+    /// The agent's profile, for a key of this directory.
     #[must_use]
     pub fn profile(&self, key: AgentKey) -> Option<&Profile> {
         self.agents.get_index(key.0).map(|(_, entry)| &entry.profile)
     }
 
-    /// How many agents there are.
+    /// The number of agents.
     #[must_use]
     pub fn len(&self) -> usize {
         self.agents.len() - self.removed
     }
 
-    /// Whether there is nobody.
+    /// Whether there is no agent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -439,7 +439,7 @@ impl Directory {
         self.live(agent).is_some()
     }
 
-    /// Whether the agent may send: listed, or the roster is open and has room for it.
+    /// Whether the agent may send: listed, or the directory is open and not full.
     #[must_use]
     pub fn admits(&self, agent: &AgentId) -> bool {
         match self.live(agent) {
@@ -448,7 +448,7 @@ impl Directory {
         }
     }
 
-    /// The agents whose names come after `name`, in that order; all of them without one.
+    /// The agents after `name` in name order; all of them for `None`.
     pub fn after(
         &self,
         name: Option<&AgentId>,
@@ -458,19 +458,19 @@ impl Directory {
         named.filter_map(|(agent, key)| Some((*key, agent, self.profile(*key)?)))
     }
 
-    /// Every agent with its place and profile, in the order in which they joined.
+    /// Every agent with its key and profile, in registration order.
     pub fn iter(&self) -> impl Iterator<Item = (AgentKey, &AgentId, &Profile)> {
         let numbered = self.agents.iter().enumerate();
         let live = numbered.filter(|(_, (_, entry))| entry.kind != EntryKind::Removed);
         live.map(|(i, (agent, entry))| (AgentKey(i), agent, &entry.profile))
     }
 
-    /// Whom a message is for. In a fan-out a name nobody has is only set aside: the others can
-    /// still be told.
+    /// The recipients a message addresses. In a fan-out, unknown names are collected and the
+    /// message still reaches the others.
     ///
     /// # Errors
-    /// [`NoSuchAgent`] when nobody has the name of the only recipient; without a near name,
-    /// since which names the sender may hear of is for the access rules to say.
+    /// [`NoSuchAgent`] when the only recipient is unknown. It has no suggestion: the access rules
+    /// decide which names the sender may see.
     pub fn recipients(&self, message: &Envelope) -> Result<Recipients, NoSuchAgent> {
         let from = &message.from.agent_id;
         let to = message.to.as_ref().map(|to| &to.agent_id);
@@ -527,9 +527,8 @@ impl Directory {
         }
     }
 
-    /// The name most like `agent` among those that `may_reach` lets through: a suggestion must
-    /// not tell a sender of agents that are none of its business. Those set apart are no agents
-    /// that anybody would look for.
+    /// The known name most similar to `agent` that `may_reach` accepts: a suggestion must not
+    /// reveal agents the sender may not reach. Never suggests an agent that is in no scope.
     #[must_use]
     pub fn nearest(
         &self,

@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a name stands for.
+/// What a name identifies.
 #[derive(
     Debug,
     Clone,
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 pub enum Holder {
     /// An agent: it has an inbox under this name.
     Agent,
-    /// A program that speaks A2A: answers to its tasks are addressed to this name.
+    /// An A2A client: responses to its tasks are addressed to this name.
     Client,
     /// A person with a token.
     Operator,
@@ -44,24 +44,24 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The name is in use for something else.
+/// The name already identifies something else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{name}` would be {}: there is the {holder} `{held}`. Agents, clients and operators share one list of names, whatever their case; choose another name",
     both(*wanted, *holder)
 )]
 pub struct NameTaken {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// What for.
+    /// What it was requested for.
     pub wanted: Holder,
     /// The name as its holder spells it.
     pub held: String,
-    /// What it stands for.
+    /// What it identifies.
     pub holder: Holder,
 }
 
-/// What a name would stand for that two holders had.
+/// The phrase for a name that would have two holders.
 fn both(one: Holder, other: Holder) -> String {
     let article = |holder| if holder == Holder::Client { "a" } else { "an" };
     let (first, second) = if one <= other { (one, other) } else { (other, one) };
@@ -71,7 +71,7 @@ fn both(one: Holder, other: Holder) -> String {
     }
 }
 
-/// Names by their lower-case form; each stands for one thing.
+/// Names by their lower-case form; each identifies one thing.
 #[derive(Debug, Clone, Default)]
 pub struct Names(HashMap<Box<str>, (Box<str>, Holder)>);
 
@@ -80,7 +80,7 @@ impl Names {
         name.to_lowercase().into()
     }
 
-    /// Whether `name` can stand for `wanted`: it is free, or stands for exactly that already.
+    /// Checks that `name` is free, or already identifies exactly that.
     ///
     /// # Errors
     /// [`NameTaken`] with the holder.
@@ -106,12 +106,12 @@ impl Names {
         Ok(())
     }
 
-    /// Notes a name that is in use already, whatever it conflicts with: the first holder stays.
+    /// Records a name that is in use already, without a check: the first holder stays.
     pub fn keep(&mut self, name: &str, holder: Holder) {
         self.0.entry(Self::key(name)).or_insert_with(|| (name.into(), holder));
     }
 
-    /// Makes a name free again, if it is spelled so.
+    /// Frees a name, if it is spelled exactly so.
     pub fn release(&mut self, name: &str) {
         let key = Self::key(name);
         if self.0.get(&key).is_some_and(|(held, _)| **held == *name) {
@@ -119,7 +119,7 @@ impl Names {
         }
     }
 
-    /// Who holds the name in any case, as it is spelled.
+    /// The holder of a name in any case, with its spelling.
     #[must_use]
     pub fn holder(&self, name: &str) -> Option<(&str, Holder)> {
         self.0.get(&Self::key(name)).map(|(held, holder)| (&**held, *holder))
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_stands_for_one_thing_whatever_its_case() {
+    fn name_in_any_case_has_one_holder() {
         let mut names = Names::default();
         names.take("tim", Holder::Agent).unwrap();
         assert_eq!(names.take("tim", Holder::Agent), Ok(()), "the same again");
@@ -141,10 +141,10 @@ mod tests {
             let taken = names.take(name, wanted).unwrap_err();
             assert_eq!((taken.held.as_str(), taken.holder), ("tim", Holder::Agent), "{name}");
         }
-        let said = names.check("Tim", Holder::Client).unwrap_err().to_string();
+        let message = names.check("Tim", Holder::Client).unwrap_err().to_string();
         assert!(
-            said.starts_with("`Tim` would be an agent and a client: there is the agent `tim`."),
-            "{said}"
+            message.starts_with("`Tim` would be an agent and a client: there is the agent `tim`."),
+            "{message}"
         );
         names.release("TIM");
         assert_eq!(names.holder("TIM"), Some(("tim", Holder::Agent)));

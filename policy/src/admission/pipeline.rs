@@ -1,7 +1,7 @@
-//! The way of a message from the edge to the journal, stage by stage.
+//! Admission pipeline: the stages a submitted message passes between the edge and the journal.
 //!
-//! [`admit`] is the whole of it. Nothing here is irreversible: what is reserved can be
-//! released, and only the journal makes it count.
+//! [`admit`] runs them all; `stages` lists them in order. Nothing here is irreversible: a
+//! reservation can be released, and only the journal commits a message.
 
 use std::sync::Arc;
 
@@ -17,49 +17,50 @@ use crate::{
     CircuitKey, Directory, InboxFull, Ledger, LedgerRefusal, Limited, Now, WorkProgress,
 };
 
-/// Who hands the message in.
+/// The caller that submits a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
-    /// This agent, proven by a token or by holding its handle.
+    /// An agent, authenticated by a token or by holding its handle in process.
     Agent(AgentId),
-    /// A person; sending in an agent's name has to be meant.
+    /// An operator with a token. Sending in an agent's name must be explicit.
     Operator {
-        /// Who it is.
+        /// The operator's name.
         name: Arc<str>,
-        /// The agent in whose name the person says to send.
+        /// The agent in whose name the operator sends; `None` when the operator did not ask for
+        /// that.
         on_behalf_of: Option<AgentId>,
     },
-    /// Somebody on this machine, where no tokens are asked for: the message is believed.
+    /// A local connection where authentication is off: the `from` of the message is trusted.
     Local,
-    /// The task service, in the name of one of its callers.
+    /// The task service, on behalf of an A2A client.
     Service {
-        /// In whose name.
+        /// The name the message is sent under.
         agent: AgentId,
-        /// Who that is to the gateway, such as `client:acme`.
+        /// The client's name at the gateway, such as `client:acme`.
         via: Arc<str>,
-        /// It was [assessed](assess) when the caller asked, and charged then.
+        /// Whether [`assess`] already charged this message when the client called.
         assessed: bool,
     },
     /// The bus itself.
     Bus,
 }
 
-/// A message at the door, read already: stages size, parse and validate are behind it.
+/// A submitted message. Its size, syntax and schema are already checked.
 #[derive(Debug)]
 pub struct Incoming<'a> {
-    /// Who hands it in.
+    /// The caller that submits it.
     pub caller: &'a Caller,
-    /// The message, or what is wrong with it.
+    /// The message, or why it is invalid.
     pub message: Result<&'a Envelope, &'a Report>,
-    /// How many bytes of it are kept.
+    /// The size in bytes that counts against capacity limits.
     pub bytes: usize,
-    /// What [`crate::Fingerprints`] makes of it.
+    /// The message's [`crate::Fingerprints`].
     pub fingerprints: crate::Fingerprints,
 }
 
 impl Incoming<'_> {
-    /// Who is charged for a refusal: the agent as far as it is proven, or as it says where nobody is
-    /// asked. People are not.
+    /// The agent that is charged for a refusal: the authenticated agent, or the claimed sender
+    /// where authentication is off. Operators and the bus are not charged.
     fn sender(&self) -> Option<&AgentId> {
         match self.caller {
             Caller::Agent(agent) | Caller::Service { agent, .. } => Some(agent),
@@ -69,42 +70,43 @@ impl Incoming<'_> {
     }
 }
 
-/// What the stages look at and change.
+/// State that the stages read and change; the router implements it.
 pub trait AdmissionState {
-    /// Who is there.
+    /// The registered agents.
     fn directory(&self) -> &Directory;
-    /// Who may write to whom.
+    /// The access rules.
     fn access(&self) -> &AccessRules;
-    /// Who owes whom which work; `None` when nobody keeps count.
+    /// The task ledger; `None` when it is disabled.
     fn ledger(&self) -> Option<&Ledger>;
-    /// What goes in circles.
+    /// The circuit breaker.
     fn breaker(&mut self) -> &mut Breaker;
-    /// How many agents one message may reach.
+    /// The number of agents one message may reach (`limits.max_recipients`).
     fn max_recipients(&self) -> usize;
-    /// Whether the id was accepted before.
-    fn seen(&self, message: &Envelope, fingerprint: u64) -> Option<DedupMatch>;
-    /// Charges the sender.
+    /// The earlier message with the same id, if there is one.
+    fn find_duplicate(&self, message: &Envelope, fingerprint: u64) -> Option<DedupMatch>;
+    /// Charges the sender's rate limits.
     ///
     /// # Errors
-    /// The limit that was reached.
+    /// The limit that was exceeded.
     fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited>;
     /// Charges the sender for a message that is refused before [`AdmissionState::charge`].
     ///
     /// # Errors
-    /// The sender was refused too often.
+    /// The limit on refusals was exceeded.
     fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited>;
     /// Whether [`AdmissionState::charge_refusal`] would refuse.
     fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool;
-    /// Whether all inboxes together can hold so many bytes more. They are held once, however many
-    /// recipients there are.
+    /// Checks that all inboxes together can hold `bytes` more. The bytes count once, whatever the
+    /// number of recipients.
     ///
     /// # Errors
-    /// When they cannot.
+    /// The limit for all inboxes is exceeded.
     fn check_capacity(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull>;
-    /// Takes a place in the inbox of a session of `agent`; `Delivered` when the session is free.
+    /// Reserves capacity in the inbox of a session of `agent`; `Delivered` when the session is
+    /// idle.
     ///
     /// # Errors
-    /// When there is no place.
+    /// The inbox is full.
     fn reserve(
         &mut self,
         agent: AgentKey,
@@ -113,49 +115,49 @@ pub trait AdmissionState {
     ) -> Result<Outcome, InboxFull>;
 }
 
-/// What is to be done with the message.
+/// The decision about one submitted message.
 #[derive(Debug, PartialEq)]
 pub enum AdmissionVerdict {
-    /// Write it down and deliver it.
+    /// Append it to the journal and deliver it.
     Accepted(Accepted),
-    /// Answer with the receipt of record `seq`.
+    /// Return the receipt of record `seq`.
     Duplicate {
-        /// The number of the first record.
+        /// The sequence number of the first record.
         seq: u64,
     },
-    /// Write the refusal down and answer with it.
+    /// Log the refusal and return it.
     Refused(Refusal),
 }
 
-/// An accepted message: for each recipient a place is reserved, or there was none.
+/// An accepted message, with the outcome of the reservation for each recipient.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// The outcome as a whole.
+    /// The overall outcome.
     pub outcome: Outcome,
-    /// The outcome for each.
+    /// The outcome per recipient.
     pub recipients: Vec<RecipientOutcome>,
-    /// What it does to the ledger.
+    /// The change to apply to the ledger, if the message is about an assignment.
     pub change: Option<Change>,
-    /// The circuit it closes, because it showed that the conversation moves again.
+    /// The half-open circuit that this message closes, because it makes progress.
     pub closes: Option<CircuitKey>,
 }
 
 /// Why a message is not accepted.
 #[derive(Debug, PartialEq)]
 pub struct Refusal {
-    /// The word.
+    /// The outcome in the receipt.
     pub outcome: Outcome,
-    /// The sentence.
+    /// The explanation, one or more sentences.
     pub reason: String,
-    /// When trying again makes sense.
+    /// The time in milliseconds after which a retry can succeed; `None` when a retry cannot help.
     pub retry_after_ms: Option<u64>,
-    /// Everything wrong with an invalid message.
+    /// All violations of an invalid message.
     pub errors: Vec<Violation>,
-    /// The recipients, where each has an outcome.
+    /// The outcome per recipient, where each has one.
     pub recipients: Vec<RecipientOutcome>,
-    /// The circuit that refused it.
+    /// The open circuit that refused the message.
     pub circuit: Option<Box<OpenCircuit>>,
-    /// The circuit that has to be opened, because this message was one too many.
+    /// The circuit to open, because this message exceeded its limit.
     pub opens: Option<Box<Circuit>>,
 }
 
@@ -173,10 +175,10 @@ impl Refusal {
     }
 }
 
-/// How far ahead of our clock a sender's may be.
+/// How far a sender's clock may be ahead of ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
-/// Sends a message through every stage and says what is to be done with it.
+/// Runs a message through every stage and returns the verdict.
 pub fn admit(
     incoming: &Incoming<'_>,
     state: &mut impl AdmissionState,
@@ -188,11 +190,11 @@ pub fn admit(
     }
 }
 
-/// Whether a message that will be sent later, when it is its turn, would be taken: it is charged
-/// and counted now, and nothing is reserved.
+/// Checks whether a message that is sent later, when its task is scheduled, would be accepted. The
+/// message is charged and counted now; no capacity is reserved.
 ///
 /// # Errors
-/// Why it is not taken.
+/// The refusal.
 pub fn assess(
     incoming: &Incoming<'_>,
     state: &mut impl AdmissionState,
@@ -201,8 +203,8 @@ pub fn assess(
     charged_stages(incoming, state, now, true).map(drop)
 }
 
-/// The stages, with a charge for those who are refused before the stage that charges: finding out
-/// what is wrong with a message costs as much as delivering it.
+/// Runs the stages, and charges for refusals before the rate limit stage too: validating a message
+/// costs as much as delivering it.
 fn charged_stages(
     incoming: &Incoming<'_>,
     state: &mut impl AdmissionState,
@@ -227,15 +229,15 @@ fn stages(
     only_assess: bool,
     charged: &mut bool,
 ) -> Result<AdmissionVerdict, Refusal> {
-    // Size, parse, validate: done by the edge; here its findings count.
+    // Size, parse, validate: the edge did these; a violation refuses the message here.
     let message = incoming.message.map_err(invalid)?;
     check_clock(message, now)?;
-    // Identity: the sender is who it says, and may speak at all.
+    // Identity: the caller may send under this name.
     check_identity(incoming.caller, message, state.directory())?;
-    // Resolve: names and scopes become agents.
+    // Resolve: names and scopes to agents.
     let mut to = Resolved::of(message, state, now)?;
-    // Duplicate: an id is accepted once.
-    match state.seen(message, incoming.fingerprints.message) {
+    // Dedup: each id is accepted once.
+    match state.find_duplicate(message, incoming.fingerprints.message) {
         Some(DedupMatch::Same { seq }) => return Ok(AdmissionVerdict::Duplicate { seq }),
         Some(DedupMatch::Different { seq }) => {
             let reason = format!(
@@ -245,31 +247,31 @@ fn stages(
         }
         None => {}
     }
-    // The notices of the bus itself are subject to nothing but the room for them.
+    // Notices of the bus skip every check except capacity.
     if *incoming.caller == Caller::Bus {
         *charged = true;
         return reserve(message, incoming.bytes, &to, state).map(AdmissionVerdict::Accepted);
     }
-    // Access: who may write to whom, with what.
+    // Access: may the sender send this kind to these recipients.
     to.retain_allowed(message, state)?;
-    // Ledger: answers fit what was asked.
+    // Ledger: a response must match its request.
     let change = match state.ledger() {
         Some(ledger) => {
             ledger.check(message, to.senior(state.directory()), now).map_err(refused)?
         }
         None => None,
     };
-    // What was assessed before has been charged and counted.
+    // `assess` already charged and counted this message.
     if !only_assess && matches!(incoming.caller, Caller::Service { assessed: true, .. }) {
         *charged = true;
         let accepted = reserve(message, incoming.bytes, &to, state)?;
         return Ok(AdmissionVerdict::Accepted(Accepted { change, ..accepted }));
     }
-    // Rate limit: how much the sender may say. What is refused further on has been charged: a
-    // flood into a stopped conversation or a full inbox is a flood.
+    // Rate limit. A refusal by a later stage stays charged: a flood into an open circuit or a full
+    // inbox is still a flood.
     *charged = true;
     state.charge(message, &to.known, now).map_err(limited)?;
-    // Breaker: what goes in circles is stopped.
+    // Breaker: refuse messages of a loop.
     let only = match to.known.as_slice() {
         [only] => state.directory().id(*only).cloned(),
         _ => None,
@@ -291,7 +293,7 @@ fn stages(
             return Err(Refusal { opens: Some(Box::new(circuit)), ..refusal });
         }
     }
-    // Reserve: a place in each recipient's inbox.
+    // Capacity: reserve space in each recipient's inbox.
     let accepted = match only_assess {
         true => none_reserved(&to)?,
         false => reserve(message, incoming.bytes, &to, state)?,
@@ -336,7 +338,7 @@ fn check_identity(
         _ if Directory::is_reserved(from) => forbidden(format!(
             "`{from}` is a name of the bus, of people or of a path; no agent may send under it."
         )),
-        // Whoever the gateway lets in is admitted.
+        // The gateway authenticated the client already.
         Caller::Service { .. } => Ok(()),
         _ if !directory.admits(from) => forbidden(format!(
             "`{from}` is not among the agents of this bus, and it takes no new ones. Add it to [[agents]] in the configuration, or open the directory."
@@ -360,7 +362,7 @@ fn refused(refusal: LedgerRefusal) -> Refusal {
     Refusal::new(refusal.outcome(), first_upper(&format!("{refusal}.")))
 }
 
-/// What an open circuit answers.
+/// The refusal of a message by an open circuit.
 fn circuit_refusal(circuit: &Circuit, now: Now) -> Refusal {
     let wait = circuit.retry_after(now).map(|wait| wait.as_millis());
     let wait = wait.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX));
@@ -396,7 +398,7 @@ fn limited(limited: Limited) -> Refusal {
     }
 }
 
-/// What a message that is only assessed is accepted with.
+/// The result for a message that is only assessed: no reservation.
 fn none_reserved(to: &Resolved) -> Result<Accepted, Refusal> {
     if to.known.is_empty() {
         let reason = "There is nobody by that name whom you can write to.";
@@ -451,7 +453,7 @@ fn reserve(
             let reason = "None of the agents named is one you can write to. Ask the bus who is there, or wait until they have joined.";
             return Err(Refusal { recipients, ..Refusal::new(Outcome::UnknownRecipient, reason) });
         }
-        (_, 0, _) => Outcome::Delivered, // to everyone who has a place, or to an empty scope
+        (_, 0, _) => Outcome::Delivered, // every recipient with capacity, or an empty scope
         _ => Outcome::Queued,
     };
     Ok(Accepted { outcome, recipients, change: None, closes: None })

@@ -1,9 +1,7 @@
-//! How much one agent may say, and to whom.
+//! Rate limits per sender, per pair of agents, for `urgent`, for refusals, and for A2A bytes.
 //!
-//! Token buckets (governor's GCRA): per agent, per pair, for `urgent`, and for the bytes that a
-//! caller of A2A sends. A message is
-//! first tried against all of them and only then charged to all, so that a refusal costs
-//! nothing and the time it names is exact.
+//! Token buckets (governor's GCRA). A message is first tried against all buckets and then charged
+//! to all of them. So a refusal costs nothing, and the reported wait is exact.
 
 mod limiter;
 
@@ -16,29 +14,29 @@ use governor::Quota;
 use crate::{Audience, Now};
 pub(crate) use limiter::Limiter;
 
-/// The limits, as configuration says them.
+/// The limits, as configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateSettings {
     /// Messages a minute from one agent.
     pub per_agent_per_minute: NonZeroU32,
-    /// How many of those may come at once.
+    /// The burst of that.
     pub agent_burst: NonZeroU32,
     /// Messages a minute from one agent to another.
     pub per_pair_per_minute: NonZeroU32,
-    /// How many of those may come at once.
+    /// The burst of that.
     pub pair_burst: NonZeroU32,
     /// Messages a minute with priority `urgent` from one agent; the burst is the same.
     pub urgent_per_minute: NonZeroU32,
     /// Messages a minute from one agent that may be refused before they are charged, such as those
-    /// to nobody; more are answered `rate_limited`.
+    /// to unknown recipients; more are refused as `rate_limited`.
     pub refusals_per_minute: NonZeroU32,
-    /// How many of those may come at once.
+    /// The burst of that.
     pub refusal_burst: NonZeroU32,
-    /// Bytes a minute from one caller of A2A.
+    /// Bytes a minute from one A2A client.
     pub a2a_bytes_per_minute: NonZeroU32,
-    /// How many of those may come at once.
+    /// The burst of that.
     pub a2a_byte_burst: NonZeroU32,
-    /// How many agents and pairs are remembered at most.
+    /// The maximum number of buckets for agents and for pairs.
     pub max_keys: usize,
 }
 
@@ -61,7 +59,7 @@ impl Default for RateSettings {
 }
 
 impl RateSettings {
-    /// Limits so far away that nobody reaches them.
+    /// Limits too high to be reached.
     #[must_use]
     pub fn far_away() -> Self {
         let far = NonZeroU32::MAX;
@@ -79,7 +77,7 @@ impl RateSettings {
         }
     }
 
-    /// Of one agent, of a pair, of what is urgent, of refusals, of bytes.
+    /// For one agent, a pair, urgent messages, refusals, bytes.
     fn quotas(&self) -> [Quota; 5] {
         let quota = |rate, burst| Quota::per_minute(rate).allow_burst(burst);
         [
@@ -92,17 +90,17 @@ impl RateSettings {
     }
 }
 
-/// Which limit was reached, and when the same message would pass.
+/// The limit that was exceeded, and when the same message would pass.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{limit}; try again in {} ms", retry_after.as_millis())]
 pub struct Limited {
-    /// The limit, in words.
+    /// The limit, as a phrase.
     pub limit: String,
-    /// How long to wait; rounded up to a millisecond.
+    /// The time to wait, rounded up to a millisecond.
     pub retry_after: Duration,
 }
 
-/// The buckets of everyone who sends.
+/// The token buckets of all senders.
 pub struct RateLimits {
     settings: RateSettings,
     agents: Limiter<AgentId>,
@@ -113,7 +111,7 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Full buckets for everyone.
+    /// Full buckets for all senders.
     #[must_use]
     pub fn new(settings: RateSettings) -> Self {
         let [agents, pairs, urgent, refusals, bytes] = settings.quotas();
@@ -133,7 +131,7 @@ impl RateLimits {
         &self.settings
     }
 
-    /// Other limits from now on. Nobody gets a fresh burst by it: what was used stays used.
+    /// Applies new limits. No sender gets a fresh burst: what was used stays used.
     pub fn reconfigure(&mut self, settings: RateSettings, now: Now) {
         let [agents, pairs, urgent, refusals, bytes] = settings.quotas();
         self.bytes.reconfigure(bytes, now);
@@ -144,13 +142,12 @@ impl RateLimits {
         self.settings = settings;
     }
 
-    /// Charges one message from `from` to `to`, or says when it would pass.
+    /// Charges one message from `from` to `to`.
     ///
-    /// A message to several recipients is charged to the sender only, in proportion:
-    /// `min(burst, 1 + ⌈n / 100⌉)`.
+    /// A fan-out is charged to the sender only, in proportion: `min(burst, 1 + ⌈n / 100⌉)`.
     ///
     /// # Errors
-    /// [`Limited`] with the limit that takes longest; nothing is charged then.
+    /// [`Limited`] with the longest wait; nothing is charged then.
     pub fn charge(
         &mut self,
         from: &AgentId,
@@ -197,11 +194,10 @@ impl RateLimits {
         Ok(())
     }
 
-    /// Charges `from` for a message that is refused before [`RateLimits::charge`], or says that it
-    /// was refused too often.
+    /// Charges `from` for a message that is refused before [`RateLimits::charge`].
     ///
     /// # Errors
-    /// [`Limited`]; nothing is charged then.
+    /// [`Limited`] when too many were refused; nothing is charged then.
     pub fn charge_refusal(&mut self, from: &AgentId, now: Now) -> Result<(), Limited> {
         self.refusals.evict_idle(self.settings.max_keys, now);
         if let Some(retry_after) = self.wait_after_refusals(from, now) {
@@ -213,13 +209,13 @@ impl RateLimits {
         Ok(())
     }
 
-    /// How long until `from` is told again why a message of it is refused; `None` when it is now.
+    /// The time until `from` gets reasons for refusals again; `None` when it gets them now.
     #[must_use]
     pub fn wait_after_refusals(&self, from: &AgentId, now: Now) -> Option<Duration> {
         self.refusals.wait(from, NonZeroU32::MIN, now)
     }
 
-    /// Charges so many bytes of a call of A2A from `from`. More than the burst counts as the burst.
+    /// Charges `bytes` of an A2A call of `from`. More than the burst counts as the burst.
     ///
     /// # Errors
     /// [`Limited`]; nothing is charged then.
@@ -230,7 +226,7 @@ impl RateLimits {
         Ok(())
     }
 
-    /// Whether so many bytes would be taken; nothing is charged.
+    /// Checks whether `bytes` would pass; charges nothing.
     ///
     /// # Errors
     /// [`Limited`].
@@ -261,8 +257,8 @@ impl RateLimits {
         NonZeroU32::MIN.saturating_add(share).min(self.settings.agent_burst)
     }
 
-    /// Keys come from senders, so their number is bounded: a bucket that is full again is
-    /// forgotten, and beyond the limit the fullest go first.
+    /// Keys come from senders, so their number is bounded: full buckets are evicted, and beyond the
+    /// limit those that owe least.
     fn evict_idle(&mut self, now: Now) {
         let max = self.settings.max_keys;
         self.agents.evict_idle(max, now);
@@ -272,7 +268,7 @@ impl RateLimits {
         self.bytes.evict_idle(max, now);
     }
 
-    /// How many buckets are remembered.
+    /// The number of buckets.
     #[must_use]
     pub fn keys(&self) -> usize {
         let messages = self.agents.len() + self.pairs.len() + self.urgent.len();
@@ -281,176 +277,4 @@ impl RateLimits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Audience::{Many, One};
-    use a2a_protocol::Priority::{Normal, Urgent};
-
-    fn at(ms: u64) -> Now {
-        Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) }
-    }
-
-    fn id(name: &str) -> AgentId {
-        name.parse().unwrap()
-    }
-
-    #[test]
-    fn the_time_it_names_is_exact_and_a_refusal_costs_nothing() {
-        let mut limits = RateLimits::new(RateSettings::default());
-        let (roman, tim) = (id("roman"), id("tim"));
-        let tim = One(&tim);
-        for _ in 0..20 {
-            limits.charge(&roman, tim, Normal, at(0)).unwrap();
-        }
-        let refused = limits.charge(&roman, tim, Normal, at(0)).unwrap_err();
-        assert_eq!(refused.retry_after, Duration::from_secs(1));
-        for _ in 0..1_000 {
-            assert!(limits.charge(&roman, tim, Normal, at(999)).is_err());
-        }
-        limits.charge(&roman, tim, Normal, at(1_000)).unwrap();
-        assert!(limits.charge(&roman, tim, Normal, at(1_000)).is_err());
-    }
-
-    #[test]
-    fn refusals_are_limited_by_themselves() {
-        let mut limits = RateLimits::new(RateSettings::default());
-        let (roman, tim) = (id("roman"), id("tim"));
-        for _ in 0..1_000 {
-            limits.charge_refusal(&roman, at(0)).unwrap();
-        }
-        let limited = limits.charge_refusal(&roman, at(0)).unwrap_err();
-        assert_eq!(limited.retry_after, Duration::from_millis(100));
-        assert!(limits.wait_after_refusals(&roman, at(99)).is_some());
-        limits.charge_refusal(&roman, at(100)).unwrap();
-        limits.charge_refusal(&tim, at(0)).unwrap();
-        limits.charge(&roman, One(&tim), Normal, at(0)).unwrap();
-    }
-
-    #[test]
-    fn bytes_have_a_bucket_of_their_own() {
-        let n = |n| NonZeroU32::new(n).unwrap();
-        let settings = RateSettings {
-            a2a_bytes_per_minute: n(60_000),
-            a2a_byte_burst: n(10_000),
-            ..RateSettings::default()
-        };
-        let mut limits = RateLimits::new(settings);
-        let roman = id("roman");
-        limits.charge_bytes(&roman, 0, at(0)).unwrap();
-        limits.charge_bytes(&roman, 4_000, at(0)).unwrap();
-        limits.charge_bytes(&roman, 6_000, at(0)).unwrap();
-        let refused = limits.charge_bytes(&roman, 2_000, at(0)).unwrap_err();
-        assert_eq!(refused.retry_after, Duration::from_secs(2));
-        assert!(refused.limit.contains("60000 bytes a minute"), "{refused}");
-        // A refusal costs nothing, and others are not limited.
-        limits.charge_bytes(&roman, 2_000, at(2_000)).unwrap();
-        limits.charge_bytes(&id("tony"), 10_000, at(0)).unwrap();
-        // What is larger than the burst passes when the bucket is full.
-        assert!(limits.charge_bytes(&roman, usize::MAX, at(11_999)).is_err());
-        limits.charge_bytes(&roman, usize::MAX, at(12_000)).unwrap();
-    }
-
-    #[test]
-    fn the_longest_wait_of_all_limits_is_told() {
-        let mut limits = RateLimits::new(RateSettings::default());
-        let roman = id("roman");
-        for i in 0..12 {
-            limits.charge(&roman, One(&id(&format!("a{i}"))), Urgent, at(0)).unwrap();
-        }
-        let refused = limits.charge(&roman, One(&id("tim")), Urgent, at(0)).unwrap_err();
-        assert_eq!(refused.retry_after, Duration::from_secs(5));
-        assert!(refused.limit.contains("urgent"), "{refused}");
-        limits.charge(&roman, One(&id("tim")), Normal, at(0)).unwrap();
-    }
-
-    #[test]
-    fn one_agent_is_limited_whomever_it_writes_to_and_others_are_not() {
-        let mut limits = RateLimits::new(RateSettings::default());
-        for i in 0..40 {
-            limits.charge(&id("roman"), One(&id(&format!("a{i}"))), Normal, at(0)).unwrap();
-        }
-        let refused = limits.charge(&id("roman"), One(&id("tim")), Normal, at(0)).unwrap_err();
-        assert_eq!(refused.retry_after, Duration::from_millis(500));
-        limits.charge(&id("tony"), One(&id("tim")), Normal, at(0)).unwrap();
-    }
-
-    #[test]
-    fn a_fan_out_costs_in_proportion_and_never_more_than_the_burst() {
-        let mut limits = RateLimits::new(RateSettings::default());
-        let many = Many(1_000);
-        limits.charge(&id("roman"), many, Normal, at(0)).unwrap(); // 11 of 40
-        limits.charge(&id("roman"), many, Normal, at(0)).unwrap();
-        limits.charge(&id("roman"), many, Normal, at(0)).unwrap();
-        assert!(limits.charge(&id("roman"), many, Normal, at(0)).is_err());
-        let crowd = Many(10_000);
-        limits.charge(&id("tony"), crowd, Normal, at(0)).unwrap();
-        assert!(limits.charge(&id("tony"), One(&id("tim")), Normal, at(0)).is_err());
-    }
-
-    #[test]
-    fn memory_stays_bounded_after_millions_of_keys() {
-        let settings = RateSettings { max_keys: 10_000, ..RateSettings::default() };
-        let mut limits = RateLimits::new(settings);
-        for i in 0..1_000_000u64 {
-            limits.charge(&id(&format!("a{i}")), One(&id("tim")), Normal, at(i / 100)).unwrap();
-            assert!(limits.keys() <= 2 * 10_000, "{i}");
-        }
-    }
-
-    #[test]
-    fn forgetting_keeps_those_who_owe_most() {
-        let settings = RateSettings { max_keys: 4_096, ..RateSettings::default() };
-        let mut limits = RateLimits::new(settings);
-        for _ in 0..20 {
-            limits.charge(&id("flooder"), One(&id("tim")), Normal, at(0)).unwrap();
-        }
-        for i in 0..20_000u64 {
-            limits.charge(&id(&format!("a{i}")), One(&id("tim")), Normal, at(1)).unwrap();
-        }
-        assert!(limits.charge(&id("flooder"), One(&id("tim")), Normal, at(1)).is_err());
-    }
-
-    #[test]
-    fn other_limits_forgive_nobody_and_take_nothing_from_those_who_were_silent() {
-        let n = |n: u32| NonZeroU32::new(n).unwrap();
-        let before = RateSettings::default();
-        // After 15 of 20 to one agent, so many more go at once under the new limits.
-        for (after, left) in [
-            (before, 5),
-            (RateSettings { pair_burst: n(30), ..before }, 15),
-            (RateSettings { pair_burst: n(10), ..before }, 0),
-            (RateSettings { per_pair_per_minute: n(6), ..before }, 5),
-            (RateSettings { per_pair_per_minute: n(600), ..before }, 5),
-        ] {
-            let mut limits = RateLimits::new(before);
-            let tim = id("tim");
-            let send = |limits: &mut RateLimits, from: &str| {
-                limits.charge(&id(from), One(&tim), Normal, at(1_000)).is_ok()
-            };
-            assert_eq!((0..15).filter(|_| send(&mut limits, "roman")).count(), 15);
-            limits.reconfigure(after, at(1_000));
-            assert_eq!((0..40).filter(|_| send(&mut limits, "roman")).count(), left, "{after:?}");
-            let fresh = after.pair_burst.get() as usize;
-            assert_eq!((0..40).filter(|_| send(&mut limits, "main")).count(), fresh, "{after:?}");
-        }
-    }
-
-    #[test]
-    fn a_bucket_that_became_smaller_is_empty_and_no_more_than_that() {
-        let n = |n: u32| NonZeroU32::new(n).unwrap();
-        let mut limits = RateLimits::new(RateSettings::default());
-        let (roman, tim) = (id("roman"), id("tim"));
-        for _ in 0..20 {
-            limits.charge(&roman, One(&tim), Normal, at(0)).unwrap();
-        }
-        let slow = RateSettings {
-            pair_burst: n(2),
-            per_pair_per_minute: n(30),
-            ..RateSettings::default()
-        };
-        limits.reconfigure(slow, at(0));
-        let refused = limits.charge(&roman, One(&tim), Normal, at(0)).unwrap_err();
-        assert_eq!(refused.retry_after, Duration::from_secs(2));
-        assert!(refused.limit.contains("30 messages"), "{refused}");
-    }
-}
+mod tests;

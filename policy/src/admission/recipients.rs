@@ -1,4 +1,4 @@
-//! Whom a message reaches: names become agents, and those it may not reach are left out.
+//! Recipient resolution: names and scopes to agents, without those the sender may not reach.
 
 use a2a_protocol::body::{Scope, Verdict};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome};
@@ -8,16 +8,17 @@ use crate::{AccessQuery, AgentKey, Decision, Directory, Now, Profile};
 
 /// The recipients of a message.
 pub(super) struct Resolved {
-    /// Those it reaches, ascending.
+    /// The agents it reaches, ascending.
     pub(super) known: Vec<AgentKey>,
-    /// Names in a fan-out that nobody has, or that the sender may not reach: it cannot tell which.
+    /// Names in a fan-out that do not exist or that the sender may not reach. The sender cannot
+    /// distinguish the two.
     pub(super) unknown: Vec<AgentId>,
-    /// Who an escalated review goes to.
+    /// The agent an escalated review goes to.
     senior: Option<AgentKey>,
 }
 
 impl Resolved {
-    /// Whom the message is for.
+    /// Resolves the recipients of a message.
     pub(super) fn of(
         message: &Envelope,
         state: &impl AdmissionState,
@@ -26,11 +27,11 @@ impl Resolved {
         let directory = state.directory();
         let found = directory.recipients(message).map_err(|mut unknown| {
             let may_reach = |key| decide(message, key, state).is_some_and(|d| d.allowed);
-            // A sender that guesses names is not helped for ever.
+            // Repeated wrong names get no suggestions: that would let a sender enumerate agents.
             if !state.is_refused_too_often(&message.from.agent_id, now) {
                 unknown.near = directory.nearest(&unknown.agent, may_reach);
             }
-            // With a suggestion it is a question.
+            // A suggestion makes the sentence a question.
             let end = if unknown.near.is_some() { "" } else { "." };
             Refusal::new(
                 Outcome::UnknownRecipient,
@@ -53,8 +54,8 @@ impl Resolved {
         Ok(to)
     }
 
-    /// An escalated review goes to the agent it names; when that is one the task was with all
-    /// along, the next tier hears of it as well.
+    /// Adds the recipient of an escalated review. If the message names an agent that already has a
+    /// part in the assignment, the review goes to the next tier as well.
     fn escalate(&mut self, message: &Envelope, state: &impl AdmissionState) {
         let Body::ReviewResponse(body) = &message.body else { return };
         if body.verdict != Verdict::Escalated {
@@ -76,7 +77,7 @@ impl Resolved {
         }
     }
 
-    /// The answer to a task that was handed on also goes to whoever asked for it first.
+    /// Adds the original requester to the recipients of a delegated assignment's response.
     fn add_requester(&mut self, message: &Envelope, state: &impl AdmissionState) {
         let Body::TaskResponse(body) = &message.body else { return };
         let task = state.ledger().and_then(|ledger| ledger.get(&body.task_id));
@@ -92,8 +93,8 @@ impl Resolved {
         directory.id(self.senior?)
     }
 
-    /// Leaves out whom the sender may not reach; a message that reaches nobody for that reason is
-    /// refused with the rule.
+    /// Removes the recipients the sender may not reach. If that leaves none, the message is refused
+    /// with the name of the rule.
     pub(super) fn retain_allowed(
         &mut self,
         message: &Envelope,
@@ -110,7 +111,7 @@ impl Resolved {
             None => match self.retain_each(message, state) {
                 Some(rule) => rule,
                 None => {
-                    // Whoever is not told cannot be the one to decide.
+                    // An agent that does not receive the review cannot decide it.
                     self.senior = self.senior.filter(|senior| self.known.contains(senior));
                     return Ok(());
                 }
@@ -125,7 +126,7 @@ impl Resolved {
         ))
     }
 
-    /// Asks for each recipient. The rule that left nobody, if none is left.
+    /// Evaluates the rules per recipient. Returns the refusing rule if no recipient remains.
     fn retain_each(&mut self, message: &Envelope, state: &impl AdmissionState) -> Option<String> {
         let directory = state.directory();
         let rules =

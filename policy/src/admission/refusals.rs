@@ -1,7 +1,7 @@
-//! Which refusals are written down one by one, and which are only counted.
+//! Refusal sampling: which refusals are logged one by one, and which are only counted.
 //!
-//! Repeats of what was accepted count like refusals. Everybody may be refused often without anything being lost from the log; a flood of
-//! refusals is written as its beginning, a sample, and a number.
+//! Duplicates count like refusals. At normal rates every refusal is logged. A flood is logged as
+//! its beginning, a sample, and a count.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -12,40 +12,39 @@ use governor::Quota;
 use crate::Now;
 use crate::admission::rate_limit::Limiter;
 
-/// Refusals of one sender and kind that are written in full at once; ten a second after that.
+/// Refusals of one sender and outcome that are logged in full at once; ten a second after that.
 const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(999);
-/// The same for all senders together: names can be made up.
+/// The same for all senders together, because sender names can be invented.
 const BURST_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
 const A_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(9);
 const A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
-/// What anybody can cause who has no token weighs more: ten at once, one in ten seconds after
-/// that, and ten times as many in all.
+/// The cost of a refusal that needs no token to cause: ten at once, one in ten seconds after that,
+/// and ten times as many in all.
 const WITHOUT_TOKEN: NonZeroU32 = NonZeroU32::MIN.saturating_add(99);
-/// Kilobytes of refusals of one sender that are written at once, of whatever kind; so many a second
-/// after that.
+/// Kilobytes of refusals of one sender that are logged at once, whatever the outcome.
 const KB_BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(4_095);
 const KB_A_SECOND: NonZeroU32 = NonZeroU32::MIN.saturating_add(31);
 /// The same for all senders together.
 const KB_BURST_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(32_767);
 const KB_A_SECOND_OF_ALL: NonZeroU32 = NonZeroU32::MIN.saturating_add(255);
-/// Senders whose refusals are told apart.
+/// The number of senders with a counter of their own.
 const MAX_KEYS: usize = 10_000;
 
-/// Who was refused, and how.
+/// The refused sender and the outcome.
 type RefusalKey = (Option<AgentId>, Outcome);
 
-/// Refusals that were not written down.
+/// Refusals that were counted and not logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suppressed {
-    /// Whose; `None` for many, or when that could not be read.
+    /// The sender; `None` for several senders together, or when it could not be read.
     pub sender: Option<AgentId>,
-    /// How they were refused.
+    /// The outcome.
     pub outcome: Outcome,
     /// How many.
     pub count: u64,
 }
 
-/// What was refused of late.
+/// Token buckets that sample refusals, and the counters of those left out.
 pub struct RefusalSampler {
     each: Limiter<RefusalKey>,
     all: Limiter<Outcome>,
@@ -70,8 +69,7 @@ impl Default for RefusalSampler {
 }
 
 impl RefusalSampler {
-    /// Whether this refusal, whose record takes about `bytes`, is to be written down; if not, it is
-    /// counted.
+    /// Whether to log this refusal, whose record takes about `bytes`; otherwise it is counted.
     pub fn is_written(
         &mut self,
         sender: Option<&AgentId>,
@@ -106,7 +104,7 @@ impl RefusalSampler {
         false
     }
 
-    /// What was counted since the last time.
+    /// Returns and resets the counters.
     pub fn take_counted(&mut self) -> Vec<Suppressed> {
         let counted = self.counted.drain();
         let mut counted: Vec<_> = counted
@@ -116,7 +114,7 @@ impl RefusalSampler {
         counted
     }
 
-    /// Whether anything was counted since the last time.
+    /// Whether a counter is not zero.
     #[must_use]
     pub fn has_counted(&self) -> bool {
         !self.counted.is_empty()
@@ -130,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_is_written_as_its_beginning_a_sample_and_a_number() {
+    fn flood_is_logged_as_beginning_sample_and_count() {
         let mut refusals = RefusalSampler::default();
         let roman: AgentId = "roman".parse().unwrap();
         let at = |ms| Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) };
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn large_refusals_of_one_sender_are_written_until_their_bytes_are_used_up() {
+    fn large_refusals_are_logged_up_to_the_byte_limit() {
         let mut refusals = RefusalSampler::default();
         let (roman, tim): (AgentId, AgentId) = ("roman".parse().unwrap(), "tim".parse().unwrap());
         let at = |ms| Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) };
@@ -174,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_no_token_fills_less_of_the_log() {
+    fn refusals_without_token_are_logged_less() {
         let mut refusals = RefusalSampler::default();
         let at = |ms| Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::from_millis(ms) };
         let mut written = |from: u64, until: u64| {
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn made_up_names_do_not_fill_the_log_either() {
+    fn refusals_of_invented_names_are_bounded() {
         let mut refusals = RefusalSampler::default();
         let now = Now { utc: chrono::DateTime::UNIX_EPOCH, uptime: Duration::ZERO };
         let names = (0..50_000).map(|n| format!("agent-{n}").parse::<AgentId>().unwrap());

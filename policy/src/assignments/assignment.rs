@@ -1,4 +1,4 @@
-//! A task as the ledger knows it, in the shape in which it is kept and shown.
+//! One assignment of the ledger, as JSON for people and as a fact in the journal.
 
 use std::borrow::Cow;
 
@@ -7,86 +7,88 @@ use chrono::{DateTime, SubsecRound, Utc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One task. As JSON it is meant for people; [`Assignment::to_stored`] is for the journal.
+/// A task that one agent requested from another. Its JSON is for people; [`Assignment::to_stored`]
+/// is for the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "LedgerTask")]
 pub struct Assignment {
-    /// Its id.
+    /// The task's id.
     pub task_id: TaskId,
-    /// The conversation in which it was asked for.
+    /// The conversation of the request.
     pub correlation_id: CorrelationId,
-    /// Who asked for it.
+    /// The agent that requested it.
     pub requester: AgentId,
-    /// Who is to do it.
+    /// The agent that must do it.
     pub assignee: AgentId,
-    /// How far the work is.
+    /// The state of the work.
     pub state: TaskState,
-    /// The number of the record that asked the assignee.
+    /// The sequence number of the latest request.
     pub record: u64,
-    /// Counts the changes, from 1.
+    /// The number of changes, from 1.
     pub version: u64,
-    /// When it changed last.
+    /// When it last changed.
     #[schemars(with = "a2a_protocol::Timestamp")]
     pub changed: DateTime<Utc>,
-    /// When it must be done.
+    /// When it is due.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<a2a_protocol::Timestamp>")]
     pub deadline: Option<DateTime<Utc>>,
-    /// The deadline passed, or there was no news for too long. The next news takes this away.
+    /// The deadline passed, or the assignee sent nothing for too long. Its next message clears
+    /// this.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub overdue: bool,
-    /// Nobody asked for it over the bus: it appeared when its review was asked for.
+    /// It was never requested over the bus: a review request created it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unrequested: bool,
     /// Why it is blocked, was declined or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Who had it before and handed it on, oldest first.
+    /// The earlier assignees that delegated it, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handed_on_by: Vec<AgentId>,
     /// The review of its work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,
-    /// Tasks that its approval made possible.
+    /// Follow-up tasks that its approval proposed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub proposed: Vec<Proposal>,
 }
 
-/// The review of a task's work.
+/// The review of an assignment's work.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Review {
-    /// How far it is.
+    /// The state of the review.
     pub state: ReviewState,
-    /// Who owes the verdict, or gave the last one.
+    /// The agent that owes the verdict, or gave the last one.
     pub reviewer: AgentId,
-    /// How often a review was asked for.
+    /// How often a review was requested.
     pub round: u32,
 }
 
-/// A task somebody may ask for once the one before it is approved.
+/// A follow-up task that can be requested after the approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Proposal {
-    /// Its title; the `task_request` that starts it repeats it.
+    /// Its title; the `task_request` that starts it has the same title.
     pub title: String,
-    /// Who should do it, as the reviewer put it.
+    /// The proposed assignee, as the reviewer wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assign_to: Option<String>,
-    /// The task that came of it.
+    /// The task that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<TaskId>,
 }
 
 impl Assignment {
-    /// Sets when it must be done. A deadline that has passed says nothing about when to give up.
+    /// Sets the deadline. A deadline in the past is ignored: it does not define a timeout.
     pub(super) fn set_deadline(&mut self, deadline: Option<DateTime<Utc>>, now: crate::Now) {
         self.deadline = deadline.map(|at| at.trunc_subsecs(3)).filter(|at| *at > now.utc);
         self.overdue = false;
     }
 
-    /// Bytes of what it holds beside its fixed fields.
+    /// The size in bytes of its variable-length fields.
     pub(super) fn text_bytes(&self) -> usize {
         let proposed = self.proposed.iter().map(|proposal| {
             size_of::<Proposal>()
@@ -98,7 +100,7 @@ impl Assignment {
             + proposed.sum::<usize>()
     }
 
-    /// Whether `agent` has any part in it.
+    /// Whether `agent` is its requester, assignee, an earlier assignee or its reviewer.
     #[must_use]
     pub fn concerns(&self, agent: &AgentId) -> bool {
         self.requester == *agent
@@ -107,7 +109,7 @@ impl Assignment {
             || self.review.as_ref().is_some_and(|review| review.reviewer == *agent)
     }
 
-    /// The key under which it is kept.
+    /// The key of the fact in the journal.
     #[must_use]
     pub fn key(id: &TaskId) -> String {
         let mut key = String::with_capacity(Self::KEY.len() + 36);
@@ -116,8 +118,8 @@ impl Assignment {
         key
     }
 
-    /// The task as the journal keeps it, on one line. Every message about a task carries one, so
-    /// it says no more than it must: the id is in the key, times are milliseconds.
+    /// The value of the fact in the journal, on one line. Every message about an assignment carries
+    /// one, so it is compact: the id is in the key, times are milliseconds.
     #[must_use]
     pub fn to_stored(&self) -> String {
         let Self { correlation_id, state, record, version, overdue, unrequested, .. } = *self;
@@ -142,10 +144,10 @@ impl Assignment {
             .unwrap_or_else(|error| unreachable!("always writable: {error}"))
     }
 
-    /// Reads what [`Assignment::to_stored`] wrote.
+    /// Parses what [`Assignment::to_stored`] wrote.
     ///
     /// # Errors
-    /// When it is something else.
+    /// The text is not an assignment.
     pub fn from_stored(task_id: TaskId, text: &str) -> serde_json::Result<Self> {
         let stored: StoredAssignment<'_> = serde_json::from_str(text)?;
         let time = |ms| DateTime::from_timestamp_millis(ms).unwrap_or_default();
@@ -168,11 +170,11 @@ impl Assignment {
         })
     }
 
-    /// How keys of tasks begin.
+    /// The prefix of all keys.
     pub const KEY: &'static str = "task:";
 }
 
-/// A task in the journal.
+/// The stored form of an assignment.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct StoredAssignment<'a> {

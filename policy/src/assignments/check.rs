@@ -1,4 +1,4 @@
-//! Whether a message fits the ledger, and what it would change.
+//! Validation of messages against the ledger, and the change each would make.
 
 use a2a_protocol::body::{ReviewRequest, ReviewResponse, StatusUpdate, TaskRequest, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, TaskId, TaskState};
@@ -8,15 +8,15 @@ use super::transitions::possible_actions;
 use super::{Assignment, Change, Ledger, Proposal, Review, Transition};
 use crate::{Now, WorkProgress};
 
-/// How many proposals of one task are remembered.
+/// The maximum number of proposals of one assignment.
 const PROPOSED: usize = 100;
-/// How many agents that handed a task on are remembered.
+/// The maximum number of earlier assignees of one assignment.
 const HANDED_ON: usize = 32;
 
-/// Why the ledger does not take a message.
+/// Why the ledger refuses a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerRefusal {
-    /// Nobody asked for this task.
+    /// The task is unknown.
     #[error(
         "there is no task {task}. Answer with the taskId of the request; a new task begins with a task_request"
     )]
@@ -24,33 +24,33 @@ pub enum LedgerRefusal {
         /// The id in the message.
         task: TaskId,
     },
-    /// The task is somebody else's.
+    /// The task belongs to another agent.
     #[error("only `{agent}` can {what} (task {task})")]
     NotYours {
         /// The task.
         task: TaskId,
-        /// Whose it is.
+        /// The agent that may do it.
         agent: AgentId,
-        /// What was attempted.
+        /// The attempted action.
         what: &'static str,
     },
-    /// It cannot happen now.
+    /// The action is not allowed in this state.
     #[error("task {task} is {state}: {problem}")]
     Illegal {
         /// The task.
         task: TaskId,
-        /// The state it is in.
+        /// Its state.
         state: TaskState,
-        /// Why not, and what would be possible.
+        /// The reason, and the actions that are possible.
         problem: String,
     },
-    /// Open tasks hold as much text as they may.
+    /// The open assignments contain the maximum amount of text.
     #[error("the open tasks hold {limit} bytes of text, which is the limit; end some first")]
     FullOfText {
         /// The limit.
         limit: usize,
     },
-    /// The limit of open tasks is reached.
+    /// The maximum number of open assignments is reached.
     #[error("there are {limit} open tasks, which is the limit; end some first")]
     Full {
         /// The limit.
@@ -63,7 +63,7 @@ impl LedgerRefusal {
         Self::Illegal { task: task.task_id, state: task.state, problem: problem.into() }
     }
 
-    /// The word of the receipt.
+    /// The outcome in the receipt.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match self {
@@ -76,12 +76,12 @@ impl LedgerRefusal {
 }
 
 impl Ledger {
-    /// What the message would change; `None` when it has nothing to do with the ledger.
+    /// The change this message would make; `None` when it has no effect on the ledger.
     ///
-    /// `senior` is who an escalated review goes to.
+    /// `senior` is the recipient of an escalated review.
     ///
     /// # Errors
-    /// When the task is not known, not the sender's, or in another state.
+    /// The task is unknown, belongs to another agent, or is in another state.
     pub fn check(
         &self,
         message: &Envelope,
@@ -184,13 +184,13 @@ impl Ledger {
             let surplus = task.handed_on_by.len().saturating_sub(HANDED_ON);
             task.handed_on_by.drain(..surplus);
         }
-        // Asking is no progress, however often it happens.
+        // A request is never progress.
         change.progress = WorkProgress::None;
         change.asks = true;
         Ok(change)
     }
 
-    /// The task whose proposal this request starts, with the proposal marked.
+    /// The assignment whose proposal this request starts, with the proposal marked as started.
     fn proposal(&self, message: &Envelope, body: &TaskRequest, now: Now) -> Option<Assignment> {
         let from = &message.from.agent_id;
         let proposing = self.proposing.get(&message.correlation_id)?;
@@ -251,7 +251,7 @@ impl Ledger {
         let task = self.require(id)?;
         if task.assignee != *from {
             if task.concerns(from) {
-                return Ok(None); // a word about it, which changes nothing
+                return Ok(None); // a report by another participant changes nothing
             }
             let (task, agent) = (task.task_id, task.assignee.clone());
             return Err(LedgerRefusal::NotYours { task, agent, what: "report on this task" });
@@ -263,8 +263,8 @@ impl Ledger {
         };
         let state = transition.after(task.state).ok_or_else(illegal)?;
         if state == task.state {
-            // News that changes nothing is written down only when that is due, for the sake of a
-            // restart; in between it is noted in memory.
+            // A report that changes no state is persisted only when it is due, so that it survives
+            // a restart; otherwise it is kept in memory.
             return Ok(self.is_due_for_activity(task, now).then(|| {
                 let reason = body.blocked_by.as_ref().map(|reason| clip(reason));
                 let task = Assignment { reason, ..task.clone() };
@@ -276,8 +276,8 @@ impl Ledger {
         Ok(Some(change))
     }
 
-    /// Whether news must be on record: the task is marked overdue, or the last change was so long
-    /// ago that a restart would take the task for silent too early.
+    /// Whether activity must be persisted: the assignment is marked overdue, or its last change is
+    /// so old that a restart would mark it overdue too early.
     fn is_due_for_activity(&self, task: &Assignment, now: Now) -> bool {
         let silence = self.settings.overdue_after;
         let since = (now.utc - task.changed).to_std().unwrap_or_default();
@@ -324,7 +324,7 @@ impl Ledger {
         let round = review.map_or(0, |review| review.round);
         let task =
             Assignment { review: Some(pending(to, round.saturating_add(1))), ..task.clone() };
-        // Asking yet another reviewer moves nothing.
+        // Requesting yet another reviewer is no progress.
         let progress = if owed.is_some() { WorkProgress::None } else { WorkProgress::Moves };
         Ok(changed(task, progress, now))
     }
@@ -364,7 +364,7 @@ impl Ledger {
             Some(Review { state: verdict, reviewer: reviewer.clone(), round: review.round });
         if transition == Transition::Approve {
             if task.unrequested {
-                task.state = TaskState::Completed; // nobody waits for an answer
+                task.state = TaskState::Completed; // no response is expected
             }
             let next = body.next_tasks.iter().flat_map(|tasks| tasks.iter());
             let free = PROPOSED.saturating_sub(task.proposed.len());
@@ -377,7 +377,7 @@ impl Ledger {
                 started: None,
             }));
         }
-        // Leaving it to somebody else decides nothing.
+        // An escalation decides nothing.
         let progress = if transition == Transition::Escalate {
             WorkProgress::Moves
         } else {

@@ -1,8 +1,4 @@
-//! The task ledger: who owes whom which work, and how far it is.
-//!
-//! A message is checked against it before it is admitted ([`Ledger::check`]) and changes it
-//! only when it is ([`Ledger::apply`]); what turns out not to be durable is taken back
-//! ([`Ledger::undo`]). What may follow what stands in one table (`table`).
+//! Ledger state: applies and undoes changes, tracks deadlines, evicts ended assignments.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
@@ -15,19 +11,20 @@ use crate::{Now, WorkProgress};
 
 use super::{Assignment, LedgerRefusal, Transition};
 
-/// How much the ledger remembers.
+/// Limits of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LedgerSettings {
-    /// Whether tasks are kept count of at all; without it answers are not checked.
+    /// Whether the ledger is enabled; without it responses are not checked.
     pub enabled: bool,
-    /// Tasks that may be open at once; beyond that no new ones are taken.
+    /// The maximum number of open assignments; further requests are refused.
     pub max_open: usize,
-    /// Ended tasks that are remembered; beyond that the oldest are forgotten.
+    /// The maximum number of ended assignments; beyond it the oldest are evicted.
     pub max_ended: usize,
-    /// Bytes of text in all tasks, such as reasons and proposals; beyond that the oldest ended tasks
-    /// are forgotten, and where none is left no new tasks are taken.
+    /// The maximum text in all assignments in bytes, such as reasons and proposals. Beyond it the
+    /// oldest ended assignments are evicted, and if none is left new requests are refused.
     pub max_text_bytes: usize,
-    /// After so long without news an open task is overdue; `None` leaves it to deadlines.
+    /// The time without activity after which an open assignment is overdue; `None` uses deadlines
+    /// only.
     pub overdue_after: Option<Duration>,
 }
 
@@ -43,57 +40,57 @@ impl Default for LedgerSettings {
     }
 }
 
-/// How many changes that could not be taken back yet are remembered; a full disk makes them.
+/// The maximum number of deferred undos, which accumulate while the disk is full.
 const MAX_SKIPPED: usize = 100_000;
 
-/// What a message does to the ledger.
+/// The change one message makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The task as it is then.
+    /// The assignment after the change.
     pub task: Box<Assignment>,
-    /// The task whose proposal this one starts.
+    /// The assignment whose proposal this one starts.
     pub parent: Option<Box<Assignment>>,
-    /// What it means for the breaker.
+    /// Its meaning for the circuit breaker.
     pub progress: WorkProgress,
-    /// It asks the assignee anew: its record is the one that counts.
+    /// Whether the message is a request to the assignee: its record becomes the current one.
     pub(super) asks: bool,
 }
 
-/// How to take a change back.
+/// The information to undo a change.
 #[derive(Debug)]
 pub struct Undo(Vec<PriorState>);
 
-/// What a task was before a change.
+/// The state of an assignment before a change.
 #[derive(Debug)]
 struct PriorState {
     task_id: TaskId,
-    /// Which change is taken back.
+    /// The version whose change is undone.
     version: u64,
     before: Option<Box<Assignment>>,
 }
 
-/// Every task that is open, and the latest that ended.
+/// All open assignments, and the latest ended ones.
 #[derive(Debug, Default)]
 pub struct Ledger {
     pub(super) settings: LedgerSettings,
-    /// Boxed: a task is large, and it is moved about more often than it is read.
+    /// Boxed: an assignment is large and moved more often than read.
     tasks: HashMap<TaskId, Box<Assignment>>,
-    /// Bytes of text in all of them.
+    /// The size of the text of all assignments in bytes.
     pub(super) text_bytes: usize,
-    /// All of them, by when they changed last.
+    /// All assignments by time of the last change.
     latest: BTreeSet<(DateTime<Utc>, TaskId)>,
-    /// In the order in which they ended.
+    /// The ended ones by time of the end.
     ended: BTreeSet<(DateTime<Utc>, TaskId)>,
-    /// When each open task is overdue, by [`Ledger::due_at`].
+    /// The time at which each open one becomes overdue, from [`Ledger::due_at`].
     deadlines: BTreeSet<(DateTime<Utc>, TaskId)>,
-    /// News of open tasks that changed nothing, since their last change. Not kept: after a restart
-    /// the silence is counted from the last change.
+    /// The latest activity that changed nothing, since the last change. Not persistent: after a
+    /// restart the time counts from the last change.
     activity: HashMap<TaskId, DateTime<Utc>>,
-    /// How many open tasks are marked overdue.
+    /// The number of open assignments marked overdue.
     overdue: usize,
-    /// Changes that were to be taken back when others stood on top of them: what was before.
+    /// Prior states whose undo waits, because a later change is on top of them.
     deferred_undos: HashMap<(TaskId, u64), Option<Box<Assignment>>>,
-    /// Tasks with proposals nobody has started, by conversation.
+    /// Assignments with proposals that are not started, by conversation.
     pub(super) proposing: HashMap<CorrelationId, Vec<TaskId>>,
 }
 
@@ -104,14 +101,13 @@ impl Ledger {
         Self { settings, ..Self::default() }
     }
 
-    /// A task that is open, or ended not long ago.
+    /// An assignment that is open or still remembered.
     #[must_use]
     pub fn get(&self, id: &TaskId) -> Option<&Assignment> {
         self.tasks.get(id).map(Box::as_ref)
     }
 
-    /// The tasks it remembers, those that changed last first; only those behind a place if one is
-    /// given.
+    /// All assignments, the last changed first; with `behind` only those after that position.
     pub fn latest(
         &self,
         behind: Option<(DateTime<Utc>, TaskId)>,
@@ -121,7 +117,7 @@ impl Ledger {
         places.filter_map(|(_, id)| self.get(id))
     }
 
-    /// The tasks of a conversation.
+    /// The assignments of a conversation.
     pub fn of_conversation(
         &self,
         conversation: CorrelationId,
@@ -130,15 +126,15 @@ impl Ledger {
         tasks.filter(move |task| task.correlation_id == conversation)
     }
 
-    /// How many tasks are open.
+    /// The number of open assignments.
     #[must_use]
     pub fn open(&self) -> usize {
         self.tasks.len() - self.ended.len()
     }
 
-    /// Puts a change into force; `record` is the number of the message's record.
+    /// Applies a change; `record` is the sequence number of the message's record.
     ///
-    /// Returns how to take it back, and the tasks that are forgotten to make room.
+    /// Returns how to undo it, and the assignments that were evicted.
     pub fn apply(&mut self, mut change: Change, record: u64) -> (Undo, Vec<TaskId>) {
         if change.asks {
             change.task.record = record;
@@ -152,13 +148,13 @@ impl Ledger {
         (undo, self.evict_oldest())
     }
 
-    /// Takes a change back that could not be made durable; what came after it stands.
+    /// Undoes a change that did not become durable; later changes stay.
     pub fn undo(&mut self, undo: Undo) {
         for PriorState { task_id, version, before } in undo.0.into_iter().rev() {
             if self.tasks.get(&task_id).is_some_and(|task| task.version == version) {
                 self.revert(task_id, before);
             } else if self.deferred_undos.len() < MAX_SKIPPED {
-                // Something came after it; if that is taken back as well, this follows.
+                // A later change is on top; if that is undone as well, this follows.
                 self.deferred_undos.insert((task_id, version), before);
             }
         }
@@ -176,12 +172,13 @@ impl Ledger {
         }
     }
 
-    /// Puts a task back that was known before a restart.
+    /// Inserts an assignment that was recovered after a restart.
     pub fn restore(&mut self, task: Assignment) {
         self.put(Box::new(task));
     }
 
-    /// The bus gives the task up, if it still waits on the request that is record `record`.
+    /// Fails the assignment because its request, record `record`, became a dead letter. `None` when
+    /// another request is current.
     #[must_use]
     pub fn abandon(&self, id: &TaskId, record: u64, reason: &str, now: Now) -> Option<Change> {
         let task = self.get(id).filter(|task| task.record == record)?;
@@ -190,7 +187,7 @@ impl Ledger {
         Some(change)
     }
 
-    /// A request that had been given up is delivered once more.
+    /// Reopens the assignment because its dead letter is redelivered.
     #[must_use]
     pub fn ask_again(&self, id: &TaskId, record: u64, now: Now) -> Option<Change> {
         let task = self.get(id).filter(|task| task.record == record)?;
@@ -200,10 +197,10 @@ impl Ledger {
         Some(change)
     }
 
-    /// Whoever asked for the task, or a person, calls it off.
+    /// Cancels the assignment, on behalf of its requester or an operator (`by` is `None`).
     ///
     /// # Errors
-    /// When there is no such task, it is not `by`'s to call off, or it has ended.
+    /// It is unknown, `by` is not its requester, or it has ended.
     pub fn cancel(
         &self,
         id: &TaskId,
@@ -226,21 +223,21 @@ impl Ledger {
         Ok(change)
     }
 
-    /// Open tasks that are overdue and not marked yet: the first `most` of them.
+    /// Open assignments that are overdue and not marked yet, at most `most` of them.
     #[must_use]
     pub fn due(&self, now: Now, most: usize) -> Vec<TaskId> {
         let due = self.deadlines.iter().take_while(|(at, _)| *at <= now.utc);
         due.map(|(_, id)| *id).take(most).collect()
     }
 
-    /// How many open tasks are marked overdue.
+    /// The number of open assignments marked overdue.
     #[must_use]
     pub const fn overdue_count(&self) -> usize {
         self.overdue
     }
 
-    /// Notes a message of the assignee that changes nothing about the task: the silence begins
-    /// anew. See [`Ledger::check`] for when such news is a change.
+    /// Records a message of the assignee that changes nothing, which restarts the time without
+    /// activity. [`Ledger::check`] decides when such a message is a change.
     pub fn note_activity(&mut self, message: &Envelope, now: Now) {
         let Some(id) = message.body.task_id() else { return };
         let Some(task) = self.tasks.get(&id) else { return };
@@ -257,9 +254,9 @@ impl Ledger {
         }
     }
 
-    /// When a task is overdue that is not marked yet: at its deadline while that lies ahead of the
-    /// last news, otherwise when there was no news for the time of the settings. A blocked task
-    /// waits for the one who asked, who was told; only its deadline counts.
+    /// When an unmarked assignment becomes overdue: at its deadline, if that is later than the last
+    /// activity; otherwise after the configured time without activity. A blocked assignment waits
+    /// for its requester, which was notified, so only its deadline counts.
     fn due_at(&self, task: &Assignment) -> Option<DateTime<Utc>> {
         if task.state.is_ended() || task.overdue {
             return None;
@@ -273,14 +270,13 @@ impl Ledger {
         activity.checked_add_signed(TimeDelta::from_std(silence).ok()?)
     }
 
-    /// When the next deadline passes.
+    /// The next time at which an assignment becomes overdue.
     #[must_use]
     pub fn next_deadline(&self) -> Option<DateTime<Utc>> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// The deadline passed, or there was no news for too long: the task goes on, marked. The next
-    /// news takes the mark away.
+    /// Marks an open assignment as overdue. The next activity clears the mark.
     #[must_use]
     pub fn overdue(&self, id: &TaskId, now: Now) -> Option<Change> {
         let task = self.get(id).filter(|task| !task.state.is_ended())?.clone();
@@ -363,7 +359,7 @@ pub(super) fn changed(mut task: Assignment, progress: WorkProgress, now: Now) ->
     Change { task: Box::new(task), parent: None, progress, asks: false }
 }
 
-/// Reasons are kept for people, not for ever more of them.
+/// Limits the length of a reason, which is for people.
 pub(super) fn clip(reason: &str) -> String {
     reason.chars().take(500).collect()
 }

@@ -1,4 +1,4 @@
-//! Conversations against the ledger: each line a message and what comes of it.
+//! Message sequences against the ledger.
 
 use a2a_protocol::{AgentId, Envelope, Kind, Outcome, ReviewState, TaskId, TaskState};
 use chrono::{DateTime, TimeDelta};
@@ -42,7 +42,7 @@ impl Harness {
         Self { ledger: Ledger::new(settings), record: 0 }
     }
 
-    /// Says something; the outcome of a refusal, or the state the task is in then.
+    /// Sends a message; returns the state of the task, or the outcome of the refusal.
     fn send(&mut self, message: &Envelope) -> Result<TaskState, Outcome> {
         self.send_with_senior(message, None).map_err(|refusal| refusal.outcome())
     }
@@ -107,7 +107,7 @@ use Outcome::{IllegalTransition, NotAssignee, UnknownTask};
 use TaskState::*;
 
 #[test]
-fn text_in_tasks_is_bounded_the_oldest_ended_are_forgotten_first() {
+fn text_is_bounded_and_oldest_ended_are_evicted_first() {
     let mut ledger =
         Ledger::new(LedgerSettings { max_text_bytes: 1_000, ..LedgerSettings::default() });
     let task = |n: u64, state, chars| {
@@ -132,7 +132,7 @@ fn text_in_tasks_is_bounded_the_oldest_ended_are_forgotten_first() {
 }
 
 #[test]
-fn a_task_is_asked_for_taken_worked_on_and_done() {
+fn task_is_requested_accepted_worked_on_and_completed() {
     let mut harness = Harness::new();
     assert_eq!(harness.request("roman", "tim"), Ok(Requested));
     assert_eq!(harness.answer("tim", "accepted"), Ok(Accepted));
@@ -149,7 +149,7 @@ fn a_task_is_asked_for_taken_worked_on_and_done() {
 }
 
 #[test]
-fn what_is_wrong_is_refused_and_changes_nothing() {
+fn illegal_message_is_refused_and_changes_nothing() {
     let mut harness = Harness::new();
     harness.request("roman", "tim").unwrap();
     let before = harness.task().clone();
@@ -197,7 +197,7 @@ fn a_refusal_names_what_would_be_possible() {
 }
 
 #[test]
-fn a_declined_or_failed_task_can_be_asked_for_again_of_anybody() {
+fn declined_or_failed_task_can_be_requested_again_from_any_agent() {
     let mut harness = Harness::new();
     harness.request("roman", "tim").unwrap();
     assert_eq!(harness.answer("tim", "declined"), Ok(Declined));
@@ -211,7 +211,7 @@ fn a_declined_or_failed_task_can_be_asked_for_again_of_anybody() {
 }
 
 #[test]
-fn an_assignee_hands_a_task_on_and_no_asking_is_progress() {
+fn assignee_delegates_task_and_no_request_is_progress() {
     let mut harness = Harness::new();
     harness.request("roman", "tim").unwrap();
     harness.answer("tim", "accepted").unwrap();
@@ -257,7 +257,7 @@ fn a_review_can_be_given_to_another_reviewer() {
 }
 
 #[test]
-fn work_nobody_asked_for_can_be_reviewed_and_is_done_with_its_approval() {
+fn unrequested_work_can_be_reviewed_and_completes_on_approval() {
     let mut harness = Harness::new();
     assert_eq!(harness.ask_review("tim", "ann"), Ok(Working));
     assert!(harness.task().unrequested);
@@ -281,7 +281,7 @@ fn an_approval_proposes_tasks_that_a_request_starts() {
 }
 
 #[test]
-fn a_dead_request_fails_the_task_and_only_the_one_that_counts() {
+fn dead_lettered_request_fails_task_only_if_current() {
     let mut harness = Harness::new();
     harness.request("roman", "tim").unwrap();
     let id = task(TASK);
@@ -295,7 +295,7 @@ fn a_dead_request_fails_the_task_and_only_the_one_that_counts() {
 }
 
 #[test]
-fn who_asked_can_call_it_off_and_late_answers_are_refused() {
+fn requester_cancels_task_and_late_responses_are_refused() {
     let mut harness = Harness::new();
     harness.request("roman", "tim").unwrap();
     let (id, tim, roman) = (task(TASK), "tim".parse().unwrap(), "roman".parse().unwrap());
@@ -329,7 +329,7 @@ fn deadlines_come_due_once_and_one_that_had_passed_never() {
 }
 
 #[test]
-fn what_was_not_durable_is_taken_back_unless_something_came_after_it() {
+fn undo_restores_task_unless_a_later_change_exists() {
     let mut harness = Harness::new();
     let request = message(Kind::TaskRequest, "roman", "tim", &json!({}));
     let change = harness.ledger.check(&request, None, now()).unwrap().unwrap();
@@ -346,7 +346,7 @@ fn what_was_not_durable_is_taken_back_unless_something_came_after_it() {
 }
 
 #[test]
-fn changes_that_stood_on_each_other_are_all_taken_back_in_either_order() {
+fn undo_of_stacked_changes_works_in_either_order() {
     for oldest_first in [true, false] {
         let mut harness = Harness::new();
         harness.request("roman", "tim").unwrap();
@@ -368,7 +368,7 @@ fn changes_that_stood_on_each_other_are_all_taken_back_in_either_order() {
 }
 
 #[test]
-fn a_task_asked_for_again_has_the_deadline_of_the_new_request() {
+fn task_requested_again_has_the_new_deadline() {
     let mut harness = Harness::new();
     let at = |minutes| (now().utc + TimeDelta::minutes(minutes)).to_rfc3339();
     let id = task(TASK);
@@ -405,7 +405,7 @@ fn only_a_verdict_that_decides_is_an_end() {
 }
 
 #[test]
-fn what_it_remembers_is_bounded_and_survives_as_json() {
+fn ledger_is_bounded_and_restores_from_json() {
     let mut harness = Harness::new();
     let ids: Vec<String> =
         (0..6).map(|n| format!("0192a4c8-7e1a-7b3c-9d4e-0000000001{n:02}")).collect();
@@ -441,12 +441,12 @@ fn what_it_remembers_is_bounded_and_survives_as_json() {
     }
 }
 
-/// So many minutes after the first moment.
+/// The time after so many minutes.
 fn after(minutes: i64) -> Now {
     Now { utc: now().utc + TimeDelta::minutes(minutes), ..now() }
 }
 
-/// What the bus does at a moment: it marks what is overdue.
+/// Marks what is overdue, as the bus does.
 fn mark(ledger: &mut Ledger, now: Now) -> Vec<TaskId> {
     let due = ledger.due(now, 9);
     for id in &due {
@@ -457,7 +457,7 @@ fn mark(ledger: &mut Ledger, now: Now) -> Vec<TaskId> {
 }
 
 #[test]
-fn a_task_without_news_is_overdue_once_for_each_silence() {
+fn task_without_activity_is_overdue_once_per_silence() {
     let mut harness = Harness::new();
     harness.request("roman", "tim").unwrap();
     harness.answer("tim", "accepted").unwrap();
@@ -471,7 +471,7 @@ fn a_task_without_news_is_overdue_once_for_each_silence() {
     let mut again = Ledger::new(LedgerSettings::default());
     again.restore(Assignment::from_stored(task(TASK), &harness.task().to_stored()).unwrap());
     assert_eq!((mark(&mut again, after(10_000)), again.overdue_count()), (vec![], 1));
-    // Any news takes the mark away, even news that leaves the state as it is.
+    // Any activity clears the mark, even if the state stays.
     let activity = json!({ "status": "in_progress" });
     let activity = message(Kind::StatusUpdate, "tim", "roman", &activity);
     let change = harness.ledger.check(&activity, None, after(70)).unwrap().unwrap();
@@ -484,7 +484,7 @@ fn a_task_without_news_is_overdue_once_for_each_silence() {
 }
 
 #[test]
-fn news_that_changes_nothing_is_noted_and_seldom_written() {
+fn activity_without_change_is_rarely_persisted() {
     let mut harness = Harness::new();
     harness.request("roman", "tim").unwrap();
     harness.report("tim", "in_progress").unwrap();
@@ -519,7 +519,7 @@ fn a_deadline_ahead_counts_and_a_blocked_task_waits() {
 }
 
 #[test]
-fn what_is_overdue_at_once_is_taken_in_pieces() {
+fn due_assignments_are_returned_in_batches() {
     let mut ledger = Ledger::new(LedgerSettings::default());
     for n in 0..20 {
         let id = json!({ "taskId": format!("0192a4c8-7e1a-7b3c-9d4e-0000000002{n:02}") });

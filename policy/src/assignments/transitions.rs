@@ -1,4 +1,4 @@
-//! What may happen to a task, and when: the one table of transitions.
+//! State machine of an assignment and of its review, as two tables.
 
 use TaskState::{
     Accepted, Blocked, Completed, Declined, Failed, Paused, Reopened, Requested, Working,
@@ -6,57 +6,57 @@ use TaskState::{
 use a2a_protocol::body::{Action, Status, Verdict};
 use a2a_protocol::{ReviewState, TaskState};
 
-/// One thing that can happen to a task.
+/// An event in the life of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transition {
-    /// Whoever asked asks again, of the same agent or another.
+    /// The requester requests it again, from the same agent or another.
     AskAgain,
-    /// The assignee asks another agent to do it.
+    /// The assignee requests it from another agent.
     Delegate,
-    /// The assignee takes it.
+    /// The assignee accepts it.
     Accept,
-    /// The assignee does not take it.
+    /// The assignee declines it.
     Decline,
-    /// The assignee has done it.
+    /// The assignee completed it.
     Complete,
-    /// The assignee cannot do it.
+    /// The assignee failed.
     Fail,
-    /// The assignee waits for something.
+    /// The assignee is blocked.
     Block,
     /// The assignee works on it.
     Work,
-    /// The assignee sets it aside.
+    /// The assignee paused the work.
     Pause,
-    /// The assignee says it is done, without ending the task.
+    /// The assignee reports completion, which does not end it.
     ReportDone,
-    /// A review of the work is asked for.
+    /// A review of the work is requested.
     AskReview,
-    /// The reviewer finds it good.
+    /// The reviewer approves the work.
     Approve,
-    /// The reviewer wants changes.
+    /// The reviewer requests changes.
     RequestChanges,
-    /// The reviewer leaves it to somebody more senior.
+    /// The reviewer escalates to a more senior agent.
     Escalate,
-    /// The bus gives up: never delivered, or not begun in time.
+    /// The bus fails it: the request was never delivered, or not started in time.
     Abandon,
-    /// Whoever asked calls it off.
+    /// The requester cancels it.
     Cancel,
 }
 
-/// While nobody has ended it.
+/// States that are not ended.
 const OPEN: &[TaskState] = &[Requested, Accepted, Working, Blocked, Paused, Reopened];
-/// While there is, or may be, work to look at.
+/// States in which there may be work to review.
 const REVIEWABLE: &[TaskState] =
     &[Requested, Accepted, Working, Blocked, Paused, Reopened, Completed];
 
-/// Each step: in which states of the task it may happen, and the state it leads to
-/// (`None`: the state stays).
+/// For each transition, the states in which it is allowed and the state it leads to (`None`:
+/// unchanged).
 pub const TRANSITIONS: &[(Transition, &[TaskState], Option<TaskState>)] = &[
-    // While it is blocked, asking again brings what was missing.
+    // While it is blocked, a new request supplies what was missing.
     (Transition::AskAgain, &[Declined, Failed, Blocked], Some(Requested)),
     (Transition::Delegate, OPEN, Some(Requested)),
     (Transition::Accept, &[Requested, Blocked, Paused, Reopened], Some(Accepted)),
-    // Said again by an agent that begins anew, after a crash or a failed attempt.
+    // Repeated by an agent that restarts after a crash or a failed attempt.
     (Transition::Accept, &[Accepted, Working], None),
     (Transition::Decline, &[Requested, Reopened], Some(Declined)),
     (Transition::Complete, OPEN, Some(Completed)),
@@ -73,11 +73,11 @@ pub const TRANSITIONS: &[(Transition, &[TaskState], Option<TaskState>)] = &[
     (Transition::Cancel, OPEN, Some(TaskState::Cancelled)),
 ];
 
-/// Each step of a review: in which states of the review it may happen, and where it leads.
+/// For each transition of a review, the states in which it is allowed and the state it leads to.
 pub const REVIEW_TRANSITIONS: &[(Transition, &[Option<ReviewState>], ReviewState)] = &[
     (
         Transition::AskReview,
-        // Asked already: only of somebody else, which the ledger checks.
+        // If pending, only from another reviewer, which the ledger checks.
         &[
             None,
             Some(ReviewState::ChangesRequested),
@@ -91,11 +91,11 @@ pub const REVIEW_TRANSITIONS: &[(Transition, &[Option<ReviewState>], ReviewState
     (Transition::Escalate, OWED, ReviewState::Escalated),
 ];
 
-/// While somebody owes a verdict.
+/// States in which a verdict is owed.
 const OWED: &[Option<ReviewState>] = &[Some(ReviewState::Pending), Some(ReviewState::Escalated)];
 
 impl Transition {
-    /// What an answer does.
+    /// The transition of a response.
     #[must_use]
     pub const fn of_action(action: Action) -> Self {
         match action {
@@ -107,7 +107,7 @@ impl Transition {
         }
     }
 
-    /// What a report of the assignee does. Only an answer ends a task.
+    /// The transition of a status update by the assignee. Only a response ends an assignment.
     #[must_use]
     pub const fn of_status(status: Status) -> Self {
         match status {
@@ -118,7 +118,7 @@ impl Transition {
         }
     }
 
-    /// What a verdict does.
+    /// The transition of a verdict.
     #[must_use]
     pub const fn of_verdict(verdict: Verdict) -> Self {
         match verdict {
@@ -128,7 +128,7 @@ impl Transition {
         }
     }
 
-    /// The state a task is in after this step; `None` when the step may not happen now.
+    /// The state after this transition; `None` when it is not allowed.
     #[must_use]
     pub fn after(self, state: TaskState) -> Option<TaskState> {
         let row = TRANSITIONS
@@ -137,7 +137,7 @@ impl Transition {
         Some(row.2.unwrap_or(state))
     }
 
-    /// The state a review is in after this step; `None` when the step may not happen now.
+    /// The review's state after this transition; `None` when it is not allowed.
     #[must_use]
     pub fn review_after(self, review: Option<ReviewState>) -> Option<ReviewState> {
         let row = REVIEW_TRANSITIONS
@@ -147,7 +147,7 @@ impl Transition {
     }
 }
 
-/// The actions a `task_response` may carry in this state, for whoever picked another.
+/// The actions a `task_response` may have in this state, for the refusal of another one.
 pub(super) fn possible_actions(state: TaskState) -> Vec<&'static str> {
     let possible = |action: &&Action| Transition::of_action(**action).after(state).is_some();
     Action::ALL.iter().filter(possible).map(|action| action.as_str()).collect()
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_step_has_its_row_and_ended_tasks_stay_ended_unless_asked_again_or_sent_back() {
+    fn every_transition_has_a_row_and_ended_states_are_final_except_reopening() {
         use Transition::*;
         let steps = [
             AskAgain,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_verdict_needs_a_review_and_an_approval_stands() {
+    fn verdict_needs_a_review_and_approval_is_final() {
         for transition in [Transition::Approve, Transition::RequestChanges, Transition::Escalate] {
             for open in [ReviewState::Pending, ReviewState::Escalated] {
                 assert!(transition.review_after(Some(open)).is_some());

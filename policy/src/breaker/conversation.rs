@@ -1,14 +1,14 @@
-//! What one conversation tells about loops.
+//! Loop detection within one conversation.
 //!
-//! Each message has a causal path: the agents whose sends led to it. Saying more without
-//! having heard anything does not lengthen it, nor does a report to whoever asked; only
-//! answering what one heard does. A message whose sender and recipient are already next to
-//! each other on its path as often as there are rounds closes a loop.
+//! Each message has a causal path: the agents whose sends led to it. Only a message that follows a
+//! received one lengthens the path; further messages by the same agent do not, and neither do
+//! reports to the requester. A message closes a loop when its sender and recipient are adjacent on
+//! its path as often as `rounds` allows.
 //!
-//! Ledger progress counts for the conversation. A message that ends a task forgets all of it.
-//! One that merely moves a task is free: it leads to nothing and is no turn, and the talk
-//! that led up to it is forgotten between the two, but not the path of the request itself;
-//! or a ring that accepts every task before it hands it on would never be cut.
+//! Ledger progress resets counters. A message that ends a task resets the whole conversation. A
+//! message that only changes a task's state is free: it has no path, is no turn, and resets the
+//! path between the two agents, but not the path of the request itself. Otherwise a ring that
+//! accepts each task before it delegates it would never be stopped.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -20,32 +20,32 @@ use super::path::Path;
 use super::{BreakerInput, BreakerSettings, Finding, TripReason, WorkProgress};
 use crate::{Audience, Now};
 
-/// How many moves of one task are free: flipping it to and fro is no way out.
+/// State changes of one task that are free; more of them do not evade detection.
 const FREE_MOVES: u8 = 5;
-/// How many tasks of one conversation have free moves, until something ends.
+/// Tasks of one conversation with free state changes, until one ends.
 const MAX_TASKS: usize = 256;
-/// How many agents one conversation is followed with; more are let pass unseen.
+/// Agents tracked in one conversation; messages of further agents pass unchecked.
 const MAX_PARTICIPANTS: usize = 16_384;
 
-/// One conversation since its last end of a task.
+/// One conversation since a task last ended in it.
 #[derive(Default)]
 pub(super) struct Conversation {
     participants: HashMap<AgentId, Participant, DefaultHasher>,
-    /// What everyone heard last, and was asked last: one entry, however many recipients.
+    /// The latest fan-out and the latest request as a fan-out: one entry for all recipients.
     last_fan_out: Option<FanOut>,
     last_request_fan_out: Option<FanOut>,
-    /// The most recipients of one fan-out.
+    /// The number of recipients of the largest fan-out.
     largest_fan_out: usize,
     turns: u32,
     /// Whether a task ended before.
     ended: bool,
     moves: HashMap<Option<TaskId>, u8, DefaultHasher>,
-    /// Counts messages, to tell what came after what.
+    /// Counts messages, for their order.
     tick: u64,
     last: Duration,
 }
 
-/// What one agent heard and did in a conversation; ticks are 0 for never.
+/// What one agent received and sent in a conversation; ticks are 0 for never.
 #[derive(Default)]
 struct Participant {
     received: Path,
@@ -58,7 +58,7 @@ struct Participant {
     fan_outs: u32,
 }
 
-/// A fan-out, as everyone but its sender heard it.
+/// A fan-out, received by every agent except its sender.
 struct FanOut {
     by: AgentId,
     path: Path,
@@ -66,7 +66,7 @@ struct FanOut {
 }
 
 impl Conversation {
-    /// One that began with this message, from one agent to another.
+    /// A conversation that began with this message, from one agent to another.
     pub(super) fn begun(
         from: &AgentId,
         to: &AgentId,
@@ -79,7 +79,7 @@ impl Conversation {
         conversation
     }
 
-    /// One in which a task has just ended: nothing is known, but it is not new.
+    /// A conversation in which a task has just ended: empty, but not new.
     pub(super) fn ended(at: Duration) -> Self {
         Self { ended: true, last: at, ..Self::default() }
     }
@@ -92,8 +92,8 @@ impl Conversation {
         self.participants.keys()
     }
 
-    /// Whether no task ended in it, and `agent` heard nothing.
-    pub(super) fn is_news_to(&self, agent: &AgentId) -> bool {
+    /// Whether no task ended in it, and `agent` received nothing.
+    pub(super) fn is_new_to(&self, agent: &AgentId) -> bool {
         !self.ended && self.received_at(agent) == 0
     }
 
@@ -133,11 +133,11 @@ impl Conversation {
         None
     }
 
-    /// Whether this message goes where its own path has been as often as there are rounds.
+    /// Whether the message repeats a hop of its own path as often as `rounds`.
     ///
-    /// A fan-out goes to everybody, so its sender need only be on its path that often; or once
-    /// less, if it fanned out that often: of several who echo each other at once, each hears
-    /// only the latest, and the path misses the rest.
+    /// A fan-out has no single recipient, so its sender must be on the path that often. One time
+    /// less is enough if the sender fanned out that often: when several agents echo each other at
+    /// once, each receives only the latest message, and the path misses the others.
     fn is_loop(&self, input: &BreakerInput<'_>, path: &Path, rounds: u32) -> bool {
         let from = input.from;
         match input.to {
@@ -151,11 +151,11 @@ impl Conversation {
         }
     }
 
-    /// What led `from` to send: for a request whatever it was asked, if its earlier requests
-    /// were taken up; otherwise whatever it heard.
+    /// The path that led `from` to send: for a request the path of the request it received, if its
+    /// own earlier requests made progress; otherwise the path of what it received last.
     ///
-    /// Somebody who hands out task after task while reports come in is a boss at work. Somebody
-    /// whose requests come back as nothing but talk is not.
+    /// An agent that delegates task after task while reports arrive is a coordinator at work. An
+    /// agent whose requests cause nothing but messages is not.
     fn path_to(&self, from: &AgentId, kind: Kind) -> &Path {
         static NOTHING: Path = Path::EMPTY;
         let participant = self.participants.get(from);
@@ -179,7 +179,7 @@ impl Conversation {
         fan_out.map_or(path, |fan_out| &fan_out.path)
     }
 
-    /// Whether `from` has heard anything since it last sent.
+    /// Whether `from` received anything since it last sent.
     fn is_turn(&self, from: &AgentId) -> bool {
         self.received_at(from)
             > self.participants.get(from).map_or(0, |participant| participant.sent_at)
@@ -224,14 +224,14 @@ impl Conversation {
         free
     }
 
-    /// A task was taken up or moved on: both sides forget the talk about it.
+    /// A task changed state: resets the paths between both agents.
     fn record_progress(&mut self, input: &BreakerInput<'_>) {
         let at = self.tick;
         for agent in [Some(input.from), input.to.one()].into_iter().flatten() {
             if let Some(participant) = self.participants.get_mut(agent) {
                 participant.received = participant.request_path.clone();
                 participant.received_at = at;
-                // Nothing was heard that would make the next message a turn.
+                // The next message is no turn, since nothing was received after this one.
                 participant.sent_at = at;
             }
         }
@@ -258,7 +258,7 @@ impl Conversation {
                 sender.requested_at = at;
             }
             if fan_outs {
-                // What it heard from everyone so far is about to be overwritten for all others.
+                // The fan-out it received so far is about to be overwritten for all agents.
                 sender.received = before;
                 sender.fan_outs = sender.fan_outs.saturating_add(1);
             }

@@ -1,4 +1,4 @@
-//! The conversations heard of lately, no more of them than there is room for.
+//! Table of recent conversations, bounded in conversations and participants.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use super::lru_map::LruMap;
 use super::{BreakerInput, BreakerSettings, Finding, WorkProgress};
 use crate::{Audience, Now};
 
-/// How many agents are remembered altogether, for each conversation that may be.
+/// The limit of participants in total, per conversation of the limit.
 const PARTICIPANTS_EACH: usize = 8;
 
-/// The conversations heard of lately.
+/// The recent conversations.
 pub(super) struct Conversations {
     entries: LruMap<CorrelationId, ConversationState>,
-    /// Agents in all of them together, and how many there may be.
+    /// The participants of all of them, and the limit of that.
     participants: usize,
     max_participants: usize,
 }
 
-/// A conversation. Most end after very few messages, so the first one alone costs little.
+/// A conversation. Most consist of one message, which costs little memory.
 enum ConversationState {
     First(FirstMessage),
     Tracked(Box<Conversation>),
@@ -50,17 +50,17 @@ impl ConversationState {
         }
     }
 
-    /// Whether a task ended in it, or `agent` heard anything.
-    fn is_news_to(&self, agent: &AgentId) -> bool {
+    /// Whether no task ended in it, and `agent` received nothing.
+    fn is_new_to(&self, agent: &AgentId) -> bool {
         match self {
             Self::First(first) => first.to != *agent,
-            Self::Tracked(conversation) => conversation.is_news_to(agent),
+            Self::Tracked(conversation) => conversation.is_new_to(agent),
         }
     }
 }
 
 impl FirstMessage {
-    /// The conversation that this message began, with everything it keeps track of.
+    /// The full state of the conversation that this message began.
     fn expand(&self, settings: &BreakerSettings) -> Conversation {
         Conversation::begun(&self.from, &self.to, self.kind, self.at, settings)
     }
@@ -80,7 +80,7 @@ impl Conversations {
         self.evict_over_limit();
     }
 
-    /// What is wrong with this message, if anything is.
+    /// The loop that this message closes, if any.
     pub(super) fn finding(
         &self,
         input: &BreakerInput<'_>,
@@ -94,7 +94,7 @@ impl Conversations {
         }
     }
 
-    /// Whether the sender has heard nothing in this message's conversation, and nothing ended.
+    /// Whether the sender received nothing in this conversation, and no task ended in it.
     pub(super) fn opens(
         &self,
         input: &BreakerInput<'_>,
@@ -103,10 +103,10 @@ impl Conversations {
     ) -> bool {
         let known = self.entries.peek(&input.correlation);
         let known = known.filter(|known| !known.is_idle(settings.window, now));
-        known.is_none_or(|known| known.is_news_to(input.from))
+        known.is_none_or(|known| known.is_new_to(input.from))
     }
 
-    /// Counts an admitted message; says whether it was free.
+    /// Counts an admitted message; returns whether it was free.
     pub(super) fn record(
         &mut self,
         input: &BreakerInput<'_>,
@@ -161,7 +161,7 @@ impl Conversations {
         }
     }
 
-    /// A task ended: the conversation starts afresh, but it is not a new one.
+    /// A task ended: resets the conversation, which is not a new one.
     pub(super) fn end(&mut self, key: CorrelationId, now: Now) {
         self.insert(key, ConversationState::Tracked(Box::new(Conversation::ended(now.uptime))));
     }

@@ -1,26 +1,26 @@
-//! A map that forgets what was touched longest ago.
+//! LRU map with a limit.
 //!
-//! Its keys come from senders, so it never holds more than it was told to. It grows as it
-//! is used: a bus with ten conversations does not pay for a hundred thousand.
+//! Its keys come from senders, so it must be bounded. It allocates as it grows: a bus with ten
+//! conversations does not pay for a hundred thousand.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
 
 use lru::LruCache;
 
-/// At most so many entries, the least recently touched forgotten first.
+/// A bounded map that evicts the least recently touched entry.
 pub(super) struct LruMap<K: Hash + Eq, V> {
     entries: LruCache<K, V>,
     max: usize,
 }
 
 impl<K: Hash + Eq, V> LruMap<K, V> {
-    /// An empty map; it holds at least one entry, whatever `max` says.
+    /// An empty map with a limit of `max` entries, but at least one.
     pub(super) fn new(max: usize) -> Self {
         Self { entries: LruCache::unbounded(), max: max.max(1) }
     }
 
-    /// Looks without touching, so that a mere question keeps nothing alive.
+    /// Reads an entry without touching it, so that a query keeps nothing alive.
     pub(super) fn peek<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
@@ -35,7 +35,7 @@ impl<K: Hash + Eq, V> LruMap<K, V> {
         self.entries.get_mut(key)
     }
 
-    /// Puts an entry; the one that had to go for it comes back.
+    /// Inserts an entry; returns the one that was replaced or evicted.
     pub(super) fn insert(&mut self, key: K, value: V) -> Option<V> {
         let replaced = self.entries.put(key, value);
         if self.entries.len() > self.max { self.pop_oldest() } else { replaced }
@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V> LruMap<K, V> {
         self.entries.pop_lru().map(|(_, value)| value)
     }
 
-    /// Holds so many from now on; those that have to go for it come back, the oldest first.
+    /// Sets a new limit; returns the evicted entries, oldest first.
     pub(super) fn set_max(&mut self, max: usize) -> Vec<V> {
         self.max = max.max(1);
         let beyond = self.entries.len().saturating_sub(self.max);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_touched_goes_first_and_looking_is_not_touching() {
+    fn least_recently_touched_is_evicted_and_peek_does_not_touch() {
         let mut recent = LruMap::new(2);
         assert_eq!(recent.insert("a", 1), None);
         assert_eq!(recent.insert("b", 2), None);

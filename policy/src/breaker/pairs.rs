@@ -1,10 +1,10 @@
-//! Loops that begin a new conversation with every message.
+//! Loop detection across conversations, for loops that begin a new one with every message.
 //!
-//! Such a loop looks like many short conversations, but each agent in it keeps saying the same
-//! to the same. So what is counted is who says what to whom; and what is said for the second
-//! time within a window gets a causal path, as messages of one conversation do. Across
-//! conversations nobody knows which of the things an agent heard led to what it says, so it
-//! remembers a few, and any that shows a way round counts.
+//! Such a loop looks like many short conversations, but each agent keeps sending equal messages to
+//! the same recipients. So messages are counted by sender, recipient and content. From the second
+//! equal message within a window on, they get a causal path like messages of one conversation.
+//! Across conversations it is unknown which received message caused a sent one, so a few are kept
+//! per agent, and any of them that completes a round counts.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -17,8 +17,8 @@ use super::path::Path;
 use super::{BreakerInput, BreakerSettings, Finding, TripReason};
 use crate::{Audience, Now};
 
-/// Who says what to whom, as one number: names would have to be copied and hashed for every
-/// message. The seed is new with every breaker, so nobody can choose words that collide.
+/// Hashes sender, recipient and content to one number, because copying names for every message is
+/// expensive. The seed is random per breaker, so that no sender can construct a collision.
 struct PairHasher(u64);
 
 impl PairHasher {
@@ -28,7 +28,7 @@ impl PairHasher {
 
     fn message_key(&self, from: &AgentId, to: Option<&AgentId>, content: u64) -> u64 {
         let to = to.map_or("*", AgentId::as_str);
-        // No name holds a space.
+        // Agent ids contain no spaces.
         self.sum(&[from.as_str().as_bytes(), b" ", to.as_bytes(), &content.to_le_bytes()])
     }
 
@@ -38,7 +38,7 @@ impl PairHasher {
     }
 
     fn sum(&self, parts: &[&[u8]]) -> u64 {
-        // Longer than two names and a number.
+        // Longer than two agent ids and a number.
         let mut text = [0; 160];
         let mut end = 0;
         for part in parts {
@@ -51,32 +51,32 @@ impl PairHasher {
     }
 }
 
-/// Who said what to whom lately.
+/// Counters and paths of equal messages.
 pub(super) struct Pairs {
     hasher: PairHasher,
     sent: LruMap<u64, RepeatCount>,
-    /// When a task last ended between two agents.
+    /// The tick at which a task last ended between two agents.
     ended: LruMap<u64, u64>,
-    /// The repeated messages each agent heard, and the repeated fan-outs everyone did.
+    /// The repeated messages each agent received, and the repeated fan-outs.
     received: LruMap<AgentId, RecentReceipts>,
     fan_outs: RecentReceipts,
-    /// Counts messages, to tell what came after what.
+    /// Counts messages, for their order.
     tick: u64,
 }
 
-/// How often one thing was said in the current window.
+/// The count of equal messages in the current window.
 struct RepeatCount {
     count: u32,
-    /// How often if what comes within the gap counts once.
+    /// The count where messages within `repeat_gap` of each other count once.
     spaced: u32,
     spaced_at: Duration,
-    /// The beginning of the window, and the number of its first and of its latest message.
+    /// The start of the window, and the ticks of its first and latest message.
     since: Duration,
     first: u64,
     latest: u64,
 }
 
-/// A few repeated messages that were heard lately, one for each sender and content.
+/// The latest repeated messages that were received, one per sender and content.
 #[derive(Default)]
 struct RecentReceipts(Vec<Received>);
 
@@ -108,10 +108,10 @@ impl Pairs {
         self.received.set_max(max / RecentReceipts::MOST);
     }
 
-    /// What is wrong with this message, if anything is.
+    /// The loop that this message closes, if any.
     ///
-    /// Only a message that `opens` a conversation can close a loop here: within one, its own
-    /// path tells better what is a loop and what is a habit of speech.
+    /// Only a message that `opens` a conversation can close a loop here: within a conversation, the
+    /// path of that conversation is more precise.
     pub(super) fn finding(
         &self,
         input: &BreakerInput<'_>,
@@ -185,7 +185,7 @@ impl Pairs {
         }
     }
 
-    /// A task ended between two agents: what they said to each other is forgotten.
+    /// A task ended between two agents: resets the counters between them.
     pub(super) fn ended(&mut self, one: &AgentId, other: &AgentId) {
         self.tick += 1;
         self.ended.insert(self.hasher.pair_key(one, other), self.tick);
@@ -203,7 +203,7 @@ impl Pairs {
         self.hasher.message_key(input.from, input.to.one(), input.content)
     }
 
-    /// Whether the window is over or a task ended since it began.
+    /// Whether the window is over, or a task ended since it began.
     fn is_over(
         &self,
         sent: &RepeatCount,
@@ -216,8 +216,8 @@ impl Pairs {
             || input.to.one().and_then(ended).is_some_and(|ended| ended > sent.first)
     }
 
-    /// What the sender heard that most likely led to this message: something that shows a way
-    /// round, heard since it last said the same, with the longest path.
+    /// The received message that most likely caused this one: one that completes a round, received
+    /// since the previous equal message, with the longest path.
     fn led_to(
         &self,
         input: &BreakerInput<'_>,
@@ -255,7 +255,7 @@ impl RepeatCount {
 impl RecentReceipts {
     const MOST: usize = 8;
 
-    /// The same from the same replaces what it said before; a full memory loses the oldest.
+    /// Replaces the entry of the same sender and content; when full, evicts the oldest.
     fn record(&mut self, received: Received) {
         let same = |old: &Received| old.from == received.from && old.content == received.content;
         let place = self.0.iter().position(same);
@@ -268,9 +268,9 @@ impl RecentReceipts {
 }
 
 impl Received {
-    /// Whether it was heard since the message before this one, and took the same way before.
+    /// Whether it was received since the previous equal message and its path contains this hop.
     ///
-    /// What an agent tells itself it hears as it says it.
+    /// A message of an agent to itself is received as it is sent.
     fn leads_to(&self, input: &BreakerInput<'_>, last: u64) -> bool {
         let came_round = || match input.to {
             Audience::One(to) => self.path.rounds_of(input.from, to) > 0,

@@ -1,4 +1,4 @@
-//! Each rule, on a clock that stands where a test puts it.
+//! Each detection rule, on a virtual clock.
 
 mod states;
 
@@ -23,7 +23,7 @@ fn task(n: u64) -> TaskId {
     format!("0192a4c8-7e1a-7000-9000-{n:012x}").parse().unwrap()
 }
 
-/// A breaker and the moment it stands at; every message says something new.
+/// A breaker with a virtual clock; every message has new content.
 struct Harness {
     breaker: Breaker,
     now: u64,
@@ -40,7 +40,7 @@ impl Harness {
         Self { breaker: Breaker::new(settings), now: 0, counter: 0, conversation: 1 }
     }
 
-    /// Sends if it may, and opens what trips; `None` when it passed.
+    /// Sends a message if it passes, and opens what trips; `None` when it passed.
     fn send(&mut self, message: &BreakerInput<'_>) -> Option<Circuit> {
         let refused = match self.breaker.check(message, at(self.now)) {
             BreakerDecision::Pass => None,
@@ -91,7 +91,7 @@ impl Harness {
         self.chat(from, to)
     }
 
-    /// Loops until it is cut.
+    /// Sends messages in a loop until a circuit opens.
     fn cut(&mut self) -> Circuit {
         (0..7)
             .find_map(|i| if i % 2 == 0 { self.chat("a", "b") } else { self.chat("b", "a") })
@@ -100,7 +100,7 @@ impl Harness {
 }
 
 #[test]
-fn ping_pong_is_cut_after_three_rounds_with_evidence() {
+fn ping_pong_trips_after_three_rounds_with_evidence() {
     let mut harness = Harness::new();
     for _ in 0..3 {
         assert!(harness.chat("roman", "tim").is_none() && harness.chat("tim", "roman").is_none());
@@ -118,7 +118,7 @@ fn ping_pong_is_cut_after_three_rounds_with_evidence() {
 }
 
 #[test]
-fn a_flood_without_an_answer_is_no_loop_and_neither_are_reports() {
+fn flood_without_response_does_not_trip() {
     let mut harness = Harness::new();
     harness.chat("a", "b");
     for _ in 0..1_000 {
@@ -127,7 +127,7 @@ fn a_flood_without_an_answer_is_no_loop_and_neither_are_reports() {
 }
 
 #[test]
-fn a_boss_may_talk_to_many_in_turn() {
+fn coordinator_writing_to_many_in_turn_does_not_trip() {
     let mut harness = Harness::new();
     for i in 0..40 {
         let worker = format!("w{i}");
@@ -137,7 +137,7 @@ fn a_boss_may_talk_to_many_in_turn() {
 }
 
 #[test]
-fn a_boss_whose_tasks_are_taken_up_may_hand_out_more() {
+fn coordinator_whose_tasks_progress_does_not_trip() {
     let mut harness = Harness::new();
     for n in 0..20 {
         assert!(harness.post("boss", "w", Kind::TaskRequest, WorkProgress::None, n).is_none());
@@ -147,7 +147,7 @@ fn a_boss_whose_tasks_are_taken_up_may_hand_out_more() {
 }
 
 #[test]
-fn requests_that_come_back_as_talk_are_a_loop() {
+fn requests_without_progress_trip_as_loop() {
     let mut harness = Harness::new();
     for n in 0..3 {
         assert!(harness.post("a", "b", Kind::TaskRequest, WorkProgress::None, n).is_none());
@@ -157,7 +157,7 @@ fn requests_that_come_back_as_talk_are_a_loop() {
 }
 
 #[test]
-fn accepting_a_task_forgets_the_talk_about_it_but_not_where_it_came_from() {
+fn accepted_task_resets_messages_but_not_path_of_request() {
     let mut harness = Harness::new();
     harness.post("boss", "w", Kind::TaskRequest, WorkProgress::None, 1);
     for _ in 0..2 {
@@ -178,7 +178,7 @@ fn accepting_a_task_forgets_the_talk_about_it_but_not_where_it_came_from() {
 }
 
 #[test]
-fn only_five_moves_of_a_task_are_free() {
+fn only_five_state_changes_of_a_task_are_free() {
     let mut harness = Harness::new();
     let cut = (0..40)
         .position(|i| {
@@ -190,7 +190,7 @@ fn only_five_moves_of_a_task_are_free() {
 }
 
 #[test]
-fn an_end_starts_the_conversation_afresh() {
+fn ended_task_resets_the_conversation() {
     let mut harness = Harness::new();
     for n in 0..100 {
         for (from, to) in [("a", "b"), ("b", "a"), ("a", "b")] {
@@ -201,7 +201,7 @@ fn an_end_starts_the_conversation_afresh() {
 }
 
 #[test]
-fn handing_on_to_ever_new_agents_is_too_deep() {
+fn delegation_to_ever_new_agents_trips_as_too_deep() {
     let mut harness = Harness::new();
     let hand_on = |harness: &mut Harness, i: u64| {
         let (from, to) = (format!("a{i}"), format!("a{}", i + 1));
@@ -216,7 +216,7 @@ fn handing_on_to_ever_new_agents_is_too_deep() {
 }
 
 #[test]
-fn a_conversation_that_ends_nothing_is_too_long() {
+fn conversation_without_ended_task_trips_as_too_long() {
     let mut harness =
         Harness::with(BreakerSettings { max_turns: 10, ..BreakerSettings::default() });
     let mut turns = 0;
@@ -231,7 +231,7 @@ fn a_conversation_that_ends_nothing_is_too_long() {
 }
 
 #[test]
-fn echoing_fan_outs_are_cut_and_repeated_announcements_are_not() {
+fn echoed_fan_outs_trip_and_repeated_announcements_do_not() {
     let mut harness = Harness::new();
     for _ in 0..100 {
         assert!(harness.chat("a", "everyone").is_none());
@@ -241,7 +241,7 @@ fn echoing_fan_outs_are_cut_and_repeated_announcements_are_not() {
 }
 
 #[test]
-fn the_same_said_slowly_is_cut_and_a_burst_is_not() {
+fn repeats_over_time_trip_and_a_burst_does_not() {
     let mut harness = Harness::new();
     for i in 0..100 {
         assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
@@ -259,7 +259,7 @@ fn the_same_said_slowly_is_cut_and_a_burst_is_not() {
 }
 
 #[test]
-fn the_same_said_rarely_is_not_cut() {
+fn rare_repeats_do_not_trip() {
     let mut harness = Harness::new();
     for i in 0..200 {
         harness.now = i * 200;
@@ -268,7 +268,7 @@ fn the_same_said_rarely_is_not_cut() {
 }
 
 #[test]
-fn an_end_between_two_forgets_what_they_repeated() {
+fn ended_task_between_two_resets_their_repeats() {
     let mut harness = Harness::new();
     for i in 0..200 {
         harness.now = i * 10;
@@ -280,7 +280,7 @@ fn an_end_between_two_forgets_what_they_repeated() {
 }
 
 #[test]
-fn a_loop_over_new_conversations_is_cut_whatever_else_is_repeated() {
+fn loop_over_new_conversations_trips_despite_other_repeats() {
     let mut harness = Harness::new();
     for round in 0..3 {
         for (from, to) in [("a", "b"), ("b", "c"), ("c", "a")] {
@@ -296,7 +296,7 @@ fn a_loop_over_new_conversations_is_cut_whatever_else_is_repeated() {
 }
 
 #[test]
-fn an_idle_conversation_starts_afresh() {
+fn idle_conversation_is_reset() {
     let mut harness = Harness::new();
     for i in 0..6 {
         assert!(if i % 2 == 0 { harness.chat("a", "b") } else { harness.chat("b", "a") }.is_none());
@@ -306,7 +306,7 @@ fn an_idle_conversation_starts_afresh() {
 }
 
 #[test]
-fn switched_off_it_finds_nothing() {
+fn disabled_breaker_detects_nothing() {
     let mut harness =
         Harness::with(BreakerSettings { enabled: false, ..BreakerSettings::default() });
     for _ in 0..100 {
@@ -316,7 +316,7 @@ fn switched_off_it_finds_nothing() {
 }
 
 #[test]
-fn agents_are_bounded_across_conversations() {
+fn participants_are_bounded_across_conversations() {
     let mut harness =
         Harness::with(BreakerSettings { max_correlations: 10, ..BreakerSettings::default() });
     for conversation in 0..10 {

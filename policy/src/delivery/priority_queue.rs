@@ -1,18 +1,18 @@
-//! What comes next: urgent before high before normal before low, and nothing starves.
+//! Priority queue of waiting deliveries: urgent, high, normal, low, without starvation.
 //!
-//! One lane per priority, ordered by sequence number. While a message of a sender pauses, the
-//! later ones of that sender and priority are held back in a line of their own, so that a look for
-//! the next message never passes over them again:
+//! One lane per priority, ordered by sequence number. While a message of a sender is in backoff,
+//! later ones of that sender and priority are held in a queue of their own, so that a search for
+//! the next message never passes over them twice:
 //!
 //! ```text
 //! insert ─▶ lane ──front──▶ pop
-//!             │ sender pauses: moved once, when it reaches the front
+//!             │ sender is held: moved once, when it reaches the front
 //!             ▼
-//!            line ──head, once nothing of the sender pauses──▶ pop (lowest number first)
+//!           sender queue ──head, once the sender is released──▶ pop (lowest number first)
 //! ```
 //!
-//! Every operation costs O(log n), amortised: a message moves from its lane to its line at most
-//! once. While nothing pauses a lane is a plain queue.
+//! Every operation costs O(log n), amortised: a message moves from its lane to its sender queue at
+//! most once. While no sender is held, a lane is a plain queue.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,32 +21,32 @@ use a2a_protocol::{AgentId, Priority};
 use super::inbox::{DeliveryKey, QueueEntry};
 
 const LANES: usize = 4;
-/// How often a waiting lane may be passed over before it gets a turn.
+/// How often a waiting lane may be passed over before it is served.
 const PATIENCE: u32 = 8;
 
-/// Deliveries that wait, by priority and number.
+/// Waiting deliveries by priority and sequence number.
 ///
-/// Ageing counts turns instead of time: a lane that was passed over `PATIENCE` times in a
-/// row goes next, so even under an endless flood of `urgent`, `low` moves.
+/// Ageing counts turns instead of time: a lane that was passed over `PATIENCE` times in a row is
+/// served next. So `low` moves even under an endless flood of `urgent`.
 pub(crate) struct PriorityQueue<T> {
     lanes: [VecDeque<QueueEntry<T>>; LANES],
     passed_over: [u32; LANES],
-    /// `None` while no sender has a message that pauses, which is nearly always.
+    /// `None` while no sender is held, which is the normal case.
     held: Option<Box<HeldSenders<T>>>,
 }
 
-/// Lines of senders of which a message pauses, or paused while others waited.
+/// Queues of senders that are held, or were held while other messages waited.
 struct HeldSenders<T> {
     senders: [BTreeMap<AgentId, SenderQueue<T>>; LANES],
-    /// The first number of each line that may be handed out, and whose line it is.
+    /// The lowest sequence number of each queue that is not held, with its sender.
     heads: [BTreeMap<DeliveryKey, AgentId>; LANES],
-    /// Messages in all lines.
+    /// The number of messages in all queues.
     len: usize,
 }
 
-/// Messages of one sender and priority.
+/// The held messages of one sender and priority.
 struct SenderQueue<T> {
-    /// Messages of the sender that pause; while there is one, the line waits.
+    /// The number of the sender's messages in backoff; while it is not 0, the queue is held.
     holds: usize,
     waiting: BTreeMap<DeliveryKey, QueueEntry<T>>,
 }
@@ -69,7 +69,7 @@ impl<T> Default for SenderQueue<T> {
     }
 }
 
-/// Lane 0 goes first.
+/// Lane 0 is served first.
 fn lane(priority: Priority) -> usize {
     match priority {
         Priority::Urgent => 0,
@@ -80,7 +80,7 @@ fn lane(priority: Priority) -> usize {
 }
 
 impl<T> PriorityQueue<T> {
-    /// Adds a message where its number says.
+    /// Adds a message in order of its sequence number.
     pub(crate) fn insert(&mut self, entry: QueueEntry<T>) {
         let lane = lane(entry.priority);
         if let Some(held) = &mut self.held
@@ -89,7 +89,7 @@ impl<T> PriorityQueue<T> {
             return held.add(lane, entry);
         }
         let queue = &mut self.lanes[lane];
-        // Nearly always it is the newest.
+        // It is nearly always the newest.
         if queue.back().is_none_or(|last| last.seq < entry.seq) {
             return queue.push_back(entry);
         }
@@ -97,12 +97,12 @@ impl<T> PriorityQueue<T> {
         queue.insert(at, entry);
     }
 
-    /// A message of this sender and priority pauses: the others wait behind it.
+    /// A message of this sender and priority is in backoff: holds the others.
     pub(crate) fn hold(&mut self, priority: Priority, by: &AgentId) {
         self.held.get_or_insert_default().hold(lane(priority), by);
     }
 
-    /// A pause of this sender and priority has ended.
+    /// A backoff of this sender and priority has ended.
     pub(crate) fn release(&mut self, priority: Priority, by: &AgentId) {
         if let Some(held) = &mut self.held {
             held.release(lane(priority), by);
@@ -110,7 +110,7 @@ impl<T> PriorityQueue<T> {
         self.drop_if_empty();
     }
 
-    /// Takes what comes next.
+    /// Removes the next message.
     pub(crate) fn pop(&mut self) -> Option<QueueEntry<T>> {
         let mut first = [None; LANES];
         for (lane, first) in first.iter_mut().enumerate() {
@@ -126,7 +126,7 @@ impl<T> PriorityQueue<T> {
         self.take(next, first[next]?)
     }
 
-    /// The number of the first message of a lane that may be handed out.
+    /// The sequence number of the first message of a lane that may be delivered.
     fn first(&mut self, lane: usize) -> Option<DeliveryKey> {
         let queue = &mut self.lanes[lane];
         let Some(held) = &mut self.held else { return queue.front().map(|front| front.seq) };
@@ -140,7 +140,7 @@ impl<T> PriorityQueue<T> {
         queue.front().map(|front| front.seq).into_iter().chain(head).min()
     }
 
-    /// Removes the first message that fits, out of turn, unless its sender has one that pauses.
+    /// Removes the first message that `fits`, out of order, unless its sender is held.
     pub(crate) fn pop_if(&mut self, fits: impl Fn(&T) -> bool) -> Option<QueueEntry<T>> {
         (0..LANES).find_map(|lane| {
             let held = self.held.as_deref();
@@ -158,7 +158,7 @@ impl<T> PriorityQueue<T> {
         })
     }
 
-    /// Removes the message with this number, wherever it stands, if it `fits`.
+    /// Removes the message with this sequence number, in any lane, if it `fits`.
     pub(crate) fn remove(
         &mut self,
         seq: DeliveryKey,
@@ -188,14 +188,14 @@ impl<T> PriorityQueue<T> {
         taken
     }
 
-    /// A queue without lines is a plain one again.
+    /// Without sender queues it is a plain queue again.
     fn drop_if_empty(&mut self) {
         if self.held.as_ref().is_some_and(|held| held.senders.iter().all(BTreeMap::is_empty)) {
             self.held = None;
         }
     }
 
-    /// Everything that waits, in no order.
+    /// All waiting messages, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &QueueEntry<T>> {
         let senders =
             self.held.iter().flat_map(|held| held.senders.iter().flat_map(BTreeMap::values));
@@ -205,7 +205,7 @@ impl<T> PriorityQueue<T> {
             .chain(senders.flat_map(|queue_of_sender| queue_of_sender.waiting.values()))
     }
 
-    /// The first `limit` in the order of priority and number.
+    /// The first `limit` messages by priority and sequence number.
     pub(crate) fn in_order(&self, limit: usize) -> Vec<&QueueEntry<T>> {
         let mut all: Vec<_> = self.iter().collect();
         let place = |d: &&QueueEntry<T>| (lane(d.priority), d.seq);
@@ -217,7 +217,7 @@ impl<T> PriorityQueue<T> {
         all
     }
 
-    /// What came first of all that waits.
+    /// The waiting message with the lowest sequence number.
     pub(crate) fn oldest(&self) -> Option<&QueueEntry<T>> {
         let senders =
             self.held.iter().flat_map(|held| held.senders.iter().flat_map(BTreeMap::values));
@@ -226,7 +226,7 @@ impl<T> PriorityQueue<T> {
         fronts.chain(heads).min_by_key(|entry| entry.seq)
     }
 
-    /// Takes out everything, in no order.
+    /// Removes all messages, in no order.
     pub(crate) fn drain(&mut self) -> Vec<QueueEntry<T>> {
         let mut all: Vec<_> = self.lanes.iter_mut().flat_map(std::mem::take).collect();
         if let Some(held) = &mut self.held {
@@ -236,13 +236,13 @@ impl<T> PriorityQueue<T> {
         all
     }
 
-    /// How many wait.
+    /// The number of waiting messages.
     pub(crate) fn len(&self) -> usize {
         let held = self.held.as_ref().map_or(0, |held| held.len);
         self.lanes.iter().map(VecDeque::len).sum::<usize>() + held
     }
 
-    /// Whether nothing waits.
+    /// Whether no message waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -302,14 +302,14 @@ impl<T> HeldSenders<T> {
         self.len -= 1;
         match queue_of_sender.waiting.keys().next() {
             _ if queue_of_sender.holds > 0 => {}
-            // It is there already, unless the head was taken.
+            // Present already, unless the head was taken.
             Some(head) => drop(self.heads[lane].insert(*head, by)),
             None => drop(self.senders[lane].remove(&by)),
         }
         Some(taken)
     }
 
-    /// Everything that waits; what pauses still holds back what comes later.
+    /// Removes all messages; senders in backoff still hold later messages.
     fn drain(&mut self) -> Vec<QueueEntry<T>> {
         self.heads = Default::default();
         self.len = 0;
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn goes_by_priority_and_in_order_within() {
+    fn pop_mixed_priorities_orders_by_priority_then_number() {
         let mut queue = PriorityQueue::default();
         for (seq, priority) in
             [Priority::Low, Priority::Urgent, Priority::Normal, Priority::Urgent, Priority::High]
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn low_moves_under_an_endless_flood_of_urgent() {
+    fn low_priority_under_flood_of_urgent_is_served() {
         let mut queue = PriorityQueue::default();
         for seq in 0..10 {
             queue.insert(entry(seq, Priority::Low));
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_keeps_its_turn() {
+    fn reinserted_entry_keeps_its_order() {
         let mut queue = PriorityQueue::default();
         for seq in 1..=3 {
             queue.insert(entry(seq, Priority::Normal));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_forgotten_once_nothing_pauses_and_nothing_waits_in_them() {
+    fn sender_queues_released_and_empty_are_dropped() {
         let mut queue = PriorityQueue::default();
         let roman: AgentId = "roman".parse().unwrap();
         for seq in 1..=3 {

@@ -1,4 +1,4 @@
-//! The ways into a tree: what callers and agents do to an objective, and when they may not.
+//! Mutations of an objective tree: reports, status changes, additions, and why they are refused.
 
 use a2a_protocol::opt::{
     ObjectiveStatus, PLANS_PER_OBJECTIVE, Plan, PlanStatus, PlanTask, PlanTaskStatus,
@@ -12,57 +12,57 @@ use super::settle::Effect;
 use super::transitions::{TransitionRefused, check_objective_transition, check_plan_transition};
 use super::tree::Tree;
 
-/// Why a change was not made. Nothing changed then.
+/// Why a mutation was refused; nothing has changed then.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommandRefused {
     /// The objective has no such plan.
     #[error("the objective has no plan {plan}")]
     NoSuchPlan {
-        /// As it was named.
+        /// The id in the call.
         plan: PlanId,
     },
-    /// Nothing can be added to what has ended.
+    /// The objective has ended.
     #[error("the objective is {status}, it has ended: make a new one")]
     ObjectiveEnded {
-        /// How.
+        /// Its status.
         status: ObjectiveStatus,
     },
-    /// Nothing can be added to what has ended.
+    /// The plan has ended.
     #[error("the plan {plan} is {status}, it has ended: make a new one with plans/create")]
     PlanEnded {
-        /// Which.
+        /// The plan.
         plan: PlanId,
-        /// How.
+        /// Its status.
         status: PlanStatus,
     },
-    /// What it waits for can only be changed while it waits.
+    /// The plan has begun, so its dependencies are fixed.
     #[error("the plan {plan} is {status}; its dependencies can only be changed before it begins")]
     NotWaiting {
-        /// Which.
+        /// The plan.
         plan: PlanId,
-        /// How it stands.
+        /// Its status.
         status: PlanStatus,
     },
-    /// The limit of plans.
+    /// The limit of plans is reached.
     #[error("an objective has at most {limit} plans, and this one has them")]
     TooManyPlans {
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
-    /// The limit of tasks.
+    /// The limit of tasks would be exceeded.
     #[error("a plan has at most {limit} tasks: this one has {there}, and {more} more were given")]
     TooManyTasks {
-        /// How many it has.
+        /// The current number of tasks.
         there: usize,
-        /// How many were to be added.
+        /// The number of tasks to add.
         more: usize,
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
-    /// The status cannot be set now.
+    /// The status change is not allowed.
     #[error(transparent)]
     Transition(#[from] TransitionRefused),
-    /// The dependencies make no sense.
+    /// The dependencies are invalid.
     #[error("{}", first(.0))]
     Dependencies(Vec<BadDependency>),
 }
@@ -72,7 +72,7 @@ fn first(found: &[BadDependency]) -> String {
 }
 
 impl CommandRefused {
-    /// The same for whoever called.
+    /// The refusal as violations of the call.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
         let (place, code) = match self {
@@ -90,8 +90,7 @@ impl CommandRefused {
 }
 
 impl Tree {
-    /// How a task stands now, as its A2A task says. What has ended or not begun has nothing to
-    /// report any more or yet: such a report changes nothing.
+    /// Sets the status of a task from its A2A task. Ignored when the task has ended or not begun.
     pub fn report(&mut self, task: &PlanTaskId, status: PlanTaskStatus) -> Vec<Effect> {
         self.changing(|tree| {
             let mut tasks = tree.plans.iter_mut().flat_map(|plan| &mut plan.tasks);
@@ -103,12 +102,12 @@ impl Tree {
         })
     }
 
-    /// A caller sets the status of a plan. What is unfinished below is called off; `blocked`
-    /// holds it, `working` lets it go on when it can.
+    /// Sets the status of a plan for a caller. A terminal status cancels its unfinished tasks;
+    /// `blocked` holds it, `working` releases it.
     ///
     /// # Errors
     ///
-    /// There is no such plan, or the status cannot be set now.
+    /// There is no such plan, or the status change is not allowed.
     pub fn move_plan(
         &mut self,
         plan: &PlanId,
@@ -118,7 +117,7 @@ impl Tree {
             self.place(plan).ok_or_else(|| CommandRefused::NoSuchPlan { plan: plan.clone() })?;
         let from = self.plans[place].status;
         check_plan_transition(from, to)?;
-        // One that waits for other plans is blocked already, and may be held besides.
+        // A plan that waits for other plans is blocked already, and can be held as well.
         let holds = to == PlanStatus::Blocked && !self.plans[place].held;
         if from == to && !holds {
             return Ok(Vec::new());
@@ -132,15 +131,15 @@ impl Tree {
         }))
     }
 
-    /// A caller sets the status of the objective. When that ends it, what is unfinished below is
-    /// called off.
+    /// Sets the status of the objective for a caller. A terminal status cancels everything
+    /// unfinished.
     ///
     /// `blocked` holds it: no further task begins until another status is set. `planning` and
-    /// `working` are shown until what its plans amount to changes.
+    /// `working` are shown until the status derived from its plans changes.
     ///
     /// # Errors
     ///
-    /// The status cannot be set now.
+    /// The status change is not allowed.
     pub fn move_objective(&mut self, to: ObjectiveStatus) -> Result<Vec<Effect>, CommandRefused> {
         check_objective_transition(self.status, to)?;
         Ok(self.changing(|tree| {
@@ -149,11 +148,11 @@ impl Tree {
         }))
     }
 
-    /// Whether the objective can take one more plan, with so many tasks.
+    /// Checks that one more plan, with this number of tasks, can be added.
     ///
     /// # Errors
     ///
-    /// It has ended, or a limit is reached.
+    /// The objective has ended, or a limit is reached.
     pub fn check_plan_capacity(&self, tasks: usize) -> Result<(), CommandRefused> {
         if self.status.is_terminal() {
             Err(CommandRefused::ObjectiveEnded { status: self.status })
@@ -164,8 +163,8 @@ impl Tree {
         }
     }
 
-    /// Adds a plan whose dependencies were checked with [`graph::check_plan`]. One that comes
-    /// `blocked` waits for approval.
+    /// Adds a plan whose dependencies [`graph::check_plan`] accepted. One that arrives `blocked`
+    /// waits for approval.
     ///
     /// # Errors
     ///
@@ -175,7 +174,7 @@ impl Tree {
         Ok(self.changing(|tree| tree.push_plan(plan)))
     }
 
-    /// Whether the plan can take so many more tasks.
+    /// Checks that this number of tasks can be added to the plan.
     ///
     /// # Errors
     ///
@@ -189,7 +188,7 @@ impl Tree {
         check_task_limit(node.tasks.len(), tasks)
     }
 
-    /// Adds tasks, whose dependencies were checked with [`graph::check_tasks`], to a plan.
+    /// Adds tasks, whose dependencies [`graph::check_tasks`] accepted, to a plan.
     ///
     /// # Errors
     ///
@@ -207,11 +206,11 @@ impl Tree {
         }))
     }
 
-    /// Changes what a plan that has not begun waits for.
+    /// Replaces the dependencies of a plan that has not begun.
     ///
     /// # Errors
     ///
-    /// There is no such plan, it has begun or ended, or the dependencies make no sense.
+    /// There is no such plan, it has begun or ended, or the dependencies are invalid.
     pub fn set_dependencies(
         &mut self,
         plan: &PlanId,

@@ -1,4 +1,4 @@
-//! Whether dependencies make sense: what they name is there, and nothing waits for itself.
+//! Validation of dependencies: they must exist and be acyclic.
 
 use std::fmt;
 
@@ -8,50 +8,50 @@ use a2a_protocol::{Code, Violation};
 
 use super::tree::Tree;
 
-/// One dependency that makes no sense.
+/// An invalid dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadDependency {
     /// JSON Pointer to it in the parameters of the call.
     pub place: String,
-    /// What is wrong with it.
+    /// The reason.
     pub problem: Problem,
 }
 
-/// What can be wrong with a dependency.
+/// Why a dependency is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
-    /// There is no such plan in the objective.
+    /// The objective has no such plan.
     #[error("the objective has no plan {0}; name plans of the same objective by their ids")]
     UnknownPlan(PlanId),
-    /// There is no such task in the plan.
+    /// The plan has no such task.
     #[error(
         "the plan has no task {0}; name a task of the same call `task-N`, counted from 0, \
          or one that the plan has by its id"
     )]
     UnknownTask(PlanTaskId),
-    /// Tasks only wait for tasks of their own plan.
+    /// The task belongs to another plan.
     #[error("the task {task} belongs to {plan}; let the plan depend on that plan instead")]
     OtherPlan {
-        /// Which.
+        /// The task.
         task: PlanTaskId,
-        /// Where it is.
+        /// Its plan.
         plan: PlanId,
     },
     /// `task-N` beyond the last.
     #[error("there is no task-{n}; the tasks of this call are task-0 to task-{}", count.saturating_sub(1))]
     OutOfRange {
-        /// What was named.
+        /// The number in the reference.
         n: usize,
-        /// How many tasks there are.
+        /// The number of tasks.
         count: usize,
     },
-    /// It would wait for itself.
+    /// It depends on itself.
     #[error("{0} depends on itself")]
     Itself(String),
-    /// It would wait for something that waits for it.
+    /// It is part of a cycle.
     #[error("nothing of this could ever begin: {}", .0.join(" → "))]
     Cycle(
-        /// The names in order, the first again at the end; each depends on the next.
+        /// The names in order, the first repeated at the end; each depends on the next.
         Vec<String>,
     ),
 }
@@ -76,19 +76,19 @@ impl From<&BadDependency> for Violation {
 ///
 /// # Errors
 ///
-/// Every dependency that makes no sense; of cycles the first.
+/// All invalid dependencies; of cycles the first.
 pub fn check_plan(tree: &Tree, asked: &CreatePlan) -> Result<(), Vec<BadDependency>> {
-    // Nothing can depend on what is not there yet, so that no cycle leads through a new plan.
+    // Nothing can depend on a new plan yet, so no cycle contains it.
     let mut found = unknown_plans(tree, &asked.dependencies);
     found.extend(bad_tasks(tree, None, &asked.tasks));
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Checks the dependencies of tasks that are to be added to a plan.
+/// Checks the dependencies of tasks to be added to a plan.
 ///
 /// # Errors
 ///
-/// Every dependency that makes no sense; of cycles the first.
+/// All invalid dependencies; of cycles the first.
 pub fn check_tasks(
     tree: &Tree,
     plan: &PlanId,
@@ -98,11 +98,11 @@ pub fn check_tasks(
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
-/// Checks what a plan that is there shall depend on.
+/// Checks new dependencies of an existing plan.
 ///
 /// # Errors
 ///
-/// Every dependency that makes no sense; of cycles the first.
+/// All invalid dependencies; of cycles the first.
 pub fn check_dependencies(
     tree: &Tree,
     plan: &PlanId,
@@ -120,7 +120,7 @@ pub fn check_dependencies(
         tree.plans.iter().map(|node| node.waits_for().collect()).collect();
     edges[place] = tree.places(dependencies);
     edges[place].extend(&tree.plans[place].after);
-    // The others were checked before: whatever circle there is leads through this plan.
+    // The existing dependencies are acyclic, so any cycle contains this plan.
     let Some(cycle) = cycle(&edges, [place]) else { return Ok(()) };
     let next = cycle.get(1).map(|place| &tree.plans[*place].id);
     let i = dependencies.iter().position(|dependency| Some(dependency) == next).unwrap_or(0);
@@ -128,7 +128,7 @@ pub fn check_dependencies(
     Err(vec![bad(at(i), Problem::Cycle(names))])
 }
 
-/// The dependencies of new tasks with the ids that these got: `ids[n]` is that of `task-n`.
+/// The dependencies of new tasks as ids: `ids[n]` is the id of `task-n`.
 #[must_use]
 pub fn resolve(tasks: &[NewPlanTask], ids: &[PlanTaskId]) -> Vec<Vec<PlanTaskId>> {
     let id = |reference: &TaskReference| match reference {
@@ -182,7 +182,7 @@ fn bad_tasks(tree: &Tree, plan: Option<&PlanId>, tasks: &[NewPlanTask]) -> Vec<B
     found
 }
 
-/// The first circle among new tasks; those that are there cannot depend on them.
+/// The first cycle among new tasks; existing ones cannot depend on them.
 fn task_cycle(tasks: &[NewPlanTask], edges: &[Vec<usize>]) -> Option<BadDependency> {
     let cycle = cycle(edges, 0..edges.len())?;
     let (first, second) = (*cycle.first()?, *cycle.get(1)?);
@@ -192,13 +192,12 @@ fn task_cycle(tasks: &[NewPlanTask], edges: &[Vec<usize>]) -> Option<BadDependen
     Some(bad(format!("/tasks/{first}/dependencies/{j}"), Problem::Cycle(names)))
 }
 
-/// The first circle on the ways along the dependencies from `starts`; where it begins stands at
-/// both ends.
+/// The first cycle reachable from `starts`, with its first node repeated at the end.
 fn cycle(edges: &[Vec<usize>], starts: impl IntoIterator<Item = usize>) -> Option<Vec<usize>> {
     let mut seen = vec![false; edges.len()];
     let mut on_way = vec![false; edges.len()];
     for start in starts {
-        // The way so far, each with the number of its next dependency to be looked at.
+        // The current path, each node with the index of its next dependency.
         let mut way = Vec::new();
         let mut arrived = Some(start);
         loop {
@@ -265,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_plan_is_told_what_is_wrong_and_where() {
+    fn new_plan_with_bad_dependencies_lists_them_with_pointers() {
         let tree = tree("A: a b<a | B<A: c");
         let table: &[(&[&str], &[&str], &[&str])] = &[
             (&[], &[], &[]),
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn added_tasks_may_need_what_their_plan_has_and_nothing_of_another() {
+    fn added_tasks_depend_only_on_tasks_of_their_plan() {
         let tree = tree("A: a b<a | B<A: c");
         assert_eq!(
             messages(check_tasks(&tree, &id("A"), &new_tasks(&["a b", "task-0 b"]))),
@@ -342,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_of_plans_is_named_in_order() {
+    fn cycle_of_plans_is_listed_in_order() {
         let tree = tree("A: a | B<A: b | C<B: c | D: d");
         let table: &[(&str, &[&str], &str)] = &[
             ("A", &["D"], ""),

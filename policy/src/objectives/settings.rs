@@ -1,33 +1,33 @@
-//! What the metadata of a plan or a task says about how it is done.
+//! Settings in the metadata of a plan or a task.
 
 use a2a_protocol::opt::{HistoryScope, OnTaskFailure, key};
 use a2a_protocol::task::Metadata;
 use a2a_protocol::{AgentId, Code, Violation};
 use serde_json::Value;
 
-/// The heeded part of a plan's or a task's metadata.
+/// The metadata keys that the server interprets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Who does it; `None` leaves it to whoever is above.
+    /// The agent that does it; `None` inherits from the level above.
     pub assignee: Option<AgentId>,
-    /// What follows when a task fails; heeded on plans.
+    /// What a failed task means for its plan; read from plans only.
     pub on_task_failure: OnTaskFailure,
-    /// Of which steps that are done a step hears; heeded on plans.
+    /// Which completed steps are sent to a step as history; read from plans only.
     pub history_scope: HistoryScope,
 }
 
 impl Settings {
-    /// Reads new metadata; `place` is the JSON Pointer to it.
+    /// Parses new metadata; `place` is its JSON Pointer.
     ///
     /// # Errors
     ///
-    /// Every key whose value makes no sense.
+    /// All keys with an invalid value.
     pub fn read(metadata: Option<&Metadata>, place: &str) -> Result<Self, Vec<Violation>> {
         let (settings, violations) = read(metadata, place);
         if violations.is_empty() { Ok(settings) } else { Err(violations) }
     }
 
-    /// Reads metadata that was checked when it came; what makes no sense counts as absent.
+    /// Parses metadata that was validated before; invalid values count as absent.
     #[must_use]
     pub fn of(metadata: Option<&Metadata>) -> Self {
         read(metadata, "").0
@@ -39,10 +39,10 @@ fn read(metadata: Option<&Metadata>, place: &str) -> (Settings, Vec<Violation>) 
     let settings = Settings {
         assignee: reader.assignee(),
         on_task_failure: reader
-            .word(key::ON_TASK_FAILURE, OnTaskFailure::ALL, OnTaskFailure::from_word)
+            .enum_value(key::ON_TASK_FAILURE, OnTaskFailure::ALL, OnTaskFailure::from_word)
             .unwrap_or(OnTaskFailure::Fail),
         history_scope: reader
-            .word(key::HISTORY_SCOPE, HistoryScope::ALL, HistoryScope::from_word)
+            .enum_value(key::HISTORY_SCOPE, HistoryScope::ALL, HistoryScope::from_word)
             .unwrap_or(HistoryScope::Task),
     };
     (settings, reader.violations)
@@ -80,22 +80,22 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// One of a few words.
-    fn word<T: std::fmt::Display>(
+    /// The value of an enum.
+    fn enum_value<T: std::fmt::Display>(
         &mut self,
         key: &str,
         all: &[T],
         from_word: fn(&str) -> Option<T>,
     ) -> Option<T> {
         let value = self.value(key)?;
-        let word = value.as_str().and_then(from_word);
-        if word.is_none() {
+        let enum_value = value.as_str().and_then(from_word);
+        if enum_value.is_none() {
             let allowed: Vec<String> = all.iter().map(ToString::to_string).collect();
             let code = if value.is_string() { Code::NotAllowed } else { Code::WrongType };
             let message = format!("expected one of `{}`", allowed.join("`, `"));
             self.complain(key, code, message, allowed);
         }
-        word
+        enum_value
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_makes_no_sense_is_named_where_it_stands() {
+    fn invalid_settings_are_reported_with_pointers() {
         let metadata = |value: Value| value.as_object().cloned();
         let good = metadata(json!({
             "opt/v1/assignee": "ada", "opt/v1/onTaskFailure": "skip",

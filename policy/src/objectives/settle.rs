@@ -1,6 +1,6 @@
-//! What follows from how the tasks stand: which begin, which are called off, how their parents are.
+//! Settling an objective: which tasks begin or are cancelled, and the status of their parents.
 //!
-//! Everything follows from the tree alone, so that after a restart the same comes out again.
+//! The result follows from the tree alone, so it is the same after a restart.
 
 use PlanTaskStatus::{Canceled, Completed, Pending, Submitted, Working};
 use a2a_protocol::opt::{ObjectiveStatus, OnTaskFailure, PlanStatus, PlanTaskStatus};
@@ -8,65 +8,65 @@ use a2a_protocol::task::{PlanId, PlanTaskId};
 
 use super::tree::{PlanNode, TaskNode, Tree};
 
-/// Something that is to be done, or was decided. The tree already stands as after it.
+/// An action to execute or a status to publish. The tree has it applied already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// The task is called off: its A2A task is to be cancelled with the same change.
+    /// The task is cancelled: cancel its A2A task in the same transaction.
     Cancel {
         /// Its plan.
         plan: PlanId,
-        /// Which.
+        /// The task.
         task: PlanTaskId,
     },
-    /// The task's turn has come: an A2A task for it is to be made with the same change.
+    /// The task begins: create an A2A task for it in the same transaction.
     Begin {
         /// Its plan.
         plan: PlanId,
-        /// Which.
+        /// The task.
         task: PlanTaskId,
     },
-    /// A plan stands differently.
+    /// The status of a plan changed.
     Plan {
-        /// Which.
+        /// The plan.
         plan: PlanId,
-        /// From now on.
+        /// The new status.
         status: PlanStatus,
     },
-    /// The objective stands differently.
+    /// The status of the objective changed.
     Objective {
-        /// From now on.
+        /// The new status.
         status: ObjectiveStatus,
     },
 }
 
-/// What a plan's dependencies mean for it.
+/// Whether a plan's dependencies let it begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Readiness {
     Ready,
     Waiting,
-    /// What it builds on failed.
+    /// A dependency failed.
     Unreachable,
 }
 
 impl Tree {
-    /// Brings plans and objective into line with their tasks, and says what is to be done:
-    /// children before parents, and each plan at most once. A second call does nothing.
+    /// Updates plans and objective from their tasks. Returns the effects, children before parents
+    /// and each plan at most once. Idempotent.
     pub fn settle(&mut self) -> Vec<Effect> {
         self.changing(|_| ())
     }
 
-    /// Does something to the tree, then settles it; says all that both changed.
+    /// Applies a change to the tree and settles it; returns the effects of both.
     pub(super) fn changing(&mut self, change: impl FnOnce(&mut Self)) -> Vec<Effect> {
         let mut before: Vec<PlanStatus> = self.plans.iter().map(|plan| plan.status).collect();
         let objective = self.status;
-        let amounted = self.status_from_plans();
+        let derived = self.status_from_plans();
         change(self);
-        // What was added stood as it came.
+        // A new plan starts with the status it came with.
         before.extend(self.plans[before.len()..].iter().map(|plan| plan.status));
         let mut effects = Vec::new();
-        // One plan's end can be another's beginning or end.
+        // The end of one plan can begin or end another.
         while (0..self.plans.len()).any(|place| self.settle_plan(place, &mut effects)) {}
-        self.adopt_status(amounted);
+        self.adopt_status(derived);
         let changed = self.plans.iter().zip(before).filter(|(plan, before)| plan.status != *before);
         effects.extend(
             changed.map(|(plan, _)| Effect::Plan { plan: plan.id.clone(), status: plan.status }),
@@ -77,8 +77,8 @@ impl Tree {
         effects
     }
 
-    /// Takes the status that the plans amount to, if that is another than `before`. An open status
-    /// that a caller set is shown until then; one held with `blocked` stays so until it ends.
+    /// Adopts the status derived from the plans if it is not `before`. Until it changes, an open
+    /// status set by the caller is kept; `blocked` is kept until the objective ends.
     fn adopt_status(&mut self, before: Option<ObjectiveStatus>) {
         let now = self.status_from_plans();
         if self.status.is_terminal() {
@@ -91,7 +91,7 @@ impl Tree {
                 self.held = false;
             }
             _ if self.held => self.status = ObjectiveStatus::Blocked,
-            // Only made: no caller has set anything.
+            // New: no caller has set a status.
             Some(open) if now != before || self.status == ObjectiveStatus::Submitted => {
                 self.status = open;
             }
@@ -99,7 +99,7 @@ impl Tree {
         }
     }
 
-    /// Whether anything changed.
+    /// Settles one plan; returns whether anything changed.
     fn settle_plan(&mut self, place: usize, effects: &mut Vec<Effect>) -> bool {
         let (cancelled, readiness) = (self.status.is_terminal(), self.readiness(place));
         let waits_for_others = self.waits_for_dependencies(place);
@@ -125,7 +125,7 @@ impl Tree {
         plan.status != before || effects.len() != done_before
     }
 
-    /// Whether a plan that it depends on has not ended.
+    /// Whether a plan it depends on has not ended.
     fn waits_for_dependencies(&self, place: usize) -> bool {
         self.plans[place].dependencies.iter().any(|d| !self.plans[*d].status.is_terminal())
     }
@@ -143,8 +143,8 @@ impl Tree {
         }
     }
 
-    /// For each plan whether it was skipped because something below it failed. Then those that
-    /// build on it are lost too; one that a person skipped lets them go on.
+    /// For each plan, whether it was skipped because a dependency failed. Its dependents fail to
+    /// begin as well; dependents of a plan that an operator skipped can begin.
     fn lost(&self) -> Vec<bool> {
         let mut lost = vec![false; self.plans.len()];
         loop {
@@ -163,7 +163,7 @@ impl Tree {
         }
     }
 
-    /// What the plans of an objective amount to; `None` without plans.
+    /// The status of the objective derived from its plans; `None` without plans.
     pub(super) fn status_from_plans(&self) -> Option<ObjectiveStatus> {
         let any = |wanted: fn(&PlanNode) -> bool| self.plans.iter().any(wanted);
         if self.plans.is_empty() {
@@ -188,12 +188,12 @@ impl Tree {
 }
 
 impl PlanNode {
-    /// Whether an agent is, or is about to be, at one of its tasks.
+    /// Whether one of its tasks is running or about to run.
     fn moves(&self) -> bool {
         self.tasks.iter().any(TaskNode::moves)
     }
 
-    /// How its tasks end it, if they do.
+    /// The terminal status derived from its tasks, if they end it.
     fn end(&self) -> Option<PlanStatus> {
         let out = self.left_out();
         let undone = |task: &TaskNode| task.status.is_terminal() && task.status != Completed;
@@ -208,7 +208,7 @@ impl PlanNode {
         Some(if done { PlanStatus::Completed } else { PlanStatus::Skipped })
     }
 
-    /// Whether its caller has to do something before it can go on.
+    /// Whether its caller must act before it can continue.
     fn waits_for_caller(&self) -> bool {
         let asks = self.tasks.iter().any(|task| task.status.is_interrupted());
         !self.status.is_terminal() && (self.held || asks)

@@ -1,4 +1,4 @@
-//! Stories of objectives: what happens, what is to be done, and how everything stands then.
+//! Scenarios: mutations of an objective, the effects of each, and the resulting statuses.
 
 mod edges;
 
@@ -12,8 +12,9 @@ use super::{CommandRefused, Effect, Tree};
 
 const TIME: &str = "2026-02-15T04:30:00Z";
 
-/// An objective in a line: plans separated by `|`, each with its name, the plans it needs behind
-/// `<`, the one it merely comes after behind `>`, `?` where failed tasks are skipped, `!` where it is held; then its tasks alike.
+/// An objective in a line: plans separated by `|`, each with its name, the plans it depends on
+/// after `<`, the plan it merely follows after `>`, `?` if failed tasks are skipped, `!` if it is
+/// held; then its tasks in the same notation.
 pub(super) fn objective(line: &str) -> Objective {
     let plans: Vec<Plan> =
         line.split('|').filter(|text| !text.trim().is_empty()).map(plan).collect();
@@ -57,12 +58,12 @@ fn named(text: &str) -> (String, Vec<String>) {
     (name.trim().into(), needs.map(Into::into).collect())
 }
 
-/// The same as a tree that nobody has settled yet.
+/// The same as a tree that is not settled yet.
 pub(super) fn tree(line: &str) -> Tree {
     Tree::from(&objective(line))
 }
 
-/// How everything stands, in a line: `working | A working: a=completed b=working`.
+/// All statuses in a line: `working | A working: a=completed b=working`.
 fn shown(tree: &Tree) -> String {
     let mut line = tree.status().to_string();
     for plan in tree.plans() {
@@ -74,7 +75,7 @@ fn shown(tree: &Tree) -> String {
     line
 }
 
-/// What is to be done with tasks: `+a` begins, `-a` is called off.
+/// The effects on tasks: `+a` begins, `-a` is cancelled.
 fn done(effects: &[Effect]) -> String {
     let words = effects.iter().filter_map(|effect| match effect {
         Effect::Begin { task, .. } => Some(format!("+{task}")),
@@ -84,8 +85,8 @@ fn done(effects: &[Effect]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Does what a word says: `a=failed` is a report, `A:blocked` a move of a plan, `:canceled` one
-/// of the objective; everything else adds a plan.
+/// Applies one action: `a=failed` is a report, `A:blocked` sets the status of a plan, `:canceled`
+/// that of the objective; anything else adds a plan.
 fn act(tree: &mut Tree, word: &str) -> Result<Vec<Effect>, CommandRefused> {
     if let Some((task, status)) = word.split_once('=') {
         let status = PlanTaskStatus::from_word(status).unwrap();
@@ -101,7 +102,7 @@ fn act(tree: &mut Tree, word: &str) -> Result<Vec<Effect>, CommandRefused> {
     }
 }
 
-/// Plays a story: after each act what was done with tasks, and how everything stands.
+/// Runs a scenario: per action the expected effects on tasks, and all statuses.
 fn play(line: &str, acts: &[(&str, &str, &str)]) {
     let mut tree = tree(line);
     for (word, expected_done, expected_shown) in acts {
@@ -180,7 +181,7 @@ fn plan_with_unfinished_dependencies_is_blocked_and_a_later_one_is_pending() {
             ("a=failed", "", "failed | A failed: a=failed | C skipped: c=canceled"),
         ],
     );
-    // What waits for others can be held besides, and is released to wait on.
+    // A plan that waits for others can be held as well; released, it keeps waiting.
     play(
         "A: a | B<A: b",
         &[
@@ -199,13 +200,13 @@ fn objective_takes_every_open_status_with_or_without_plans() {
         &[
             (":working", "", "working"),
             (":blocked", "", "blocked"),
-            // Held: what is added does not begin.
+            // Held: new tasks do not begin.
             ("A: a b<a", "", "blocked | A pending: a=pending b=pending"),
             (":working", "+a", "working | A working: a=submitted b=pending"),
             (":planning", "", "planning | A working: a=submitted b=pending"),
             ("a=working", "", "planning | A working: a=working b=pending"),
             ("a=input-required", "", "blocked | A blocked: a=input-required b=pending"),
-            // Its plan says so already; its caller holds it besides.
+            // Blocked by its plan already; the caller holds it as well.
             (":blocked", "", "blocked | A blocked: a=input-required b=pending"),
             ("a=completed", "", "blocked | A pending: a=completed b=pending"),
             (":planning", "+b", "working | A working: a=completed b=submitted"),
@@ -224,7 +225,7 @@ fn objective_takes_every_open_status_with_or_without_plans() {
 }
 
 #[test]
-fn what_can_run_beside_each_other_does() {
+fn independent_tasks_run_in_parallel() {
     play(
         "A: a b c<a,b | B: d",
         &[
@@ -253,7 +254,7 @@ fn what_can_run_beside_each_other_does() {
 }
 
 #[test]
-fn a_failed_task_fails_its_plan_and_what_builds_on_it_is_left_out() {
+fn failed_task_fails_its_plan_and_skips_dependents() {
     for end in ["failed", "rejected", "canceled"] {
         play(
             "A: a b c<b | B<A: d | C<B: e | D: f",
@@ -290,7 +291,7 @@ fn a_failed_task_fails_its_plan_and_what_builds_on_it_is_left_out() {
 }
 
 #[test]
-fn a_plan_that_skips_goes_on_without() {
+fn plan_with_skip_continues_after_failed_task() {
     play(
         "A?: a b<a c<b d | B<A: e",
         &[
@@ -327,7 +328,7 @@ fn a_plan_that_skips_goes_on_without() {
 }
 
 #[test]
-fn a_held_plan_waits_for_approval_and_nothing_else_does() {
+fn held_plan_waits_for_approval_and_others_continue() {
     play(
         "A!: a | B<A: b",
         &[
@@ -341,7 +342,7 @@ fn a_held_plan_waits_for_approval_and_nothing_else_does() {
             ("a=completed", "+b", "working | A completed: a=completed | B working: b=submitted"),
         ],
     );
-    // Nothing new begins while it is held.
+    // No new task begins while it is held.
     play(
         "A: a b<a",
         &[
@@ -354,7 +355,7 @@ fn a_held_plan_waits_for_approval_and_nothing_else_does() {
 }
 
 #[test]
-fn a_question_blocks_until_it_is_answered() {
+fn question_blocks_plan_until_input() {
     play(
         "A: a b | B: c",
         &[
@@ -395,7 +396,7 @@ fn a_question_blocks_until_it_is_answered() {
             ),
         ],
     );
-    // Held and asked at once: the answer is no approval, and the approval no answer.
+    // Held and waiting for input at once: input is no approval, and approval no input.
     play(
         "A: a b<a",
         &[
@@ -411,7 +412,7 @@ fn a_question_blocks_until_it_is_answered() {
 }
 
 #[test]
-fn whoever_ends_something_ends_what_is_below() {
+fn ended_parent_cancels_its_children() {
     for (status, plan) in [("completed", "skipped"), ("failed", "skipped"), ("canceled", "skipped")]
     {
         play(
@@ -463,7 +464,7 @@ fn whoever_ends_something_ends_what_is_below() {
 }
 
 #[test]
-fn without_tasks_it_is_planned() {
+fn objective_without_tasks_is_planning() {
     play(
         "",
         &[

@@ -1,13 +1,13 @@
-//! What a caller may set the status of an objective or a plan to: one table each.
+//! Statuses that a caller may set on an objective or a plan: one table each.
 //!
-//! What happens by itself is not here but in `settle`.
+//! `settle` derives all other changes.
 
 use ObjectiveStatus as O;
 use PlanStatus as P;
 use a2a_protocol::opt::{ObjectiveStatus, PlanStatus};
 use a2a_protocol::{Code, Violation};
 
-/// Each status of an objective: what may be set next.
+/// For each status of an objective, the statuses that may be set.
 pub const OBJECTIVE_TRANSITIONS: &[(O, &[O])] = &[
     (O::Submitted, &[O::Planning, O::Working, O::Blocked, O::Completed, O::Failed, O::Canceled]),
     (O::Planning, &[O::Working, O::Blocked, O::Completed, O::Failed, O::Canceled]),
@@ -18,9 +18,9 @@ pub const OBJECTIVE_TRANSITIONS: &[(O, &[O])] = &[
     (O::Canceled, &[]),
 ];
 
-/// Each status of a plan: what may be set next.
+/// For each status of a plan, the statuses that may be set.
 pub const PLAN_TRANSITIONS: &[(P, &[P])] = &[
-    // It begins when it can; setting it to work asks for nothing more.
+    // It begins by itself when it can; setting it to `working` has no further effect.
     (P::Pending, &[P::Working, P::Blocked, P::Completed, P::Failed, P::Skipped]),
     (P::Working, &[P::Blocked, P::Completed, P::Failed, P::Skipped]),
     (P::Blocked, &[P::Working, P::Completed, P::Failed, P::Skipped]),
@@ -29,17 +29,17 @@ pub const PLAN_TRANSITIONS: &[(P, &[P])] = &[
     (P::Skipped, &[]),
 ];
 
-/// The status cannot be set now.
+/// The status change is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the {what} is {from} and cannot be set to {to}: {}", advice(.allowed))]
 pub struct TransitionRefused {
     /// `objective` or `plan`.
     pub what: &'static str,
-    /// How it stands.
+    /// The current status.
     pub from: &'static str,
-    /// What was asked for.
+    /// The requested status.
     pub to: &'static str,
-    /// What could be; empty when it has ended.
+    /// The allowed statuses; empty when it has ended.
     pub allowed: Vec<&'static str>,
 }
 
@@ -57,12 +57,11 @@ impl From<&TransitionRefused> for Violation {
     }
 }
 
-/// Whether an objective may be set from one status to another. The same status again is always
-/// fine.
+/// Checks a status change of an objective. The same status is always allowed.
 ///
 /// # Errors
 ///
-/// What could be set instead.
+/// The allowed statuses.
 pub fn check_objective_transition(from: O, to: O) -> Result<(), TransitionRefused> {
     let row = row(OBJECTIVE_TRANSITIONS, from);
     if from == to || row.contains(&to) {
@@ -72,11 +71,11 @@ pub fn check_objective_transition(from: O, to: O) -> Result<(), TransitionRefuse
     Err(TransitionRefused { what: "objective", from: from.as_str(), to: to.as_str(), allowed })
 }
 
-/// Whether a plan may be set from one status to another. The same again is always fine.
+/// Checks a status change of a plan. The same status is always allowed.
 ///
 /// # Errors
 ///
-/// What could be set instead.
+/// The allowed statuses.
 pub fn check_plan_transition(from: P, to: P) -> Result<(), TransitionRefused> {
     let row = row(PLAN_TRANSITIONS, from);
     if from == to || row.contains(&to) {
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_one_row_and_what_has_ended_stays() {
+    fn every_status_has_one_row_and_ended_is_final() {
         for from in O::ALL {
             let rows = OBJECTIVE_TRANSITIONS.iter().filter(|(status, _)| status == from);
             assert_eq!(rows.count(), 1, "{from}");
@@ -120,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_refused_hears_what_could_be_set() {
+    fn refusal_lists_the_allowed_statuses() {
         let table = [
             (
                 check_plan_transition(P::Working, P::Pending),

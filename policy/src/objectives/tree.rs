@@ -1,7 +1,7 @@
-//! One objective with its plans and tasks, as far as decisions need it.
+//! Objective tree: an objective with its plans and tasks, as far as decisions need it.
 //!
-//! A task that has not begun is `pending` here for as long as it exists: that it can never begin
-//! any more follows from the others and is worked out whenever somebody looks.
+//! A task that has not begun is always `pending` here. That it can never begin follows from the
+//! other tasks and is computed on demand by [`PlanNode::shown`].
 
 use PlanTaskStatus::{Canceled, Completed, Pending};
 use a2a_protocol::AgentId;
@@ -14,27 +14,27 @@ use serde_json::Value;
 
 use super::settings::Settings;
 
-/// An objective. Two that are equal say the same about everything: compare with a clone from
-/// before to know whether something changed.
+/// An objective with its plans. Equal trees have equal statuses: compare with an earlier clone to
+/// detect changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tree {
     pub(super) id: ObjectiveId,
     pub(super) status: ObjectiveStatus,
-    /// Its caller set it to `blocked`: no further task begins until another status is set.
+    /// The caller set it to `blocked`: no task begins until another status is set.
     pub(super) held: bool,
     pub(super) plans: Vec<PlanNode>,
 }
 
-/// A plan of it.
+/// A plan of the objective.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanNode {
     pub(super) id: PlanId,
     pub(super) status: PlanStatus,
-    /// Somebody holds it: nothing of it begins until they approve.
+    /// It waits for approval: none of its tasks begins before.
     pub(super) held: bool,
-    /// Places in the objective.
+    /// Indices of plans in the objective.
     pub(super) dependencies: Vec<usize>,
-    /// Places of plans that come before it without being its dependencies.
+    /// Indices of plans that come before it without being dependencies.
     pub(super) after: Vec<usize>,
     pub(super) on_task_failure: OnTaskFailure,
     pub(super) assignee: Option<AgentId>,
@@ -46,13 +46,13 @@ pub struct PlanNode {
 pub struct TaskNode {
     pub(super) id: PlanTaskId,
     pub(super) status: PlanTaskStatus,
-    /// Places in the plan.
+    /// Indices of tasks in the plan.
     pub(super) dependencies: Vec<usize>,
     pub(super) assignee: Option<AgentId>,
 }
 
-/// Whether a plan seems to wait for approval, where that was not recorded: it is blocked, and
-/// neither a question of its tasks nor a dependency explains why.
+/// Whether a plan seems to wait for approval, for data without that flag: it is blocked, and
+/// neither a question of its tasks nor a dependency is the reason.
 #[must_use]
 pub fn looks_held(plan: &Plan) -> bool {
     let asks = |task: &PlanTask| task.status.is_interrupted();
@@ -61,7 +61,7 @@ pub fn looks_held(plan: &Plan) -> bool {
         && plan.dependencies.is_empty()
 }
 
-/// What a plan waits for; `None` when it is not blocked. `held` says whether it waits for approval.
+/// What a plan waits for; `None` when it is not blocked. `held`: it waits for approval.
 #[must_use]
 pub fn blocked_by(plan: &Plan, tasks: &[PlanTask], held: bool) -> Option<BlockedBy> {
     if plan.status != PlanStatus::Blocked {
@@ -75,11 +75,10 @@ pub fn blocked_by(plan: &Plan, tasks: &[PlanTask], held: bool) -> Option<Blocked
     }
 }
 
-/// The keys of metadata that the server alone writes; a caller that sends them back with the rest
-/// changes nothing by it.
+/// Metadata keys that only the server writes; values sent by a caller are ignored.
 const OF_THE_SERVER: [&str; 3] = [key::BLOCKED_BY, key::AFTER, key::REASON];
 
-/// The metadata a caller gives, without what is the server's to say but for what it said before.
+/// The metadata of a caller, with the server's keys taken from `before`.
 #[must_use]
 pub fn with_server_keys(given: Option<Metadata>, before: Option<&Metadata>) -> Option<Metadata> {
     let mut metadata = given.unwrap_or_default();
@@ -92,7 +91,7 @@ pub fn with_server_keys(given: Option<Metadata>, before: Option<&Metadata>) -> O
     Some(metadata).filter(|metadata| !metadata.is_empty())
 }
 
-/// The plans that the server's planner put before this one.
+/// The plans that the planner put before this one.
 fn after(plan: &Plan) -> Vec<PlanId> {
     let listed = plan.metadata.as_ref().and_then(|metadata| metadata.get(key::AFTER));
     let listed = listed.and_then(Value::as_array).into_iter().flatten();
@@ -100,18 +99,18 @@ fn after(plan: &Plan) -> Vec<PlanId> {
 }
 
 impl From<&Objective> for Tree {
-    /// With [`looks_held`]; use [`Tree::new`] where it is known.
+    /// Guesses holds with [`looks_held`]; use [`Tree::new`] where they are known.
     fn from(objective: &Objective) -> Self {
         Self::new(objective, looks_held)
     }
 }
 
 impl Tree {
-    /// The tree of an objective that is there with all its plans and tasks.
+    /// The tree of an objective that is loaded with all its plans and tasks.
     ///
-    /// `held` says which plans wait for approval: a plan can do so while a task of it asks
-    /// something, and then its status alone does not tell. Dependencies on what is not there
-    /// count for nothing: nobody could wait for it.
+    /// `held` returns which plans wait for approval: a plan can do so while one of its tasks waits
+    /// for input, and then the status alone is ambiguous. Dependencies on missing plans and tasks
+    /// are ignored.
     #[must_use]
     pub fn new(objective: &Objective, held: impl Fn(&Plan) -> bool) -> Self {
         let plans: &[Plan] = objective.plans.as_deref().unwrap_or_default();
@@ -132,13 +131,13 @@ impl Tree {
         tree
     }
 
-    /// Which objective.
+    /// The objective's id.
     #[must_use]
     pub const fn id(&self) -> &ObjectiveId {
         &self.id
     }
 
-    /// How it stands.
+    /// The objective's status.
     #[must_use]
     pub const fn status(&self) -> ObjectiveStatus {
         self.status
@@ -150,13 +149,13 @@ impl Tree {
         self.held
     }
 
-    /// Its plans, in the order in which they were made.
+    /// Its plans, in order of creation.
     #[must_use]
     pub fn plans(&self) -> &[PlanNode] {
         &self.plans
     }
 
-    /// One of them.
+    /// The plan with this id.
     #[must_use]
     pub fn plan(&self, id: &PlanId) -> Option<&PlanNode> {
         self.plans.iter().find(|plan| plan.id == *id)
@@ -167,7 +166,7 @@ impl Tree {
         plan.dependencies.iter().map(|place| &self.plans[*place].id)
     }
 
-    /// Where the task stands.
+    /// The plan of a task, and the task's index in it.
     #[must_use]
     pub fn find(&self, task: &PlanTaskId) -> Option<(&PlanNode, usize)> {
         self.plans.iter().find_map(|plan| {
@@ -176,7 +175,7 @@ impl Tree {
         })
     }
 
-    /// Writes how everything stands into the objective and what is there of its plans and tasks.
+    /// Copies all statuses to the objective and to those of its plans and tasks that are loaded.
     pub fn show_in(&self, objective: &mut Objective) {
         objective.status = self.status;
         for plan in objective.plans.iter_mut().flatten() {
@@ -191,7 +190,7 @@ impl Tree {
         }
     }
 
-    /// Puts a new plan at the end.
+    /// Appends a new plan.
     pub(super) fn push_plan(&mut self, plan: &Plan) {
         let mut node = PlanNode::new(plan, plan.status == PlanStatus::Blocked);
         node.dependencies = self.places(&plan.dependencies);
@@ -234,31 +233,31 @@ impl PlanNode {
         }
     }
 
-    /// Places of all plans that must have ended before it begins.
+    /// Indices of all plans that must end before it begins.
     pub(super) fn waits_for(&self) -> impl Iterator<Item = usize> {
         self.dependencies.iter().chain(&self.after).copied()
     }
 
-    /// Which plan.
+    /// The plan's id.
     #[must_use]
     pub const fn id(&self) -> &PlanId {
         &self.id
     }
 
-    /// How it stands.
+    /// The plan's status.
     #[must_use]
     pub const fn status(&self) -> PlanStatus {
         self.status
     }
 
-    /// Whether it waits for approval. The one thing here that cannot always be told from the
-    /// model, so that whoever keeps objectives keeps it as well.
+    /// Whether it waits for approval. Not always derivable from the protocol's model, so it must be
+    /// persisted.
     #[must_use]
     pub const fn is_held(&self) -> bool {
         self.held
     }
 
-    /// What follows when a task of it fails.
+    /// What a failed task means for the plan.
     #[must_use]
     pub const fn on_task_failure(&self) -> OnTaskFailure {
         self.on_task_failure
@@ -281,13 +280,13 @@ impl PlanNode {
         task.dependencies.iter().map(|place| &self.tasks[*place].id)
     }
 
-    /// Who does a task of it; `None` is the agent that the call went to.
+    /// The agent that does a task; `None` is the agent that was called.
     #[must_use]
     pub fn assignee<'a>(&'a self, task: &'a TaskNode) -> Option<&'a AgentId> {
         task.assignee.as_ref().or(self.assignee.as_ref())
     }
 
-    /// Its tasks and how they are shown: one that cannot begin any more is `canceled`.
+    /// Its tasks with their visible status: one that can never begin is `canceled`.
     pub fn shown(&self) -> impl Iterator<Item = (&TaskNode, PlanTaskStatus)> {
         let out = self.left_out();
         self.tasks.iter().zip(out).map(move |(task, out)| {
@@ -296,14 +295,14 @@ impl PlanNode {
         })
     }
 
-    /// For each task whether it was not done, or needs one that was not.
+    /// For each task whether it ended without completing, or depends on one that did.
     pub(super) fn left_out(&self) -> Vec<bool> {
         let mut out: Vec<bool> = self
             .tasks
             .iter()
             .map(|task| task.status.is_terminal() && task.status != Completed)
             .collect();
-        // Most tasks need earlier ones, so that one round finds them all and one sees that it did.
+        // Tasks mostly depend on earlier ones, so one pass finds all and another one confirms it.
         loop {
             let mut found = false;
             for (place, task) in self.tasks.iter().enumerate() {
@@ -324,7 +323,7 @@ impl PlanNode {
 
 impl TaskNode {
     fn new(task: &PlanTask) -> Self {
-        // That one which never began is shown as canceled is not its own state.
+        // A task shown as canceled that never began is still pending.
         let began = task.a2a_task_id.is_some() || task.status != Canceled;
         Self {
             id: task.id.clone(),
@@ -334,13 +333,13 @@ impl TaskNode {
         }
     }
 
-    /// Which task.
+    /// The task's id.
     #[must_use]
     pub const fn id(&self) -> &PlanTaskId {
         &self.id
     }
 
-    /// How it stands by itself; [`PlanNode::shown`] is what others see.
+    /// Its own status; [`PlanNode::shown`] has the visible one.
     #[must_use]
     pub const fn status(&self) -> PlanTaskStatus {
         self.status

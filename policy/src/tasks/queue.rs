@@ -1,5 +1,5 @@
-//! One running task per agent and conversation; the rest wait in order. A conversation is its
-//! owner's: what two callers name alike are two.
+//! Task queues: one running task per agent and conversation, the others wait in order. A context id
+//! belongs to its owner, so equal ids of two callers are two conversations.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,31 +7,31 @@ use std::sync::Arc;
 use a2a_protocol::task::ContextId;
 use a2a_protocol::{AgentId, TaskId};
 
-/// Where one task runs at a time.
+/// The key of a queue, in which one task runs at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lane {
-    /// Whose conversation it is: others may give theirs the same name.
+    /// The owner of the conversation; another owner may use the same context id.
     pub owner: Arc<str>,
-    /// Who does the work.
+    /// The agent that executes the tasks.
     pub agent: AgentId,
-    /// The conversation it belongs to.
+    /// The conversation.
     pub context: ContextId,
 }
 
-/// Where a task stands in its lane.
+/// The position of a task in its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueuePosition {
-    /// It is the one that runs.
+    /// It is running.
     Runs,
-    /// So many are before it, the one that runs not counted; from 1.
+    /// It waits at this position, from 1; the running task is not counted.
     Waits(usize),
 }
 
-/// As many tasks wait in the lane as may.
+/// The maximum number of tasks wait in the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{limit} tasks wait in this context already")]
 pub struct LaneFull {
-    /// How many may.
+    /// The maximum.
     pub limit: usize,
 }
 
@@ -41,7 +41,7 @@ struct LaneState {
     queue: VecDeque<TaskId>,
 }
 
-/// All lanes in which something runs or waits.
+/// All lanes with a running or waiting task.
 #[derive(Debug)]
 pub struct ContextQueues {
     lanes: HashMap<Lane, LaneState>,
@@ -49,21 +49,21 @@ pub struct ContextQueues {
 }
 
 impl ContextQueues {
-    /// No task anywhere; up to `limit` may wait in each lane.
+    /// No lanes; up to `limit` tasks may wait in each.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { lanes: HashMap::new(), limit }
     }
 
-    /// So many may wait in each lane from now on; those who wait stay, even beyond it.
+    /// Sets a new limit; tasks that wait already stay, even beyond it.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// A new task: it runs if nothing does, else it waits behind the others.
+    /// Adds a new task: it runs if the lane is free, otherwise it waits.
     ///
     /// # Errors
-    /// When too many wait.
+    /// Too many tasks wait.
     pub fn submit(&mut self, lane: &Lane, task: TaskId) -> Result<QueuePosition, LaneFull> {
         let state = self.state(lane);
         if state.running.is_none() {
@@ -78,8 +78,8 @@ impl ContextQueues {
         Ok(QueuePosition::Waits(count + 1))
     }
 
-    /// A task that was begun before and can go on: it is the next to run. It was counted when
-    /// it came first, so no limit keeps it out.
+    /// Adds a task that was interrupted and can continue: it runs next. It was counted when it was
+    /// submitted, so the limit does not apply.
     pub fn resume(&mut self, lane: &Lane, task: TaskId) -> QueuePosition {
         let state = self.state(lane);
         if state.running.is_none() {
@@ -90,7 +90,7 @@ impl ContextQueues {
         QueuePosition::Waits(1)
     }
 
-    /// The task does not run or wait any more; the task that runs now in its place, if one does.
+    /// Removes a task; returns the task that starts running in its place.
     pub fn leave(&mut self, lane: &Lane, task: TaskId) -> Option<TaskId> {
         let state = self.lanes.get_mut(lane)?;
         let next = if state.running == Some(task) {
@@ -106,13 +106,13 @@ impl ContextQueues {
         next
     }
 
-    /// Whether a new task would run at once.
+    /// Whether a new task would run immediately.
     #[must_use]
     pub fn is_free(&self, lane: &Lane) -> bool {
         self.lanes.get(lane).is_none_or(|state| state.running.is_none())
     }
 
-    /// Where a task stands; `None` when it neither runs nor waits.
+    /// The position of a task; `None` when it neither runs nor waits.
     #[must_use]
     pub fn position(&self, lane: &Lane, task: TaskId) -> Option<QueuePosition> {
         let state = self.lanes.get(lane)?;
@@ -123,8 +123,8 @@ impl ContextQueues {
         Some(QueuePosition::Waits(before + 1))
     }
 
-    /// Puts a task back where it was before a restart, in the order of the calls: a running one
-    /// first. A waiting one runs if nothing does.
+    /// Restores a task after a restart. Called in order of submission, a running task first; a
+    /// waiting task runs if the lane is free.
     pub fn restore(&mut self, lane: &Lane, task: TaskId) -> QueuePosition {
         let state = self.state(lane);
         if state.running.is_none() {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn one_runs_the_rest_wait_in_order() {
+    fn one_task_runs_and_others_wait_in_order() {
         let (mut queues, a) = (ContextQueues::new(2), lane("a"));
         assert_eq!(queues.submit(&a, task(1)), Ok(QueuePosition::Runs));
         assert_eq!(queues.submit(&a, task(2)), Ok(QueuePosition::Waits(1)));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_goes_on_is_next_even_when_the_line_is_full() {
+    fn resumed_task_in_full_lane_runs_next() {
         let (mut queues, a) = (ContextQueues::new(1), lane("a"));
         queues.submit(&a, task(1)).unwrap();
         queues.submit(&a, task(2)).unwrap();
@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_two_at_once_and_nobody_forgotten(steps in prop::collection::vec((0u8..3, 0u8..20), 1..200)) {
+        fn lane_runs_at_most_one_task_and_loses_none(steps in prop::collection::vec((0u8..3, 0u8..20), 1..200)) {
             let (mut queues, a) = (ContextQueues::new(5), lane("a"));
             let mut inside = Vec::new();
             for (what, n) in steps {

@@ -1,54 +1,54 @@
-//! What may happen to an A2A task, and when: the one table of its states.
+//! State machine of an A2A task, as one table.
 
 use TaskState::{
     AuthRequired, Canceled, Completed, Failed, InputRequired, Rejected, Submitted, Working,
 };
 use a2a_protocol::task::TaskState;
 
-/// One thing that can happen to a task.
+/// An event in the life of an A2A task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskTransition {
-    /// It is its turn: the agent gets it.
+    /// It is dispatched to the agent.
     Start,
-    /// The agent says that it is at it.
+    /// The agent reports that it works on it.
     Work,
-    /// The agent needs an answer.
+    /// The agent needs input.
     Ask,
     /// The agent needs credentials.
     AskForCredentials,
-    /// Whoever asked for it answers; it waits for its turn again.
+    /// The caller provides the input; the task is queued again.
     Reply,
-    /// It is done.
+    /// The agent completed it.
     Complete,
-    /// It cannot be done, took too long, or was interrupted for good.
+    /// It failed, timed out, or was interrupted permanently.
     Fail,
-    /// The agent does not take it.
+    /// The agent declined it.
     Reject,
-    /// It is called off.
+    /// It was cancelled.
     Cancel,
 }
 
 const OPEN: &[TaskState] = &[Submitted, Working, InputRequired, AuthRequired];
 const BEGUN: &[TaskState] = &[Working, InputRequired, AuthRequired];
 
-/// Each step: in which states it may happen, and where it leads.
+/// For each transition, the states in which it is allowed and the state it leads to.
 pub const TASK_TRANSITIONS: &[(TaskTransition, &[TaskState], TaskState)] = &[
     (TaskTransition::Start, &[Submitted], Working),
-    // After a question the work goes on with the answer, not by itself.
+    // After a question the work continues with the reply only.
     (TaskTransition::Work, &[Working], Working),
     (TaskTransition::Ask, BEGUN, InputRequired),
     (TaskTransition::AskForCredentials, BEGUN, AuthRequired),
     (TaskTransition::Reply, &[InputRequired, AuthRequired], Submitted),
-    // Also while it waits for its next turn: the agent may have found the answer itself.
+    // Also while it is queued again: the agent may have found the answer itself.
     (TaskTransition::Complete, OPEN, Completed),
-    // A task that cannot even be handed over fails before it begins.
+    // A task that cannot be dispatched fails before it starts.
     (TaskTransition::Fail, OPEN, Failed),
     (TaskTransition::Reject, OPEN, Rejected),
     (TaskTransition::Cancel, OPEN, Canceled),
 ];
 
 impl TaskTransition {
-    /// The state after it; `None` when it may not happen now.
+    /// The state after it; `None` when it is not allowed.
     #[must_use]
     pub fn after(self, state: TaskState) -> Option<TaskState> {
         let row = TASK_TRANSITIONS
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_ended_stays_and_everything_open_can_end() {
+    fn ended_task_never_changes_and_open_task_can_end() {
         for (transition, _, _) in TASK_TRANSITIONS {
             for state in [Completed, Failed, Canceled, Rejected] {
                 assert_eq!(transition.after(state), None, "{transition:?} {state}");

@@ -1,5 +1,5 @@
-//! The circuit breaker against a corpus: storms that must be cut, honest work that must pass.
-//! Objectives under random operations.
+//! Circuit breaker against generated traffic: storms must trip it, honest work must not. Objectives
+//! under random operations.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 

@@ -1,4 +1,4 @@
-//! A bus reduced to its breaker, with a virtual clock and a generator that repeats itself.
+//! A bus reduced to its breaker, with a virtual clock and a deterministic random generator.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn task(n: u64) -> TaskId {
     format!("0192a4c8-7e1a-7000-9000-{n:012x}").parse().unwrap()
 }
 
-/// SplitMix64: small, and the same numbers on every machine.
+/// SplitMix64: small, and deterministic on every machine.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -48,10 +48,10 @@ impl Dice {
 #[derive(Debug, Clone)]
 pub struct Message {
     pub from: AgentId,
-    /// Nobody: a fan-out to `crowd`.
+    /// `None`: a fan-out to `crowd` agents.
     pub to: Option<AgentId>,
     pub crowd: usize,
-    pub talk: u64,
+    pub conversation: u64,
     pub kind: Kind,
     pub content: u64,
     pub task: Option<u64>,
@@ -59,9 +59,18 @@ pub struct Message {
 }
 
 impl Message {
-    pub fn new(from: &AgentId, to: &AgentId, talk: u64, kind: Kind, content: u64) -> Self {
+    pub fn new(from: &AgentId, to: &AgentId, conversation: u64, kind: Kind, content: u64) -> Self {
         let (from, to) = (from.clone(), Some(to.clone()));
-        Self { from, to, crowd: 0, talk, kind, content, task: None, progress: WorkProgress::None }
+        Self {
+            from,
+            to,
+            crowd: 0,
+            conversation,
+            kind,
+            content,
+            task: None,
+            progress: WorkProgress::None,
+        }
     }
 
     pub fn fan_out(self, crowd: usize) -> Self {
@@ -76,7 +85,7 @@ impl Message {
         BreakerInput {
             from: &self.from,
             to: self.to.as_ref().map_or(Audience::Many(self.crowd), Audience::One),
-            correlation: correlation(self.talk),
+            correlation: correlation(self.conversation),
             kind: self.kind,
             content: self.content,
             task: self.task.map(task),
@@ -100,7 +109,7 @@ impl World {
         Now { utc: DateTime::UNIX_EPOCH + uptime, uptime }
     }
 
-    /// Sends if it may, and opens what trips; says what stopped it.
+    /// Sends a message if it passes, and opens what trips; returns the circuit that refused it.
     pub fn send(&mut self, message: &Message) -> Result<(), Circuit> {
         let input = message.input();
         match self.breaker.check(&input, self.now()) {

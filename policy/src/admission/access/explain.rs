@@ -1,4 +1,4 @@
-//! The answer to "why?" and "why not?", for people and for language models.
+//! Explanation of an access decision, for people and language models.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -6,20 +6,20 @@ use serde::Serialize;
 use super::{AccessQuery, AccessRules, C_SUITE_SCOPE, DEFAULT, Rule, Selector, decision};
 use crate::Profile;
 
-/// Why a message may go to a recipient, or may not.
+/// Why a message may or may not be sent to a recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Whether it may.
+    /// Whether it may be sent.
     pub allowed: bool,
     /// The name of the rule that decided.
     pub rule: String,
-    /// Which rule decided, why it matched, and after a refusal what to do.
+    /// The rule that decided, why it matched, and what to do after a refusal.
     pub sentence: String,
 }
 
 impl AccessRules {
-    /// What [`AccessRules::decide`] says, with the reason.
+    /// The same as [`AccessRules::decide`], with the reason.
     #[must_use]
     pub fn explain(&self, query: &AccessQuery<'_>) -> Explanation {
         let rule = self.deciding(query);
@@ -53,7 +53,7 @@ fn what_to_do(rule: &str) -> String {
 }
 
 impl Rule {
-    /// Why it matches; only what it asks for is mentioned.
+    /// Why it matches, limited to its own conditions.
     fn because(&self, query: &AccessQuery<'_>) -> String {
         let sender = query.from.1;
         let clause = |selectors: &[Selector], (who, profile): (_, &Profile)| {

@@ -1,4 +1,4 @@
-//! Which agents a rule is about, in one word: `roman`, `squad:core`, `c-suite`.
+//! Selectors of access rules: `roman`, `squad:core`, `c-suite`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use super::Party;
 use crate::Profile;
 use crate::admission::directory::tier_number;
 
-/// Some agents, by what they are called or what their profile says.
+/// A set of agents, by id or profile.
 ///
 /// ```
 /// use a2a_policy::Selector;
@@ -20,25 +20,25 @@ use crate::admission::directory::tier_number;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
-    /// `*`: everyone.
+    /// `*`: all agents.
     Anyone,
-    /// `roman`: this agent. One whose name is also a word below is written `agent:c-suite`.
+    /// `roman`: this agent. An agent whose id is also a keyword is written `agent:c-suite`.
     Agent(AgentId),
     /// `squad:core`: the agents of this squad.
     Squad(String),
-    /// `tier:T4`: the agents of this tier. Just the number, like here, also takes in `T4-Mid`.
+    /// `tier:T4`: the agents of this tier. A bare number as here also matches `T4-Mid`.
     Tier(String),
     /// `role:VP Architecture`: the agents with this role.
     Role(String),
     /// `c-suite`: its members.
     CSuite,
-    /// `outside-c-suite`: everyone who is not a member.
+    /// `outside-c-suite`: all agents that are not members.
     OutsideCSuite,
-    /// `same-squad`: the sender's squad. It says whom a message is for, never who sends it.
+    /// `same-squad`: the sender's squad; valid for recipients only.
     SameSquad,
 }
 
-/// The text selects nobody.
+/// The text is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} selects nobody; write \"*\", an agent's id, \"squad:NAME\", \"tier:T4\", \"role:NAME\", \"c-suite\", \"outside-c-suite\" or \"same-squad\""
@@ -46,7 +46,7 @@ pub enum Selector {
 pub struct BadSelector(pub String);
 
 impl Selector {
-    /// Whether `agent` is meant, where `sender` is the profile of who sends the message.
+    /// Whether it selects the agent; `sender` is the profile of the message's sender.
     pub(super) fn matches(&self, (id, profile): Party<'_>, sender: &Profile) -> bool {
         match self {
             Self::Anyone => true,
@@ -60,7 +60,7 @@ impl Selector {
         }
     }
 
-    /// That `who` is meant by this, as a clause.
+    /// The clause that explains why it selects `who`.
     pub(super) fn clause(&self, who: &AgentId) -> String {
         match self {
             Self::Anyone => format!("`{who}` is anyone"),
@@ -98,7 +98,7 @@ impl FromStr for Selector {
             _ => {}
         }
         let Some((what, value)) = text.split_once(':') else { return agent(text) };
-        // What no profile can say would make a rule that never matches, and nobody would notice.
+        // A value that no profile can have would make a rule that silently never matches.
         let sayable = Profile { role: Some(value.to_owned()), ..Profile::default() }.check();
         let value = sayable.ok().and_then(|profile| profile.role).ok_or_else(bad)?;
         match what {
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_selector_is_read_as_it_is_written() {
+    fn selector_parses_back_from_its_text() {
         for text in [
             "*",
             "roman",
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_selects_nobody_is_refused_with_the_words_there_are() {
+    fn invalid_selector_is_refused_with_the_keywords() {
         for text in ["", "a b", "squad:", "squad: ", "tier:\n", "sqad:core", "agent:a b", "**"] {
             let refused = text.parse::<Selector>().unwrap_err().to_string();
             assert!(refused.contains("squad:NAME") && refused.contains("same-squad"), "{refused}");
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn each_selector_matches_what_it_says() {
+    fn selector_matches_its_agents() {
         let id = |name: &str| name.parse::<AgentId>().unwrap();
         let profile = |squad: Option<&str>, tier: &str, c_suite| Profile {
             role: Some("VP Architecture".into()),

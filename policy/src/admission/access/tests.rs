@@ -1,4 +1,4 @@
-//! The rules on examples, and the short ways against the long one on random rules.
+//! Access rules by example, and the batched decisions against the plain one on random rules.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -19,7 +19,7 @@ fn rule(name: &str, allow: bool, from: &[&str], to: &[&str]) -> Rule {
     Rule { name: name.into(), allow, from, to, kinds: Vec::new(), scopes: Vec::new() }
 }
 
-/// The answer for a message from `tony`, a worker of the web squad, to `tim` of core.
+/// The decision for a message from `tony`, a worker of the web squad, to `tim` of core.
 fn query(rules: &AccessRules, kind: Kind, scope: Option<Scope>) -> Explanation {
     let (tony, tim) = (id("tony"), id("tim"));
     let (web, core) = (profile("web", "T4-Mid", false), profile("core", "T1", false));
@@ -61,7 +61,7 @@ fn kinds_and_scopes_narrow_a_rule_and_scopes_are_of_broadcasts_only() {
 }
 
 #[test]
-fn only_the_c_suite_broadcasts_to_the_c_suite_unless_a_rule_says_otherwise() {
+fn c_suite_broadcast_is_for_members_unless_a_rule_allows_it() {
     let refused = query(&AccessRules::default(), Kind::Broadcast, Some(Scope::CSuite));
     assert_eq!((refused.allowed, refused.rule.as_str()), (false, "c-suite-scope"));
     let (ceo, tim) = (id("ceo"), id("tim"));
@@ -77,7 +77,7 @@ fn only_the_c_suite_broadcasts_to_the_c_suite_unless_a_rule_says_otherwise() {
 }
 
 #[test]
-fn an_explanation_says_which_rule_why_and_what_to_do() {
+fn explanation_contains_rule_reason_and_advice() {
     let refused = query(&AccessRules::default(), Kind::Broadcast, Some(Scope::CSuite));
     assert_eq!(
         refused.sentence,
@@ -99,7 +99,7 @@ fn an_explanation_says_which_rule_why_and_what_to_do() {
 }
 
 #[test]
-fn rules_that_cannot_be_meant_are_refused() {
+fn invalid_rules_are_refused() {
     let refused = |rules| AccessRules::new(rules).unwrap_err();
     let named = |name: &str| rule(name, true, &[], &[]);
     let same = |name: &str| BadRule::SameName { name: name.into() };
@@ -120,7 +120,7 @@ fn rules_that_cannot_be_meant_are_refused() {
 }
 
 #[test]
-fn a_fan_out_is_decided_once_where_no_rule_looks_at_the_recipient() {
+fn fan_out_without_recipient_rules_is_decided_once() {
     let (tony, web) = (id("tony"), profile("web", "T4", false));
     let from = (&tony, &web);
     let rules = vec![
@@ -183,7 +183,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_short_ways_agree_with_asking_for_every_recipient(
+    fn batched_decisions_equal_decisions_per_recipient(
         agents in any_agents(),
         rules in prop::collection::vec(any_rule(), 0..6),
         kind in select(Kind::ALL),

@@ -1,14 +1,14 @@
-//! Who belongs together, kept ready so that a scope is found without looking at everyone.
+//! Group index: squads and c-suite as sorted key lists, so that a scope is found without a scan.
 
 use std::collections::HashMap;
 
 use super::{AgentKey, Profile};
 
-/// The squads and the c-suite; every list is ascending, that is in the order of joining.
+/// The squads and the c-suite; every list is ascending, which is registration order.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
     squads: HashMap<String, Vec<AgentKey>>,
-    /// Agents without a squad form one together.
+    /// Agents without a squad, which form a group of their own.
     without_squad: Vec<AgentKey>,
     c_suite: Vec<AgentKey>,
 }
@@ -42,7 +42,7 @@ impl Groups {
         match &profile.squad {
             Some(name) => {
                 let squad = self.squads.get_mut(name);
-                // Names come from outside: a squad that nobody is in is not remembered.
+                // Squad names come from outside: drop the entry of an empty squad.
                 if squad.is_some_and(|squad| take(squad, key)) {
                     self.squads.remove(name);
                 }
@@ -54,13 +54,13 @@ impl Groups {
 }
 
 fn put(keys: &mut Vec<AgentKey>, key: AgentKey) {
-    // Who joins now goes last; only who changes a group later goes in between.
+    // A new agent is appended; only a profile change inserts in between.
     if let Err(place) = keys.binary_search(&key) {
         keys.insert(place, key);
     }
 }
 
-/// Takes the agent out; whether nobody is left.
+/// Removes the agent; returns whether the list is empty now.
 fn take(keys: &mut Vec<AgentKey>, key: AgentKey) -> bool {
     if let Ok(place) = keys.binary_search(&key) {
         keys.remove(place);

@@ -1,55 +1,55 @@
-//! What is known about an agent beyond its id, and what may be said about it.
+//! Agent profiles and their validation.
 //!
-//! Profiles come from the configuration, from disk and over HTTP, and go out to every agent
-//! that looks around; so their size is bounded, and nothing in them breaks a line.
+//! Profiles come from the configuration, from disk and over HTTP, and are shown to every agent. So
+//! their size is bounded and they contain no line breaks or control characters.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What is known about an agent beyond its id.
+/// What the directory records about an agent beyond its id.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Profile {
-    /// Its role, such as `Staff Engineer`.
+    /// The role, such as `Staff Engineer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Its squad; agents without one form a squad together.
+    /// The squad; agents without one form a squad together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub squad: Option<String>,
-    /// Its tier, such as `T3-Staff`: the number after `T` counts, and lower is more senior.
+    /// The tier, such as `T3-Staff`: the number after `T` counts, and lower is more senior.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
     /// Whether it belongs to the c-suite.
     pub c_suite: bool,
-    /// What it can do, such as `review`.
+    /// Its skills, such as `review`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub capabilities: Vec<String>,
 }
 
-/// A profile that says too much, or something that cannot be shown on a line.
+/// A profile that exceeds a limit or contains unprintable text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadProfile {
-    /// A text without anything to read in it.
+    /// A text that is empty or blank.
     #[error("`{field}` is blank; write something, or leave it out")]
     Blank {
-        /// Which text.
+        /// The field.
         field: &'static str,
     },
     /// A text that is too long.
     #[error("`{field}` has {chars} characters; shorten it to at most {}", Profile::MAX_CHARS)]
     TooLong {
-        /// Which text.
+        /// The field.
         field: &'static str,
-        /// How long it is.
+        /// Its length in characters.
         chars: usize,
     },
-    /// A line break or something else that is not a character to read.
+    /// A line break or another control character.
     #[error("`{field}` has a control character in it; write it on one line, as plain text")]
     Control {
-        /// Which text.
+        /// The field.
         field: &'static str,
     },
-    /// More capabilities than are kept.
+    /// Too many capabilities.
     #[error(
         "there are {count} `capabilities`; name the {} that matter most",
         Profile::MAX_CAPABILITIES
@@ -61,18 +61,18 @@ pub enum BadProfile {
 }
 
 impl Profile {
-    /// Nothing known yet.
+    /// The profile of an agent about which nothing is known yet.
     pub const NEW: Self =
         Self { role: None, squad: None, tier: None, c_suite: false, capabilities: Vec::new() };
-    /// Characters in a role, a squad, a tier or a capability.
+    /// The maximum length in characters of a role, squad, tier or capability.
     pub const MAX_CHARS: usize = 128;
-    /// Capabilities of one agent.
+    /// The maximum number of capabilities.
     pub const MAX_CAPABILITIES: usize = 64;
 
-    /// The profile, if it stays within its bounds.
+    /// Validates the profile.
     ///
     /// # Errors
-    /// [`BadProfile`] with the first thing that is wrong.
+    /// [`BadProfile`] with the first violation.
     pub fn check(self) -> Result<Self, BadProfile> {
         let texts = [("role", &self.role), ("squad", &self.squad), ("tier", &self.tier)];
         for (field, text) in texts {
@@ -86,7 +86,7 @@ impl Profile {
         Ok(self)
     }
 
-    /// The number of its tier, where there is one: 3 for `T3-Staff`.
+    /// The number of the tier: 3 for `T3-Staff`; `None` without a number.
     #[must_use]
     pub fn tier_number(&self) -> Option<u32> {
         self.tier.as_deref().and_then(tier_number)
@@ -106,7 +106,7 @@ fn check_text(field: &'static str, text: &str) -> Result<(), BadProfile> {
     }
 }
 
-/// The number after the `T` that a tier begins with; the rest is for people.
+/// The number after the leading `T` of a tier; the rest is free text.
 pub(crate) fn tier_number(tier: &str) -> Option<u32> {
     let rest = tier.trim_start().strip_prefix(['T', 't'])?;
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,15 +1,15 @@
-//! Who decides when an agent's own judgement is not enough: the next one above it.
+//! Escalation order: the agent that decides a review its reviewer escalated.
 
 use a2a_protocol::AgentId;
 
 use super::{AgentKey, Directory};
 
 impl Directory {
-    /// Whom an escalated review of `agent` goes to; `None` when there is nobody.
+    /// The agent an escalated review of `agent` goes to; `None` when there is none.
     ///
-    /// It is somebody of the next tier above that anybody has. Above the last tier, or for an
-    /// agent without one, it is a member of the c-suite. Of several, those of the agent's own
-    /// squad come first, and then whoever joined first; it is never the agent itself.
+    /// It is an agent of the nearest more senior tier that is not empty. Above the most senior
+    /// tier, or for an agent without a tier, it is a member of the c-suite. The agent's own squad
+    /// is preferred, then registration order. Never the agent itself.
     #[must_use]
     pub fn senior_to(&self, agent: &AgentId) -> Option<AgentKey> {
         let own = self.agents.get(agent);
@@ -36,7 +36,7 @@ impl Directory {
     }
 }
 
-/// The first that is preferred, else the first.
+/// The first preferred one, else the first.
 fn first_of(
     mut keys: impl Iterator<Item = AgentKey>,
     preferred: impl Fn(&AgentKey) -> bool,
@@ -50,7 +50,7 @@ mod tests {
     use super::super::Profile;
     use super::*;
 
-    /// The name, the squad, the tier and whether it is in the c-suite; `-` stands for none.
+    /// Name, squad, tier and c-suite membership; `-` for none.
     type Row = (&'static str, &'static str, &'static str, bool);
 
     fn senior(rows: &[Row], agent: &str) -> Option<String> {
@@ -78,16 +78,16 @@ mod tests {
     ];
 
     #[test]
-    fn it_is_the_next_tier_above_the_own_squad_first() {
+    fn senior_is_next_tier_above_own_squad_first() {
         for (agent, expected) in [
-            ("mid-core", "staff"), // T3 is next above T4, though its squad is another
+            ("mid-core", "staff"), // T3 is next above T4, in another squad
             ("mid-lone", "staff"),
-            ("staff", "vp-web"), // nobody has T2, and of T1 the own squad comes first
+            ("staff", "vp-web"), // T2 is empty, and of T1 the own squad comes first
             ("vp-web", "cto"),
             ("vp-core", "cto"),
-            ("cto", "ceo"),    // above the last tier: the c-suite, not itself
+            ("cto", "ceo"),    // above the last tier: the c-suite, except itself
             ("helper", "cto"), // no number in the tier: the c-suite, the own squad first
-            ("guest", "ceo"),  // and else whoever joined first
+            ("guest", "ceo"),  // otherwise registration order
             ("ceo", "cto"),
             ("nobody-knows", "ceo"),
         ] {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn there_may_be_nobody() {
+    fn senior_of_most_senior_is_none() {
         let alone: &[Row] = &[("ceo", "board", "T1", true)];
         assert_eq!(senior(alone, "ceo"), None);
         let peers: &[Row] = &[("a", "core", "T2", false), ("b", "core", "T2", false)];

@@ -1,4 +1,4 @@
-//! Scopes, names and updates of the roster, each on a handful of agents.
+//! Scopes, names and updates of a small directory.
 
 use super::*;
 use a2a_protocol::Kind;
@@ -44,10 +44,10 @@ fn each_scope_reaches_its_agents_but_not_the_sender() {
 }
 
 #[test]
-fn who_is_set_apart_is_reached_by_name_only() {
+fn agent_set_apart_is_reached_by_name_only() {
     let mut directory = directory();
     directory.set_apart(&id("tony"));
-    // A profile that comes later brings nobody back into a scope.
+    // A later profile update does not add it to a scope.
     directory.update(id("tony"), Profile { c_suite: true, ..Profile::default() }).unwrap();
     let mut message = serde_json::to_value(Kind::Broadcast.example_message()).unwrap();
     let mut reached = |scope: &str, to: Option<&str>| {
@@ -65,7 +65,7 @@ fn who_is_set_apart_is_reached_by_name_only() {
 }
 
 #[test]
-fn a_closed_roster_admits_the_listed_and_a_full_one_nobody_new() {
+fn closed_directory_admits_listed_and_full_one_no_new_agents() {
     let mut directory = directory();
     assert!(directory.admits(&id("tony")) && directory.admits(&id("new")));
     directory.insert(id("fifth"), Profile::default(), false);
@@ -75,7 +75,7 @@ fn a_closed_roster_admits_the_listed_and_a_full_one_nobody_new() {
 }
 
 #[test]
-fn knowledge_reaches_whom_it_names_or_the_squad() {
+fn knowledge_share_reaches_named_agents_or_the_squad() {
     let mut message = serde_json::to_value(Kind::KnowledgeShare.example_message()).unwrap();
     message["payload"]["relevantTo"] = serde_json::json!(["tony", "tim", "roman", "tim"]);
     assert_eq!(reached(&message), ["tim", "tony"]);
@@ -88,7 +88,7 @@ fn parse(message: &serde_json::Value) -> Envelope {
 }
 
 #[test]
-fn the_only_recipient_must_be_known_and_a_near_name_is_told_to_who_may_hear_it() {
+fn unknown_recipient_is_refused_with_a_reachable_suggestion() {
     let mut message = serde_json::to_value(Kind::TaskRequest.example_message()).unwrap();
     message["to"]["agentId"] = "tonny".into();
     let directory = directory();
@@ -101,7 +101,7 @@ fn the_only_recipient_must_be_known_and_a_near_name_is_told_to_who_may_hear_it()
 }
 
 #[test]
-fn in_a_fan_out_unknown_names_are_set_aside() {
+fn unknown_names_in_fan_out_are_collected() {
     let directory = directory();
     let mut message = serde_json::to_value(Kind::KnowledgeShare.example_message()).unwrap();
     message["payload"]["relevantTo"] = serde_json::json!(["zoe", "tony", "abe", "zoe", "tim"]);
@@ -134,7 +134,7 @@ fn an_update_moves_an_agent_between_scopes_and_keeps_its_place() {
 }
 
 #[test]
-fn an_update_adds_who_is_new_until_the_roster_is_full() {
+fn update_adds_agents_until_the_directory_is_full() {
     let mut directory = directory();
     let mia = directory.update(id("mia"), Profile::default()).unwrap();
     assert_eq!((mia, directory.key(&id("mia"))), (AgentKey(4), Some(mia)));
@@ -152,7 +152,7 @@ fn an_update_adds_who_is_new_until_the_roster_is_full() {
 }
 
 #[test]
-fn scopes_are_the_same_whether_looked_up_or_counted_out() {
+fn scope_index_equals_a_full_scan() {
     const SQUADS: [Option<&str>; 3] = [None, Some("core"), Some("web")];
     let mut directory = Directory::new(true, 1_000);
     for step in 0..2_000usize {
@@ -174,17 +174,17 @@ fn scopes_are_the_same_whether_looked_up_or_counted_out() {
 }
 
 #[test]
-fn names_of_the_bus_and_of_people_are_reserved() {
+fn names_of_bus_and_operators_are_reserved() {
     assert!(Directory::is_reserved(&id("system")) && Directory::is_reserved(&id("Human")));
     assert!(!Directory::is_reserved(&id("systems")));
 }
 
 #[test]
-fn another_list_changes_who_may_send_and_what_they_are_and_forgets_nobody() {
+fn reconfigure_changes_listed_agents_and_removes_none() {
     let mut directory = directory();
     directory.insert(id("openclaw"), Profile::default(), true);
     let squad = |name: &str| Profile { squad: Some(name.into()), ..Profile::default() };
-    // Roman said himself what he is, and tony was never the configuration's to describe.
+    // Roman set its own profile, and the configuration never listed tony.
     directory.update(id("roman"), squad("own")).unwrap();
     let listed = ["roman", "openclaw", "mia"].map(|name| (id(name), squad("new")));
     let unknown = directory.reconfigure(false, listed.to_vec());
@@ -221,14 +221,14 @@ fn agents_and_clients_never_have_one_name() {
     assert!(directory.check_client_name(&id("TIM")).is_err());
     let refused = directory.claim(&[id("Tim"), id("acme")]);
     assert_eq!(refused.iter().map(|taken| &*taken.name).collect::<Vec<_>>(), ["Tim"]);
-    // Claimed, though it never called: no agent can have it, in any case.
+    // Claimed, although it never called: no agent can have the name, in any case.
     assert!(directory.check_agent_name(&id("ACME")).is_err());
     let taken = directory.update(id("Acme"), Profile::default()).unwrap_err();
     assert!(matches!(taken, CannotUpdate::Taken(_)), "{taken}");
     assert!(directory.claim(&[]).is_empty());
     assert!(directory.check_agent_name(&id("ACME")).is_ok(), "its token is gone");
-    // Known only by what survived a restart: a client that claims the name has it, unless it
-    // turned out that it is an agent's.
+    // Known only from surviving messages: a client can claim the name, unless the entry was
+    // confirmed as an agent.
     for (name, is_agent) in [("left", false), ("right", true)] {
         add(&mut directory, name);
         directory.presume(&id(name));
@@ -241,7 +241,7 @@ fn agents_and_clients_never_have_one_name() {
 }
 
 #[test]
-fn who_is_removed_keeps_its_place_and_may_return() {
+fn removed_agent_keeps_its_key_and_may_return() {
     let mut directory = Directory::new(true, 2);
     let [tim, ann] = ["tim", "ann"].map(|name| {
         directory.insert(id(name), Profile { c_suite: true, ..Profile::default() }, false).unwrap()

@@ -1,5 +1,5 @@
-//! One kind of bucket for many keys: governor's algorithm, with a clock that is set from outside,
-//! trying without charging, and a quota that can change without forgiving anybody anything.
+//! Keyed token buckets: governor's GCRA with an external clock, trials that do not charge, and a
+//! quota that can change without refunds.
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
@@ -19,12 +19,12 @@ use governor::{Quota, RateLimiter};
 
 use crate::Now;
 
-/// One governor limiter whose clock is set from outside and that can try without charging.
+/// A governor limiter with an external clock and trials that do not charge.
 pub(crate) struct Limiter<K: Hash + Eq + Clone> {
     governor: RateLimiter<K, Buckets<K>, SetClock, NoOpMiddleware<Uptime>>,
     buckets: Buckets<K>,
     quota: Quota,
-    /// The number of keys at which to look for idle ones next.
+    /// The number of keys at which to evict idle ones next.
     sweep_at: usize,
 }
 
@@ -37,14 +37,14 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
         Self { governor, buckets, quota, sweep_at: Self::FIRST_SWEEP }
     }
 
-    /// Another quota from now on. What each has used stays used: a bucket out of which ten were
-    /// taken lacks ten of the new size, or all of it if that is less.
+    /// Applies a new quota. What was used stays used: a bucket that lacked ten tokens lacks ten of
+    /// the new size, or all of them if that is fewer.
     pub(crate) fn reconfigure(&mut self, quota: Quota, now: Now) {
         if quota == self.quota {
             return;
         }
         self.buckets.rescale(&self.quota, &quota, now.uptime);
-        // Both clocks began at the start of the bus, so the states mean the same to the new one.
+        // Both clocks start with the bus, so the states keep their meaning.
         self.governor = RateLimiter::new(quota, self.buckets.clone(), SetClock::default());
         self.quota = quota;
     }
@@ -53,7 +53,7 @@ impl<K: Hash + Eq + Clone> Limiter<K> {
         self.governor.len()
     }
 
-    /// How long until `cost` would pass; `None` when it would now.
+    /// The time until `cost` would pass; `None` when it passes now.
     pub(crate) fn wait(&self, key: &K, cost: NonZeroU32, now: Now) -> Option<Duration> {
         self.buckets.0.trial.set(true);
         let wait = self.ask(key, cost, now);
@@ -99,7 +99,7 @@ struct Buckets<K>(Rc<Inner<K>>);
 
 struct Inner<K> {
     states: RefCell<HashMap<K, Nanos>>,
-    /// Answer without remembering.
+    /// Whether to answer without storing the new state.
     trial: Cell<bool>,
 }
 
@@ -116,7 +116,7 @@ impl<K> Default for Buckets<K> {
 }
 
 impl<K: Hash + Eq + Clone> Buckets<K> {
-    /// Keeps the `keep` buckets that are fullest of debt: forgetting them would forgive the most.
+    /// Keeps the `keep` buckets that owe most: evicting them would refund most.
     fn keep_most_indebted(&self, keep: usize) {
         let mut states = self.0.states.borrow_mut();
         if states.len() <= keep {
@@ -127,7 +127,7 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
         let (_, threshold, deeper) = debts.select_nth_unstable(cut);
         let threshold = *threshold;
         let deeper = deeper.iter().filter(|debt| **debt > threshold).count();
-        // Of those exactly at the threshold none is better kept than another.
+        // Those exactly at the threshold are equivalent.
         let mut spare = keep.saturating_sub(deeper);
         states.retain(|_, state| match state.as_u64().cmp(&threshold) {
             Ordering::Greater => true,
@@ -142,8 +142,8 @@ impl<K: Hash + Eq + Clone> Buckets<K> {
 }
 
 impl<K> Buckets<K> {
-    /// A state is the moment at which the bucket is full again: so far away as what was taken out
-    /// of it takes to come back.
+    /// A state is the time at which the bucket is full again: the distance from now is what was
+    /// used.
     fn rescale(&self, old: &Quota, new: &Quota, now: Duration) {
         let each = |quota: &Quota| quota.replenish_interval().as_nanos().max(1);
         let (was, is) = (each(old), each(new));
@@ -194,11 +194,11 @@ impl<K: Hash + Eq + Clone> ShrinkableKeyedStateStore<K> for Buckets<K> {
     }
 }
 
-/// A clock that stands where it was set.
+/// A clock that shows the time it was set to.
 #[derive(Default)]
 struct SetClock(Cell<Duration>);
 
-/// A moment since the bus started.
+/// Time since the bus started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Uptime(Duration);
 

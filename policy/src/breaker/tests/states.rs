@@ -1,9 +1,9 @@
-//! Each change of a circuit's state.
+//! The state transitions of a circuit.
 
 use super::*;
 
 #[test]
-fn an_open_circuit_lets_only_ends_pass_and_they_do_not_close_it() {
+fn open_circuit_passes_only_ends_and_stays_open() {
     let mut harness = Harness::new();
     let key = harness.cut().key;
     assert!(harness.chat("c", "d").is_some());
@@ -13,7 +13,7 @@ fn an_open_circuit_lets_only_ends_pass_and_they_do_not_close_it() {
 }
 
 #[test]
-fn each_failed_try_doubles_the_cooldown_up_to_the_longest() {
+fn failed_probe_doubles_the_cooldown_up_to_the_longest() {
     let mut harness = Harness::new();
     let mut circuit = harness.cut();
     for (trips, cooldown) in [
@@ -59,7 +59,7 @@ fn progress_closes_a_half_open_circuit_and_trips_are_remembered_for_a_window() {
 }
 
 #[test]
-fn a_half_open_circuit_nobody_tries_for_a_window_is_forgotten() {
+fn half_open_circuit_idle_for_a_window_is_dropped() {
     let mut harness = Harness::new();
     let key = harness.cut().key;
     harness.now = 30 + 3_600;
@@ -68,7 +68,7 @@ fn a_half_open_circuit_nobody_tries_for_a_window_is_forgotten() {
 }
 
 #[test]
-fn by_hand_it_stays_open_even_for_ends_until_it_is_reset() {
+fn circuit_tripped_by_hand_refuses_ends_until_reset() {
     for enabled in [true, false] {
         let mut harness = Harness::with(BreakerSettings { enabled, ..BreakerSettings::default() });
         let key = CircuitKey::Correlation(correlation(1));
@@ -83,7 +83,7 @@ fn by_hand_it_stays_open_even_for_ends_until_it_is_reset() {
 }
 
 #[test]
-fn a_reset_forgets_what_was_counted_and_how_often_it_tripped() {
+fn reset_clears_counters_and_trips() {
     let mut harness = Harness::new();
     let key = harness.cut().key;
     harness.breaker.reset(&key);
@@ -98,7 +98,7 @@ fn a_reset_forgets_what_was_counted_and_how_often_it_tripped() {
 }
 
 #[test]
-fn a_circuit_kept_across_a_restart_goes_on() {
+fn circuit_restored_after_restart_continues() {
     let mut harness = Harness::new();
     let circuit = harness.cut();
     let json = serde_json::to_string(&circuit).unwrap();
@@ -113,7 +113,7 @@ fn a_circuit_kept_across_a_restart_goes_on() {
 }
 
 #[test]
-fn circuits_are_bounded_and_those_by_hand_stay_longest() {
+fn circuits_are_bounded_and_manual_ones_are_evicted_last() {
     let mut harness =
         Harness::with(BreakerSettings { max_circuits: 3, ..BreakerSettings::default() });
     let by_hand = CircuitKey::Correlation(correlation(99));
@@ -129,7 +129,7 @@ fn circuits_are_bounded_and_those_by_hand_stay_longest() {
 }
 
 #[test]
-fn other_settings_leave_open_what_is_open_and_counted_what_was_counted() {
+fn reconfigure_keeps_open_circuits_and_counters() {
     let mut harness = Harness::new();
     let cut = harness.cut();
     harness.conversation = 2;
@@ -143,7 +143,7 @@ fn other_settings_leave_open_what_is_open_and_counted_what_was_counted() {
     assert_eq!(harness.breaker.get(&cut.key), Some(&cut), "as it was told");
     let second = harness.chat("a", "b").expect("one round is enough now");
     assert_eq!(second.until, Some(at(5).utc));
-    // What is turned off lets through; it was not forgotten.
+    // While disabled the breaker lets messages pass; the circuit is still there.
     harness.conversation = 1;
     let off = BreakerSettings { enabled: false, ..BreakerSettings::default() };
     harness.breaker.reconfigure(off);
@@ -153,7 +153,7 @@ fn other_settings_leave_open_what_is_open_and_counted_what_was_counted() {
 }
 
 #[test]
-fn where_less_may_be_remembered_the_oldest_goes() {
+fn reconfigure_to_smaller_tables_evicts_the_oldest() {
     let mut harness = Harness::new();
     for conversation in 1..=10 {
         harness.conversation = conversation;

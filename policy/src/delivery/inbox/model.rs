@@ -1,4 +1,4 @@
-//! The inbox against a model that looks at everything each time, under random treatment.
+//! The inbox against a naive list model, under random operations.
 
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl Model {
         idle
     }
 
-    /// What pauses by the end of its pause, then what waits by priority.
+    /// Entries in backoff by its end, then waiting entries by priority.
     fn peek(&self) -> Vec<DeliveryKey> {
         let mut backing_off: Vec<_> = self.backing_off.iter().map(|(at, d)| (*at, d.seq)).collect();
         backing_off.sort_unstable();
@@ -124,13 +124,13 @@ impl Model {
 
 #[derive(Debug, Clone)]
 enum Op {
-    /// The second says whether its number is below those that came before.
+    /// The second field: whether its sequence number is below earlier ones.
     Arrive(usize, bool, usize),
     Lease,
     LeaseEven,
     Fail(usize),
     PutBack(usize),
-    /// Of a number, wherever it stands.
+    /// Of a sequence number, in any state.
     Acknowledge(u64),
     Withdraw(u64),
     Wait(u64),
@@ -156,7 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn an_inbox_does_what_a_list_searched_from_the_front_would(
+    fn inbox_random_operations_matches_naive_model(
         ops in prop::collection::vec(op(), 1..160),
     ) {
         let (mut inbox, mut model) = (Inbox::default(), Model::default());
@@ -167,7 +167,7 @@ proptest! {
                 Op::Arrive(by, late, priority) => {
                     newest += 4;
                     let by: AgentId = SENDERS[by].parse().unwrap();
-                    // Odd, and below numbers that came before: one from another session.
+                    // Odd and below earlier numbers: moved from another session.
                     let seq = if late { newest - 37 } else { newest };
                     let priority = PRIORITIES[priority];
                     let entry = QueueEntry { seq, by, priority, attempts: 0, bytes: 1, item: seq };

@@ -1,4 +1,4 @@
-//! What is said, what is refused, and what is read back.
+//! Effects, refusals, and reading a tree back from the model.
 
 use a2a_protocol::opt::{ObjectiveId, ObjectiveStatus, PlanStatus, PlanTask, PlanTaskStatus, key};
 use a2a_protocol::task::{PlanId, PlanTaskId};
@@ -8,7 +8,7 @@ use super::super::{CommandRefused, Effect, Tree};
 use super::{objective, plan, task, tree};
 
 #[test]
-fn every_change_of_a_parent_is_said_once_and_after_its_children() {
+fn parent_change_is_reported_once_after_its_children() {
     let mut tree = tree("A: a | B<A: b");
     let text = |effects: Vec<Effect>| format!("{effects:?}");
     let (a, b) = (PlanId::try_from("A").unwrap(), PlanId::try_from("B").unwrap());
@@ -36,7 +36,7 @@ fn every_change_of_a_parent_is_said_once_and_after_its_children() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_refused_and_stays() {
+fn invalid_mutation_is_refused_and_changes_nothing() {
     let mut tree = tree("A: a | B<A: b");
     tree.settle();
     let id = |text: &str| PlanId::try_from(text).unwrap();
@@ -87,7 +87,7 @@ fn what_cannot_be_changed_is_refused_and_stays() {
 }
 
 #[test]
-fn what_was_shown_is_read_back_as_it_was() {
+fn tree_read_back_from_model_is_equal() {
     let mut model = objective("A?: a b<a c | B<A: d | C!: e");
     let mut tree = Tree::from(&model);
     tree.settle();
@@ -104,7 +104,7 @@ fn what_was_shown_is_read_back_as_it_was() {
 }
 
 #[test]
-fn the_task_says_who_does_it_then_its_plan() {
+fn assignee_of_task_overrides_assignee_of_plan() {
     let mut model = objective("A: a b");
     let plan = &mut model.plans.as_mut().unwrap()[0];
     let metadata = |agent: &str| json!({key::ASSIGNEE: agent}).as_object().cloned();
