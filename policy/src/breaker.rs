@@ -20,7 +20,7 @@
 
 mod circuit;
 mod conversation;
-mod conversations;
+mod conversation_table;
 mod lru_map;
 mod pairs;
 mod path;
@@ -36,7 +36,7 @@ use chrono::TimeDelta;
 
 use crate::{Audience, Now};
 pub use circuit::{BadCircuitKey, Circuit, CircuitKey, CircuitState, TripReason};
-use conversations::Conversations;
+use conversation_table::ConversationTable;
 use lru_map::LruMap;
 use pairs::Pairs;
 pub use settings::BreakerSettings;
@@ -140,7 +140,7 @@ enum CircuitEffect<'a> {
 /// All circuits, and the counters that open them.
 pub struct Breaker {
     settings: BreakerSettings,
-    conversations: Conversations,
+    conversations: ConversationTable,
     pairs: Pairs,
     circuits: HashMap<CircuitKey, TrackedCircuit>,
     past: LruMap<CircuitKey, PastTrips>,
@@ -151,7 +151,7 @@ impl Breaker {
     #[must_use]
     pub fn new(settings: BreakerSettings) -> Self {
         Self {
-            conversations: Conversations::new(settings.max_correlations),
+            conversations: ConversationTable::new(settings.max_correlations),
             pairs: Pairs::new(settings.max_pairs),
             circuits: HashMap::new(),
             past: LruMap::new(settings.max_circuits),

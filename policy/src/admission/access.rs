@@ -87,12 +87,12 @@ pub enum BadRule {
     },
     /// A name that is too long or not printable.
     #[error(
-        "the name of access rule {place} is too long or no plain text; write at most {} characters on one line",
+        "the name of access rule {position} is too long or no plain text; write at most {} characters on one line",
         Profile::MAX_CHARS
     )]
     Name {
         /// The rule's position in the list, from 1.
-        place: usize,
+        position: usize,
     },
     /// `same-squad` as a sender.
     #[error(
@@ -160,11 +160,11 @@ impl AccessRules {
         if rules.len() > Self::MAX_RULES {
             return Err(BadRule::TooMany { count: rules.len() });
         }
-        for (place, rule) in (1..).zip(&mut rules) {
+        for (position, rule) in (1..).zip(&mut rules) {
             if rule.name.is_empty() {
-                rule.name = Self::unnamed(place);
+                rule.name = Self::unnamed(position);
             }
-            rule.check(place)?;
+            rule.check(position)?;
         }
         let mut names = HashSet::new();
         if let Some(twice) = rules.iter().find(|rule| !names.insert(rule.name.as_str())) {
@@ -176,8 +176,8 @@ impl AccessRules {
 
     /// The name of an unnamed rule at this position, from 1.
     #[must_use]
-    pub fn unnamed(place: usize) -> String {
-        format!("rule-{place}")
+    pub fn unnamed(position: usize) -> String {
+        format!("rule-{position}")
     }
 
     /// All rules in evaluation order, including the built-in ones.
@@ -303,12 +303,12 @@ impl Rule {
         self.to.is_empty() || self.to.contains(&Selector::Anyone)
     }
 
-    fn check(&self, place: usize) -> Result<(), BadRule> {
+    fn check(&self, position: usize) -> Result<(), BadRule> {
         let name = self.name.as_str();
         let blank = name.trim().is_empty();
         if blank || name.chars().count() > Profile::MAX_CHARS || name.chars().any(char::is_control)
         {
-            return Err(BadRule::Name { place });
+            return Err(BadRule::Name { position });
         }
         let rule = self.name.clone();
         if [C_SUITE_SCOPE, DEFAULT].contains(&name) {

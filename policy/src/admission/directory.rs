@@ -182,22 +182,22 @@ impl Directory {
     /// Adds an agent; `None` when it is known already.
     pub fn insert(&mut self, agent: AgentId, profile: Profile, listed: bool) -> Option<AgentKey> {
         let key = match self.agents.entry(agent) {
-            indexmap::map::Entry::Occupied(mut place) => {
-                if place.get().kind != EntryKind::Removed {
+            indexmap::map::Entry::Occupied(mut slot) => {
+                if slot.get().kind != EntryKind::Removed {
                     return None;
                 }
-                let key = AgentKey(place.index());
+                let key = AgentKey(slot.index());
                 self.removed -= 1;
-                self.by_name.insert(place.key().clone(), key);
+                self.by_name.insert(slot.key().clone(), key);
                 self.groups.enter(key, &profile);
-                place.insert(Entry::new(profile, listed, false));
+                slot.insert(Entry::new(profile, listed, false));
                 key
             }
-            indexmap::map::Entry::Vacant(place) => {
-                let key = AgentKey(place.index());
-                self.by_name.insert(place.key().clone(), key);
+            indexmap::map::Entry::Vacant(slot) => {
+                let key = AgentKey(slot.index());
+                self.by_name.insert(slot.key().clone(), key);
                 self.groups.enter(key, &profile);
-                place.insert(Entry::new(profile, listed, false));
+                slot.insert(Entry::new(profile, listed, false));
                 key
             }
         };
@@ -301,8 +301,8 @@ impl Directory {
     }
 
     fn live(&self, agent: &AgentId) -> Option<(AgentKey, &Entry)> {
-        let (place, _, entry) = self.agents.get_full(agent)?;
-        (entry.kind != EntryKind::Removed).then_some((AgentKey(place), entry))
+        let (slot, _, entry) = self.agents.get_full(agent)?;
+        (entry.kind != EntryKind::Removed).then_some((AgentKey(slot), entry))
     }
 
     /// Replaces an agent's profile, or adds the agent.
@@ -348,9 +348,9 @@ impl Directory {
     ) -> Vec<(AgentId, Profile)> {
         self.open = open;
         let mut listed: IndexMap<AgentId, Profile> = listed.into_iter().collect();
-        for place in 0..self.agents.len() {
-            let key = AgentKey(place);
-            if self.agents.get_index(place).is_some_and(|(_, e)| e.kind == EntryKind::Removed) {
+        for slot in 0..self.agents.len() {
+            let key = AgentKey(slot);
+            if self.agents.get_index(slot).is_some_and(|(_, e)| e.kind == EntryKind::Removed) {
                 continue;
             }
             let now = self.id(key).and_then(|agent| listed.swap_remove(agent));
@@ -383,8 +383,8 @@ impl Directory {
     /// Takes an agent out of all scopes, so that it is reachable by name only. For agents that are
     /// part of the server, and for clients.
     pub fn set_apart(&mut self, agent: &AgentId) {
-        if let Some((place, _, entry)) = self.agents.get_full(agent) {
-            let key = AgentKey(place);
+        if let Some((slot, _, entry)) = self.agents.get_full(agent) {
+            let key = AgentKey(slot);
             if self.apart.insert(key) {
                 self.groups.leave(key, &entry.profile);
             }
@@ -509,8 +509,8 @@ impl Directory {
         let others = |keys: &[AgentKey]| {
             // One copy and one shift: a scope may hold ten thousand.
             let mut keys = keys.to_vec();
-            if let Some(place) = sender.and_then(|sender| keys.binary_search(&sender).ok()) {
-                keys.remove(place);
+            if let Some(slot) = sender.and_then(|sender| keys.binary_search(&sender).ok()) {
+                keys.remove(slot);
             }
             keys
         };

@@ -178,13 +178,22 @@ impl Refusal {
 /// How far a sender's clock may be ahead of ours.
 const CLOCK_SKEW: TimeDelta = TimeDelta::minutes(5);
 
+/// Whether the message is sent now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    /// It is: reserve capacity for it.
+    Admit,
+    /// It is sent later: charge and count it only.
+    Assess,
+}
+
 /// Runs a message through every stage and returns the verdict.
 pub fn admit(
     incoming: &Incoming<'_>,
     state: &mut impl AdmissionState,
     now: Now,
 ) -> AdmissionVerdict {
-    match charged_stages(incoming, state, now, false) {
+    match charged_stages(incoming, state, now, Mode::Admit) {
         Ok(verdict) => verdict,
         Err(refusal) => AdmissionVerdict::Refused(refusal),
     }
@@ -200,7 +209,7 @@ pub fn assess(
     state: &mut impl AdmissionState,
     now: Now,
 ) -> Result<(), Refusal> {
-    charged_stages(incoming, state, now, true).map(drop)
+    charged_stages(incoming, state, now, Mode::Assess).map(drop)
 }
 
 /// Runs the stages, and charges for refusals before the rate limit stage too: validating a message
@@ -209,10 +218,10 @@ fn charged_stages(
     incoming: &Incoming<'_>,
     state: &mut impl AdmissionState,
     now: Now,
-    only_assess: bool,
+    mode: Mode,
 ) -> Result<AdmissionVerdict, Refusal> {
     let mut charged = false;
-    let result = stages(incoming, state, now, only_assess, &mut charged);
+    let result = stages(incoming, state, now, mode, &mut charged);
     if result.is_err()
         && !charged
         && let Some(sender) = incoming.sender()
@@ -226,7 +235,7 @@ fn stages(
     incoming: &Incoming<'_>,
     state: &mut impl AdmissionState,
     now: Now,
-    only_assess: bool,
+    mode: Mode,
     charged: &mut bool,
 ) -> Result<AdmissionVerdict, Refusal> {
     // Size, parse, validate: the edge did these; a violation refuses the message here.
@@ -262,7 +271,7 @@ fn stages(
         None => None,
     };
     // `assess` already charged and counted this message.
-    if !only_assess && matches!(incoming.caller, Caller::Service { assessed: true, .. }) {
+    if mode == Mode::Admit && matches!(incoming.caller, Caller::Service { assessed: true, .. }) {
         *charged = true;
         let accepted = reserve(message, incoming.bytes, &to, state)?;
         return Ok(AdmissionVerdict::Accepted(Accepted { change, ..accepted }));
@@ -294,9 +303,9 @@ fn stages(
         }
     }
     // Capacity: reserve space in each recipient's inbox.
-    let accepted = match only_assess {
-        true => none_reserved(&to)?,
-        false => reserve(message, incoming.bytes, &to, state)?,
+    let accepted = match mode {
+        Mode::Admit => reserve(message, incoming.bytes, &to, state)?,
+        Mode::Assess => none_reserved(&to)?,
     };
     let closes = state.breaker().accept(&input, now);
     Ok(AdmissionVerdict::Accepted(Accepted { change, closes, ..accepted }))
@@ -431,18 +440,18 @@ fn reserve(
             recipients.push(RecipientOutcome { agent_id: agent_id.clone(), outcome });
         }
     }
-    let full_one = recipients.last().map(|last| last.agent_id.clone());
+    let full_agent = recipients.last().map(|last| last.agent_id.clone());
     recipients.extend(to.unknown.iter().map(|agent_id| RecipientOutcome {
         agent_id: agent_id.clone(),
         outcome: Outcome::UnknownRecipient,
     }));
     let outcome = match (delivered, queued, full) {
         (0, 0, Some(error)) => {
-            let who = match (error, &full_one) {
+            let holder = match (error, &full_agent) {
                 (InboxFull::AllBytes { .. }, _) | (_, None) => "The bus".to_owned(),
                 (_, Some(agent)) => format!("`{agent}`"),
             };
-            let reason = format!("{who} takes no more: {error}. Send it again later.");
+            let reason = format!("{holder} takes no more: {error}. Send it again later.");
             return Err(Refusal {
                 retry_after_ms: Some(1_000),
                 recipients,

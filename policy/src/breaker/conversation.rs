@@ -112,21 +112,21 @@ impl Conversation {
             Some(Finding::new(reason, evidence, agents))
         };
         if self.is_loop(input, path, settings.rounds()) {
-            let way = path.describe(from, to);
-            let evidence = format!("{way}: {} messages without progress", path.len() + 1);
+            let route = path.describe(from, to);
+            let evidence = format!("{route}: {} messages without progress", path.len() + 1);
             return found(TripReason::Loop, evidence);
         }
         let depth = path.depth_with(from);
         if depth > settings.max_hops() {
-            let way = path.describe(from, to);
+            let route = path.describe(from, to);
             let allowed = settings.max_hops;
-            let evidence = format!("{way}: handed on {depth} times, {allowed} are allowed");
+            let evidence = format!("{route}: handed on {depth} times, {allowed} are allowed");
             return found(TripReason::TooDeep, evidence);
         }
         let allowed = settings.max_turns.saturating_add(3 * self.participant_count());
         if self.turns >= allowed && self.is_turn(from) {
-            let way = path.describe(from, to);
-            let evidence = format!("{way}: {allowed} turns in which no task ended");
+            let route = path.describe(from, to);
+            let evidence = format!("{route}: {allowed} turns in which no task ended");
             let agents = self.participants.keys();
             return Some(Finding::new(TripReason::TooLong, evidence, agents));
         }

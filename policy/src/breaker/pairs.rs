@@ -42,8 +42,8 @@ impl PairHasher {
         let mut text = [0; 160];
         let mut end = 0;
         for part in parts {
-            if let Some(place) = text.get_mut(end..end + part.len()) {
-                place.copy_from_slice(part);
+            if let Some(index) = text.get_mut(end..end + part.len()) {
+                index.copy_from_slice(part);
                 end += part.len();
             }
         }
@@ -129,19 +129,19 @@ impl Pairs {
             && received.leads_to(input, sent.latest)
             && opens()
         {
-            let way = received.path.describe(from, to);
+            let route = received.path.describe(from, to);
             let (kind, times) = (input.kind, sent.count.saturating_add(1));
-            let evidence = format!("{way}: the same {kind} {times} times, in new conversations");
+            let evidence = format!("{route}: the same {kind} {times} times, in new conversations");
             let agents = received.path.agents().chain([from]).chain(to);
             return Some(Finding::new(TripReason::Loop, evidence, agents));
         }
         if sent.spaced >= settings.repeats.max(1)
             && now.uptime.saturating_sub(sent.spaced_at) >= settings.repeat_gap
         {
-            let way = Path::EMPTY.describe(from, to);
+            let route = Path::EMPTY.describe(from, to);
             let minutes = now.uptime.saturating_sub(sent.since).as_secs().div_ceil(60);
             let (kind, times) = (input.kind, sent.count.saturating_add(1));
-            let evidence = format!("{way}: the same {kind} {times} times in {minutes} min");
+            let evidence = format!("{route}: the same {kind} {times} times in {minutes} min");
             return Some(Finding::new(
                 TripReason::Repeated,
                 evidence,
@@ -258,10 +258,10 @@ impl RecentReceipts {
     /// Replaces the entry of the same sender and content; when full, evicts the oldest.
     fn record(&mut self, received: Received) {
         let same = |old: &Received| old.from == received.from && old.content == received.content;
-        let place = self.0.iter().position(same);
+        let index = self.0.iter().position(same);
         let oldest = || (0..self.0.len()).min_by_key(|i| self.0[*i].at);
-        match place.or_else(|| if self.0.len() < Self::MOST { None } else { oldest() }) {
-            Some(place) => self.0[place] = received,
+        match index.or_else(|| if self.0.len() < Self::MOST { None } else { oldest() }) {
+            Some(index) => self.0[index] = received,
             None => self.0.push(received),
         }
     }

@@ -75,7 +75,7 @@ impl CommandRefused {
     /// The refusal as violations of the call.
     #[must_use]
     pub fn violations(&self) -> Vec<Violation> {
-        let (place, code) = match self {
+        let (pointer, code) = match self {
             Self::Transition(refused) => return vec![refused.into()],
             Self::Dependencies(found) => return found.iter().map(Violation::from).collect(),
             Self::NoSuchPlan { .. } => ("/id", Code::NotAllowed),
@@ -85,7 +85,7 @@ impl CommandRefused {
             Self::TooManyPlans { .. } => ("/objectiveId", Code::TooMany),
             Self::TooManyTasks { .. } => ("/tasks", Code::TooMany),
         };
-        vec![Violation::new(place, code, self.to_string())]
+        vec![Violation::new(pointer, code, self.to_string())]
     }
 }
 
@@ -113,17 +113,17 @@ impl Tree {
         plan: &PlanId,
         to: PlanStatus,
     ) -> Result<Vec<Effect>, CommandRefused> {
-        let place =
-            self.place(plan).ok_or_else(|| CommandRefused::NoSuchPlan { plan: plan.clone() })?;
-        let from = self.plans[place].status;
+        let index =
+            self.index(plan).ok_or_else(|| CommandRefused::NoSuchPlan { plan: plan.clone() })?;
+        let from = self.plans[index].status;
         check_plan_transition(from, to)?;
         // A plan that waits for other plans is blocked already, and can be held as well.
-        let holds = to == PlanStatus::Blocked && !self.plans[place].held;
+        let holds = to == PlanStatus::Blocked && !self.plans[index].held;
         if from == to && !holds {
             return Ok(Vec::new());
         }
         Ok(self.changing(|tree| {
-            let plan = &mut tree.plans[place];
+            let plan = &mut tree.plans[index];
             plan.held = to == PlanStatus::Blocked;
             if to.is_terminal() {
                 plan.status = to;
@@ -216,16 +216,16 @@ impl Tree {
         plan: &PlanId,
         dependencies: &[PlanId],
     ) -> Result<Vec<Effect>, CommandRefused> {
-        let place =
-            self.place(plan).ok_or_else(|| CommandRefused::NoSuchPlan { plan: plan.clone() })?;
+        let index =
+            self.index(plan).ok_or_else(|| CommandRefused::NoSuchPlan { plan: plan.clone() })?;
         graph::check_dependencies(self, plan, dependencies)
             .map_err(CommandRefused::Dependencies)?;
-        let (node, places) = (&self.plans[place], self.places(dependencies));
+        let (node, indices) = (&self.plans[index], self.indices(dependencies));
         let waits = !node.status.is_terminal() && !node.has_begun();
-        if !waits && places != node.dependencies {
+        if !waits && indices != node.dependencies {
             return Err(CommandRefused::NotWaiting { plan: plan.clone(), status: node.status });
         }
-        Ok(self.changing(|tree| tree.plans[place].dependencies = places))
+        Ok(self.changing(|tree| tree.plans[index].dependencies = indices))
     }
 }
 

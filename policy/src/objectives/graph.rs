@@ -12,7 +12,7 @@ use super::tree::Tree;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadDependency {
     /// JSON Pointer to it in the parameters of the call.
-    pub place: String,
+    pub pointer: String,
     /// The reason.
     pub problem: Problem,
 }
@@ -58,7 +58,7 @@ pub enum Problem {
 
 impl fmt::Display for BadDependency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.problem)
+        write!(f, "{}: {}", self.pointer, self.problem)
     }
 }
 
@@ -68,7 +68,7 @@ impl From<&BadDependency> for Violation {
             Problem::Itself(_) | Problem::Cycle(_) => Code::Mismatch,
             _ => Code::NotAllowed,
         };
-        Self::new(bad.place.clone(), code, bad.problem.to_string())
+        Self::new(bad.pointer.clone(), code, bad.problem.to_string())
     }
 }
 
@@ -77,10 +77,10 @@ impl From<&BadDependency> for Violation {
 /// # Errors
 ///
 /// All invalid dependencies; of cycles the first.
-pub fn check_plan(tree: &Tree, asked: &CreatePlan) -> Result<(), Vec<BadDependency>> {
+pub fn check_plan(tree: &Tree, create: &CreatePlan) -> Result<(), Vec<BadDependency>> {
     // Nothing can depend on a new plan yet, so no cycle contains it.
-    let mut found = unknown_plans(tree, &asked.dependencies);
-    found.extend(bad_tasks(tree, None, &asked.tasks));
+    let mut found = unknown_plans(tree, &create.dependencies);
+    found.extend(bad_tasks(tree, None, &create.tasks));
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
 
@@ -115,16 +115,16 @@ pub fn check_dependencies(
     if !found.is_empty() {
         return Err(found);
     }
-    let Some(place) = tree.place(plan) else { return Ok(()) };
+    let Some(index) = tree.index(plan) else { return Ok(()) };
     let mut edges: Vec<Vec<usize>> =
         tree.plans.iter().map(|node| node.waits_for().collect()).collect();
-    edges[place] = tree.places(dependencies);
-    edges[place].extend(&tree.plans[place].after);
+    edges[index] = tree.indices(dependencies);
+    edges[index].extend(&tree.plans[index].after);
     // The existing dependencies are acyclic, so any cycle contains this plan.
-    let Some(cycle) = cycle(&edges, [place]) else { return Ok(()) };
-    let next = cycle.get(1).map(|place| &tree.plans[*place].id);
+    let Some(cycle) = cycle(&edges, [index]) else { return Ok(()) };
+    let next = cycle.get(1).map(|index| &tree.plans[*index].id);
     let i = dependencies.iter().position(|dependency| Some(dependency) == next).unwrap_or(0);
-    let names = cycle.iter().map(|place| tree.plans[*place].id.to_string()).collect();
+    let names = cycle.iter().map(|index| tree.plans[*index].id.to_string()).collect();
     Err(vec![bad(at(i), Problem::Cycle(names))])
 }
 
@@ -142,12 +142,12 @@ pub fn resolve(tasks: &[NewPlanTask], ids: &[PlanTaskId]) -> Vec<Vec<PlanTaskId>
     tasks.iter().map(resolved).collect()
 }
 
-const fn bad(place: String, problem: Problem) -> BadDependency {
-    BadDependency { place, problem }
+const fn bad(pointer: String, problem: Problem) -> BadDependency {
+    BadDependency { pointer, problem }
 }
 
 fn unknown_plans(tree: &Tree, dependencies: &[PlanId]) -> Vec<BadDependency> {
-    let unknown = dependencies.iter().enumerate().filter(|(_, id)| tree.place(id).is_none());
+    let unknown = dependencies.iter().enumerate().filter(|(_, id)| tree.index(id).is_none());
     unknown
         .map(|(i, id)| bad(format!("/dependencies/{i}"), Problem::UnknownPlan(id.clone())))
         .collect()
@@ -198,23 +198,24 @@ fn cycle(edges: &[Vec<usize>], starts: impl IntoIterator<Item = usize>) -> Optio
     let mut on_way = vec![false; edges.len()];
     for start in starts {
         // The current path, each node with the index of its next dependency.
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         let mut arrived = Some(start);
         loop {
             if let Some(at) = arrived.take().filter(|at| !std::mem::replace(&mut seen[*at], true)) {
                 on_way[at] = true;
-                way.push((at, 0));
+                path.push((at, 0));
             }
-            let Some((at, next)) = way.last_mut() else { break };
+            let Some((at, next)) = path.last_mut() else { break };
             let Some(to) = edges[*at].get(*next).copied() else {
                 on_way[*at] = false;
-                way.pop();
+                path.pop();
                 continue;
             };
             *next += 1;
             if on_way[to] {
-                let circle = way.iter().map(|(place, _)| *place).skip_while(|place| *place != to);
-                return Some(circle.chain([to]).collect());
+                let cycle_nodes =
+                    path.iter().map(|(index, _)| *index).skip_while(|index| *index != to);
+                return Some(cycle_nodes.chain([to]).collect());
             }
             arrived = Some(to);
         }

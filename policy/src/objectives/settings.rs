@@ -17,13 +17,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Parses new metadata; `place` is its JSON Pointer.
+    /// Parses new metadata; `pointer` is its JSON Pointer.
     ///
     /// # Errors
     ///
     /// All keys with an invalid value.
-    pub fn read(metadata: Option<&Metadata>, place: &str) -> Result<Self, Vec<Violation>> {
-        let (settings, violations) = read(metadata, place);
+    pub fn read(metadata: Option<&Metadata>, pointer: &str) -> Result<Self, Vec<Violation>> {
+        let (settings, violations) = read(metadata, pointer);
         if violations.is_empty() { Ok(settings) } else { Err(violations) }
     }
 
@@ -34,8 +34,8 @@ impl Settings {
     }
 }
 
-fn read(metadata: Option<&Metadata>, place: &str) -> (Settings, Vec<Violation>) {
-    let mut reader = Reader { metadata, place, violations: Vec::new() };
+fn read(metadata: Option<&Metadata>, pointer: &str) -> (Settings, Vec<Violation>) {
+    let mut reader = Reader { metadata, pointer, violations: Vec::new() };
     let settings = Settings {
         assignee: reader.assignee(),
         on_task_failure: reader
@@ -50,7 +50,7 @@ fn read(metadata: Option<&Metadata>, place: &str) -> (Settings, Vec<Violation>) 
 
 struct Reader<'a> {
     metadata: Option<&'a Metadata>,
-    place: &'a str,
+    pointer: &'a str,
     violations: Vec<Violation>,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Reader<'a> {
 
     fn complain(&mut self, key: &str, code: Code, message: String, allowed: Vec<String>) {
         // A slash inside a key is written `~1` in a JSON Pointer.
-        let path = format!("{}/{}", self.place, key.replace('/', "~1"));
+        let path = format!("{}/{}", self.pointer, key.replace('/', "~1"));
         self.violations.push(Violation { allowed, ..Violation::new(path, code, message) });
     }
 

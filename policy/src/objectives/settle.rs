@@ -65,7 +65,7 @@ impl Tree {
         before.extend(self.plans[before.len()..].iter().map(|plan| plan.status));
         let mut effects = Vec::new();
         // The end of one plan can begin or end another.
-        while (0..self.plans.len()).any(|place| self.settle_plan(place, &mut effects)) {}
+        while (0..self.plans.len()).any(|index| self.settle_plan(index, &mut effects)) {}
         self.adopt_status(derived);
         let changed = self.plans.iter().zip(before).filter(|(plan, before)| plan.status != *before);
         effects.extend(
@@ -100,11 +100,11 @@ impl Tree {
     }
 
     /// Settles one plan; returns whether anything changed.
-    fn settle_plan(&mut self, place: usize, effects: &mut Vec<Effect>) -> bool {
-        let (cancelled, readiness) = (self.status.is_terminal(), self.readiness(place));
-        let waits_for_others = self.waits_for_dependencies(place);
+    fn settle_plan(&mut self, index: usize, effects: &mut Vec<Effect>) -> bool {
+        let (cancelled, readiness) = (self.status.is_terminal(), self.readiness(index));
+        let waits_for_others = self.waits_for_dependencies(index);
         let held = self.held;
-        let plan = &mut self.plans[place];
+        let plan = &mut self.plans[index];
         let (before, done_before) = (plan.status, effects.len());
         if !plan.status.is_terminal() {
             plan.status = match plan.end() {
@@ -126,14 +126,14 @@ impl Tree {
     }
 
     /// Whether a plan it depends on has not ended.
-    fn waits_for_dependencies(&self, place: usize) -> bool {
-        self.plans[place].dependencies.iter().any(|d| !self.plans[*d].status.is_terminal())
+    fn waits_for_dependencies(&self, index: usize) -> bool {
+        self.plans[index].dependencies.iter().any(|d| !self.plans[*d].status.is_terminal())
     }
 
-    fn readiness(&self, place: usize) -> Readiness {
-        let plan = &self.plans[place];
-        let lost = self.lost();
-        let failed = |d: usize| self.plans[d].status == PlanStatus::Failed || lost[d];
+    fn readiness(&self, index: usize) -> Readiness {
+        let plan = &self.plans[index];
+        let unreachable = self.unreachable();
+        let failed = |d: usize| self.plans[d].status == PlanStatus::Failed || unreachable[d];
         if plan.waits_for().any(failed) {
             Readiness::Unreachable
         } else if plan.waits_for().all(|d| self.plans[d].status.is_terminal()) {
@@ -145,20 +145,20 @@ impl Tree {
 
     /// For each plan, whether it was skipped because a dependency failed. Its dependents fail to
     /// begin as well; dependents of a plan that an operator skipped can begin.
-    fn lost(&self) -> Vec<bool> {
-        let mut lost = vec![false; self.plans.len()];
+    fn unreachable(&self) -> Vec<bool> {
+        let mut unreachable = vec![false; self.plans.len()];
         loop {
             let mut found = false;
-            for (place, plan) in self.plans.iter().enumerate() {
-                let fails = |d: usize| self.plans[d].status == PlanStatus::Failed || lost[d];
+            for (index, plan) in self.plans.iter().enumerate() {
+                let fails = |d: usize| self.plans[d].status == PlanStatus::Failed || unreachable[d];
                 let is = plan.status == PlanStatus::Skipped && plan.waits_for().any(fails);
-                if is && !lost[place] {
-                    lost[place] = true;
+                if is && !unreachable[index] {
+                    unreachable[index] = true;
                     found = true;
                 }
             }
             if !found {
-                return lost;
+                return unreachable;
             }
         }
     }
@@ -227,12 +227,12 @@ impl PlanNode {
     }
 
     fn begin(&mut self, effects: &mut Vec<Effect>) {
-        for place in 0..self.tasks.len() {
-            let task = &self.tasks[place];
+        for index in 0..self.tasks.len() {
+            let task = &self.tasks[index];
             let ready = task.dependencies.iter().all(|d| self.tasks[*d].status == Completed);
             if task.status == Pending && ready {
                 effects.push(Effect::Begin { plan: self.id.clone(), task: task.id.clone() });
-                self.tasks[place].status = Submitted;
+                self.tasks[index].status = Submitted;
             }
         }
     }

@@ -124,9 +124,9 @@ impl Tree {
             plans: vec![],
         };
         tree.plans = plans.iter().map(|plan| PlanNode::new(plan, held(plan))).collect();
-        for (place, plan) in plans.iter().enumerate() {
-            tree.plans[place].dependencies = tree.places(&plan.dependencies);
-            tree.plans[place].after = tree.places(&after(plan));
+        for (index, plan) in plans.iter().enumerate() {
+            tree.plans[index].dependencies = tree.indices(&plan.dependencies);
+            tree.plans[index].after = tree.indices(&after(plan));
         }
         tree
     }
@@ -163,15 +163,15 @@ impl Tree {
 
     /// The ids of the plans that `plan` waits for.
     pub fn dependencies(&self, plan: &PlanNode) -> impl Iterator<Item = &PlanId> {
-        plan.dependencies.iter().map(|place| &self.plans[*place].id)
+        plan.dependencies.iter().map(|index| &self.plans[*index].id)
     }
 
     /// The plan of a task, and the task's index in it.
     #[must_use]
     pub fn find(&self, task: &PlanTaskId) -> Option<(&PlanNode, usize)> {
         self.plans.iter().find_map(|plan| {
-            let place = plan.tasks.iter().position(|node| node.id == *task)?;
-            Some((plan, place))
+            let index = plan.tasks.iter().position(|node| node.id == *task)?;
+            Some((plan, index))
         })
     }
 
@@ -193,17 +193,17 @@ impl Tree {
     /// Appends a new plan.
     pub(super) fn push_plan(&mut self, plan: &Plan) {
         let mut node = PlanNode::new(plan, plan.status == PlanStatus::Blocked);
-        node.dependencies = self.places(&plan.dependencies);
-        node.after = self.places(&after(plan));
+        node.dependencies = self.indices(&plan.dependencies);
+        node.after = self.indices(&after(plan));
         self.plans.push(node);
     }
 
-    pub(super) fn place(&self, plan: &PlanId) -> Option<usize> {
+    pub(super) fn index(&self, plan: &PlanId) -> Option<usize> {
         self.plans.iter().position(|node| node.id == *plan)
     }
 
-    pub(super) fn places(&self, plans: &[PlanId]) -> Vec<usize> {
-        unique(plans.iter().filter_map(|plan| self.place(plan)))
+    pub(super) fn indices(&self, plans: &[PlanId]) -> Vec<usize> {
+        unique(plans.iter().filter_map(|plan| self.index(plan)))
     }
 }
 
@@ -227,9 +227,9 @@ impl PlanNode {
     pub(super) fn push(&mut self, tasks: &[PlanTask]) {
         let first = self.tasks.len();
         self.tasks.extend(tasks.iter().map(TaskNode::new));
-        for (place, task) in (first..).zip(tasks) {
+        for (index, task) in (first..).zip(tasks) {
             let place_of = |id: &PlanTaskId| self.tasks.iter().position(|node| node.id == *id);
-            self.tasks[place].dependencies = unique(task.dependencies.iter().filter_map(place_of));
+            self.tasks[index].dependencies = unique(task.dependencies.iter().filter_map(place_of));
         }
     }
 
@@ -277,7 +277,7 @@ impl PlanNode {
 
     /// The ids of the tasks that `task` waits for.
     pub fn dependencies_of(&self, task: &TaskNode) -> impl Iterator<Item = &PlanTaskId> {
-        task.dependencies.iter().map(|place| &self.tasks[*place].id)
+        task.dependencies.iter().map(|index| &self.tasks[*index].id)
     }
 
     /// The agent that does a task; `None` is the agent that was called.
@@ -305,12 +305,12 @@ impl PlanNode {
         // Tasks mostly depend on earlier ones, so one pass finds all and another one confirms it.
         loop {
             let mut found = false;
-            for (place, task) in self.tasks.iter().enumerate() {
-                if !out[place]
+            for (index, task) in self.tasks.iter().enumerate() {
+                if !out[index]
                     && task.status == Pending
                     && task.dependencies.iter().any(|d| out[*d])
                 {
-                    out[place] = true;
+                    out[index] = true;
                     found = true;
                 }
             }
@@ -346,9 +346,9 @@ impl TaskNode {
     }
 }
 
-fn unique(places: impl Iterator<Item = usize>) -> Vec<usize> {
-    let mut places: Vec<usize> = places.collect();
-    places.sort_unstable();
-    places.dedup();
-    places
+fn unique(indices: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut indices: Vec<usize> = indices.collect();
+    indices.sort_unstable();
+    indices.dedup();
+    indices
 }

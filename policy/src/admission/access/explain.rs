@@ -56,10 +56,10 @@ impl Rule {
     /// Why it matches, limited to its own conditions.
     fn because(&self, query: &AccessQuery<'_>) -> String {
         let sender = query.from.1;
-        let clause = |selectors: &[Selector], (who, profile): (_, &Profile)| {
+        let clause = |selectors: &[Selector], (agent, profile): (_, &Profile)| {
             let matching =
-                selectors.iter().find(|selector| selector.matches((who, profile), sender));
-            matching.filter(|selector| **selector != Selector::Anyone).map(|s| s.clause(who))
+                selectors.iter().find(|selector| selector.matches((agent, profile), sender));
+            matching.filter(|selector| **selector != Selector::Anyone).map(|s| s.clause(agent))
         };
         let kind = (!self.kinds.is_empty()).then(|| format!("the kind is `{}`", query.kind));
         let scope = query.scope.filter(|_| !self.scopes.is_empty());

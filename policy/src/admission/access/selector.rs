@@ -60,17 +60,17 @@ impl Selector {
         }
     }
 
-    /// The clause that explains why it selects `who`.
-    pub(super) fn clause(&self, who: &AgentId) -> String {
+    /// The clause that explains why it selects `agent`.
+    pub(super) fn clause(&self, agent: &AgentId) -> String {
         match self {
-            Self::Anyone => format!("`{who}` is anyone"),
-            Self::Agent(_) => format!("`{who}` is named in it"),
-            Self::Squad(name) => format!("`{who}` is in the squad `{name}`"),
-            Self::Tier(tier) => format!("`{who}` is of tier `{tier}`"),
-            Self::Role(name) => format!("`{who}` has the role `{name}`"),
-            Self::CSuite => format!("`{who}` is in the c-suite"),
-            Self::OutsideCSuite => format!("`{who}` is outside the c-suite"),
-            Self::SameSquad => format!("`{who}` is in the sender's squad"),
+            Self::Anyone => format!("`{agent}` is anyone"),
+            Self::Agent(_) => format!("`{agent}` is named in it"),
+            Self::Squad(name) => format!("`{agent}` is in the squad `{name}`"),
+            Self::Tier(tier) => format!("`{agent}` is of tier `{tier}`"),
+            Self::Role(name) => format!("`{agent}` has the role `{name}`"),
+            Self::CSuite => format!("`{agent}` is in the c-suite"),
+            Self::OutsideCSuite => format!("`{agent}` is outside the c-suite"),
+            Self::SameSquad => format!("`{agent}` is in the sender's squad"),
         }
     }
 }

@@ -107,7 +107,7 @@ fn invalid_rules_are_refused() {
     assert_eq!(refused(vec![named("rule-2"), named("")]), same("rule-2"));
     let built_in = BadRule::BuiltInName { name: "default".into() };
     assert_eq!(refused(vec![named("default")]), built_in);
-    assert_eq!(refused(vec![named("a"), named("a\nb")]), BadRule::Name { place: 2 });
+    assert_eq!(refused(vec![named("a"), named("a\nb")]), BadRule::Name { position: 2 });
     assert_eq!(refused(vec![named("x"); 1_001]), BadRule::TooMany { count: 1_001 });
     let sends = rule("a", true, &["same-squad"], &[]);
     assert_eq!(refused(vec![sends]), BadRule::SameSquadSends { rule: "a".into() });

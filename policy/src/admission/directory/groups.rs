@@ -55,15 +55,15 @@ impl Groups {
 
 fn put(keys: &mut Vec<AgentKey>, key: AgentKey) {
     // A new agent is appended; only a profile change inserts in between.
-    if let Err(place) = keys.binary_search(&key) {
-        keys.insert(place, key);
+    if let Err(slot) = keys.binary_search(&key) {
+        keys.insert(slot, key);
     }
 }
 
 /// Removes the agent; returns whether the list is empty now.
 fn take(keys: &mut Vec<AgentKey>, key: AgentKey) -> bool {
-    if let Ok(place) = keys.binary_search(&key) {
-        keys.remove(place);
+    if let Ok(slot) = keys.binary_search(&key) {
+        keys.remove(slot);
     }
     keys.is_empty()
 }

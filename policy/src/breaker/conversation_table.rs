@@ -13,7 +13,7 @@ use crate::{Audience, Now};
 const PARTICIPANTS_EACH: usize = 8;
 
 /// The recent conversations.
-pub(super) struct Conversations {
+pub(super) struct ConversationTable {
     entries: LruMap<CorrelationId, ConversationState>,
     /// The participants of all of them, and the limit of that.
     participants: usize,
@@ -66,7 +66,7 @@ impl FirstMessage {
     }
 }
 
-impl Conversations {
+impl ConversationTable {
     pub(super) fn new(max: usize) -> Self {
         let max_participants = max.saturating_mul(PARTICIPANTS_EACH);
         Self { entries: LruMap::new(max), participants: 0, max_participants }
