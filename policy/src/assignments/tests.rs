@@ -31,12 +31,12 @@ fn message(kind: Kind, from: &str, to: &str, change: &Value) -> Envelope {
     Envelope::parse(message.to_string().as_bytes()).unwrap()
 }
 
-struct Harness {
+struct LedgerHarness {
     ledger: Ledger,
     record: u64,
 }
 
-impl Harness {
+impl LedgerHarness {
     fn new() -> Self {
         let settings = LedgerSettings { max_open: 3, max_ended: 2, ..LedgerSettings::default() };
         Self { ledger: Ledger::new(settings), record: 0 }
@@ -133,7 +133,7 @@ fn text_is_bounded_and_oldest_ended_are_evicted_first() {
 
 #[test]
 fn task_is_requested_accepted_worked_on_and_completed() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     assert_eq!(harness.request("roman", "tim"), Ok(Requested));
     assert_eq!(harness.answer("tim", "accepted"), Ok(Accepted));
     assert_eq!(harness.report("tim", "in_progress"), Ok(Working));
@@ -150,7 +150,7 @@ fn task_is_requested_accepted_worked_on_and_completed() {
 
 #[test]
 fn illegal_message_is_refused_and_changes_nothing() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     let before = harness.task().clone();
     assert_eq!(harness.answer("tony", "accepted"), Err(NotAssignee));
@@ -176,7 +176,7 @@ fn illegal_message_is_refused_and_changes_nothing() {
 
 #[test]
 fn a_refusal_names_what_would_be_possible() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     assert_eq!(harness.answer("tim", "accepted"), Ok(Accepted));
     assert_eq!(harness.answer("tim", "accepted"), Ok(Accepted), "said again after a crash");
@@ -198,7 +198,7 @@ fn a_refusal_names_what_would_be_possible() {
 
 #[test]
 fn declined_or_failed_task_can_be_requested_again_from_any_agent() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     assert_eq!(harness.answer("tim", "declined"), Ok(Declined));
     assert_eq!(harness.task().reason.as_deref(), Some("because"));
@@ -212,7 +212,7 @@ fn declined_or_failed_task_can_be_requested_again_from_any_agent() {
 
 #[test]
 fn assignee_delegates_task_and_no_request_is_progress() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.answer("tim", "accepted").unwrap();
     let on = message(Kind::TaskRequest, "tim", "tony", &json!({}));
@@ -226,7 +226,7 @@ fn assignee_delegates_task_and_no_request_is_progress() {
 
 #[test]
 fn work_is_reviewed_sent_back_escalated_and_approved() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.answer("tim", "completed").unwrap();
     assert_eq!(harness.ask_review("tim", "ann"), Ok(Completed));
@@ -248,7 +248,7 @@ fn work_is_reviewed_sent_back_escalated_and_approved() {
 
 #[test]
 fn a_review_can_be_given_to_another_reviewer() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.ask_review("tim", "ann").unwrap();
     harness.ask_review("tim", "tony").unwrap();
@@ -258,7 +258,7 @@ fn a_review_can_be_given_to_another_reviewer() {
 
 #[test]
 fn unrequested_work_can_be_reviewed_and_completes_on_approval() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     assert_eq!(harness.ask_review("tim", "ann"), Ok(Working));
     assert!(harness.task().unrequested);
     assert_eq!(harness.verdict("ann", "approved"), Ok(Completed));
@@ -266,7 +266,7 @@ fn unrequested_work_can_be_reviewed_and_completes_on_approval() {
 
 #[test]
 fn an_approval_proposes_tasks_that_a_request_starts() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.ask_review("tim", "ann").unwrap();
     harness.verdict("ann", "approved").unwrap();
@@ -282,7 +282,7 @@ fn an_approval_proposes_tasks_that_a_request_starts() {
 
 #[test]
 fn dead_lettered_request_fails_task_only_if_current() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     let id = task(TASK);
     assert!(harness.ledger.abandon(&id, 7, "gone", now()).is_none(), "another record");
@@ -296,7 +296,7 @@ fn dead_lettered_request_fails_task_only_if_current() {
 
 #[test]
 fn requester_cancels_task_and_late_responses_are_refused() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     let (id, tim, roman) = (task(TASK), "tim".parse().unwrap(), "roman".parse().unwrap());
     let refused = harness.ledger.cancel(&id, Some(&tim), "no", now()).unwrap_err();
@@ -312,7 +312,7 @@ fn requester_cancels_task_and_late_responses_are_refused() {
 
 #[test]
 fn deadlines_come_due_once_and_one_that_had_passed_never() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     let at = |minutes| (now().utc + TimeDelta::minutes(minutes)).to_rfc3339();
     harness
         .send(&message(Kind::TaskRequest, "roman", "tim", &json!({ "deadline": at(5) })))
@@ -330,7 +330,7 @@ fn deadlines_come_due_once_and_one_that_had_passed_never() {
 
 #[test]
 fn undo_restores_task_unless_a_later_change_exists() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     let request = message(Kind::TaskRequest, "roman", "tim", &json!({}));
     let change = harness.ledger.check(&request, None, now()).unwrap().unwrap();
     let (undo, _) = harness.ledger.apply(change, 1);
@@ -348,7 +348,7 @@ fn undo_restores_task_unless_a_later_change_exists() {
 #[test]
 fn undo_of_stacked_changes_works_in_either_order() {
     for oldest_first in [true, false] {
-        let mut harness = Harness::new();
+        let mut harness = LedgerHarness::new();
         harness.request("roman", "tim").unwrap();
         let before = harness.task().clone();
         let mut undos = Vec::new();
@@ -369,7 +369,7 @@ fn undo_of_stacked_changes_works_in_either_order() {
 
 #[test]
 fn task_requested_again_has_the_new_deadline() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     let at = |minutes| (now().utc + TimeDelta::minutes(minutes)).to_rfc3339();
     let id = task(TASK);
     harness
@@ -391,7 +391,7 @@ fn task_requested_again_has_the_new_deadline() {
 
 #[test]
 fn only_a_verdict_that_decides_is_an_end() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.ask_review("tim", "ann").unwrap();
     for (verdict, progress) in [
@@ -406,7 +406,7 @@ fn only_a_verdict_that_decides_is_an_end() {
 
 #[test]
 fn ledger_is_bounded_and_restores_from_json() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     let ids: Vec<String> =
         (0..6).map(|n| format!("0192a4c8-7e1a-7b3c-9d4e-0000000001{n:02}")).collect();
     let mut forgotten = Vec::new();
@@ -458,7 +458,7 @@ fn mark(ledger: &mut Ledger, now: Now) -> Vec<TaskId> {
 
 #[test]
 fn task_without_activity_is_overdue_once_per_silence() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.answer("tim", "accepted").unwrap();
     assert_eq!(mark(&mut harness.ledger, after(59)), []);
@@ -485,7 +485,7 @@ fn task_without_activity_is_overdue_once_per_silence() {
 
 #[test]
 fn activity_without_change_is_rarely_persisted() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.report("tim", "in_progress").unwrap();
     let activity = message(Kind::StatusUpdate, "tim", "roman", &json!({ "status": "in_progress" }));
@@ -502,11 +502,11 @@ fn activity_without_change_is_rarely_persisted() {
 
 #[test]
 fn a_deadline_ahead_counts_and_a_blocked_task_waits() {
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     let deadline = json!({ "deadline": after(600).utc.to_rfc3339() });
     harness.send(&message(Kind::TaskRequest, "roman", "tim", &deadline)).unwrap();
     assert_eq!(harness.ledger.next_deadline(), Some(after(600).utc));
-    let mut harness = Harness::new();
+    let mut harness = LedgerHarness::new();
     harness.request("roman", "tim").unwrap();
     harness.report("tim", "blocked").unwrap();
     assert_eq!(harness.ledger.next_deadline(), None);

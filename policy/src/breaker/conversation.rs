@@ -34,7 +34,7 @@ pub(super) struct Conversation {
     /// The latest fan-out and the latest request as a fan-out: one entry for all recipients.
     last_fan_out: Option<FanOut>,
     last_request_fan_out: Option<FanOut>,
-    /// The number of recipients of the largest fan-out.
+    /// The number of agents in the largest fan-out, including its sender.
     largest_fan_out: usize,
     turns: u32,
     /// Whether a task ended before.
@@ -251,13 +251,13 @@ impl Conversation {
         let before = self.path_to(from, kind).clone();
         let path = before.then(from, settings.longest_path(settings.rounds()));
         let asks = kind == Kind::TaskRequest;
-        let fan_outs = to.one().is_none();
+        let is_fan_out = to.one().is_none();
         if let Some(sender) = self.participant(from) {
             sender.sent_at = at;
             if asks {
                 sender.requested_at = at;
             }
-            if fan_outs {
+            if is_fan_out {
                 // The fan-out it received so far is about to be overwritten for all agents.
                 sender.received = before;
                 sender.fan_outs = sender.fan_outs.saturating_add(1);

@@ -24,14 +24,14 @@ fn task(n: u64) -> TaskId {
 }
 
 /// A breaker with a virtual clock; every message has new content.
-struct Harness {
+struct BreakerHarness {
     breaker: Breaker,
     now: u64,
     counter: u64,
     conversation: u64,
 }
 
-impl Harness {
+impl BreakerHarness {
     fn new() -> Self {
         Self::with(BreakerSettings::default())
     }
@@ -101,7 +101,7 @@ impl Harness {
 
 #[test]
 fn ping_pong_trips_after_three_rounds_with_evidence() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for _ in 0..3 {
         assert!(harness.chat("roman", "tim").is_none() && harness.chat("tim", "roman").is_none());
     }
@@ -119,7 +119,7 @@ fn ping_pong_trips_after_three_rounds_with_evidence() {
 
 #[test]
 fn flood_without_response_does_not_trip() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     harness.chat("a", "b");
     for _ in 0..1_000 {
         assert!(harness.chat("b", "a").is_none());
@@ -128,7 +128,7 @@ fn flood_without_response_does_not_trip() {
 
 #[test]
 fn coordinator_writing_to_many_in_turn_does_not_trip() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for i in 0..40 {
         let worker = format!("w{i}");
         assert!(harness.chat("boss", &worker).is_none(), "{worker}");
@@ -138,7 +138,7 @@ fn coordinator_writing_to_many_in_turn_does_not_trip() {
 
 #[test]
 fn coordinator_whose_tasks_progress_does_not_trip() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for n in 0..20 {
         assert!(harness.post("boss", "w", Kind::TaskRequest, WorkProgress::None, n).is_none());
         assert!(harness.post("w", "boss", Kind::TaskResponse, Moves, n).is_none());
@@ -148,7 +148,7 @@ fn coordinator_whose_tasks_progress_does_not_trip() {
 
 #[test]
 fn requests_without_progress_trip_as_loop() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for n in 0..3 {
         assert!(harness.post("a", "b", Kind::TaskRequest, WorkProgress::None, n).is_none());
         assert!(harness.chat("b", "a").is_none());
@@ -158,7 +158,7 @@ fn requests_without_progress_trip_as_loop() {
 
 #[test]
 fn accepted_task_resets_messages_but_not_path_of_request() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     harness.post("boss", "w", Kind::TaskRequest, WorkProgress::None, 1);
     for _ in 0..2 {
         assert!(harness.chat("w", "boss").is_none() && harness.chat("boss", "w").is_none());
@@ -167,7 +167,7 @@ fn accepted_task_resets_messages_but_not_path_of_request() {
     for _ in 0..2 {
         assert!(harness.chat("w", "boss").is_none() && harness.chat("boss", "w").is_none());
     }
-    let (mut harness, names) = (Harness::new(), ["a", "b", "c"]);
+    let (mut harness, names) = (BreakerHarness::new(), ["a", "b", "c"]);
     let cut = (0..20u64).find_map(|n| {
         let [from, to] = [names[n as usize % 3], names[(n as usize + 1) % 3]];
         let refused = harness.post(from, to, Kind::TaskRequest, WorkProgress::None, n);
@@ -179,7 +179,7 @@ fn accepted_task_resets_messages_but_not_path_of_request() {
 
 #[test]
 fn only_five_state_changes_of_a_task_are_free() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     let cut = (0..40)
         .position(|i| {
             let (from, to) = if i % 2 == 0 { ("a", "b") } else { ("b", "a") };
@@ -191,7 +191,7 @@ fn only_five_state_changes_of_a_task_are_free() {
 
 #[test]
 fn ended_task_resets_the_conversation() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for n in 0..100 {
         for (from, to) in [("a", "b"), ("b", "a"), ("a", "b")] {
             assert!(harness.chat(from, to).is_none(), "{n}");
@@ -202,8 +202,8 @@ fn ended_task_resets_the_conversation() {
 
 #[test]
 fn delegation_to_ever_new_agents_trips_as_too_deep() {
-    let mut harness = Harness::new();
-    let hand_on = |harness: &mut Harness, i: u64| {
+    let mut harness = BreakerHarness::new();
+    let hand_on = |harness: &mut BreakerHarness, i: u64| {
         let (from, to) = (format!("a{i}"), format!("a{}", i + 1));
         harness.post(&from, &to, Kind::TaskRequest, WorkProgress::None, i)
     };
@@ -218,7 +218,7 @@ fn delegation_to_ever_new_agents_trips_as_too_deep() {
 #[test]
 fn conversation_without_ended_task_trips_as_too_long() {
     let mut harness =
-        Harness::with(BreakerSettings { max_turns: 10, ..BreakerSettings::default() });
+        BreakerHarness::with(BreakerSettings { max_turns: 10, ..BreakerSettings::default() });
     let mut turns = 0;
     let circuit = (0..100).find_map(|i| {
         let worker = format!("w{}", i % 15);
@@ -232,7 +232,7 @@ fn conversation_without_ended_task_trips_as_too_long() {
 
 #[test]
 fn echoed_fan_outs_trip_and_repeated_announcements_do_not() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for _ in 0..100 {
         assert!(harness.chat("a", "everyone").is_none());
     }
@@ -242,7 +242,7 @@ fn echoed_fan_outs_trip_and_repeated_announcements_do_not() {
 
 #[test]
 fn repeats_over_time_trip_and_a_burst_does_not() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for i in 0..100 {
         assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
     }
@@ -260,7 +260,7 @@ fn repeats_over_time_trip_and_a_burst_does_not() {
 
 #[test]
 fn rare_repeats_do_not_trip() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for i in 0..200 {
         harness.now = i * 200;
         assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
@@ -269,7 +269,7 @@ fn rare_repeats_do_not_trip() {
 
 #[test]
 fn ended_task_between_two_resets_their_repeats() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for i in 0..200 {
         harness.now = i * 10;
         assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
@@ -281,7 +281,7 @@ fn ended_task_between_two_resets_their_repeats() {
 
 #[test]
 fn loop_over_new_conversations_trips_despite_other_repeats() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for round in 0..3 {
         for (from, to) in [("a", "b"), ("b", "c"), ("c", "a")] {
             assert!(harness.repeat(from, to, 7).is_none(), "{round}: {from}");
@@ -297,7 +297,7 @@ fn loop_over_new_conversations_trips_despite_other_repeats() {
 
 #[test]
 fn idle_conversation_is_reset() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for i in 0..6 {
         assert!(if i % 2 == 0 { harness.chat("a", "b") } else { harness.chat("b", "a") }.is_none());
     }
@@ -308,7 +308,7 @@ fn idle_conversation_is_reset() {
 #[test]
 fn disabled_breaker_detects_nothing() {
     let mut harness =
-        Harness::with(BreakerSettings { enabled: false, ..BreakerSettings::default() });
+        BreakerHarness::with(BreakerSettings { enabled: false, ..BreakerSettings::default() });
     for _ in 0..100 {
         assert!(harness.chat("a", "b").is_none() && harness.chat("b", "a").is_none());
     }
@@ -317,8 +317,10 @@ fn disabled_breaker_detects_nothing() {
 
 #[test]
 fn participants_are_bounded_across_conversations() {
-    let mut harness =
-        Harness::with(BreakerSettings { max_correlations: 10, ..BreakerSettings::default() });
+    let mut harness = BreakerHarness::with(BreakerSettings {
+        max_correlations: 10,
+        ..BreakerSettings::default()
+    });
     for conversation in 0..10 {
         harness.conversation = conversation;
         for i in 0..30 {

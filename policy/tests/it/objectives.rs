@@ -86,7 +86,7 @@ fn plan(place: usize, spec: &Spec) -> Plan {
 }
 
 /// The tree, the model as it would be persisted, and the tasks that began.
-struct World {
+struct ObjectiveWorld {
     tree: Tree,
     model: Objective,
     begun: HashSet<PlanTaskId>,
@@ -94,7 +94,7 @@ struct World {
     was_set: bool,
 }
 
-impl World {
+impl ObjectiveWorld {
     fn new() -> Self {
         let model: Objective = serde_json::from_value(json!({
             "id": "obj", "name": "o", "status": "submitted", "plans": [],
@@ -421,7 +421,7 @@ proptest! {
             PlanTaskStatus::Failed, PlanTaskStatus::Rejected, PlanTaskStatus::Canceled,
         ][..]), 1..8),
     ) {
-        let mut world = World::new();
+        let mut world = ObjectiveWorld::new();
         specs.into_iter().map(Act::AddPlan).for_each(|act| world.act(&act));
         acts.iter().for_each(|act| world.act(act));
         let mut ends = ends.into_iter().cycle();

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn open_circuit_passes_only_ends_and_stays_open() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     let key = harness.cut().key;
     assert!(harness.chat("c", "d").is_some());
     assert!(harness.post("b", "a", Kind::TaskResponse, Moves, 1).is_some());
@@ -14,7 +14,7 @@ fn open_circuit_passes_only_ends_and_stays_open() {
 
 #[test]
 fn failed_probe_doubles_the_cooldown_up_to_the_longest() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     let mut circuit = harness.cut();
     for (trips, cooldown) in [
         (1, 30),
@@ -41,7 +41,7 @@ fn failed_probe_doubles_the_cooldown_up_to_the_longest() {
 #[test]
 fn progress_closes_a_half_open_circuit_and_trips_are_remembered_for_a_window() {
     for (progress, later, trips) in [(Moves, 0, 2), (Ends, 3_599, 2), (Ends, 3_600, 1)] {
-        let mut harness = Harness::new();
+        let mut harness = BreakerHarness::new();
         let key = harness.cut().key;
         harness.now = 30;
         assert!(harness.chat("a", "b").is_none());
@@ -60,7 +60,7 @@ fn progress_closes_a_half_open_circuit_and_trips_are_remembered_for_a_window() {
 
 #[test]
 fn half_open_circuit_idle_for_a_window_is_dropped() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     let key = harness.cut().key;
     harness.now = 30 + 3_600;
     assert_eq!(harness.cut().trips, 1);
@@ -70,7 +70,8 @@ fn half_open_circuit_idle_for_a_window_is_dropped() {
 #[test]
 fn circuit_tripped_by_hand_refuses_ends_until_reset() {
     for enabled in [true, false] {
-        let mut harness = Harness::with(BreakerSettings { enabled, ..BreakerSettings::default() });
+        let mut harness =
+            BreakerHarness::with(BreakerSettings { enabled, ..BreakerSettings::default() });
         let key = CircuitKey::Correlation(correlation(1));
         let named = harness.breaker.trip(key.clone(), "enough".into(), [id("b"), id("a")], at(0));
         assert_eq!((named.reason, named.until), (TripReason::Manual, None));
@@ -84,7 +85,7 @@ fn circuit_tripped_by_hand_refuses_ends_until_reset() {
 
 #[test]
 fn reset_clears_counters_and_trips() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     let key = harness.cut().key;
     harness.breaker.reset(&key);
     assert_eq!(harness.cut().trips, 1);
@@ -99,10 +100,10 @@ fn reset_clears_counters_and_trips() {
 
 #[test]
 fn circuit_restored_after_restart_continues() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     let circuit = harness.cut();
     let json = serde_json::to_string(&circuit).unwrap();
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     harness.breaker.open(serde_json::from_str(&json).unwrap());
     assert_eq!(harness.chat("a", "b"), Some(circuit));
     harness.now = 30;
@@ -115,7 +116,7 @@ fn circuit_restored_after_restart_continues() {
 #[test]
 fn circuits_are_bounded_and_manual_ones_are_evicted_last() {
     let mut harness =
-        Harness::with(BreakerSettings { max_circuits: 3, ..BreakerSettings::default() });
+        BreakerHarness::with(BreakerSettings { max_circuits: 3, ..BreakerSettings::default() });
     let by_hand = CircuitKey::Correlation(correlation(99));
     harness.breaker.trip(by_hand.clone(), "enough".into(), [], at(0));
     for conversation in 1..10 {
@@ -130,7 +131,7 @@ fn circuits_are_bounded_and_manual_ones_are_evicted_last() {
 
 #[test]
 fn reconfigure_keeps_open_circuits_and_counters() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     let cut = harness.cut();
     harness.conversation = 2;
     assert!(harness.chat("a", "b").is_none() && harness.chat("b", "a").is_none());
@@ -154,7 +155,7 @@ fn reconfigure_keeps_open_circuits_and_counters() {
 
 #[test]
 fn reconfigure_to_smaller_tables_evicts_the_oldest() {
-    let mut harness = Harness::new();
+    let mut harness = BreakerHarness::new();
     for conversation in 1..=10 {
         harness.conversation = conversation;
         harness.chat("a", "b");
