@@ -154,43 +154,43 @@ mod tests {
 
     #[test]
     fn take_while_live_and_few_wait_is_delivered() {
-        let slots = InboxCapacity::new(limits(3, 100), 1);
-        assert_eq!(slots.take(1), Ok(Outcome::Queued));
-        slots.free(1);
-        slots.set_live(true);
-        assert_eq!(slots.take(1), Ok(Outcome::Delivered));
-        assert_eq!(slots.take(1), Ok(Outcome::Queued));
-        assert_eq!(slots.take(1), Ok(Outcome::Queued));
-        assert_eq!(slots.take(1), Err(InboxFull::Messages { limit: 3 }));
+        let capacity = InboxCapacity::new(limits(3, 100), 1);
+        assert_eq!(capacity.take(1), Ok(Outcome::Queued));
+        capacity.free(1);
+        capacity.set_live(true);
+        assert_eq!(capacity.take(1), Ok(Outcome::Delivered));
+        assert_eq!(capacity.take(1), Ok(Outcome::Queued));
+        assert_eq!(capacity.take(1), Ok(Outcome::Queued));
+        assert_eq!(capacity.take(1), Err(InboxFull::Messages { limit: 3 }));
         for taken in 4..=6 {
-            assert_eq!(slots.take_exempt(1), Ok(()));
-            assert_eq!(slots.taken(), taken);
+            assert_eq!(capacity.take_exempt(1), Ok(()));
+            assert_eq!(capacity.taken(), taken);
         }
-        assert_eq!(slots.take_exempt(1), Err(InboxFull::Messages { limit: 3 }));
-        slots.take_back(1);
-        assert_eq!((slots.taken(), slots.bytes()), (7, 7));
-        slots.set_limits(limits(8, 100));
-        assert_eq!(slots.take(1), Ok(Outcome::Queued));
-        slots.set_limits(limits(2, 100));
-        assert_eq!(slots.take(1), Err(InboxFull::Messages { limit: 2 }));
-        assert_eq!(slots.taken(), 8);
+        assert_eq!(capacity.take_exempt(1), Err(InboxFull::Messages { limit: 3 }));
+        capacity.take_back(1);
+        assert_eq!((capacity.taken(), capacity.bytes()), (7, 7));
+        capacity.set_limits(limits(8, 100));
+        assert_eq!(capacity.take(1), Ok(Outcome::Queued));
+        capacity.set_limits(limits(2, 100));
+        assert_eq!(capacity.take(1), Err(InboxFull::Messages { limit: 2 }));
+        assert_eq!(capacity.taken(), 8);
     }
 
     #[test]
     fn bytes_are_limited_as_messages_are() {
-        let slots = InboxCapacity::new(limits(100, 10), 1);
-        slots.take(6).unwrap();
-        assert_eq!(slots.take(5), Err(InboxFull::Bytes { limit: 10 }));
-        slots.take(4).unwrap();
-        assert_eq!(slots.take(1), Err(InboxFull::Bytes { limit: 10 }));
-        slots.take_exempt(10).unwrap();
-        assert_eq!(slots.take_exempt(1), Err(InboxFull::Bytes { limit: 10 }));
-        slots.take_back(50);
-        assert_eq!((slots.taken(), slots.bytes()), (4, 70), "what was accepted is kept");
+        let capacity = InboxCapacity::new(limits(100, 10), 1);
+        capacity.take(6).unwrap();
+        assert_eq!(capacity.take(5), Err(InboxFull::Bytes { limit: 10 }));
+        capacity.take(4).unwrap();
+        assert_eq!(capacity.take(1), Err(InboxFull::Bytes { limit: 10 }));
+        capacity.take_exempt(10).unwrap();
+        assert_eq!(capacity.take_exempt(1), Err(InboxFull::Bytes { limit: 10 }));
+        capacity.take_back(50);
+        assert_eq!((capacity.taken(), capacity.bytes()), (4, 70), "what was accepted is kept");
         for bytes in [50, 10, 6] {
-            slots.free(bytes);
+            capacity.free(bytes);
         }
-        assert_eq!(slots.take(6), Ok(Outcome::Queued));
-        assert_eq!((slots.taken(), slots.bytes()), (2, 10));
+        assert_eq!(capacity.take(6), Ok(Outcome::Queued));
+        assert_eq!((capacity.taken(), capacity.bytes()), (2, 10));
     }
 }
