@@ -1,4 +1,5 @@
-//! The circuit breaker: stops storms between agents that limits of one sender cannot see.
+//! Circuit breaker: stops message loops between agents, which the rate limits of one sender cannot
+//! detect.
 //!
 //! ```text
 //!              a loop, too deep, too long, repeated
@@ -9,19 +10,20 @@
 //!                                    one probe too many: twice the cooldown
 //! ```
 //!
-//! A circuit is one conversation, or one thing that one agent says to another; no circuit ever
-//! affects a message of another. A message that ends a task passes even an open one, unless it
-//! was opened by hand: honest work may end while the talk about it is stopped.
+//! A circuit covers one conversation, or equal messages from one agent to another. No circuit
+//! affects messages of another one. A message that ends a task passes even an open circuit, unless
+//! an operator tripped it: finished work is never blocked.
 //!
-//! [`Breaker::check`] changes nothing, so that a message which is refused for another reason
-//! was never counted; [`Breaker::accept`] counts one that was admitted.
+//! [`Breaker::check`] changes nothing, so a message that a later stage refuses is never counted.
+//! [`Breaker::accept`] counts an admitted one. `conversation` detects loops within a conversation,
+//! `pairs` across conversations.
 
 mod circuit;
 mod conversation;
-mod conversations;
+mod conversation_table;
+mod lru_map;
 mod pairs;
 mod path;
-mod recent;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -32,89 +34,71 @@ use std::time::Duration;
 use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
 use chrono::TimeDelta;
 
-use crate::Now;
+use crate::{Audience, Now};
 pub use circuit::{BadCircuitKey, Circuit, CircuitKey, CircuitState, TripReason};
-use conversations::Conversations;
+use conversation_table::ConversationTable;
+use lru_map::LruMap;
 use pairs::Pairs;
-use recent::Recent;
 pub use settings::BreakerSettings;
 
-/// What the task ledger says a message does.
+/// The effect of a message on the task ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Progress {
-    /// Nothing.
+pub enum WorkProgress {
+    /// No effect.
     None,
     /// A task changed state without ending: accepted, in progress, blocked.
     Moves,
-    /// A task was declined: it ended, but asking and declining can go on for ever.
+    /// A task was declined. It ended, but requesting and declining can loop.
     Declines,
-    /// A task ended otherwise (completed, failed) or a review got its verdict.
+    /// A task ended otherwise (completed, failed), or a review got its verdict.
     Ends,
 }
 
-impl Progress {
-    /// Whether it passes an open circuit: honest work may end while the talk is stopped.
+impl WorkProgress {
+    /// Whether it passes an open circuit: finished work is never blocked.
     const fn ends_a_task(self) -> bool {
         matches!(self, Self::Declines | Self::Ends)
     }
 }
 
-/// Whom a message goes to, as far as loops depend on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum To<'a> {
-    /// One agent.
-    One(&'a AgentId),
-    /// A fan-out to so many.
-    Many(usize),
-}
-
-impl<'a> To<'a> {
-    const fn one(self) -> Option<&'a AgentId> {
-        match self {
-            Self::One(agent) => Some(agent),
-            Self::Many(_) => None,
-        }
-    }
-}
-
-/// A message, as far as the breaker looks at it.
+/// A message, as far as the breaker depends on it.
 #[derive(Debug, Clone, Copy)]
-pub struct Passage<'a> {
+pub struct BreakerInput<'a> {
     /// The sender.
     pub from: &'a AgentId,
-    /// Whom it goes to.
-    pub to: To<'a>,
+    /// The recipients.
+    pub to: Audience<'a>,
     /// Its conversation.
     pub correlation: CorrelationId,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// The hash of its kind and payload, without ids.
     pub content: u64,
     /// The task it is about.
     pub task: Option<TaskId>,
-    /// What it does to that task.
-    pub progress: Progress,
+    /// Its effect on that task.
+    pub progress: WorkProgress,
 }
 
-impl Passage<'_> {
+impl BreakerInput<'_> {
     fn pair(&self) -> CircuitKey {
         let (from, to) = (self.from.clone(), self.to.one().cloned());
         CircuitKey::Pair { from, to, content: self.content }
     }
 }
 
-/// Whether a message may pass.
+/// The decision about one message.
 #[derive(Debug)]
-pub enum Gate<'a> {
-    /// It may.
+pub enum BreakerDecision<'a> {
+    /// It passes.
     Pass,
     /// An open circuit refuses it.
     Refused(&'a Circuit),
-    /// This very message is one too many: it is refused, and this circuit is to be opened.
+    /// It exceeds a limit: it is refused, and this circuit must be opened.
     Trips(Circuit),
 }
 
-/// Something wrong, before it is a circuit.
+/// A detected loop, from which a circuit is made.
 struct Finding {
     reason: TripReason,
     evidence: String,
@@ -131,52 +115,52 @@ impl Finding {
     }
 }
 
-/// A circuit that is not closed.
-struct Held {
+/// A circuit that is open or half-open.
+struct TrackedCircuit {
     circuit: Circuit,
-    /// Messages let through since it became half-open.
+    /// The number of messages that passed since it became half-open.
     probed: u32,
 }
 
 /// How often a circuit had tripped when progress closed it, and when that was.
-struct Past {
+struct PastTrips {
     trips: u32,
     closed: Duration,
 }
 
-/// What a circuit means for one message.
-enum Standing<'a> {
+/// The effect of a circuit on one message.
+enum CircuitEffect<'a> {
     Closed,
     Refuses(&'a Circuit),
-    /// It passes, and what its circuit counts is not looked at meanwhile.
+    /// The message passes, and the limits of its circuit are not checked.
     LetsThrough,
     Fails(Circuit),
 }
 
-/// Every circuit, and what is counted to open them.
+/// All circuits, and the counters that open them.
 pub struct Breaker {
     settings: BreakerSettings,
-    conversations: Conversations,
+    conversations: ConversationTable,
     pairs: Pairs,
-    circuits: HashMap<CircuitKey, Held>,
-    past: Recent<CircuitKey, Past>,
+    circuits: HashMap<CircuitKey, TrackedCircuit>,
+    past: LruMap<CircuitKey, PastTrips>,
 }
 
 impl Breaker {
-    /// Every circuit closed.
+    /// A breaker with every circuit closed.
     #[must_use]
     pub fn new(settings: BreakerSettings) -> Self {
         Self {
-            conversations: Conversations::new(settings.max_correlations),
+            conversations: ConversationTable::new(settings.max_correlations),
             pairs: Pairs::new(settings.max_pairs),
             circuits: HashMap::new(),
-            past: Recent::new(settings.max_circuits),
+            past: LruMap::new(settings.max_circuits),
             settings,
         }
     }
 
-    /// Other settings from now on. What is open stays open for as long as it was told, what was
-    /// counted stays counted; where less may be remembered, the oldest is forgotten.
+    /// Applies new settings. Open circuits keep their cooldown and counters keep their values;
+    /// where a table shrinks, its oldest entries are evicted.
     pub fn reconfigure(&mut self, settings: BreakerSettings) {
         self.conversations.set_max(settings.max_correlations);
         self.pairs.set_max(settings.max_pairs);
@@ -184,73 +168,74 @@ impl Breaker {
         self.settings = settings;
     }
 
-    /// Whether a message may pass; changes nothing.
+    /// Decides about a message; changes nothing.
     #[must_use]
-    pub fn check(&self, passage: &Passage<'_>, now: Now) -> Gate<'_> {
-        let (mut look_at_talk, mut look_at_pair) = (true, true);
+    pub fn check(&self, input: &BreakerInput<'_>, now: Now) -> BreakerDecision<'_> {
+        let (mut check_conversation, mut check_pair) = (true, true);
         if !self.circuits.is_empty() {
-            let talk = (CircuitKey::Correlation(passage.correlation), &mut look_at_talk);
-            for (key, look) in [talk, (passage.pair(), &mut look_at_pair)] {
-                match self.standing(&key, passage, now) {
-                    Standing::Closed => {}
-                    Standing::Refuses(circuit) => return Gate::Refused(circuit),
-                    Standing::Fails(circuit) => return Gate::Trips(circuit),
-                    Standing::LetsThrough => *look = false,
+            let conversation =
+                (CircuitKey::Correlation(input.correlation), &mut check_conversation);
+            for (key, look) in [conversation, (input.pair(), &mut check_pair)] {
+                match self.circuit_effect(&key, input, now) {
+                    CircuitEffect::Closed => {}
+                    CircuitEffect::Refuses(circuit) => return BreakerDecision::Refused(circuit),
+                    CircuitEffect::Fails(circuit) => return BreakerDecision::Trips(circuit),
+                    CircuitEffect::LetsThrough => *look = false,
                 }
             }
         }
-        if !self.settings.enabled || passage.progress.ends_a_task() {
-            return Gate::Pass;
+        if !self.settings.enabled || input.progress.ends_a_task() {
+            return BreakerDecision::Pass;
         }
-        if look_at_talk
-            && let Some(found) = self.conversations.finding(passage, &self.settings, now)
+        if check_conversation
+            && let Some(found) = self.conversations.finding(input, &self.settings, now)
         {
-            return Gate::Trips(self.opened(
-                CircuitKey::Correlation(passage.correlation),
+            return BreakerDecision::Trips(self.opened(
+                CircuitKey::Correlation(input.correlation),
                 found,
                 now,
             ));
         }
-        let opens = || self.conversations.opens(passage, &self.settings, now);
-        if look_at_pair && let Some(found) = self.pairs.finding(passage, opens, &self.settings, now)
-        {
-            return Gate::Trips(self.opened(passage.pair(), found, now));
+        let opens = || self.conversations.opens(input, &self.settings, now);
+        if check_pair && let Some(found) = self.pairs.finding(input, opens, &self.settings, now) {
+            return BreakerDecision::Trips(self.opened(input.pair(), found, now));
         }
-        Gate::Pass
+        BreakerDecision::Pass
     }
 
-    /// Counts a message that was admitted; names the half-open circuit that it closed.
+    /// Counts an admitted message. Returns the half-open circuit that it closed.
     ///
-    /// A message that would close two closes its conversation's, and the next the other.
-    pub fn accept(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
-        let closed = self.try_circuits(passage, now);
+    /// A message that could close two closes the one of its conversation, and the next message the
+    /// other.
+    pub fn accept(&mut self, input: &BreakerInput<'_>, now: Now) -> Option<CircuitKey> {
+        let closed = self.try_circuits(input, now);
         if self.settings.enabled {
-            if passage.progress == Progress::Ends {
-                self.conversations.end(passage.correlation, now);
-                if let To::One(to) = passage.to {
-                    self.pairs.ended(passage.from, to);
+            if input.progress == WorkProgress::Ends {
+                self.conversations.end(input.correlation, now);
+                if let Audience::One(to) = input.to {
+                    self.pairs.ended(input.from, to);
                 }
-            } else if !self.conversations.take(passage, &self.settings, now) {
-                self.pairs.take(passage, &self.settings, now);
+            } else if !self.conversations.record(input, &self.settings, now) {
+                self.pairs.record(input, &self.settings, now);
             }
         }
         closed
     }
 
-    /// Opens a circuit: one that [`Gate::Trips`] brought, or one kept across a restart.
+    /// Opens a circuit: one from [`BreakerDecision::Trips`], or one restored after a restart.
     ///
-    /// What was counted for it is forgotten: when it is half-open, only progress counts.
-    ///
-    /// Names the circuits that had to go for it.
+    /// Resets its counters: in half-open state only progress counts. Returns the circuits evicted
+    /// for it.
     pub fn open(&mut self, circuit: Circuit) -> Vec<CircuitKey> {
         self.forget(&circuit.key);
-        self.circuits.insert(circuit.key.clone(), Held { circuit, probed: 0 });
+        self.circuits.insert(circuit.key.clone(), TrackedCircuit { circuit, probed: 0 });
         let mut gone = Vec::new();
         while self.circuits.len() > self.settings.max_circuits.max(1) {
-            // Whichever waits least goes first, so one that is half-open before one that is
-            // open, and one opened by hand last.
-            let order = |held: &Held| (held.circuit.until.is_none(), held.circuit.until);
-            let first = self.circuits.iter().min_by_key(|(_, held)| order(held));
+            // The one with the least time left goes first: half-open before open, opened by hand
+            // last.
+            let order =
+                |tracked: &TrackedCircuit| (tracked.circuit.until.is_none(), tracked.circuit.until);
+            let first = self.circuits.iter().min_by_key(|(_, tracked)| order(tracked));
             let Some(key) = first.map(|(key, _)| key.clone()) else { break };
             self.circuits.remove(&key);
             gone.push(key);
@@ -258,12 +243,11 @@ impl Breaker {
         gone
     }
 
-    /// Closes the circuits that nobody has tried for so long that they mean nothing any more,
-    /// and names them.
+    /// Closes and returns the circuits that had no attempt for so long that they no longer matter.
     pub fn sweep(&mut self, now: Now) -> Vec<CircuitKey> {
         let window = self.settings.window;
-        let lapsed = self.circuits.values().filter(|held| held.circuit.lapsed(window, now));
-        let lapsed: Vec<_> = lapsed.map(|held| held.circuit.key.clone()).collect();
+        let lapsed = self.circuits.values().filter(|tracked| tracked.circuit.lapsed(window, now));
+        let lapsed: Vec<_> = lapsed.map(|tracked| tracked.circuit.key.clone()).collect();
         for key in &lapsed {
             self.circuits.remove(key);
         }
@@ -272,7 +256,7 @@ impl Breaker {
 
     /// Opens a circuit by hand; it stays open until [`Breaker::reset`].
     ///
-    /// Those known to have taken part are named besides `participants`.
+    /// Its participants are `participants` and those of the conversation or pair.
     pub fn trip(
         &mut self,
         key: CircuitKey,
@@ -282,12 +266,14 @@ impl Breaker {
     ) -> Circuit {
         let mut named: Vec<AgentId> = participants.into_iter().collect();
         match &key {
-            CircuitKey::Correlation(id) => named.extend(self.conversations.people_of(id).cloned()),
+            CircuitKey::Correlation(id) => {
+                named.extend(self.conversations.participants_of(id).cloned())
+            }
             CircuitKey::Pair { from, to, .. } => {
                 named.extend([from].into_iter().chain(to).cloned())
             }
         }
-        let trips_now = self.circuits.get(&key).map(|held| held.circuit.trips);
+        let trips_now = self.circuits.get(&key).map(|tracked| tracked.circuit.trips);
         let finding = Finding::new(TripReason::Manual, reason, &named);
         let mut circuit = self.opened(key, finding, now);
         circuit.trips = trips_now.map_or(circuit.trips, |trips| trips.saturating_add(1));
@@ -295,82 +281,89 @@ impl Breaker {
         circuit
     }
 
-    /// Closes a circuit by hand and forgets everything counted for it, how often it tripped too.
+    /// Closes a circuit by hand and resets its counters, including the number of trips.
     pub fn reset(&mut self, key: &CircuitKey) -> Option<Circuit> {
         self.forget(key);
         self.past.remove(key);
-        self.circuits.remove(key).map(|held| held.circuit)
+        self.circuits.remove(key).map(|tracked| tracked.circuit)
     }
 
     /// Every circuit that is not closed, in no particular order.
     pub fn circuits(&self) -> impl Iterator<Item = &Circuit> {
-        self.circuits.values().map(|held| &held.circuit)
+        self.circuits.values().map(|tracked| &tracked.circuit)
     }
 
-    /// One circuit, if it is not closed.
+    /// A circuit; `None` when it is closed.
     #[must_use]
     pub fn get(&self, key: &CircuitKey) -> Option<&Circuit> {
-        self.circuits.get(key).map(|held| &held.circuit)
+        self.circuits.get(key).map(|tracked| &tracked.circuit)
     }
 
-    /// How many conversations and how many pairs are remembered.
+    /// The number of conversations and of pairs in memory.
     #[must_use]
     pub fn tracked(&self) -> (usize, usize) {
         (self.conversations.len(), self.pairs.len())
     }
 
-    fn standing(&self, key: &CircuitKey, passage: &Passage<'_>, now: Now) -> Standing<'_> {
-        let Some(held) = self.circuits.get(key) else { return Standing::Closed };
-        let circuit = &held.circuit;
+    fn circuit_effect(
+        &self,
+        key: &CircuitKey,
+        input: &BreakerInput<'_>,
+        now: Now,
+    ) -> CircuitEffect<'_> {
+        let Some(tracked) = self.circuits.get(key) else { return CircuitEffect::Closed };
+        let circuit = &tracked.circuit;
         if circuit.reason == TripReason::Manual {
-            return Standing::Refuses(circuit);
+            return CircuitEffect::Refuses(circuit);
         }
         if !self.settings.enabled || circuit.lapsed(self.settings.window, now) {
-            return Standing::Closed;
+            return CircuitEffect::Closed;
         }
-        match (circuit.state(now), passage.progress) {
-            (CircuitState::Open, Progress::None | Progress::Moves) => Standing::Refuses(circuit),
-            (CircuitState::HalfOpen, Progress::None | Progress::Declines)
-                if held.probed >= self.settings.probes =>
-            {
-                Standing::Fails(self.again(circuit, now))
+        match (circuit.state(now), input.progress) {
+            (CircuitState::Open, WorkProgress::None | WorkProgress::Moves) => {
+                CircuitEffect::Refuses(circuit)
             }
-            _ => Standing::LetsThrough,
+            (CircuitState::HalfOpen, WorkProgress::None | WorkProgress::Declines)
+                if tracked.probed >= self.settings.probes =>
+            {
+                CircuitEffect::Fails(self.again(circuit, now))
+            }
+            _ => CircuitEffect::LetsThrough,
         }
     }
 
-    fn try_circuits(&mut self, passage: &Passage<'_>, now: Now) -> Option<CircuitKey> {
+    fn try_circuits(&mut self, input: &BreakerInput<'_>, now: Now) -> Option<CircuitKey> {
         if self.circuits.is_empty() {
             return None;
         }
-        let keys = [CircuitKey::Correlation(passage.correlation), passage.pair()];
-        let closed = keys.into_iter().find(|key| self.closes(key, passage.progress, now))?;
+        let keys = [CircuitKey::Correlation(input.correlation), input.pair()];
+        let closed = keys.into_iter().find(|key| self.closes(key, input.progress, now))?;
         self.close(&closed, now);
         Some(closed)
     }
 
-    /// Whether an admitted message closes this circuit; if it does not, it was a probe.
-    fn closes(&mut self, key: &CircuitKey, progress: Progress, now: Now) -> bool {
-        let Some(held) = self.circuits.get_mut(key) else { return false };
-        let manual = held.circuit.reason == TripReason::Manual;
-        if manual || held.circuit.state(now) == CircuitState::Open {
+    /// Whether an admitted message closes this circuit; otherwise it was a probe.
+    fn closes(&mut self, key: &CircuitKey, progress: WorkProgress, now: Now) -> bool {
+        let Some(tracked) = self.circuits.get_mut(key) else { return false };
+        let manual = tracked.circuit.reason == TripReason::Manual;
+        if manual || tracked.circuit.state(now) == CircuitState::Open {
             return false;
         }
-        held.probed = held.probed.saturating_add(1);
-        matches!(progress, Progress::Moves | Progress::Ends)
-            || held.circuit.lapsed(self.settings.window, now)
+        tracked.probed = tracked.probed.saturating_add(1);
+        matches!(progress, WorkProgress::Moves | WorkProgress::Ends)
+            || tracked.circuit.lapsed(self.settings.window, now)
     }
 
     fn close(&mut self, key: &CircuitKey, now: Now) {
         self.forget(key);
-        let Some(held) = self.circuits.remove(key) else { return };
-        if !held.circuit.lapsed(self.settings.window, now) {
-            let past = Past { trips: held.circuit.trips, closed: now.uptime };
+        let Some(tracked) = self.circuits.remove(key) else { return };
+        if !tracked.circuit.lapsed(self.settings.window, now) {
+            let past = PastTrips { trips: tracked.circuit.trips, closed: now.uptime };
             self.past.insert(key.clone(), past);
         }
     }
 
-    /// Forgets what is counted for a circuit.
+    /// Resets the counters of a circuit.
     fn forget(&mut self, key: &CircuitKey) {
         match key {
             CircuitKey::Correlation(id) => self.conversations.forget(id),
@@ -391,7 +384,7 @@ impl Breaker {
         Circuit { key, reason, evidence, participants, since: now.utc, until, trips }
     }
 
-    /// The same circuit, open once more.
+    /// The same circuit, tripped once more.
     fn again(&self, circuit: &Circuit, now: Now) -> Circuit {
         let trips = circuit.trips.saturating_add(1);
         Circuit { since: now.utc, until: Some(self.until(trips, now)), trips, ..circuit.clone() }

@@ -1,14 +1,14 @@
-//! The time, as an argument.
+//! Time as an argument.
 
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-/// One moment, on both clocks.
+/// One point in time on two clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Now {
-    /// The time of day, for people; it may jump.
+    /// Wall clock, for people and persistent state; it may jump.
     pub utc: DateTime<Utc>,
-    /// Time since the bus started, for deciding; it never goes back.
+    /// Time since the bus started, for decisions; monotonic.
     pub uptime: Duration,
 }

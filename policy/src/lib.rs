@@ -1,58 +1,43 @@
-//! The decisions of the bus, as pure functions and state machines.
+//! Admission, delivery and task decisions of the bus, as pure functions and state machines.
 //!
-//! Everything here has the form *(state, input, now) → verdict*. The actors ask, apply
-//! the verdict and send; they decide nothing themselves. The clock is always an
-//! argument, so that a test can stand at any moment.
+//! Every decision has the form *(state, input, now) → verdict*. The actors ask for a verdict, apply
+//! it and send. The clock is an argument, so a test runs at any point in time, and nothing here
+//! depends on a runtime.
 //!
 //! ```text
-//! pipeline::admit ─▶ roster       who is it for, is the sender who it says
-//!                 ─▶ seen         was it accepted before
-//!                 ─▶ access       may the sender write there
-//!                 ─▶ ledger       does the answer fit what was asked
-//!                 ─▶ rate_limit   may the sender say so much
-//!                 ─▶ breaker      does the conversation go in circles
-//!                 ─▶ (the floor)  is there room in the recipient's inbox
-//! refusals                        which refusals are written down one by one
-//! inbox ─▶ priority_queue         what is handled next, retried, given up
-//! tasks                           A2A tasks: queues, states, how they travel over the bus
-//! opt                             objectives: plans made, begun, blocked, ended
+//! admission    whether a message is accepted, and which recipients it reaches
+//! breaker      circuit breaker: message loops between agents
+//! assignments  the task ledger: tasks between two agents on the bus
+//! delivery     one session's inbox: priorities, leases, retries, dead letters
+//! tasks        A2A tasks: queues, states, translation to and from bus messages
+//! objectives   objectives: plans created, started, blocked, ended
 //! ```
 
-mod access;
+mod admission;
+mod assignments;
+mod audience;
 mod breaker;
 mod clock;
-mod inbox;
-mod ledger;
-mod names;
-pub mod opt;
-mod pipeline;
-mod priority_queue;
-mod rate_limit;
-mod refusals;
-mod roster;
-mod seen;
-mod slots;
+mod delivery;
+pub mod objectives;
 pub mod tasks;
 
-pub use access::{
-    AccessRules, Asked, BadRule, BadSelector, Decision, Explanation, NarrowedRules, Party, Reach,
-    Rule, Selector,
+pub use admission::{
+    Accepted, AccessQuery, AccessRules, AdmissionState, AdmissionVerdict, AgentKey, BadProfile,
+    BadRule, BadSelector, Caller, CannotUpdate, Decision, DedupIndex, DedupMatch, DedupRecord,
+    Directory, Explanation, Fingerprints, Holder, InboxCapacity, InboxFull, InboxLimits, Incoming,
+    Limited, NameTaken, Names, NarrowedRules, NoSuchAgent, Party, Profile, RateLimits,
+    RateSettings, Reach, Recipients, Refusal, RefusalSampler, Rule, Selector, Suppressed, admit,
+    assess,
 };
+pub use assignments::{
+    Assignment, Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TRANSITIONS,
+    Review, TRANSITIONS, Transition, Undo,
+};
+pub use audience::Audience;
 pub use breaker::{
-    BadCircuitKey, Breaker, BreakerSettings, Circuit, CircuitKey, CircuitState, Gate, Passage,
-    Progress, To, TripReason,
+    BadCircuitKey, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Circuit, CircuitKey,
+    CircuitState, TripReason, WorkProgress,
 };
 pub use clock::Now;
-pub use inbox::{AfterFailure, DeliveryKey, Inbox, QueueEntry, RetryPolicy, Standing};
-pub use ledger::{
-    Change, Ledger, LedgerRefusal, LedgerSettings, Proposal, REVIEW_TABLE, Review, Step, TABLE,
-    Task, Undo,
-};
-pub use names::{Holder, NameTaken, Names};
-pub use pipeline::{Accepted, Caller, Floor, Incoming, Refusal, Verdict, admit, assess};
-pub use rate_limit::{Audience, Limited, RateLimits, RateSettings};
-pub use refusals::{Refusals, Suppressed};
-pub use roster::{AgentKey, BadProfile, CannotUpdate, NoSuchAgent, Profile, Recipients, Roster};
-pub use seen::{Fingerprints, Seen, SeenBefore, SeenIds};
-
-pub use slots::{InboxFull, InboxLimits, Slots};
+pub use delivery::{AfterFailure, DeliveryKey, DeliveryState, Inbox, QueueEntry, RetryPolicy};

@@ -1,24 +1,24 @@
-//! A2A tasks: where they wait, how they move, and how they travel over the bus.
+//! A2A tasks: queueing, state transitions, and the translation to and from bus messages.
 //!
 //! ```text
-//! queue    one runs per agent and conversation, the rest wait
-//! step     what may happen to a task, and when: the one table
-//! request  a task as the task_request that puts it into the agent's session
-//! heard    what the agent's answers mean for the task
-//! progress how often what it says about its progress is passed on
-//! age      when nobody will come back to it
+//! queue         one task runs per agent and conversation, the others wait
+//! transitions   which transition is allowed in which state: one table
+//! request       an A2A task as the `task_request` that is sent to the agent
+//! agent_update  an agent's response, report or bus notice as an update of its A2A task
+//! progress      how often progress updates are forwarded
+//! expiry        when a task that waits for its caller expires
 //! ```
 
-mod age;
-mod heard;
+mod agent_update;
+mod expiry;
 mod progress;
 mod queue;
 mod request;
-mod step;
+mod transitions;
 
-pub use age::is_given_up;
-pub use heard::{ARTIFACT_EXTENSION, ArtifactPiece, Heard, Said, hear};
+pub use agent_update::{ARTIFACT_EXTENSION, AgentText, AgentUpdate, ArtifactPiece, interpret};
+pub use expiry::is_expired;
 pub use progress::{PROGRESS_INTERVAL, Pace};
-pub use queue::{ContextQueues, Lane, Place, WaitingFull};
-pub use request::{Asked, BadRequest, Request, describes_whole, dispatch_id, task_request};
-pub use step::{STEPS, Step};
+pub use queue::{ContextQueues, Lane, LaneFull, QueuePosition};
+pub use request::{BadRequest, Request, TaskDispatch, describes_whole, dispatch_id, task_request};
+pub use transitions::{TASK_TRANSITIONS, TaskTransition};

@@ -1,7 +1,7 @@
-//! A circuit: what is stopped, why, on what evidence and until when.
+//! A circuit: what it stops, the reason and evidence, and when it becomes half-open.
 //!
-//! It is kept as JSON across restarts and shown to people, so it carries everything it needs
-//! to be understood and nothing that only one run of the bus could make sense of.
+//! It is stored as JSON across restarts and shown to operators, so it contains everything needed to
+//! understand it and nothing specific to one run of the bus.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::Now;
 
-/// A circuit names at most so many participants.
+/// The maximum number of participants in a circuit.
 const MAX_PARTICIPANTS: usize = 64;
 
 /// What a circuit stops.
@@ -23,19 +23,19 @@ const MAX_PARTICIPANTS: usize = 64;
 pub enum CircuitKey {
     /// One conversation.
     Correlation(CorrelationId),
-    /// One agent saying one thing to another, in whatever conversation.
+    /// Equal messages from one agent to another, in any conversation.
     Pair {
-        /// Who says it.
+        /// The sender.
         from: AgentId,
-        /// To whom; nobody for a fan-out.
+        /// The recipient; `None` for a fan-out.
         to: Option<AgentId>,
-        /// The hash of what it says.
+        /// The hash of the content.
         content: u64,
     },
 }
 
 impl CircuitKey {
-    /// What kind of thing it is.
+    /// The scope: a conversation or a pair.
     #[must_use]
     pub const fn scope(&self) -> CircuitScope {
         match self {
@@ -57,7 +57,7 @@ impl fmt::Display for CircuitKey {
     }
 }
 
-/// The text names no circuit.
+/// The text is not a circuit key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a circuit is `correlation:<uuid>` or `pair:<from>:<to or *>:<16 hex digits>`")]
 pub struct BadCircuitKey;
@@ -122,24 +122,24 @@ impl<'de> Deserialize<'de> for CircuitKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TripReason {
-    /// The same agents sent each other messages round after round.
+    /// The same agents sent each other messages, round after round.
     Loop,
-    /// TaskHandle was handed on from agent to agent too often.
+    /// Work was delegated from agent to agent too often.
     TooDeep,
-    /// A conversation took too many turns without ending anything.
+    /// A conversation took too many turns without ending a task.
     TooLong,
-    /// The same content came again and again.
+    /// The same content was sent repeatedly.
     Repeated,
-    /// Somebody opened it by hand.
+    /// An operator opened it.
     Manual,
 }
 
 impl TripReason {
-    /// Every reason.
+    /// All reasons.
     pub const ALL: &'static [Self] =
         &[Self::Loop, Self::TooDeep, Self::TooLong, Self::Repeated, Self::Manual];
 
-    /// The word in JSON.
+    /// The name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -158,18 +158,18 @@ impl fmt::Display for TripReason {
     }
 }
 
-/// How a circuit that is not closed stands; a closed one is simply not there.
+/// The state of a circuit that is not closed; closed circuits are not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CircuitState {
-    /// It refuses.
+    /// It refuses messages.
     Open,
-    /// It lets a few messages through, to see whether they make progress.
+    /// It lets a few messages pass, to see whether they make progress.
     HalfOpen,
 }
 
 impl CircuitState {
-    /// The word in JSON.
+    /// The name in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -179,7 +179,7 @@ impl CircuitState {
     }
 }
 
-/// One thing that is stopped.
+/// An open or half-open circuit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Circuit {
@@ -187,25 +187,25 @@ pub struct Circuit {
     pub key: CircuitKey,
     /// Why.
     pub reason: TripReason,
-    /// What was seen, as a sentence with names.
+    /// The evidence, as a sentence with agent names.
     pub evidence: String,
-    /// Who took part, sorted; at most 64 of them.
+    /// The agents involved, sorted; at most 64 of them.
     pub participants: Vec<AgentId>,
     /// When it opened.
     #[schemars(with = "a2a_protocol::Timestamp")]
     pub since: DateTime<Utc>,
-    /// When it becomes half-open; `None`: it stays open until somebody resets it.
+    /// When it becomes half-open; `None`: it stays open until an operator resets it.
     #[schemars(with = "Option<a2a_protocol::Timestamp>")]
     pub until: Option<DateTime<Utc>>,
-    /// How often it has opened; each time it stays open twice as long.
+    /// How often it has opened; each time doubles the cooldown.
     pub trips: u32,
 }
 
 impl Circuit {
-    /// Whether it refuses or tries.
+    /// Open or half-open.
     ///
-    /// A clock set back to before the circuit opened ends the wait: nobody can tell any more
-    /// how much of it is left, and half-open lets only a few messages through.
+    /// If the clock was set back to before the circuit opened, the remaining cooldown is unknown.
+    /// The circuit is half-open then, which lets only a few messages pass.
     #[must_use]
     pub fn state(&self, now: Now) -> CircuitState {
         match self.until {
@@ -215,7 +215,7 @@ impl Circuit {
         }
     }
 
-    /// How long until it lets messages try again; `None` when it does now, or only after a reset.
+    /// The time until it becomes half-open; `None` when it is, or when only a reset closes it.
     #[must_use]
     pub fn retry_after(&self, now: Now) -> Option<Duration> {
         match self.state(now) {
@@ -224,14 +224,14 @@ impl Circuit {
         }
     }
 
-    /// Whether it has been half-open for `window` without anybody trying hard enough to matter.
+    /// Whether it has been half-open for `window` without enough attempts to trip it again.
     pub(super) fn lapsed(&self, window: Duration, now: Now) -> bool {
         let over = self.until.and_then(|until| (now.utc - until).to_std().ok());
         over.is_some_and(|over| over >= window)
     }
 }
 
-/// Each once, sorted, no more than a circuit names.
+/// Unique and sorted, up to the maximum.
 pub(super) fn participants<'a>(agents: impl IntoIterator<Item = &'a AgentId>) -> Vec<AgentId> {
     let mut named: Vec<&AgentId> = agents.into_iter().collect();
     named.sort_unstable();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_one_token_and_reads_back() {
+    fn key_is_one_token_and_parses_back() {
         for text in [
             &format!("correlation:{ID}"),
             "pair:roman:tim:00000000000000ff",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_are_the_same_word_in_json_and_in_text() {
+    fn reason_is_equal_in_json_and_text() {
         for reason in TripReason::ALL {
             assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
         }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_open_from_since_to_until_and_a_clock_set_back_ends_the_wait() {
+    fn circuit_is_open_from_since_to_until_and_half_open_after_clock_jump() {
         let mut circuit = Circuit {
             key: format!("correlation:{ID}").parse().unwrap(),
             reason: TripReason::Loop,

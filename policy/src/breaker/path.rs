@@ -1,8 +1,8 @@
-//! The causal path of a message: whose sends led to it.
+//! Causal path of a message: the agents whose sends led to it.
 //!
-//! A path is short in honest work, since it grows only when somebody answers what it heard.
-//! In a loop it grows with every message, so it is cut to its latest hops: enough to see a
-//! ring of the greatest allowed depth go round as often as it may.
+//! A path is short in normal work, since it grows only with a response to a received message. In a
+//! loop it grows with every message, so it is cut to the latest hops: enough for a ring of the
+//! maximum depth to complete the allowed rounds.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use a2a_protocol::AgentId;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Hop {
     agent: AgentId,
-    /// How many agents deep the work had been handed on, going back to an agent not counted.
+    /// How deep the work was delegated; returning to an earlier agent is not deeper.
     depth: u32,
 }
 
@@ -22,10 +22,10 @@ struct Hop {
 pub(super) struct Path(Option<Arc<[Hop]>>);
 
 impl Path {
-    /// The path of somebody who speaks unasked.
+    /// The path of an agent that sends without having received anything.
     pub(super) const EMPTY: Self = Self(None);
 
-    /// This path with one more send by `agent`, of which at most the latest `max` hops stay.
+    /// This path with one more send by `agent`, cut to the latest `max` hops.
     pub(super) fn then(&self, agent: &AgentId, max: usize) -> Self {
         let hop = Hop { agent: agent.clone(), depth: self.depth_with(agent) };
         let hops = self.hops();
@@ -33,14 +33,14 @@ impl Path {
         Self(Some(kept.iter().cloned().chain(std::iter::once(hop)).collect()))
     }
 
-    /// How deep a send by `agent` would be: where it stood before, or one deeper than the last.
+    /// The depth of a send by `agent`: its earlier depth on the path, or one more than the last.
     pub(super) fn depth_with(&self, agent: &AgentId) -> u32 {
         let before = self.hops().iter().find(|hop| hop.agent == *agent);
         let last = self.hops().last();
         before.map_or_else(|| last.map_or(1, |hop| hop.depth.saturating_add(1)), |hop| hop.depth)
     }
 
-    /// How often a send from `from` to `to` is on the path that a send by `from` would extend.
+    /// How often the hop from `from` to `to` is on the path that a send by `from` would extend.
     pub(super) fn rounds_of(&self, from: &AgentId, to: &AgentId) -> u32 {
         let hops = self.hops();
         let pairs = hops.windows(2).filter(|pair| pair[0].agent == *from && pair[1].agent == *to);
@@ -57,12 +57,12 @@ impl Path {
         self.hops().len()
     }
 
-    /// The agents on the path, repeatedly if they sent repeatedly.
+    /// The agents on the path, with repetitions.
     pub(super) fn agents(&self) -> impl Iterator<Item = &AgentId> {
         self.hops().iter().map(|hop| &hop.agent)
     }
 
-    /// The path in words, on to `from` and `to`: the latest hops, for a person to read.
+    /// The latest hops as text, extended to `from` and `to`, for the evidence.
     pub(super) fn describe(&self, from: &AgentId, to: Option<&AgentId>) -> String {
         const SHOWN: usize = 12;
         let skipped = self.len().saturating_sub(SHOWN);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_rounds_as_sends_from_one_to_the_other() {
+    fn rounds_of_counts_sends_from_one_to_the_other() {
         for (hops, from, to, rounds) in [
             ("", "a", "b", 0),
             ("ab", "a", "b", 1),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_to_an_agent_is_not_deeper() {
+    fn returning_to_an_agent_is_not_deeper() {
         for (hops, next, depth) in
             [("", "a", 1), ("abc", "d", 4), ("abac", "a", 1), ("aba", "c", 2)]
         {
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_latest_hops_and_says_them_in_words() {
+    fn long_path_keeps_latest_hops_in_description() {
         let path = path("abcdefghij");
         assert_eq!(path.len(), 8);
         assert_eq!(path.agents().next(), Some(&id("c")));

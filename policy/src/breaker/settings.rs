@@ -1,35 +1,35 @@
-//! What the breaker is told: how much is too much, and how much it may remember.
+//! Settings of the circuit breaker: limits, times and table sizes.
 
 use std::time::Duration;
 
 /// When a circuit opens and for how long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BreakerSettings {
-    /// Whether anything is found at all; circuits opened by hand hold regardless.
+    /// Whether loops are detected; circuits opened by hand work regardless.
     pub enabled: bool,
-    /// How often a loop may go round.
+    /// The number of rounds a loop may complete.
     pub rounds: u32,
-    /// How deep work may be handed on from agent to agent.
+    /// The depth to which work may be delegated from agent to agent.
     pub max_hops: u32,
-    /// Turns a conversation may take without ending a task, besides three for each participant.
+    /// The turns of a conversation in which no task ends, besides three per participant.
     pub max_turns: u32,
-    /// How often one agent may say the same to another within the window.
+    /// How often one agent may send equal messages to another within the window.
     pub repeats: u32,
-    /// What comes sooner after the last that counted is not another repeat.
+    /// The minimum time between two repeats that both count.
     pub repeat_gap: Duration,
-    /// Conversations that are idle for so long start afresh, as do counts that are so old.
+    /// The time after which idle conversations and counters are reset.
     pub window: Duration,
-    /// How long a circuit stays open the first time; each further time twice as long.
+    /// How long a circuit stays open the first time; each further trip doubles it.
     pub cooldown: Duration,
-    /// No circuit stays open longer, unless it was opened by hand.
+    /// The longest cooldown, except for circuits opened by hand.
     pub longest_cooldown: Duration,
-    /// How many messages a half-open circuit lets through.
+    /// The number of messages that pass a half-open circuit.
     pub probes: u32,
-    /// How many conversations are remembered at most.
+    /// The maximum number of conversations in memory.
     pub max_correlations: usize,
-    /// How many things said from one agent to another are remembered at most.
+    /// The maximum number of sender, recipient and content combinations in memory.
     pub max_pairs: usize,
-    /// How many circuits are kept at most.
+    /// The maximum number of circuits.
     pub max_circuits: usize,
 }
 
@@ -62,7 +62,7 @@ impl BreakerSettings {
         self.max_hops.max(1)
     }
 
-    /// Long enough to hold so many rounds of a ring that is not too deep, and one hop more.
+    /// Holds `rounds` rounds of a ring of the maximum depth, and one hop more.
     pub(super) fn longest_path(&self, rounds: u32) -> usize {
         const LONGEST: u32 = 1_024;
         rounds.saturating_mul(self.max_hops()).min(LONGEST) as usize + 1

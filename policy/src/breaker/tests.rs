@@ -1,9 +1,9 @@
-//! Each rule, on a clock that stands where a test puts it.
+//! Each detection rule, on a virtual clock.
 
 mod states;
 
 use super::*;
-use Progress::{Ends, Moves};
+use WorkProgress::{Ends, Moves};
 use chrono::DateTime;
 
 fn at(secs: u64) -> Now {
@@ -23,29 +23,29 @@ fn task(n: u64) -> TaskId {
     format!("0192a4c8-7e1a-7000-9000-{n:012x}").parse().unwrap()
 }
 
-/// A breaker and the moment it stands at; every message says something new.
-struct Bench {
+/// A breaker with a virtual clock; every message has new content.
+struct BreakerHarness {
     breaker: Breaker,
     now: u64,
-    said: u64,
-    talk: u64,
+    counter: u64,
+    conversation: u64,
 }
 
-impl Bench {
+impl BreakerHarness {
     fn new() -> Self {
         Self::with(BreakerSettings::default())
     }
 
     fn with(settings: BreakerSettings) -> Self {
-        Self { breaker: Breaker::new(settings), now: 0, said: 0, talk: 1 }
+        Self { breaker: Breaker::new(settings), now: 0, counter: 0, conversation: 1 }
     }
 
-    /// Sends if it may, and opens what trips; `None` when it passed.
-    fn send(&mut self, message: &Passage<'_>) -> Option<Circuit> {
+    /// Sends a message if it passes, and opens what trips; `None` when it passed.
+    fn send(&mut self, message: &BreakerInput<'_>) -> Option<Circuit> {
         let refused = match self.breaker.check(message, at(self.now)) {
-            Gate::Pass => None,
-            Gate::Refused(circuit) => Some((circuit.clone(), false)),
-            Gate::Trips(circuit) => Some((circuit, true)),
+            BreakerDecision::Pass => None,
+            BreakerDecision::Refused(circuit) => Some((circuit.clone(), false)),
+            BreakerDecision::Trips(circuit) => Some((circuit, true)),
         };
         let Some((circuit, trips)) = refused else {
             self.breaker.accept(message, at(self.now));
@@ -57,26 +57,41 @@ impl Bench {
         Some(circuit)
     }
 
-    fn say(&mut self, from: &str, to: &str, kind: Kind, what: Progress, n: u64) -> Option<Circuit> {
-        self.said += 1;
+    fn post(
+        &mut self,
+        from: &str,
+        to: &str,
+        kind: Kind,
+        what: WorkProgress,
+        n: u64,
+    ) -> Option<Circuit> {
+        self.counter += 1;
         let (from, to) = (id(from), id(to));
-        let to = if to.as_str() == "everyone" { To::Many(5) } else { To::One(&to) };
-        let (content, task) = (self.said, Some(task(n)));
-        let correlation = correlation(self.talk);
-        self.send(&Passage { from: &from, to, correlation, kind, content, task, progress: what })
+        let to = if to.as_str() == "everyone" { Audience::Many(5) } else { Audience::One(&to) };
+        let (content, task) = (self.counter, Some(task(n)));
+        let correlation = correlation(self.conversation);
+        self.send(&BreakerInput {
+            from: &from,
+            to,
+            correlation,
+            kind,
+            content,
+            task,
+            progress: what,
+        })
     }
 
     fn chat(&mut self, from: &str, to: &str) -> Option<Circuit> {
-        self.say(from, to, Kind::StatusUpdate, Progress::None, 0)
+        self.post(from, to, Kind::StatusUpdate, WorkProgress::None, 0)
     }
 
-    fn again(&mut self, from: &str, to: &str, content: u64) -> Option<Circuit> {
-        self.talk += 1;
-        self.said = content - 1;
+    fn repeat(&mut self, from: &str, to: &str, content: u64) -> Option<Circuit> {
+        self.conversation += 1;
+        self.counter = content - 1;
         self.chat(from, to)
     }
 
-    /// Loops until it is cut.
+    /// Sends messages in a loop until a circuit opens.
     fn cut(&mut self) -> Circuit {
         (0..7)
             .find_map(|i| if i % 2 == 0 { self.chat("a", "b") } else { self.chat("b", "a") })
@@ -85,12 +100,12 @@ impl Bench {
 }
 
 #[test]
-fn ping_pong_is_cut_after_three_rounds_with_evidence() {
-    let mut bench = Bench::new();
+fn ping_pong_trips_after_three_rounds_with_evidence() {
+    let mut harness = BreakerHarness::new();
     for _ in 0..3 {
-        assert!(bench.chat("roman", "tim").is_none() && bench.chat("tim", "roman").is_none());
+        assert!(harness.chat("roman", "tim").is_none() && harness.chat("tim", "roman").is_none());
     }
-    let circuit = bench.chat("roman", "tim").unwrap();
+    let circuit = harness.chat("roman", "tim").unwrap();
     assert_eq!(circuit.reason, TripReason::Loop);
     assert_eq!(
         circuit.evidence,
@@ -98,116 +113,117 @@ fn ping_pong_is_cut_after_three_rounds_with_evidence() {
     );
     assert_eq!(circuit.participants, [id("roman"), id("tim")]);
     assert_eq!(circuit.until, Some(at(30).utc));
-    bench.talk = 2;
-    assert!(bench.chat("roman", "tim").is_none(), "another conversation");
+    harness.conversation = 2;
+    assert!(harness.chat("roman", "tim").is_none(), "another conversation");
 }
 
 #[test]
-fn a_flood_without_an_answer_is_no_loop_and_neither_are_reports() {
-    let mut bench = Bench::new();
-    bench.chat("a", "b");
+fn flood_without_response_does_not_trip() {
+    let mut harness = BreakerHarness::new();
+    harness.chat("a", "b");
     for _ in 0..1_000 {
-        assert!(bench.chat("b", "a").is_none());
+        assert!(harness.chat("b", "a").is_none());
     }
 }
 
 #[test]
-fn a_boss_may_talk_to_many_in_turn() {
-    let mut bench = Bench::new();
+fn coordinator_writing_to_many_in_turn_does_not_trip() {
+    let mut harness = BreakerHarness::new();
     for i in 0..40 {
         let worker = format!("w{i}");
-        assert!(bench.chat("boss", &worker).is_none(), "{worker}");
-        assert!(bench.chat(&worker, "boss").is_none(), "{worker}");
+        assert!(harness.chat("boss", &worker).is_none(), "{worker}");
+        assert!(harness.chat(&worker, "boss").is_none(), "{worker}");
     }
 }
 
 #[test]
-fn a_boss_whose_tasks_are_taken_up_may_hand_out_more() {
-    let mut bench = Bench::new();
+fn coordinator_whose_tasks_progress_does_not_trip() {
+    let mut harness = BreakerHarness::new();
     for n in 0..20 {
-        assert!(bench.say("boss", "w", Kind::TaskRequest, Progress::None, n).is_none());
-        assert!(bench.say("w", "boss", Kind::TaskResponse, Moves, n).is_none());
-        assert!(bench.chat("w", "boss").is_none(), "{n}");
+        assert!(harness.post("boss", "w", Kind::TaskRequest, WorkProgress::None, n).is_none());
+        assert!(harness.post("w", "boss", Kind::TaskResponse, Moves, n).is_none());
+        assert!(harness.chat("w", "boss").is_none(), "{n}");
     }
 }
 
 #[test]
-fn requests_that_come_back_as_talk_are_a_loop() {
-    let mut bench = Bench::new();
+fn requests_without_progress_trip_as_loop() {
+    let mut harness = BreakerHarness::new();
     for n in 0..3 {
-        assert!(bench.say("a", "b", Kind::TaskRequest, Progress::None, n).is_none());
-        assert!(bench.chat("b", "a").is_none());
+        assert!(harness.post("a", "b", Kind::TaskRequest, WorkProgress::None, n).is_none());
+        assert!(harness.chat("b", "a").is_none());
     }
-    assert!(bench.say("a", "b", Kind::TaskRequest, Progress::None, 3).is_some());
+    assert!(harness.post("a", "b", Kind::TaskRequest, WorkProgress::None, 3).is_some());
 }
 
 #[test]
-fn accepting_a_task_forgets_the_talk_about_it_but_not_where_it_came_from() {
-    let mut bench = Bench::new();
-    bench.say("boss", "w", Kind::TaskRequest, Progress::None, 1);
+fn accepted_task_resets_messages_but_not_path_of_request() {
+    let mut harness = BreakerHarness::new();
+    harness.post("boss", "w", Kind::TaskRequest, WorkProgress::None, 1);
     for _ in 0..2 {
-        assert!(bench.chat("w", "boss").is_none() && bench.chat("boss", "w").is_none());
+        assert!(harness.chat("w", "boss").is_none() && harness.chat("boss", "w").is_none());
     }
-    assert!(bench.say("w", "boss", Kind::TaskResponse, Moves, 1).is_none());
+    assert!(harness.post("w", "boss", Kind::TaskResponse, Moves, 1).is_none());
     for _ in 0..2 {
-        assert!(bench.chat("w", "boss").is_none() && bench.chat("boss", "w").is_none());
+        assert!(harness.chat("w", "boss").is_none() && harness.chat("boss", "w").is_none());
     }
-    let (mut bench, names) = (Bench::new(), ["a", "b", "c"]);
+    let (mut harness, names) = (BreakerHarness::new(), ["a", "b", "c"]);
     let cut = (0..20u64).find_map(|n| {
         let [from, to] = [names[n as usize % 3], names[(n as usize + 1) % 3]];
-        let refused = bench.say(from, to, Kind::TaskRequest, Progress::None, n);
-        bench.say(to, from, Kind::TaskResponse, Moves, n);
+        let refused = harness.post(from, to, Kind::TaskRequest, WorkProgress::None, n);
+        harness.post(to, from, Kind::TaskResponse, Moves, n);
         refused.map(|circuit| (n, circuit.reason))
     });
     assert_eq!(cut, Some((9, TripReason::Loop)));
 }
 
 #[test]
-fn only_five_moves_of_a_task_are_free() {
-    let mut bench = Bench::new();
+fn only_five_state_changes_of_a_task_are_free() {
+    let mut harness = BreakerHarness::new();
     let cut = (0..40)
         .position(|i| {
             let (from, to) = if i % 2 == 0 { ("a", "b") } else { ("b", "a") };
-            bench.say(from, to, Kind::StatusUpdate, Moves, 1).is_some()
+            harness.post(from, to, Kind::StatusUpdate, Moves, 1).is_some()
         })
         .unwrap();
     assert_eq!(cut, 5 + 6);
 }
 
 #[test]
-fn an_end_starts_the_conversation_afresh() {
-    let mut bench = Bench::new();
+fn ended_task_resets_the_conversation() {
+    let mut harness = BreakerHarness::new();
     for n in 0..100 {
         for (from, to) in [("a", "b"), ("b", "a"), ("a", "b")] {
-            assert!(bench.chat(from, to).is_none(), "{n}");
+            assert!(harness.chat(from, to).is_none(), "{n}");
         }
-        assert!(bench.say("b", "a", Kind::ReviewResponse, Ends, n).is_none());
+        assert!(harness.post("b", "a", Kind::ReviewResponse, Ends, n).is_none());
     }
 }
 
 #[test]
-fn handing_on_to_ever_new_agents_is_too_deep() {
-    let mut bench = Bench::new();
-    let hand_on = |bench: &mut Bench, i: u64| {
+fn delegation_to_ever_new_agents_trips_as_too_deep() {
+    let mut harness = BreakerHarness::new();
+    let hand_on = |harness: &mut BreakerHarness, i: u64| {
         let (from, to) = (format!("a{i}"), format!("a{}", i + 1));
-        bench.say(&from, &to, Kind::TaskRequest, Progress::None, i)
+        harness.post(&from, &to, Kind::TaskRequest, WorkProgress::None, i)
     };
     for i in 0..32 {
-        assert!(hand_on(&mut bench, i).is_none(), "{i}");
+        assert!(hand_on(&mut harness, i).is_none(), "{i}");
     }
-    let circuit = hand_on(&mut bench, 32).unwrap();
+    let circuit = hand_on(&mut harness, 32).unwrap();
     assert_eq!(circuit.reason, TripReason::TooDeep);
     assert!(circuit.evidence.ends_with("handed on 33 times, 32 are allowed"));
 }
 
 #[test]
-fn a_conversation_that_ends_nothing_is_too_long() {
-    let mut bench = Bench::with(BreakerSettings { max_turns: 10, ..BreakerSettings::default() });
+fn conversation_without_ended_task_trips_as_too_long() {
+    let mut harness =
+        BreakerHarness::with(BreakerSettings { max_turns: 10, ..BreakerSettings::default() });
     let mut turns = 0;
     let circuit = (0..100).find_map(|i| {
         let worker = format!("w{}", i % 15);
         turns += 1;
-        bench.chat("boss", &worker).or_else(|| bench.chat(&worker, "boss"))
+        harness.chat("boss", &worker).or_else(|| harness.chat(&worker, "boss"))
     });
     let circuit = circuit.unwrap();
     assert_eq!(circuit.reason, TripReason::TooLong, "{circuit:?}");
@@ -215,98 +231,101 @@ fn a_conversation_that_ends_nothing_is_too_long() {
 }
 
 #[test]
-fn echoing_fan_outs_are_cut_and_repeated_announcements_are_not() {
-    let mut bench = Bench::new();
+fn echoed_fan_outs_trip_and_repeated_announcements_do_not() {
+    let mut harness = BreakerHarness::new();
     for _ in 0..100 {
-        assert!(bench.chat("a", "everyone").is_none());
+        assert!(harness.chat("a", "everyone").is_none());
     }
-    let passed = (0..20).position(|i| bench.chat(["b", "c", "d"][i % 3], "everyone").is_some());
+    let passed = (0..20).position(|i| harness.chat(["b", "c", "d"][i % 3], "everyone").is_some());
     assert!(passed.unwrap() <= 9, "{passed:?}");
 }
 
 #[test]
-fn the_same_said_slowly_is_cut_and_a_burst_is_not() {
-    let mut bench = Bench::new();
+fn repeats_over_time_trip_and_a_burst_does_not() {
+    let mut harness = BreakerHarness::new();
     for i in 0..100 {
-        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+        assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
     }
     for i in 1..20 {
-        bench.now = i * 5;
-        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+        harness.now = i * 5;
+        assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
     }
-    bench.now = 100;
-    let circuit = bench.again("a", "b", 7).unwrap();
+    harness.now = 100;
+    let circuit = harness.repeat("a", "b", 7).unwrap();
     assert_eq!(circuit.reason, TripReason::Repeated);
     assert_eq!(circuit.evidence, "a → b: the same status_update 120 times in 2 min");
     assert_eq!(circuit.key.to_string(), "pair:a:b:0000000000000007");
-    assert!(bench.again("a", "b", 8).is_none() && bench.again("a", "c", 7).is_none());
+    assert!(harness.repeat("a", "b", 8).is_none() && harness.repeat("a", "c", 7).is_none());
 }
 
 #[test]
-fn the_same_said_rarely_is_not_cut() {
-    let mut bench = Bench::new();
+fn rare_repeats_do_not_trip() {
+    let mut harness = BreakerHarness::new();
     for i in 0..200 {
-        bench.now = i * 200;
-        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+        harness.now = i * 200;
+        assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
     }
 }
 
 #[test]
-fn an_end_between_two_forgets_what_they_repeated() {
-    let mut bench = Bench::new();
+fn ended_task_between_two_resets_their_repeats() {
+    let mut harness = BreakerHarness::new();
     for i in 0..200 {
-        bench.now = i * 10;
-        assert!(bench.again("a", "b", 7).is_none(), "{i}");
+        harness.now = i * 10;
+        assert!(harness.repeat("a", "b", 7).is_none(), "{i}");
         if i % 10 == 9 {
-            assert!(bench.say("b", "a", Kind::TaskResponse, Ends, i).is_none());
+            assert!(harness.post("b", "a", Kind::TaskResponse, Ends, i).is_none());
         }
     }
 }
 
 #[test]
-fn a_loop_over_new_conversations_is_cut_whatever_else_is_repeated() {
-    let mut bench = Bench::new();
+fn loop_over_new_conversations_trips_despite_other_repeats() {
+    let mut harness = BreakerHarness::new();
     for round in 0..3 {
         for (from, to) in [("a", "b"), ("b", "c"), ("c", "a")] {
-            assert!(bench.again(from, to, 7).is_none(), "{round}: {from}");
-            assert!(bench.again("z", from, 9).is_none());
-            assert!(bench.again(from, "boss", 10).is_none());
+            assert!(harness.repeat(from, to, 7).is_none(), "{round}: {from}");
+            assert!(harness.repeat("z", from, 9).is_none());
+            assert!(harness.repeat(from, "boss", 10).is_none());
         }
     }
-    let circuit = bench.again("a", "b", 7).unwrap();
+    let circuit = harness.repeat("a", "b", 7).unwrap();
     assert_eq!(circuit.reason, TripReason::Loop);
     assert_eq!(circuit.key.scope().as_str(), "pair");
     assert_eq!(circuit.participants, [id("a"), id("b"), id("c")]);
 }
 
 #[test]
-fn an_idle_conversation_starts_afresh() {
-    let mut bench = Bench::new();
+fn idle_conversation_is_reset() {
+    let mut harness = BreakerHarness::new();
     for i in 0..6 {
-        assert!(if i % 2 == 0 { bench.chat("a", "b") } else { bench.chat("b", "a") }.is_none());
+        assert!(if i % 2 == 0 { harness.chat("a", "b") } else { harness.chat("b", "a") }.is_none());
     }
-    bench.now = 3_600;
-    assert!(bench.chat("a", "b").is_none());
+    harness.now = 3_600;
+    assert!(harness.chat("a", "b").is_none());
 }
 
 #[test]
-fn switched_off_it_finds_nothing() {
-    let mut bench = Bench::with(BreakerSettings { enabled: false, ..BreakerSettings::default() });
+fn disabled_breaker_detects_nothing() {
+    let mut harness =
+        BreakerHarness::with(BreakerSettings { enabled: false, ..BreakerSettings::default() });
     for _ in 0..100 {
-        assert!(bench.chat("a", "b").is_none() && bench.chat("b", "a").is_none());
+        assert!(harness.chat("a", "b").is_none() && harness.chat("b", "a").is_none());
     }
-    assert_eq!(bench.breaker.tracked(), (0, 0));
+    assert_eq!(harness.breaker.tracked(), (0, 0));
 }
 
 #[test]
-fn agents_are_bounded_across_conversations() {
-    let mut bench =
-        Bench::with(BreakerSettings { max_correlations: 10, ..BreakerSettings::default() });
-    for talk in 0..10 {
-        bench.talk = talk;
+fn participants_are_bounded_across_conversations() {
+    let mut harness = BreakerHarness::with(BreakerSettings {
+        max_correlations: 10,
+        ..BreakerSettings::default()
+    });
+    for conversation in 0..10 {
+        harness.conversation = conversation;
         for i in 0..30 {
-            bench.chat("boss", &format!("w{i}"));
+            harness.chat("boss", &format!("w{i}"));
         }
     }
-    assert!(bench.breaker.tracked().0 <= 3, "{:?}", bench.breaker.tracked());
+    assert!(harness.breaker.tracked().0 <= 3, "{:?}", harness.breaker.tracked());
 }

@@ -1,27 +1,27 @@
-//! How often what an agent says about its progress is passed on.
+//! Rate of progress updates.
 //!
-//! Each update is a snapshot of everything, so one that comes too soon after the last can wait: a
-//! newer one takes its place, and the newest goes out when its time has come.
+//! Each update is a complete snapshot, so one that follows too soon is delayed: a newer one
+//! replaces it, and the latest is sent when the interval is over.
 
 use std::time::Duration;
 
 use a2a_protocol::limits::PROGRESS_UPDATES_PER_SECOND;
 
-/// The shortest time between two updates of one task that are passed on, as the card declares it.
+/// The minimum interval between two progress updates of one task, as the agent card declares it.
 pub const PROGRESS_INTERVAL: Duration =
     Duration::from_millis(1_000 / PROGRESS_UPDATES_PER_SECOND as u64);
 
-/// What becomes of an update.
+/// When to send an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// It goes out.
+    /// Immediately.
     Now,
-    /// It waits for this moment, or until something else happens to the task.
+    /// At this time, or with the next other event of the task.
     Until(Duration),
 }
 
 impl Pace {
-    /// For an update at `now`, when the last one went out at `last`.
+    /// The time for an update at `now`, after the previous one at `last`.
     #[must_use]
     pub fn of(last: Option<Duration>, now: Duration, interval: Duration) -> Self {
         match last.map(|last| last.saturating_add(interval)) {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_goes_out_and_the_next_when_its_time_has_come() {
+    fn first_update_is_sent_and_next_waits_for_interval() {
         let ms = Duration::from_millis;
         assert_eq!(PROGRESS_INTERVAL, ms(500));
         let cases = [

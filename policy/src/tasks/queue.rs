@@ -1,5 +1,5 @@
-//! One running task per agent and conversation; the rest wait in order. A conversation is its
-//! owner's: what two callers name alike are two.
+//! Task queues: one running task per agent and conversation, the others wait in order. A context id
+//! belongs to its owner, so equal ids of two callers are two conversations.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,137 +7,137 @@ use std::sync::Arc;
 use a2a_protocol::task::ContextId;
 use a2a_protocol::{AgentId, TaskId};
 
-/// Where one task runs at a time.
+/// The key of a queue, in which one task runs at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lane {
-    /// Whose conversation it is: others may give theirs the same name.
+    /// The owner of the conversation; another owner may use the same context id.
     pub owner: Arc<str>,
-    /// Who does the work.
+    /// The agent that executes the tasks.
     pub agent: AgentId,
-    /// The conversation it belongs to.
+    /// The conversation.
     pub context: ContextId,
 }
 
-/// Where a task stands in its lane.
+/// The position of a task in its lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// It is the one that runs.
+pub enum QueuePosition {
+    /// It is running.
     Runs,
-    /// So many are before it, the one that runs not counted; from 1.
+    /// It waits at this position, from 1; the running task is not counted.
     Waits(usize),
 }
 
-/// As many tasks wait in the lane as may.
+/// The maximum number of tasks wait in the lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{limit} tasks wait in this context already")]
-pub struct WaitingFull {
-    /// How many may.
+pub struct LaneFull {
+    /// The maximum.
     pub limit: usize,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct LaneState {
     running: Option<TaskId>,
-    line: VecDeque<TaskId>,
+    queue: VecDeque<TaskId>,
 }
 
-/// All lanes in which something runs or waits.
+/// All lanes with a running or waiting task.
 #[derive(Debug)]
 pub struct ContextQueues {
-    lanes: HashMap<Lane, Waiting>,
+    lanes: HashMap<Lane, LaneState>,
     limit: usize,
 }
 
 impl ContextQueues {
-    /// No task anywhere; up to `limit` may wait in each lane.
+    /// No lanes; up to `limit` tasks may wait in each.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { lanes: HashMap::new(), limit }
     }
 
-    /// So many may wait in each lane from now on; those who wait stay, even beyond it.
+    /// Sets a new limit; tasks that wait already stay, even beyond it.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// A new task: it runs if nothing does, else it waits behind the others.
+    /// Adds a new task: it runs if the lane is free, otherwise it waits.
     ///
     /// # Errors
-    /// When too many wait.
-    pub fn submit(&mut self, lane: &Lane, task: TaskId) -> Result<Place, WaitingFull> {
-        let waiting = self.waiting(lane);
-        if waiting.running.is_none() {
-            waiting.running = Some(task);
-            return Ok(Place::Runs);
+    /// Too many tasks wait.
+    pub fn submit(&mut self, lane: &Lane, task: TaskId) -> Result<QueuePosition, LaneFull> {
+        let state = self.state(lane);
+        if state.running.is_none() {
+            state.running = Some(task);
+            return Ok(QueuePosition::Runs);
         }
-        let count = waiting.line.len();
+        let count = state.queue.len();
         if count >= self.limit {
-            return Err(WaitingFull { limit: self.limit });
+            return Err(LaneFull { limit: self.limit });
         }
-        self.waiting(lane).line.push_back(task);
-        Ok(Place::Waits(count + 1))
+        self.state(lane).queue.push_back(task);
+        Ok(QueuePosition::Waits(count + 1))
     }
 
-    /// A task that was begun before and can go on: it is the next to run. It was counted when
-    /// it came first, so no limit keeps it out.
-    pub fn resume(&mut self, lane: &Lane, task: TaskId) -> Place {
-        let waiting = self.waiting(lane);
-        if waiting.running.is_none() {
-            waiting.running = Some(task);
-            return Place::Runs;
+    /// Adds a task that was interrupted and can continue: it runs next. It was counted when it was
+    /// submitted, so the limit does not apply.
+    pub fn resume(&mut self, lane: &Lane, task: TaskId) -> QueuePosition {
+        let state = self.state(lane);
+        if state.running.is_none() {
+            state.running = Some(task);
+            return QueuePosition::Runs;
         }
-        waiting.line.push_front(task);
-        Place::Waits(1)
+        state.queue.push_front(task);
+        QueuePosition::Waits(1)
     }
 
-    /// The task does not run or wait any more; the task that runs now in its place, if one does.
+    /// Removes a task; returns the task that starts running in its place.
     pub fn leave(&mut self, lane: &Lane, task: TaskId) -> Option<TaskId> {
-        let waiting = self.lanes.get_mut(lane)?;
-        let next = if waiting.running == Some(task) {
-            waiting.running = waiting.line.pop_front();
-            waiting.running
+        let state = self.lanes.get_mut(lane)?;
+        let next = if state.running == Some(task) {
+            state.running = state.queue.pop_front();
+            state.running
         } else {
-            waiting.line.retain(|other| *other != task);
+            state.queue.retain(|other| *other != task);
             None
         };
-        if waiting.running.is_none() {
+        if state.running.is_none() {
             self.lanes.remove(lane);
         }
         next
     }
 
-    /// Whether a new task would run at once.
+    /// Whether a new task would run immediately.
     #[must_use]
     pub fn is_free(&self, lane: &Lane) -> bool {
-        self.lanes.get(lane).is_none_or(|waiting| waiting.running.is_none())
+        self.lanes.get(lane).is_none_or(|state| state.running.is_none())
     }
 
-    /// Where a task stands; `None` when it neither runs nor waits.
+    /// The position of a task; `None` when it neither runs nor waits.
     #[must_use]
-    pub fn place(&self, lane: &Lane, task: TaskId) -> Option<Place> {
-        let waiting = self.lanes.get(lane)?;
-        if waiting.running == Some(task) {
-            return Some(Place::Runs);
+    pub fn position(&self, lane: &Lane, task: TaskId) -> Option<QueuePosition> {
+        let state = self.lanes.get(lane)?;
+        if state.running == Some(task) {
+            return Some(QueuePosition::Runs);
         }
-        let before = waiting.line.iter().position(|other| *other == task)?;
-        Some(Place::Waits(before + 1))
+        let before = state.queue.iter().position(|other| *other == task)?;
+        Some(QueuePosition::Waits(before + 1))
     }
 
-    /// Puts a task back where it was before a restart, in the order of the calls: a running one
-    /// first. A waiting one runs if nothing does.
-    pub fn restore(&mut self, lane: &Lane, task: TaskId) -> Place {
-        let waiting = self.waiting(lane);
-        if waiting.running.is_none() {
-            waiting.running = Some(task);
-            return Place::Runs;
+    /// Restores a task after a restart. Called in order of submission, a running task first; a
+    /// waiting task runs if the lane is free.
+    pub fn restore(&mut self, lane: &Lane, task: TaskId) -> QueuePosition {
+        let state = self.state(lane);
+        if state.running.is_none() {
+            state.running = Some(task);
+            return QueuePosition::Runs;
         }
-        waiting.line.push_back(task);
-        Place::Waits(waiting.line.len())
+        state.queue.push_back(task);
+        QueuePosition::Waits(state.queue.len())
     }
 
-    fn waiting(&mut self, lane: &Lane) -> &mut Waiting {
+    fn state(&mut self, lane: &Lane) -> &mut LaneState {
         if !self.lanes.contains_key(lane) {
-            self.lanes.insert(lane.clone(), Waiting::default());
+            self.lanes.insert(lane.clone(), LaneState::default());
         }
         self.lanes.entry(lane.clone()).or_default()
     }
@@ -159,37 +159,37 @@ mod tests {
     }
 
     #[test]
-    fn one_runs_the_rest_wait_in_order() {
+    fn one_task_runs_and_others_wait_in_order() {
         let (mut queues, a) = (ContextQueues::new(2), lane("a"));
-        assert_eq!(queues.submit(&a, task(1)), Ok(Place::Runs));
-        assert_eq!(queues.submit(&a, task(2)), Ok(Place::Waits(1)));
-        assert_eq!(queues.submit(&a, task(3)), Ok(Place::Waits(2)));
-        assert_eq!(queues.submit(&a, task(4)), Err(WaitingFull { limit: 2 }));
+        assert_eq!(queues.submit(&a, task(1)), Ok(QueuePosition::Runs));
+        assert_eq!(queues.submit(&a, task(2)), Ok(QueuePosition::Waits(1)));
+        assert_eq!(queues.submit(&a, task(3)), Ok(QueuePosition::Waits(2)));
+        assert_eq!(queues.submit(&a, task(4)), Err(LaneFull { limit: 2 }));
         queues.set_limit(1);
-        assert_eq!(queues.submit(&a, task(4)), Err(WaitingFull { limit: 1 }));
-        assert_eq!(queues.place(&a, task(3)), Some(Place::Waits(2)));
-        assert_eq!(queues.submit(&lane("b"), task(5)), Ok(Place::Runs));
+        assert_eq!(queues.submit(&a, task(4)), Err(LaneFull { limit: 1 }));
+        assert_eq!(queues.position(&a, task(3)), Some(QueuePosition::Waits(2)));
+        assert_eq!(queues.submit(&lane("b"), task(5)), Ok(QueuePosition::Runs));
         assert_eq!(queues.leave(&a, task(1)), Some(task(2)));
-        assert_eq!(queues.place(&a, task(3)), Some(Place::Waits(1)));
+        assert_eq!(queues.position(&a, task(3)), Some(QueuePosition::Waits(1)));
         assert_eq!(queues.leave(&a, task(3)), None);
         assert_eq!(queues.leave(&a, task(2)), None);
-        assert_eq!(queues.place(&a, task(2)), None);
+        assert_eq!(queues.position(&a, task(2)), None);
         assert!(!queues.lanes.contains_key(&a));
     }
 
     #[test]
-    fn a_task_that_goes_on_is_next_even_when_the_line_is_full() {
+    fn resumed_task_in_full_lane_runs_next() {
         let (mut queues, a) = (ContextQueues::new(1), lane("a"));
         queues.submit(&a, task(1)).unwrap();
         queues.submit(&a, task(2)).unwrap();
-        assert_eq!(queues.resume(&a, task(9)), Place::Waits(1));
+        assert_eq!(queues.resume(&a, task(9)), QueuePosition::Waits(1));
         assert_eq!(queues.leave(&a, task(1)), Some(task(9)));
         assert_eq!(queues.leave(&a, task(9)), Some(task(2)));
     }
 
     proptest! {
         #[test]
-        fn never_two_at_once_and_nobody_forgotten(steps in prop::collection::vec((0u8..3, 0u8..20), 1..200)) {
+        fn lane_runs_at_most_one_task_and_loses_none(steps in prop::collection::vec((0u8..3, 0u8..20), 1..200)) {
             let (mut queues, a) = (ContextQueues::new(5), lane("a"));
             let mut inside = Vec::new();
             for (what, n) in steps {
@@ -201,9 +201,9 @@ mod tests {
                     2 => { queues.leave(&a, id); inside.retain(|other| *other != id) },
                     _ => {}
                 }
-                let places: Vec<_> = inside.iter().map(|id| queues.place(&a, *id)).collect();
+                let places: Vec<_> = inside.iter().map(|id| queues.position(&a, *id)).collect();
                 prop_assert!(places.iter().all(Option::is_some));
-                let running = places.iter().filter(|place| **place == Some(Place::Runs)).count();
+                let running = places.iter().filter(|position| **position == Some(QueuePosition::Runs)).count();
                 prop_assert_eq!(running, usize::from(!inside.is_empty()));
             }
         }

@@ -1,9 +1,10 @@
-//! Memory stays bounded, nothing panics, no circuit touches another; and what it all costs.
+//! Bounds of the breaker: memory, independence of circuits, and the cost of a message.
 
 use std::time::{Duration, Instant};
 
 use a2a_policy::{
-    Breaker, BreakerSettings, CircuitKey, CircuitState, Gate, Now, Progress, TripReason,
+    Breaker, BreakerDecision, BreakerSettings, CircuitKey, CircuitState, Now, TripReason,
+    WorkProgress,
 };
 use a2a_protocol::Kind;
 use chrono::DateTime;
@@ -27,7 +28,7 @@ fn a_million_conversations_leave_memory_bounded() {
 }
 
 #[test]
-fn a_storm_is_stopped_tried_stopped_for_longer_and_resumes_with_progress() {
+fn storm_trips_probes_trips_longer_and_resumes_with_progress() {
     let mut world = World::new();
     let (a, b) = (id("a"), id("b"));
     let chat = |i: u64| {
@@ -41,7 +42,7 @@ fn a_storm_is_stopped_tried_stopped_for_longer_and_resumes_with_progress() {
     let second = (20..40).find_map(|i| world.send(&chat(i)).err()).unwrap();
     assert_eq!(second.retry_after(world.now()), Some(Duration::from_secs(60)));
 
-    // A restart: the circuit goes on as it was kept, on a bus whose uptime begins again.
+    // A restart: the stored circuit is restored on a bus whose uptime starts at 0.
     let mut restarted = World::new();
     let kept = serde_json::to_string(world.breaker.get(&second.key).unwrap()).unwrap();
     restarted.breaker.open(serde_json::from_str(&kept).unwrap());
@@ -51,16 +52,16 @@ fn a_storm_is_stopped_tried_stopped_for_longer_and_resumes_with_progress() {
     let circuit = restarted.breaker.get(&second.key).unwrap();
     assert_eq!(circuit.state(restarted.now()), CircuitState::HalfOpen);
     restarted.send(&chat(0)).unwrap();
-    restarted.send(&chat(1).about(1, Progress::Moves)).unwrap();
+    restarted.send(&chat(1).about(1, WorkProgress::Moves)).unwrap();
     assert_eq!(restarted.breaker.circuits().count(), 0);
     let third = (0..20).find_map(|i| restarted.send(&chat(i)).err()).unwrap();
     assert_eq!(third.trips, 3);
 }
 
-/// Not a test of anything: prints what a message costs. Run it with `--release`.
+/// Not a test: prints the cost of a message. Run it with `--release`.
 #[test]
 fn what_it_costs() {
-    for (words, habit) in [("ever new words", false), ("a third always the same words", true)] {
+    for (content, habit) in [("ever new words", false), ("a third always the same words", true)] {
         let names = (0..200).map(|i| id(&format!("agent-{i}"))).collect();
         let mut team = Team::new(3, names);
         let count = if cfg!(debug_assertions) { 500 } else { 10_000 };
@@ -69,31 +70,31 @@ fn what_it_costs() {
         if !habit {
             messages.iter_mut().zip(1_000..).for_each(|(message, new)| message.content = new);
         }
-        let passages: Vec<_> = messages.iter().map(Message::passage).collect();
+        let passages: Vec<_> = messages.iter().map(Message::input).collect();
         let (mut world, mut checks) = (World::new(), Duration::ZERO);
         let begun = Instant::now();
-        for (i, passage) in passages.iter().enumerate() {
+        for (i, input) in passages.iter().enumerate() {
             world.ms = i as u64 * 500;
             let now = world.now();
-            // Every 16th is timed by itself: reading the clock costs nearly as much as a check.
+            // Only every 16th is timed: reading the clock costs nearly as much as a check.
             let started = (i % 16 == 0).then(Instant::now);
-            assert!(!matches!(world.breaker.check(passage, now), Gate::Refused(_)));
+            assert!(!matches!(world.breaker.check(input, now), BreakerDecision::Refused(_)));
             checks += started.map_or(Duration::ZERO, |started| started.elapsed());
-            world.breaker.accept(passage, now);
+            world.breaker.accept(input, now);
         }
         let count = passages.len() as u32;
         let (both, check) = (begun.elapsed() / count, checks * 16 / count);
-        println!("{count} messages, {words}: check and accept {both:?}, check {check:?}");
+        println!("{count} messages, {content}: check and accept {both:?}, check {check:?}");
     }
 }
 
 fn any_message() -> impl Strategy<Value = (Message, u64)> {
-    let progress = prop_oneof![4 => Just(Progress::None), 1 => Just(Progress::Moves), 1 => Just(Progress::Ends)];
+    let progress = prop_oneof![4 => Just(WorkProgress::None), 1 => Just(WorkProgress::Moves), 1 => Just(WorkProgress::Ends)];
     let sides = (0..5u8, 0..6u8, 1..4u64, 0..Kind::ALL.len());
     (sides, 0..3u64, 0..4u64, progress, 0..40_000u64).prop_map(
-        |((from, to, talk, kind), content, task, progress, gap)| {
+        |((from, to, conversation, kind), content, task, progress, gap)| {
             let (from, other) = (id(&format!("a{from}")), id(&format!("a{to}")));
-            let mut message = Message::new(&from, &other, talk, Kind::ALL[kind], content);
+            let mut message = Message::new(&from, &other, conversation, Kind::ALL[kind], content);
             message.task = (task > 0).then_some(task);
             message.progress = progress;
             (if to == 5 { message.fan_out(3) } else { message }, gap)
@@ -103,7 +104,7 @@ fn any_message() -> impl Strategy<Value = (Message, u64)> {
 
 proptest! {
     #[test]
-    fn whatever_comes_only_its_own_circuit_refuses(
+    fn message_is_refused_only_by_its_own_circuit(
         messages in prop::collection::vec(any_message(), 1..200),
         (rounds, max_hops, max_turns) in (0..4u32, 0..6u32, 0..20u32),
         (repeats, probes, max_circuits) in (0..5u32, 0..4u32, 0..4usize),
@@ -120,33 +121,33 @@ proptest! {
             ms += gap;
             utc += gap;
             if i == back {
-                // The time of day may jump back, by more than all that was.
+                // The wall clock may jump back, by more than the time so far.
                 utc = 0;
             }
             let utc = DateTime::UNIX_EPOCH + Duration::from_millis(utc);
             let now = Now { utc, uptime: Duration::from_millis(ms) };
-            let passage = message.passage();
+            let input = message.input();
             let own = |key: &CircuitKey| match key {
-                CircuitKey::Correlation(id) => *id == correlation(message.talk),
+                CircuitKey::Correlation(id) => *id == correlation(message.conversation),
                 CircuitKey::Pair { from, to, content } => {
                     (from, to, *content) == (&message.from, &message.to, message.content)
                 }
             };
-            let trips = match breaker.check(&passage, now) {
-                Gate::Pass => None,
-                Gate::Refused(circuit) => {
+            let trips = match breaker.check(&input, now) {
+                BreakerDecision::Pass => None,
+                BreakerDecision::Refused(circuit) => {
                     prop_assert!(own(&circuit.key));
-                    prop_assert_ne!(message.progress, Progress::Ends);
+                    prop_assert_ne!(message.progress, WorkProgress::Ends);
                     continue;
                 }
-                Gate::Trips(circuit) => {
+                BreakerDecision::Trips(circuit) => {
                     prop_assert!(own(&circuit.key));
                     Some(circuit)
                 }
             };
             match trips {
                 Some(circuit) => drop(breaker.open(circuit)),
-                None => drop(breaker.accept(&passage, now)),
+                None => drop(breaker.accept(&input, now)),
             }
             prop_assert!(breaker.circuits().count() <= max_circuits.max(1));
             prop_assert!(breaker.tracked().0 <= max_correlations.max(1));
@@ -155,14 +156,14 @@ proptest! {
     }
 
     #[test]
-    fn a_conversation_of_its_own_passes_whatever_circuits_are_open(
+    fn separate_conversation_passes_whatever_circuits_are_open(
         messages in prop::collection::vec(any_message(), 1..200),
     ) {
         let mut world = World::new();
         for (i, (message, gap)) in messages.iter().enumerate() {
             world.ms += gap;
             let _ = world.send(message);
-            let own = Message { talk: 1_000 + i as u64, content: 1_000 + i as u64, ..message.clone() };
+            let own = Message { conversation: 1_000 + i as u64, content: 1_000 + i as u64, ..message.clone() };
             prop_assert!(world.send(&own).is_ok());
         }
     }

@@ -1,11 +1,11 @@
-//! Honest conversations: the work of a team, as scripts that are written by dice.
+//! Honest conversations: the work of a team, as randomly generated scripts.
 
-use a2a_policy::Progress::{Declines, Ends, Moves, None as Nothing};
+use a2a_policy::WorkProgress::{Declines, Ends, Moves, None as Nothing};
 use a2a_protocol::{AgentId, Kind};
 
 use crate::world::{Dice, Message, World, id};
 
-/// Writes scripts of one team.
+/// Generates scripts of one team.
 pub struct Team {
     pub dice: Dice,
     names: Vec<AgentId>,
@@ -24,8 +24,8 @@ impl Team {
         self.next
     }
 
-    /// What a message says: often something new, sometimes what is always said.
-    fn words(&mut self, kind: Kind) -> u64 {
+    /// The content of a message: often new, sometimes a standard one.
+    fn content(&mut self, kind: Kind) -> u64 {
         if self.dice.from(0, 2) == 0 { kind as u64 } else { self.fresh() | 1 << 63 }
     }
 
@@ -36,23 +36,30 @@ impl Team {
         names
     }
 
-    fn say(&mut self, script: &mut Script, from: &AgentId, to: &AgentId, talk: u64, kind: Kind) {
-        let words = self.words(kind);
-        script.push(Message::new(from, to, talk, kind, words));
+    fn send(
+        &mut self,
+        script: &mut Script,
+        from: &AgentId,
+        to: &AgentId,
+        conversation: u64,
+        kind: Kind,
+    ) {
+        let content = self.content(kind);
+        script.push(Message::new(from, to, conversation, kind, content));
     }
 
     fn step(
         &mut self,
         script: &mut Script,
         (from, to): (&AgentId, &AgentId),
-        talk: u64,
-        (kind, task, progress): (Kind, u64, a2a_policy::Progress),
+        conversation: u64,
+        (kind, task, progress): (Kind, u64, a2a_policy::WorkProgress),
     ) {
-        let words = self.words(kind);
-        script.push(Message::new(from, to, talk, kind, words).about(task, progress));
+        let content = self.content(kind);
+        script.push(Message::new(from, to, conversation, kind, content).about(task, progress));
     }
 
-    /// One honest conversation of whatever sort.
+    /// One honest conversation of a random type.
     pub fn conversation(&mut self) -> Script {
         match self.dice.from(0, 8) {
             0 => self.task(),
@@ -68,11 +75,11 @@ impl Team {
     }
 
     fn task(&mut self) -> Script {
-        let (talk, task, mut script) = (self.fresh(), self.fresh(), vec![]);
+        let (conversation, task, mut script) = (self.fresh(), self.fresh(), vec![]);
         let people = self.people(2);
         let (boss, worker) = (&people[0], &people[1]);
-        self.step(&mut script, (boss, worker), talk, (Kind::TaskRequest, task, Nothing));
-        self.work(&mut script, boss, worker, talk, task);
+        self.step(&mut script, (boss, worker), conversation, (Kind::TaskRequest, task, Nothing));
+        self.work(&mut script, boss, worker, conversation, task);
         script
     }
 
@@ -82,87 +89,112 @@ impl Team {
         script: &mut Script,
         boss: &AgentId,
         worker: &AgentId,
-        talk: u64,
+        conversation: u64,
         task: u64,
     ) {
         let up = (worker, boss);
-        self.step(script, up, talk, (Kind::TaskResponse, task, Moves));
+        self.step(script, up, conversation, (Kind::TaskResponse, task, Moves));
         for i in 0..self.dice.from(0, 12) {
             let moves = if i % 4 == 0 { Moves } else { Nothing };
-            self.step(script, up, talk, (Kind::StatusUpdate, task, moves));
+            self.step(script, up, conversation, (Kind::StatusUpdate, task, moves));
             if i < 2 && self.dice.from(0, 1) == 0 {
-                self.say(script, boss, worker, talk, Kind::StatusUpdate);
+                self.send(script, boss, worker, conversation, Kind::StatusUpdate);
             }
         }
-        self.step(script, up, talk, (Kind::TaskResponse, task, Ends));
+        self.step(script, up, conversation, (Kind::TaskResponse, task, Ends));
     }
 
     fn declined_and_asked_elsewhere(&mut self) -> Script {
-        let (talk, mut script) = (self.fresh(), vec![]);
+        let (conversation, mut script) = (self.fresh(), vec![]);
         let count = self.dice.from(3, 8) as usize;
         let people = self.people(count);
         let (boss, workers) = people.split_first().unwrap();
         let (last, unwilling) = workers.split_last().unwrap();
         for worker in unwilling {
             let task = self.fresh();
-            self.step(&mut script, (boss, worker), talk, (Kind::TaskRequest, task, Nothing));
-            self.step(&mut script, (worker, boss), talk, (Kind::TaskResponse, task, Declines));
+            self.step(
+                &mut script,
+                (boss, worker),
+                conversation,
+                (Kind::TaskRequest, task, Nothing),
+            );
+            self.step(
+                &mut script,
+                (worker, boss),
+                conversation,
+                (Kind::TaskResponse, task, Declines),
+            );
         }
         let task = self.fresh();
-        self.step(&mut script, (boss, last), talk, (Kind::TaskRequest, task, Nothing));
-        self.work(&mut script, boss, last, talk, task);
+        self.step(&mut script, (boss, last), conversation, (Kind::TaskRequest, task, Nothing));
+        self.work(&mut script, boss, last, conversation, task);
         script
     }
 
     fn boss_and_workers(&mut self) -> Script {
-        let talk = self.fresh();
+        let conversation = self.fresh();
         let count = self.dice.from(3, 12) as usize;
         let people = self.people(count);
         let (boss, workers) = people.split_first().unwrap();
         let (mut script, mut jobs) = (vec![], vec![]);
         for worker in workers {
             let task = self.fresh();
-            self.step(&mut script, (boss, worker), talk, (Kind::TaskRequest, task, Nothing));
+            self.step(
+                &mut script,
+                (boss, worker),
+                conversation,
+                (Kind::TaskRequest, task, Nothing),
+            );
             let mut job = vec![];
-            self.work(&mut job, boss, worker, talk, task);
+            self.work(&mut job, boss, worker, conversation, task);
             jobs.push(job);
         }
         script.extend(interleave(&mut self.dice, jobs));
         script
     }
 
-    /// A boss, leads and their people; reports are relayed upwards.
+    /// A coordinator, leads and their workers; reports are relayed upwards.
     fn tree(&mut self) -> Script {
-        let talk = self.fresh();
+        let conversation = self.fresh();
         let people = self.people(7);
         let boss = people[0].clone();
         let mut branches = vec![];
         for (lead, hands) in [(&people[1], &people[2..4]), (&people[4], &people[5..7])] {
             let (task, mut branch) = (self.fresh(), vec![]);
-            self.step(&mut branch, (&boss, lead), talk, (Kind::TaskRequest, task, Nothing));
-            self.step(&mut branch, (lead, &boss), talk, (Kind::TaskResponse, task, Moves));
+            self.step(&mut branch, (&boss, lead), conversation, (Kind::TaskRequest, task, Nothing));
+            self.step(&mut branch, (lead, &boss), conversation, (Kind::TaskResponse, task, Moves));
             let mut jobs = vec![];
             for hand in hands {
                 let (part, mut job) = (self.fresh(), vec![]);
-                self.step(&mut job, (lead, hand), talk, (Kind::TaskRequest, part, Nothing));
-                self.step(&mut job, (hand, lead), talk, (Kind::TaskResponse, part, Moves));
+                self.step(&mut job, (lead, hand), conversation, (Kind::TaskRequest, part, Nothing));
+                self.step(&mut job, (hand, lead), conversation, (Kind::TaskResponse, part, Moves));
                 for _ in 0..self.dice.from(0, 6) {
-                    self.step(&mut job, (hand, lead), talk, (Kind::StatusUpdate, part, Nothing));
-                    self.step(&mut job, (lead, &boss), talk, (Kind::StatusUpdate, task, Nothing));
+                    self.step(
+                        &mut job,
+                        (hand, lead),
+                        conversation,
+                        (Kind::StatusUpdate, part, Nothing),
+                    );
+                    self.step(
+                        &mut job,
+                        (lead, &boss),
+                        conversation,
+                        (Kind::StatusUpdate, task, Nothing),
+                    );
                 }
-                self.step(&mut job, (hand, lead), talk, (Kind::TaskResponse, part, Ends));
+                self.step(&mut job, (hand, lead), conversation, (Kind::TaskResponse, part, Ends));
                 jobs.push(job);
             }
             branch.extend(interleave(&mut self.dice, jobs));
-            self.step(&mut branch, (lead, &boss), talk, (Kind::TaskResponse, task, Ends));
+            self.step(&mut branch, (lead, &boss), conversation, (Kind::TaskResponse, task, Ends));
             branches.push(branch);
         }
         interleave(&mut self.dice, branches)
     }
 
-    /// Up to 200 messages, each verdict an end; often with the same words every time.
+    /// Up to 200 messages, each verdict an end; often with equal content.
     fn review(&mut self) -> Script {
-        let (talk, mut script) = (self.fresh(), vec![]);
+        let (conversation, mut script) = (self.fresh(), vec![]);
         let people = self.people(2);
         let (author, reviewer) = (&people[0], &people[1]);
         let same = self.dice.from(0, 1) == 0;
@@ -172,8 +204,9 @@ impl Team {
             for ((from, to), kind, progress) in
                 talks.into_iter().chain([((reviewer, author), Kind::ReviewResponse, Ends)])
             {
-                let words = if same { kind as u64 } else { self.fresh() };
-                let message = Message::new(from, to, talk, kind, words).about(task, progress);
+                let content = if same { kind as u64 } else { self.fresh() };
+                let message =
+                    Message::new(from, to, conversation, kind, content).about(task, progress);
                 script.push(message);
             }
         }
@@ -181,17 +214,17 @@ impl Team {
     }
 
     fn broadcast_and_answers(&mut self) -> Script {
-        let (talk, mut script) = (self.fresh(), vec![]);
+        let (conversation, mut script) = (self.fresh(), vec![]);
         let crowd = self.names.len();
         let mut people = self.people(crowd);
         let speaker = people.remove(0);
-        let words = self.words(Kind::Broadcast);
-        let call = Message::new(&speaker, &speaker, talk, Kind::Broadcast, words);
+        let content = self.content(Kind::Broadcast);
+        let call = Message::new(&speaker, &speaker, conversation, Kind::Broadcast, content);
         script.push(call.clone().fan_out(people.len()));
         for other in &people {
-            self.say(&mut script, other, &speaker, talk, Kind::StatusUpdate);
+            self.send(&mut script, other, &speaker, conversation, Kind::StatusUpdate);
             if self.dice.from(0, 3) == 0 {
-                self.say(&mut script, &speaker, other, talk, Kind::StatusUpdate);
+                self.send(&mut script, &speaker, other, conversation, Kind::StatusUpdate);
             }
         }
         script.push(Message { content: self.fresh(), ..call }.fan_out(people.len()));
@@ -199,48 +232,49 @@ impl Team {
     }
 
     fn questions_first(&mut self) -> Script {
-        let (talk, task, mut script) = (self.fresh(), self.fresh(), vec![]);
+        let (conversation, task, mut script) = (self.fresh(), self.fresh(), vec![]);
         let people = self.people(2);
         let (boss, worker) = (&people[0], &people[1]);
-        self.step(&mut script, (boss, worker), talk, (Kind::TaskRequest, task, Nothing));
+        self.step(&mut script, (boss, worker), conversation, (Kind::TaskRequest, task, Nothing));
         for _ in 0..self.dice.from(1, 2) {
-            self.say(&mut script, worker, boss, talk, Kind::StatusUpdate);
-            self.say(&mut script, boss, worker, talk, Kind::StatusUpdate);
+            self.send(&mut script, worker, boss, conversation, Kind::StatusUpdate);
+            self.send(&mut script, boss, worker, conversation, Kind::StatusUpdate);
         }
-        self.work(&mut script, boss, worker, talk, task);
+        self.work(&mut script, boss, worker, conversation, task);
         script
     }
 
     fn knowledge(&mut self) -> Script {
-        let (talk, mut script) = (self.fresh(), vec![]);
+        let (conversation, mut script) = (self.fresh(), vec![]);
         let count = self.dice.from(2, 6) as usize;
         let people = self.people(count);
         for _ in 0..self.dice.from(1, 6) {
-            let words = self.words(Kind::KnowledgeShare);
-            let share = Message::new(&people[0], &people[1], talk, Kind::KnowledgeShare, words);
+            let content = self.content(Kind::KnowledgeShare);
+            let share =
+                Message::new(&people[0], &people[1], conversation, Kind::KnowledgeShare, content);
             let many = self.dice.from(0, 1) == 0;
             script.push(if many { share.fan_out(count - 1) } else { share });
         }
-        self.say(&mut script, &people[1], &people[0], talk, Kind::StatusUpdate);
+        self.send(&mut script, &people[1], &people[0], conversation, Kind::StatusUpdate);
         script
     }
 
-    /// Somebody who consults one after the other and answers each.
+    /// An agent that consults others one after another and responds to each.
     fn coordinator(&mut self) -> Script {
-        let (talk, mut script) = (self.fresh(), vec![]);
+        let (conversation, mut script) = (self.fresh(), vec![]);
         let count = self.dice.from(4, 12) as usize;
         let people = self.people(count);
         let (boss, others) = people.split_first().unwrap();
         for other in others {
-            self.say(&mut script, boss, other, talk, Kind::StatusUpdate);
-            self.say(&mut script, other, boss, talk, Kind::StatusUpdate);
-            self.say(&mut script, boss, other, talk, Kind::KnowledgeShare);
+            self.send(&mut script, boss, other, conversation, Kind::StatusUpdate);
+            self.send(&mut script, other, boss, conversation, Kind::StatusUpdate);
+            self.send(&mut script, boss, other, conversation, Kind::KnowledgeShare);
         }
         script
     }
 }
 
-/// Mixes scripts; each stays in its own order.
+/// Interleaves scripts; each keeps its own order.
 pub fn interleave(dice: &mut Dice, scripts: Vec<Script>) -> Script {
     let mut left: Vec<_> = scripts.into_iter().map(Vec::into_iter).collect();
     let mut mixed = vec![];
@@ -254,7 +288,7 @@ pub fn interleave(dice: &mut Dice, scripts: Vec<Script>) -> Script {
     mixed
 }
 
-/// Mixes so many scripts at a time.
+/// Interleaves so many scripts at a time.
 pub fn interleave_in_batches(dice: &mut Dice, mut scripts: Vec<Script>, batch: usize) -> Script {
     let mut mixed = vec![];
     while !scripts.is_empty() {

@@ -1,11 +1,10 @@
-//! The circuit breaker against a corpus: storms that must be cut, honest work that must pass.
-//! Objectives and the planner under random treatment.
+//! Circuit breaker against generated traffic: storms must trip it, honest work must not. Objectives
+//! under random operations.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
 mod bounds;
 mod honest;
 mod objectives;
-mod planner;
 mod storms;
 mod world;

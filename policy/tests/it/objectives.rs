@@ -1,9 +1,9 @@
-//! Objectives under random treatment: whatever happens in whatever order, parents never contradict
-//! their children, nothing begins too early or twice, and nothing is stuck.
+//! Objectives under random operations in random order: parents never contradict their children,
+//! nothing begins too early or twice, and nothing is stuck.
 
 use std::collections::HashSet;
 
-use a2a_policy::opt::{Effect, PlanNode, Refused, Tree};
+use a2a_policy::objectives::{CommandRefused, Effect, PlanNode, Tree};
 use a2a_protocol::opt::{
     Objective, ObjectiveStatus, OnTaskFailure, Plan, PlanStatus, PlanTask, PlanTaskStatus, key,
 };
@@ -13,14 +13,14 @@ use serde_json::json;
 
 const TIME: &str = "2026-02-15T04:30:00Z";
 
-/// A plan to be made; the bits of the masks say which of the others it and its tasks need.
+/// A plan to create; the bits of the masks are the others it and its tasks depend on.
 #[derive(Debug, Clone)]
 struct Spec {
     held: bool,
     skip: bool,
     needs: u16,
     tasks: Vec<u16>,
-    /// Tasks need later ones instead of earlier ones.
+    /// Tasks depend on later ones instead of earlier ones.
     forward: bool,
 }
 
@@ -85,16 +85,16 @@ fn plan(place: usize, spec: &Spec) -> Plan {
     .unwrap()
 }
 
-/// The tree, the model as it would be kept, and what was begun.
-struct World {
+/// The tree, the model as it would be persisted, and the tasks that began.
+struct ObjectiveWorld {
     tree: Tree,
     model: Objective,
     begun: HashSet<PlanTaskId>,
-    /// Its caller has set an open status, which is shown whatever the plans amount to.
+    /// The caller has set an open status, which is shown whatever the plans' statuses are.
     was_set: bool,
 }
 
-impl World {
+impl ObjectiveWorld {
     fn new() -> Self {
         let model: Objective = serde_json::from_value(json!({
             "id": "obj", "name": "o", "status": "submitted", "plans": [],
@@ -115,8 +115,8 @@ impl World {
             .map_or_else(|| PlanTaskId::try_from("step-none").unwrap(), |task| task.id().clone())
     }
 
-    /// Does it to the tree, and to the model what its keeper would do.
-    fn apply(&mut self, act: &Act) -> Result<Vec<Effect>, Refused> {
+    /// Applies an action to the tree, and to the model what the task service would change.
+    fn apply(&mut self, act: &Act) -> Result<Vec<Effect>, CommandRefused> {
         let plans = self.model.plans.get_or_insert_default().len();
         match act {
             Act::Report(n, status) => Ok(self.tree.report(&self.nth_task(*n), *status)),
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Does it and looks whether all is well afterwards.
+    /// Applies an action and checks all invariants afterwards.
     fn act(&mut self, act: &Act) {
         let before = self.tree.clone();
         match self.apply(act) {
@@ -202,7 +202,7 @@ impl World {
                     kept.a2a_task_id =
                         Some("0192a4c8-7e1a-7b3c-9d4e-000000000003".parse().unwrap());
                 }
-                Effect::CallOff { task, .. } => {
+                Effect::Cancel { task, .. } => {
                     let (plan, place) = before.find(task).unwrap();
                     assert!(
                         !plan.tasks()[place].status().is_terminal() && self.begun.contains(task)
@@ -261,7 +261,7 @@ impl World {
         plan.status() == PlanStatus::Failed || (skipped && below())
     }
 
-    /// Approves and answers everything until nobody works any more.
+    /// Approves and replies to everything until no task runs any more.
     fn run_out(&mut self, mut ends: impl FnMut() -> PlanTaskStatus) {
         if self.tree.is_held() {
             self.act(&Act::MoveObjective(ObjectiveStatus::Working));
@@ -281,7 +281,7 @@ impl World {
     }
 }
 
-/// What has ended stays as it is.
+/// An ended status never changes.
 fn check_ended(before: &Tree, after: &Tree) {
     if before.status().is_terminal() {
         assert_eq!(before, after);
@@ -300,7 +300,7 @@ fn moves(plan: &PlanNode) -> bool {
     plan.tasks().iter().any(|task| moves(task.status()))
 }
 
-/// No plan contradicts its tasks, nor the plans that it needs.
+/// No plan contradicts its tasks, or the plans it depends on.
 fn check_plans(tree: &Tree) {
     for plan in tree.plans() {
         let all_over = plan.shown().all(|(_, status)| status.is_terminal());
@@ -326,7 +326,7 @@ fn check_plans(tree: &Tree) {
             assert!(plan.tasks().is_empty() || !all_over, "{plan:?} should have ended");
             let failed = |need: &PlanId| tree.plan(need).unwrap().status() == PlanStatus::Failed;
             assert!(!tree.dependencies(plan).any(failed), "{plan:?} builds on what failed");
-            // With `skip` only those that can never begin are shown as if they had been cancelled.
+            // With `skip`, only those that can never begin are shown as cancelled.
             let undone =
                 |task: &PlanTaskStatus| task.is_terminal() && *task != PlanTaskStatus::Completed;
             let fails = plan.shown().any(|(_, status)| undone(&status));
@@ -377,7 +377,7 @@ fn check_objective(tree: &Tree, was_set: bool) {
     }
 }
 
-/// An objective that nobody ended ended as its plans did.
+/// An objective without an explicit end ended as its plans did.
 fn check_end_by_itself(tree: &Tree) {
     let any = |status| tree.plans().iter().any(|plan| plan.status() == status);
     match tree.status() {
@@ -390,7 +390,7 @@ fn check_end_by_itself(tree: &Tree) {
     }
 }
 
-/// Nobody works, nobody is asked, and all is approved: then it is over, or waits for plans.
+/// Nothing runs or waits for input, and all is approved: it is over, or waits for plans.
 fn check_not_stuck(tree: &Tree, was_set: bool) {
     if tree.plans().is_empty() || tree.status().is_terminal() {
         return;
@@ -399,7 +399,7 @@ fn check_not_stuck(tree: &Tree, was_set: bool) {
     let skipped = tree.plans().iter().all(|plan| plan.status() == PlanStatus::Skipped);
     let open: Vec<_> = tree.plans().iter().filter(|plan| !plan.status().is_terminal()).collect();
     assert!(skipped || !open.is_empty());
-    // Whatever waits, waits in the end for a plan without tasks.
+    // Every waiting plan ultimately waits for one without tasks.
     for mut plan in open {
         for _ in tree.plans() {
             let mut needs = tree.dependencies(plan).map(|need| tree.plan(need).unwrap());
@@ -421,13 +421,13 @@ proptest! {
             PlanTaskStatus::Failed, PlanTaskStatus::Rejected, PlanTaskStatus::Canceled,
         ][..]), 1..8),
     ) {
-        let mut world = World::new();
+        let mut world = ObjectiveWorld::new();
         specs.into_iter().map(Act::AddPlan).for_each(|act| world.act(&act));
         acts.iter().for_each(|act| world.act(act));
         let mut ends = ends.into_iter().cycle();
         world.run_out(|| ends.next().unwrap());
         check_not_stuck(&world.tree, world.was_set);
-        // What has no tasks ends it when somebody says so.
+        // A plan without tasks ends only explicitly.
         for place in 0..world.tree.plans().len() {
             if !world.tree.plans()[place].status().is_terminal() {
                 world.act(&Act::MovePlan(place, PlanStatus::Completed));

@@ -1,9 +1,9 @@
-//! Storms: rings of 2 to 10 agents in every style, each cut within three rounds of the ring,
-//! while honest work of the same agents goes on beside them.
+//! Storms: rings of 2 to 10 agents in every style. Each must trip within three rounds of the ring,
+//! while honest work of the same agents continues beside it.
 
 use std::collections::VecDeque;
 
-use a2a_policy::{Progress, TripReason};
+use a2a_policy::{TripReason, WorkProgress};
 use a2a_protocol::{AgentId, Kind};
 
 use crate::honest::{Team, interleave};
@@ -15,8 +15,8 @@ fn ring(n: usize) -> Vec<AgentId> {
     (0..n).map(|i| id(&format!("ring-{i}"))).collect()
 }
 
-/// Sends the messages that `next` makes, with honest work in between, until one is refused;
-/// says how many passed.
+/// Sends the messages that `next` generates, with honest work in between, until one is refused;
+/// returns how many passed.
 fn passed_until_cut(
     agents: &[AgentId],
     with_honest_work: bool,
@@ -25,12 +25,13 @@ fn passed_until_cut(
     let mut names = agents.to_vec();
     names.extend((0..12).map(|i| id(&format!("other-{i}"))));
     let mut team = Team::new(agents.len() as u64 + 1, names);
-    // A task that ends between neighbours of the ring is progress between them, and forgives.
+    // A task that ends between neighbours of the ring is progress between them, and resets
+    // counters.
     let at = |agent: &AgentId| agents.iter().position(|other| other == agent);
     let forgives = |message: &Message| match (at(&message.from), message.to.as_ref().and_then(at)) {
         (Some(from), Some(to)) => {
             let near = (from + 1) % agents.len() == to || (to + 1) % agents.len() == from;
-            near && message.progress == Progress::Ends
+            near && message.progress == WorkProgress::Ends
         }
         _ => false,
     };
@@ -59,48 +60,50 @@ fn passed_until_cut(
     panic!("a ring of {} was never cut", agents.len());
 }
 
-/// How message `i` of a ring looks: between these two, the first message being number 0.
+/// Message `i` of a ring between two agents; the first message is number 0.
 type Style = fn(u64, &AgentId, &AgentId, usize) -> Vec<Message>;
 
-const TALK: u64 = 0xabc;
+const CONVERSATION: u64 = 0xabc;
 
 const STYLES: &[(&str, Style)] = &[
-    ("chatter", |i, from, to, _| vec![Message::new(from, to, TALK, Kind::StatusUpdate, 1_000 + i)]),
+    ("chatter", |i, from, to, _| {
+        vec![Message::new(from, to, CONVERSATION, Kind::StatusUpdate, 1_000 + i)]
+    }),
     ("handing on", |i, from, to, _| {
-        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
-        vec![request.about(i, Progress::None)]
+        let request = Message::new(from, to, CONVERSATION, Kind::TaskRequest, 1_000 + i);
+        vec![request.about(i, WorkProgress::None)]
     }),
     ("accepting and handing on", |i, from, to, _| {
-        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
-        let accept = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
-        vec![request.about(i, Progress::None), accept.about(i, Progress::Moves)]
+        let request = Message::new(from, to, CONVERSATION, Kind::TaskRequest, 1_000 + i);
+        let accept = Message::new(to, from, CONVERSATION, Kind::TaskResponse, 2_000 + i);
+        vec![request.about(i, WorkProgress::None), accept.about(i, WorkProgress::Moves)]
     }),
     ("accepting, starting and handing on", |i, from, to, _| {
-        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
-        let accept = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
-        let start = Message::new(to, from, TALK, Kind::StatusUpdate, 3_000 + i);
-        let moves = [accept, start].map(|message| message.about(i, Progress::Moves));
-        [request.about(i, Progress::None)].into_iter().chain(moves).collect()
+        let request = Message::new(from, to, CONVERSATION, Kind::TaskRequest, 1_000 + i);
+        let accept = Message::new(to, from, CONVERSATION, Kind::TaskResponse, 2_000 + i);
+        let start = Message::new(to, from, CONVERSATION, Kind::StatusUpdate, 3_000 + i);
+        let moves = [accept, start].map(|message| message.about(i, WorkProgress::Moves));
+        [request.about(i, WorkProgress::None)].into_iter().chain(moves).collect()
     }),
     ("declining and asking the next", |i, from, to, _| {
-        let request = Message::new(from, to, TALK, Kind::TaskRequest, 1_000 + i);
-        let decline = Message::new(to, from, TALK, Kind::TaskResponse, 2_000 + i);
-        vec![request.about(i, Progress::None), decline.about(i, Progress::Declines)]
+        let request = Message::new(from, to, CONVERSATION, Kind::TaskRequest, 1_000 + i);
+        let decline = Message::new(to, from, CONVERSATION, Kind::TaskResponse, 2_000 + i);
+        vec![request.about(i, WorkProgress::None), decline.about(i, WorkProgress::Declines)]
     }),
     ("knowledge", |i, from, to, _| {
-        vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i)]
+        vec![Message::new(from, to, CONVERSATION, Kind::KnowledgeShare, 1_000 + i)]
     }),
     ("knowledge as a fan-out to one", |i, from, to, _| {
-        vec![Message::new(from, to, TALK, Kind::KnowledgeShare, 1_000 + i).fan_out(1)]
+        vec![Message::new(from, to, CONVERSATION, Kind::KnowledgeShare, 1_000 + i).fan_out(1)]
     }),
     ("reviews without verdicts", |i, from, to, _| {
-        vec![Message::new(from, to, TALK, Kind::ReviewRequest, 1_000 + i)]
+        vec![Message::new(from, to, CONVERSATION, Kind::ReviewRequest, 1_000 + i)]
     }),
     ("every kind in turn", |i, from, to, _| {
-        vec![Message::new(from, to, TALK, mixed(i), 1_000 + i)]
+        vec![Message::new(from, to, CONVERSATION, mixed(i), 1_000 + i)]
     }),
     ("a kind for each agent", |i, from, to, n| {
-        vec![Message::new(from, to, TALK, mixed(i % n as u64), 1_000 + i)]
+        vec![Message::new(from, to, CONVERSATION, mixed(i % n as u64), 1_000 + i)]
     }),
     ("new conversations, the same words", |i, from, to, _| {
         vec![Message::new(from, to, (1 << 40) + i, Kind::StatusUpdate, 1_000)]
@@ -108,15 +111,15 @@ const STYLES: &[(&str, Style)] = &[
     ("new conversations, requests", |i, from, to, n| {
         let request =
             Message::new(from, to, (1 << 40) + i, Kind::TaskRequest, 1_000 + i % n as u64);
-        vec![request.about(i, Progress::None)]
+        vec![request.about(i, WorkProgress::None)]
     }),
     ("new conversations, accepted requests", |i, from, to, _| {
         let request = Message::new(from, to, (1 << 40) + i, Kind::TaskRequest, 1_000);
         let accept = Message::new(to, from, (1 << 40) + i, Kind::TaskResponse, 2_000);
-        vec![request.about(i, Progress::None), accept.about(i, Progress::Moves)]
+        vec![request.about(i, WorkProgress::None), accept.about(i, WorkProgress::Moves)]
     }),
     ("echoed broadcasts", |i, from, to, n| {
-        vec![Message::new(from, to, TALK, Kind::Broadcast, 1_000 + i).fan_out(n)]
+        vec![Message::new(from, to, CONVERSATION, Kind::Broadcast, 1_000 + i).fan_out(n)]
     }),
     ("echoed broadcasts in new conversations", |i, from, to, n| {
         vec![Message::new(from, to, (1 << 40) + i, Kind::Broadcast, 1_000).fan_out(n)]
@@ -129,7 +132,7 @@ fn mixed(i: u64) -> Kind {
 }
 
 #[test]
-fn rings_of_2_to_10_are_cut_within_three_rounds_in_every_style() {
+fn rings_of_2_to_10_trip_within_three_rounds_in_every_style() {
     let mut worst = (0.0, "", 0);
     for (name, style) in STYLES {
         for n in 2..=10 {
@@ -151,7 +154,7 @@ fn rings_of_2_to_10_are_cut_within_three_rounds_in_every_style() {
 }
 
 #[test]
-fn an_agent_that_writes_to_itself_is_cut() {
+fn agent_writing_to_itself_trips() {
     for (name, style) in STYLES.iter().filter(|(name, _)| !name.contains("fan-out")) {
         if name.contains("echo") {
             continue;
@@ -163,18 +166,20 @@ fn an_agent_that_writes_to_itself_is_cut() {
 }
 
 #[test]
-fn asking_the_same_agent_that_always_declines_is_cut() {
+fn repeated_requests_to_a_declining_agent_trip() {
     let agents = ring(2);
     let passed = passed_until_cut(&agents, true, |i| {
-        let request = Message::new(&agents[0], &agents[1], TALK, Kind::TaskRequest, 1_000 + i);
-        let decline = Message::new(&agents[1], &agents[0], TALK, Kind::TaskResponse, 2_000 + i);
-        vec![request.about(i, Progress::None), decline.about(i, Progress::Declines)]
+        let request =
+            Message::new(&agents[0], &agents[1], CONVERSATION, Kind::TaskRequest, 1_000 + i);
+        let decline =
+            Message::new(&agents[1], &agents[0], CONVERSATION, Kind::TaskResponse, 2_000 + i);
+        vec![request.about(i, WorkProgress::None), decline.about(i, WorkProgress::Declines)]
     });
     assert!(passed <= ROUNDS, "{passed} requests");
 }
 
 #[test]
-fn broadcasts_in_any_order_are_cut() {
+fn broadcasts_in_any_order_trip() {
     let mut worst: f64 = 0.0;
     for n in 2..=10 {
         for seed in 0..50 {
@@ -185,14 +190,14 @@ fn broadcasts_in_any_order_are_cut() {
                 while order.is_empty() {
                     order = (0..n).collect();
                     dice.shuffle(&mut order);
-                    // Nobody echoes itself.
+                    // No agent echoes itself.
                     if order.last() == last.as_ref() {
                         order.clear();
                     }
                 }
                 last = order.pop();
                 let from = &agents[last.unwrap()];
-                vec![Message::new(from, from, TALK, Kind::Broadcast, 1_000 + i).fan_out(n)]
+                vec![Message::new(from, from, CONVERSATION, Kind::Broadcast, 1_000 + i).fan_out(n)]
             });
             worst = worst.max(passed as f64 / (ROUNDS * n) as f64);
         }
@@ -202,7 +207,7 @@ fn broadcasts_in_any_order_are_cut() {
 }
 
 #[test]
-fn a_storm_in_which_everyone_answers_everyone_is_cut() {
+fn storm_of_all_agents_responding_to_all_trips() {
     let mut worst: f64 = 0.0;
     for n in 2..=10 {
         let agents = ring(n);
@@ -211,7 +216,8 @@ fn a_storm_in_which_everyone_answers_everyone_is_cut() {
             let by = waiting.pop_front().unwrap();
             waiting.extend((0..n).filter(|other| *other != by));
             vec![
-                Message::new(&agents[by], &agents[by], TALK, Kind::Broadcast, 1_000 + i).fan_out(n),
+                Message::new(&agents[by], &agents[by], CONVERSATION, Kind::Broadcast, 1_000 + i)
+                    .fan_out(n),
             ]
         });
         worst = worst.max(passed as f64 / (ROUNDS * n) as f64);
@@ -221,12 +227,13 @@ fn a_storm_in_which_everyone_answers_everyone_is_cut() {
 }
 
 #[test]
-fn greater_rings_are_cut_too_at_the_latest_for_being_too_deep() {
+fn larger_rings_trip_at_the_latest_as_too_deep() {
     for n in (11..=40).step_by(3) {
         let (agents, mut world) = (ring(n), World::new());
         let cut = (0..4 * n).find_map(|i| {
             let (from, to) = (&agents[i % n], &agents[(i + 1) % n]);
-            let message = Message::new(from, to, TALK, Kind::StatusUpdate, 1_000 + i as u64);
+            let message =
+                Message::new(from, to, CONVERSATION, Kind::StatusUpdate, 1_000 + i as u64);
             world.send(&message).err().map(|circuit| (i, circuit.reason))
         });
         let expected =
@@ -235,28 +242,28 @@ fn greater_rings_are_cut_too_at_the_latest_for_being_too_deep() {
     }
 }
 
-/// The ledger says that work is being taken up, so it is left to the longest conversation.
+/// The ledger reports progress, so only the limit on turns applies.
 #[test]
-fn work_that_is_taken_up_but_never_ends_is_cut_as_too_long() {
+fn work_that_progresses_but_never_ends_trips_as_too_long() {
     let (boss, worker) = (id("boss"), id("worker"));
     let mut world = World::new();
     let circuit = (0..1_000).find_map(|i| {
-        let request = Message::new(&boss, &worker, TALK, Kind::TaskRequest, 3 * i);
-        let accept = Message::new(&worker, &boss, TALK, Kind::TaskResponse, 3 * i + 1);
-        let report = Message::new(&worker, &boss, TALK, Kind::StatusUpdate, 3 * i + 2);
+        let request = Message::new(&boss, &worker, CONVERSATION, Kind::TaskRequest, 3 * i);
+        let accept = Message::new(&worker, &boss, CONVERSATION, Kind::TaskResponse, 3 * i + 1);
+        let report = Message::new(&worker, &boss, CONVERSATION, Kind::StatusUpdate, 3 * i + 2);
         let messages = [
-            request.about(i, Progress::None),
-            accept.about(i, Progress::Moves),
-            report.about(i, Progress::None),
+            request.about(i, WorkProgress::None),
+            accept.about(i, WorkProgress::Moves),
+            report.about(i, WorkProgress::None),
         ];
         messages.iter().find_map(|message| world.send(message).err())
     });
     assert_eq!(circuit.map(|circuit| circuit.reason), Some(TripReason::TooLong));
 }
 
-/// Ends between neighbours forgive what they repeated, but the rest of the ring is still seen.
+/// Ends between neighbours reset their counters, but the rest of the ring is still detected.
 #[test]
-fn a_ring_is_cut_soon_after_even_if_neighbours_end_tasks_meanwhile() {
+fn ring_with_tasks_ending_between_neighbours_trips_soon_after() {
     for n in 3..=10 {
         let agents = ring(n);
         let passed = passed_until_cut(&agents, true, |i| {
@@ -264,7 +271,7 @@ fn a_ring_is_cut_soon_after_even_if_neighbours_end_tasks_meanwhile() {
             let (from, to) = (&agents[at % n], &agents[(at + 1) % n]);
             let message = Message::new(from, to, (1 << 40) + i, Kind::StatusUpdate, 1_000);
             let ends = Message::new(to, from, 1 << 41, Kind::TaskResponse, 5_000 + i);
-            let ends = ends.about(i, Progress::Ends);
+            let ends = ends.about(i, WorkProgress::Ends);
             if i % 5 == 0 { vec![message, ends] } else { vec![message] }
         });
         assert!(passed <= 2 * ROUNDS * n, "{passed} of a ring of {n}");

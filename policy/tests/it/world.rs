@@ -1,8 +1,10 @@
-//! A bus reduced to its breaker, with a virtual clock and a generator that repeats itself.
+//! A bus reduced to its breaker, with a virtual clock and a deterministic random generator.
 
 use std::time::Duration;
 
-use a2a_policy::{Breaker, BreakerSettings, Circuit, Gate, Now, Passage, Progress, To};
+use a2a_policy::{
+    Audience, Breaker, BreakerDecision, BreakerInput, BreakerSettings, Circuit, Now, WorkProgress,
+};
 use a2a_protocol::{AgentId, CorrelationId, Kind, TaskId};
 use chrono::DateTime;
 
@@ -18,7 +20,7 @@ fn task(n: u64) -> TaskId {
     format!("0192a4c8-7e1a-7000-9000-{n:012x}").parse().unwrap()
 }
 
-/// SplitMix64: small, and the same numbers on every machine.
+/// SplitMix64: small, and deterministic on every machine.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -46,35 +48,44 @@ impl Dice {
 #[derive(Debug, Clone)]
 pub struct Message {
     pub from: AgentId,
-    /// Nobody: a fan-out to `crowd`.
+    /// `None`: a fan-out to `crowd` agents.
     pub to: Option<AgentId>,
     pub crowd: usize,
-    pub talk: u64,
+    pub conversation: u64,
     pub kind: Kind,
     pub content: u64,
     pub task: Option<u64>,
-    pub progress: Progress,
+    pub progress: WorkProgress,
 }
 
 impl Message {
-    pub fn new(from: &AgentId, to: &AgentId, talk: u64, kind: Kind, content: u64) -> Self {
+    pub fn new(from: &AgentId, to: &AgentId, conversation: u64, kind: Kind, content: u64) -> Self {
         let (from, to) = (from.clone(), Some(to.clone()));
-        Self { from, to, crowd: 0, talk, kind, content, task: None, progress: Progress::None }
+        Self {
+            from,
+            to,
+            crowd: 0,
+            conversation,
+            kind,
+            content,
+            task: None,
+            progress: WorkProgress::None,
+        }
     }
 
     pub fn fan_out(self, crowd: usize) -> Self {
         Self { to: None, crowd, ..self }
     }
 
-    pub fn about(self, task: u64, progress: Progress) -> Self {
+    pub fn about(self, task: u64, progress: WorkProgress) -> Self {
         Self { task: Some(task), progress, ..self }
     }
 
-    pub fn passage(&self) -> Passage<'_> {
-        Passage {
+    pub fn input(&self) -> BreakerInput<'_> {
+        BreakerInput {
             from: &self.from,
-            to: self.to.as_ref().map_or(To::Many(self.crowd), To::One),
-            correlation: correlation(self.talk),
+            to: self.to.as_ref().map_or(Audience::Many(self.crowd), Audience::One),
+            correlation: correlation(self.conversation),
             kind: self.kind,
             content: self.content,
             task: self.task.map(task),
@@ -98,19 +109,19 @@ impl World {
         Now { utc: DateTime::UNIX_EPOCH + uptime, uptime }
     }
 
-    /// Sends if it may, and opens what trips; says what stopped it.
+    /// Sends a message if it passes, and opens what trips; returns the circuit that refused it.
     pub fn send(&mut self, message: &Message) -> Result<(), Circuit> {
-        let passage = message.passage();
-        match self.breaker.check(&passage, self.now()) {
-            Gate::Pass => {}
-            Gate::Refused(circuit) => return Err(circuit.clone()),
-            Gate::Trips(circuit) => {
+        let input = message.input();
+        match self.breaker.check(&input, self.now()) {
+            BreakerDecision::Pass => {}
+            BreakerDecision::Refused(circuit) => return Err(circuit.clone()),
+            BreakerDecision::Trips(circuit) => {
                 self.breaker.open(circuit.clone());
                 return Err(circuit);
             }
         }
         let now = self.now();
-        self.breaker.accept(&passage, now);
+        self.breaker.accept(&input, now);
         Ok(())
     }
 }
