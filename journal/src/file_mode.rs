@@ -59,7 +59,7 @@ pub struct Exposed {
 /// # Errors
 /// When the folder cannot be read. One that is not there has nothing to expose.
 pub fn exposed(state_dir: &Path) -> io::Result<Vec<Exposed>> {
-    let mut found = Found { me: rustix::process::geteuid().as_raw(), exposed: Vec::new() };
+    let mut found = ExposureScan { me: rustix::process::geteuid().as_raw(), exposed: Vec::new() };
     let top = match fs::metadata(state_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         top => top?,
@@ -118,12 +118,12 @@ fn ours(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-struct Found {
+struct ExposureScan {
     me: u32,
     exposed: Vec<Exposed>,
 }
 
-impl Found {
+impl ExposureScan {
     fn look(&mut self, path: &Path, metadata: &Metadata) {
         let mode = metadata.mode() & 0o7777;
         if metadata.uid() == self.me && mode & OTHERS != 0 {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::block;
+use crate::index::block;
 
 /// Where the formats are noted, in the state folder.
 const FILE: &str = "data/a2a-format.json";
@@ -68,7 +68,7 @@ impl Part {
     #[must_use]
     pub const fn path(self) -> &'static str {
         match self {
-            Self::Log => crate::log::FOLDER,
+            Self::Log => crate::segment::FOLDER,
             Self::Index => "data/a2a-journal",
             Self::Tasks => "data/a2a-tasks.db",
         }
@@ -138,13 +138,13 @@ pub enum FormatError {
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Noted {
+struct FormatFile {
     /// The version that first wrote all of these formats.
     program: String,
     parts: BTreeMap<String, u32>,
 }
 
-fn read(state_dir: &Path) -> Result<Option<Noted>, FormatError> {
+fn read(state_dir: &Path) -> Result<Option<FormatFile>, FormatError> {
     let path = state_dir.join(FILE);
     let unreadable = |source| FormatError::Unreadable { path: path.clone(), source };
     match fs::read(&path) {

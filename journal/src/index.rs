@@ -4,9 +4,17 @@
 //! happens last, and until its metadata is removed, which happens last too; whatever else a
 //! crash leaves behind is removed or overwritten when the log is read again.
 
+pub(crate) mod block;
+pub(crate) mod block_reader;
+pub(crate) mod block_summary;
+pub(crate) mod bloom;
+mod chunks;
+pub(crate) mod facets;
+pub(crate) mod indexer;
 mod load;
-mod opener;
-mod pieces;
+pub(crate) mod reopen;
+pub(crate) mod tail;
+pub(crate) mod terms;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{File, TryLockError};
@@ -18,11 +26,11 @@ use std::time::Duration;
 
 use chrono::NaiveDate;
 
-use crate::block::{Block, Builder, Meta};
+use crate::index::block::{Block, BlockBuilder, BlockMeta};
+use crate::index::block_summary::BlockSummary;
 use crate::retention::Day;
-use crate::summary::Summary;
-use crate::{ReadError, Seen, file_mode};
-pub(crate) use opener::Opener;
+use crate::{DedupEntry, ReadError, file_mode};
+use block_reader::BlockReader;
 
 /// sled's page cache. Reads are of whole blocks and rare, so it stays small.
 const CACHE_BYTES: u64 = 16 << 20;
@@ -36,7 +44,7 @@ const CHECKPOINT: &[u8] = b"checkpoint";
 /// Number of the last line whose block was removed for its age.
 const FLOOR: &[u8] = b"floor";
 /// Written to see whether that is possible; never read.
-const PROOF: &[u8] = b"proof";
+const WRITE_PROBE: &[u8] = b"proof";
 
 /// Why the index cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -72,17 +80,17 @@ pub(crate) fn is_damage(error: &io::Error) -> bool {
 /// The open index.
 pub(crate) struct Index {
     db: sled::Db,
-    /// The lines of each block, in pieces. Blocks of older versions lie there whole, under the
+    /// The lines of each block, in chunks. Blocks of older versions lie there whole, under the
     /// number of their first line alone.
     blocks: sled::Tree,
-    /// The accepted messages of each block, in pieces. Older versions had them in the metadata.
+    /// The accepted messages of each block, in chunks. Older versions had them in the metadata.
     seen: sled::Tree,
     metas: sled::Tree,
     events: sled::Tree,
     control: sled::Tree,
     /// Every block, oldest first. A summary takes about 2 bytes for each of its terms,
     /// so a million messages make some 6 MB.
-    known: RwLock<Vec<(Meta, Summary)>>,
+    known: RwLock<Vec<(BlockMeta, BlockSummary)>>,
     opened: Mutex<VecDeque<(u64, Arc<Block>)>>,
     /// Whether blocks lie behind a hole: their lines are read from the log again.
     has_hole: bool,
@@ -90,7 +98,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// Opens the index and lists the messages its blocks hold.
-    pub fn open(path: &Path) -> Result<(Self, Vec<Seen>), IndexError> {
+    pub fn open(path: &Path) -> Result<(Self, Vec<DedupEntry>), IndexError> {
         let db = open_sled(path)?;
         let mut index = Self {
             blocks: db.open_tree("blocks")?,
@@ -127,7 +135,7 @@ impl Index {
         let gone: Vec<u64> = known.drain(..end).map(|(meta, _)| meta.first).collect();
         drop(known);
         for first in gone {
-            self.forget(first)?;
+            self.remove_block(first)?;
         }
         Ok(())
     }
@@ -159,8 +167,8 @@ impl Index {
 
     /// Whether sled can be written: it accepts more than it has written, and without anything to
     /// write it would say yes.
-    pub fn prove(&self) -> io::Result<()> {
-        self.control.insert(PROOF, &self.last_seq().to_be_bytes())?;
+    pub fn check_writable(&self) -> io::Result<()> {
+        self.control.insert(WRITE_PROBE, &self.last_seq().to_be_bytes())?;
         self.flush()
     }
 
@@ -185,29 +193,29 @@ impl Index {
         Ok(())
     }
 
-    fn forget(&self, first: u64) -> Result<(), sled::Error> {
+    fn remove_block(&self, first: u64) -> Result<(), sled::Error> {
         // The metadata last: what a crash interrupts is finished at the next start.
         for tree in [&self.events, &self.blocks, &self.seen, &self.metas] {
-            pieces::remove(tree, first)?;
+            chunks::remove(tree, first)?;
         }
         Ok(())
     }
 
     /// Removes what lies behind a hole. The log must have its lines: they are stored anew, in
     /// blocks that may begin elsewhere, and what is left of the old ones would be a hole again.
-    pub fn forget_stale(&self) -> io::Result<()> {
+    pub fn remove_stale_blocks(&self) -> io::Result<()> {
         if !self.has_hole {
             return Ok(());
         }
         let start = self.last().map_or(0, |meta| meta.first + 1);
         for tree in [&self.metas, &self.blocks, &self.seen, &self.events] {
-            pieces::remove_from(tree, start)?;
+            chunks::remove_from(tree, start)?;
         }
         Ok(())
     }
 
     /// The last indexed line and where it ends in the log.
-    pub fn last(&self) -> Option<Meta> {
+    pub fn last(&self) -> Option<BlockMeta> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).last().map(|(meta, _)| *meta)
     }
 
@@ -218,7 +226,7 @@ impl Index {
     /// Stores the gathered lines as one block.
     pub fn write(
         &self,
-        builder: &mut Builder,
+        builder: &mut BlockBuilder,
         compressor: &mut zstd::bulk::Compressor<'static>,
     ) -> Result<(), io::Error> {
         let Some(meta) = builder.meta(self.last_seq()) else { return Ok(()) };
@@ -243,37 +251,46 @@ impl Index {
         (summary.size, summary.stored) = (builder.bytes.len() as u32, value.len() as u32);
         for tree in [&self.blocks, &self.seen] {
             // Blocks are written in order, so what lies there a crash has left; it may have more
-            // pieces than there will be now.
-            pieces::remove_from(tree, meta.first)?;
+            // chunks than there will be now.
+            chunks::remove_from(tree, meta.first)?;
         }
         // One by one: sled ends a batch by sending its log to its threads. They count with the metadata.
         for pair in pairs {
             self.events.insert(pair, &[])?;
         }
-        pieces::write(&self.blocks, meta.first, &value)?;
+        chunks::write(&self.blocks, meta.first, &value)?;
         self.write_meta(&meta, &summary, &builder.seen)?;
         self.known.write().unwrap_or_else(PoisonError::into_inner).push((meta, summary));
         Ok(())
     }
 
     /// Stores the messages of a block and then its metadata, which makes it count.
-    fn write_meta(&self, meta: &Meta, summary: &Summary, seen: &[Seen]) -> io::Result<()> {
-        let mut listed = Vec::with_capacity(seen.len() * Seen::SIZE);
+    fn write_meta(
+        &self,
+        meta: &BlockMeta,
+        summary: &BlockSummary,
+        seen: &[DedupEntry],
+    ) -> io::Result<()> {
+        let mut listed = Vec::with_capacity(seen.len() * DedupEntry::SIZE);
         seen.iter().for_each(|seen| seen.push(&mut listed));
-        pieces::write(&self.seen, meta.first, &listed)?;
+        chunks::write(&self.seen, meta.first, &listed)?;
         self.metas.insert(meta.first.to_be_bytes(), meta.write(summary, seen.len()))?;
         Ok(())
     }
 
     /// The block in whose range a line lies.
-    pub fn block_of(&self, seq: u64) -> Option<Meta> {
+    pub fn block_of(&self, seq: u64) -> Option<BlockMeta> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let at = known.partition_point(|(meta, _)| meta.first <= seq).checked_sub(1)?;
         known.get(at).map(|(meta, _)| *meta).filter(|meta| seq <= meta.last.seq)
     }
 
     /// The newest block that begins below `seq`, has records and may be wanted.
-    pub fn block_below(&self, seq: u64, wanted: impl Fn(&Summary) -> bool) -> Option<Meta> {
+    pub fn block_below(
+        &self,
+        seq: u64,
+        wanted: impl Fn(&BlockSummary) -> bool,
+    ) -> Option<BlockMeta> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let end = known.partition_point(|(meta, _)| meta.first < seq);
         let found = known[..end].iter().rev().find(|(meta, sum)| meta.records > 0 && wanted(sum));
@@ -281,7 +298,11 @@ impl Index {
     }
 
     /// The oldest block with a line above `seq` that may be wanted.
-    pub fn block_above(&self, seq: u64, wanted: impl Fn(&Summary) -> bool) -> Option<Meta> {
+    pub fn block_above(
+        &self,
+        seq: u64,
+        wanted: impl Fn(&BlockSummary) -> bool,
+    ) -> Option<BlockMeta> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let start = known.partition_point(|(meta, _)| meta.last.seq <= seq);
         known[start..].iter().find(|(_, sum)| wanted(sum)).map(|(meta, _)| *meta)
@@ -292,8 +313,9 @@ impl Index {
     /// before it, or behind that.
     pub fn older_up_to(&self, ms: i64) -> u64 {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let has_records = |(meta, _): &(Meta, Summary)| meta.records > 0;
-        let is_later = |entry: &(Meta, Summary)| has_records(entry) && entry.1.times.1 >= ms;
+        let has_records = |(meta, _): &(BlockMeta, BlockSummary)| meta.records > 0;
+        let is_later =
+            |entry: &(BlockMeta, BlockSummary)| has_records(entry) && entry.1.times.1 >= ms;
         let first = known.iter().position(is_later).unwrap_or(known.len());
         let before = known[..first].iter().rposition(has_records).unwrap_or(0);
         known.get(before).map_or(0, |(meta, _)| meta.first.saturating_sub(1))
@@ -310,9 +332,9 @@ impl Index {
             return Ok(block);
         }
         drop(opened);
-        let mut opener = Opener::new()?;
-        self.read_block(first, &mut opener)?;
-        let block = Arc::new(opener.block);
+        let mut reader = BlockReader::new()?;
+        self.read_block(first, &mut reader)?;
+        let block = Arc::new(reader.block);
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         opened.truncate(OPENED - 1);
         opened.push_front((first, Arc::clone(&block)));
@@ -320,19 +342,19 @@ impl Index {
     }
 
     /// Opens a block into the memory of the one before; for those who read many.
-    pub fn read_block(&self, first: u64, opener: &mut Opener) -> Result<(), ReadError> {
-        opener.stored.clear();
-        pieces::read(&self.blocks, first, &mut opener.stored)?;
-        if opener.stored.is_empty()
+    pub fn read_block(&self, first: u64, reader: &mut BlockReader) -> Result<(), ReadError> {
+        reader.stored.clear();
+        chunks::read(&self.blocks, first, &mut reader.stored)?;
+        if reader.stored.is_empty()
             && let Some(whole) = self.blocks.get(first.to_be_bytes())?
         {
-            opener.stored.extend_from_slice(&whole);
+            reader.stored.extend_from_slice(&whole);
         }
-        if opener.open().is_some() {
+        if reader.open().is_some() {
             return Ok(());
         }
         // One that was removed for its age since the reader learned of it has no lines, though
-        // some of its pieces may still be there.
+        // some of its chunks may still be there.
         if first <= self.floor()? { Ok(()) } else { Err(ReadError::Damaged { block: first }) }
     }
 

@@ -1,7 +1,5 @@
 //! The journal on disk: commit a batch, keep the state, hand the rest to the indexer.
 
-mod removal;
-
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,23 +8,23 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::ahead::Plan;
-use crate::batch::{Batch, LogPos};
-use crate::days::day_files;
-use crate::encode::{Encoder, OutOfOrder, day_of};
 use crate::formats::{self, FormatError, NewerFormat, Part, check_noted};
-use crate::hash::Head;
-use crate::heads::Heads;
-use crate::keeper::Keeper;
-use crate::log::{self, Log};
-use crate::reader::Reader;
-use crate::rebuild::rebuild_log;
-use crate::recover::{Opened, recover};
-use crate::state::State;
-use crate::tail::{HELD_BYTES, Shared, Stop};
-use crate::{
-    Disk, Line, Parts, Read, ReadError, RealDisk, Recovered, Retention, checkpoint, indexer,
-};
+use crate::index::indexer;
+use crate::index::tail::{HELD_BYTES, SharedJournal, Stop};
+use crate::query::disk_reader::DiskReader;
+use crate::record::batch::{Batch, LogPos};
+use crate::record::chain::Head;
+use crate::record::encode::{Encoder, OutOfOrder, day_of};
+use crate::recovery::checkpoint;
+use crate::recovery::delivery_state::DeliveryState;
+use crate::recovery::{Opened, recover};
+use crate::retention::rebuild::rebuild_log;
+use crate::retention::worker::RetentionWorker;
+use crate::segment::wal::WalConfig;
+use crate::segment::writer::SegmentWriter;
+use crate::segment::{FOLDER, list_segments};
+use crate::verify::head_file::HeadFile;
+use crate::{Disk, JournalReader, Parts, ReadError, RealDisk, Record, Recovered, Retention};
 
 /// What the bus needs of a journal.
 pub trait Commit: Send {
@@ -41,7 +39,7 @@ pub trait Commit: Send {
     ///
     /// # Errors
     /// When it is not durable; see [`CommitError`] for what to do.
-    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError>;
+    fn commit(&mut self, batch: &[Record]) -> Result<(), CommitError>;
 
     /// Whether the disk takes a commit now, tried without one: a journal that refused has nothing to
     /// write until it is asked for something. A journal that is not on a disk always does.
@@ -63,7 +61,7 @@ pub trait Commit: Send {
     fn close(&mut self) -> Result<(), CommitError>;
 
     /// A handle to read what was committed.
-    fn reader(&self) -> Arc<dyn Read>;
+    fn reader(&self) -> Arc<dyn JournalReader>;
 }
 
 /// Why a batch counts for nothing.
@@ -196,9 +194,9 @@ pub struct Options {
     pub removal_line_bytes: usize,
     /// Commits after which batches are written ahead of the day file, which makes each quicker
     /// and takes room on the disk: a journal that is written little needs none.
-    pub ahead_after: u64,
+    pub wal_after: u64,
     /// Bytes of each of the two files that are for that.
-    pub ahead_bytes: u64,
+    pub wal_bytes: u64,
     /// How long an index that failed is left alone before it is opened again. Each pause is twice
     /// as long as the one before, up to a minute.
     pub index_pause: Duration,
@@ -218,8 +216,8 @@ impl Options {
             retention: Retention::default(),
             now: None,
             removal_line_bytes: 16 << 20,
-            ahead_after: 100,
-            ahead_bytes: 8 << 20,
+            wal_after: 100,
+            wal_bytes: 8 << 20,
             index_pause: Duration::from_secs(1),
             disk: Arc::new(RealDisk),
         }
@@ -229,23 +227,23 @@ impl Options {
 /// The durable journal. Dropped without [`Commit::close`] it loses nothing, but the next
 /// start has more to read.
 pub struct Journal {
-    log: Log,
+    log: SegmentWriter,
     encoder: Encoder,
-    head: Head,
+    pub(crate) head: Head,
     /// Where the last committed line ends. Not the end of the newest file: that one may be
     /// empty, after a day whose first write failed.
     end: Option<LogPos>,
-    state: State,
+    pub(crate) state: DeliveryState,
     checkpoint_lines: u64,
     lines_since_checkpoint: u64,
-    heads: Heads,
-    retention: Retention,
-    removal_line_bytes: usize,
-    keeper: Option<(Arc<Keeper>, JoinHandle<()>)>,
+    heads: HeadFile,
+    pub(crate) retention: Retention,
+    pub(crate) removal_line_bytes: usize,
+    pub(crate) worker: Option<(Arc<RetentionWorker>, JoinHandle<()>)>,
     /// The time of the last line.
     time: DateTime<Utc>,
-    shared: Arc<Shared>,
-    indexer: Option<JoinHandle<io::Result<()>>>,
+    pub(crate) shared: Arc<SharedJournal>,
+    pub(crate) indexer: Option<JoinHandle<io::Result<()>>>,
     parts: Parts,
 }
 
@@ -256,7 +254,7 @@ impl Journal {
     /// When another process has it open, or the disk refuses.
     pub fn open(options: &Options) -> Result<(Self, Recovered), OpenError> {
         check_noted(&options.state_dir)?;
-        let dir = options.state_dir.join(log::FOLDER);
+        let dir = options.state_dir.join(FOLDER);
         let data = options.state_dir.join("data");
         for folder in [&dir, &data] {
             options.disk.create_dir_all(folder)?;
@@ -264,7 +262,7 @@ impl Journal {
         options.disk.sync_dir(&options.state_dir)?;
         formats::note(&options.state_dir, &[Part::Log, Part::Index])?;
         let index = data.join("a2a-journal");
-        if index.is_dir() && day_files(&dir)?.is_empty() {
+        if index.is_dir() && list_segments(&dir)?.is_empty() {
             // The files are gone, but sled holds their lines: a bus that began anew would forget
             // everything it owes.
             let written = rebuild_log(&options.state_dir)?;
@@ -281,21 +279,21 @@ impl Journal {
             // An id is known as long as its record is kept.
             recovered.seen.retain(|seen| seen.seq > mark.seq);
         }
-        let plan = Plan { after: options.ahead_after, bytes: options.ahead_bytes };
+        let plan = WalConfig { after: options.wal_after, bytes: options.wal_bytes };
         let last = end.map(|end| (end, head.hash));
         let parts = Parts::default();
         let disk = Arc::clone(&options.disk);
-        let log = Log::open(dir.clone(), data, disk, plan, last, parts.clone())?;
-        let heads = Heads::open(&options.state_dir)?;
+        let log = SegmentWriter::open(dir.clone(), data, disk, plan, last, parts.clone())?;
+        let heads = HeadFile::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
-        let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
+        let shared = SharedJournal::new(state_dir.clone(), dir, head, index, options.tail_bytes);
         shared.tail().stored = stored;
         let shared = Arc::new(shared);
-        let keeper = Arc::new(Keeper::new(Arc::clone(&shared), disk, options.retention));
+        let worker = Arc::new(RetentionWorker::new(Arc::clone(&shared), disk, options.retention));
         let indexer = indexer::start(
             parts.returning("indexer"),
             Arc::clone(&shared),
-            Arc::clone(&keeper),
+            Arc::clone(&worker),
             options.indexes,
             options.index_pause,
         )?;
@@ -310,7 +308,7 @@ impl Journal {
             heads,
             retention: options.retention,
             removal_line_bytes: options.removal_line_bytes,
-            keeper: Some((Arc::clone(&keeper), keeper.start(parts.returning("retention"))?)),
+            worker: Some((Arc::clone(&worker), worker.start(parts.returning("retention"))?)),
             time: DateTime::UNIX_EPOCH,
             shared,
             indexer: Some(indexer),
@@ -325,18 +323,18 @@ impl Journal {
         self.lines_since_checkpoint >= self.checkpoint_lines.max(self.state.len() as u64)
     }
 
-    fn pack_checkpoint(&mut self) -> Option<checkpoint::Packed> {
+    pub(crate) fn take_checkpoint(&mut self) -> Option<checkpoint::PendingCheckpoint> {
         let at = self.end?;
         self.lines_since_checkpoint = 0;
-        Some(checkpoint::pack(self.head, at, &self.state))
+        Some(checkpoint::prepare(self.head, at, &self.state))
     }
 
     /// Ends both threads and lets go of sled.
     fn stop(&mut self, how: Stop) -> Option<io::Result<()>> {
-        if let Some((keeper, thread)) = self.keeper.take() {
-            keeper.stop();
+        if let Some((worker, thread)) = self.worker.take() {
+            worker.stop();
             if thread.join().is_err() {
-                tracing::error!("the keeper panicked");
+                tracing::error!("the retention worker panicked");
             }
         }
         let indexer = self.indexer.take()?;
@@ -348,7 +346,7 @@ impl Journal {
     }
 
     /// Makes a batch durable and hands it on.
-    fn write(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+    pub(crate) fn write(&mut self, batch: &[Record]) -> Result<(), CommitError> {
         // The last line's day: a batch is never split, and no file ends before a line in it.
         let Some(last) = batch.last() else { return Ok(()) };
         let head = self.encoder.encode(self.head, batch)?;
@@ -365,21 +363,21 @@ impl Journal {
         // A closed day is packed, which needs it to be in sled and behind a checkpoint.
         let day_closed = before.is_some_and(|before| before.day < at.day);
         let is_due = day_closed || self.checkpoint_is_due();
-        let checkpoint = if is_due { self.pack_checkpoint() } else { None };
+        let checkpoint = if is_due { self.take_checkpoint() } else { None };
         let batch =
             Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
-        let marks = self.encoder.marks.clone();
+        let marks = self.encoder.terms.clone();
         self.shared.push(batch, &self.encoder.bytes, marks, head, checkpoint);
         Ok(())
     }
 }
 
 impl Commit for Journal {
-    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+    fn commit(&mut self, batch: &[Record]) -> Result<(), CommitError> {
         if self.indexer.is_none() {
             return Err(CommitError::Closed);
         }
-        if batch.iter().any(Line::is_offer) {
+        if batch.iter().any(Record::is_offer) {
             return self.commit_with_offers(batch);
         }
         self.write(batch)
@@ -408,13 +406,13 @@ impl Commit for Journal {
             tracing::error!(%error, "the log could not be synced at the end");
         }
         let fail = |source| CommitError::Io { doing: "finishing the index", source };
-        let checkpoint = self.pack_checkpoint();
+        let checkpoint = self.take_checkpoint();
         self.shared.tail().checkpoint = checkpoint;
         self.stop(Stop::Finish).unwrap_or(Ok(())).map_err(fail)
     }
 
-    fn reader(&self) -> Arc<dyn Read> {
-        Arc::new(Reader { shared: Arc::clone(&self.shared) })
+    fn reader(&self) -> Arc<dyn JournalReader> {
+        Arc::new(DiskReader { shared: Arc::clone(&self.shared) })
     }
 }
 

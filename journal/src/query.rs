@@ -1,13 +1,21 @@
 //! Questions to the journal: which records are wanted, and how to tell.
 
+pub(crate) mod disk_reader;
+pub(crate) mod fact_events;
+pub(crate) mod message_history;
+pub(crate) mod offline;
+pub(crate) mod page_builder;
+pub(crate) mod reader;
+pub(crate) mod text;
+
 use a2a_protocol::{AgentId, CorrelationId, Kind, MessageId, Outcome, TaskId};
 use chrono::{DateTime, Utc};
 use memchr::memmem::Finder;
 
-use crate::facets::{facets, time_and_outcome};
-use crate::filter::{About, term};
-use crate::summary::{Summary, kind_bit, outcome_bit};
-use crate::text::Words;
+use crate::index::block_summary::{BlockSummary, kind_bit, outcome_bit};
+use crate::index::bloom::{About, term};
+use crate::index::facets::{facets, time_and_outcome};
+use crate::query::text::TextQuery;
 
 /// Which records are wanted. A record must meet every condition that is set.
 #[derive(Debug, Clone)]
@@ -55,7 +63,7 @@ impl Default for Query {
 /// A question, made ready to be asked of many blocks and lines. The one place that knows what
 /// each condition means.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
+pub struct QueryPlan {
     agent: Option<AgentId>,
     kind: Option<Kind>,
     since: Option<DateTime<Utc>>,
@@ -64,14 +72,14 @@ pub struct Plan {
     correlation: Option<CorrelationId>,
     task: Option<TaskId>,
     outcome: Option<Outcome>,
-    text: Option<Words>,
+    text: Option<TextQuery>,
     /// What a block's filter is asked for.
     terms: Vec<u64>,
     /// What must stand in a line before it is worth reading, unless it holds escapes.
     marks: Vec<Finder<'static>>,
 }
 
-impl Plan {
+impl QueryPlan {
     /// Records that meet the conditions of a question; its `before` and `limit` are not asked.
     #[must_use]
     pub fn of(query: &Query) -> Self {
@@ -83,7 +91,7 @@ impl Plan {
             correlation: query.correlation,
             task: query.task,
             outcome: query.outcome,
-            text: query.text.as_deref().and_then(Words::of),
+            text: query.text.as_deref().and_then(TextQuery::of),
             ..Self::default()
         }
         .ready()
@@ -117,7 +125,7 @@ impl Plan {
     }
 
     /// Whether a block may hold a record that is wanted.
-    pub(crate) fn may_match(&self, block: &Summary) -> bool {
+    pub(crate) fn may_match(&self, block: &BlockSummary) -> bool {
         let time = |ms| DateTime::from_timestamp_millis(ms);
         self.kind.is_none_or(|kind| block.kinds & kind_bit(kind) != 0)
             && self.outcome.is_none_or(|outcome| block.outcomes & outcome_bit(outcome) != 0)

@@ -3,12 +3,16 @@
 //! Days go oldest first and without gaps, so that the rest is still one chain. A day
 //! with a message that is still owed stays, and with it every day after.
 
+pub(crate) mod rebuild;
+pub(crate) mod removal;
+pub(crate) mod worker;
+
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::hash::Head;
-use crate::line::{Removed, RemovedForm};
+use crate::record::chain::Head;
+use crate::record::{Removed, RemovedForm};
 
 /// How much of the journal is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,41 +3,45 @@
 //! One pass checks every hash and every link. Only when something is wrong, a second
 //! one looks for where the missing neighbours are, to say what was done.
 
+pub(crate) mod head_file;
+pub(crate) mod report;
+pub(crate) mod source;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::batch::Kind;
-use crate::decode::{decode, glance};
-use crate::hash::{Hash, Head, check_seal, read_seal};
-use crate::line::RemovedForm;
+use crate::record::RemovedForm;
+use crate::record::batch::RecordKind;
+use crate::record::chain::{Hash, Head, check_seal, read_seal};
+use crate::record::decode::{decode, peek};
 use crate::{Fault, Removed, Tampering, Verified, VerifyError};
 
 /// Where a line stands.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct LinePlace<'a> {
     pub file: Option<&'a Path>,
     pub line: u64,
 }
 
 /// What is done with each line.
-pub(crate) type See<'a> = dyn FnMut(Place<'_>, &[u8]) -> ControlFlow<()> + 'a;
+pub(crate) type Visit<'a> = dyn FnMut(LinePlace<'_>, &[u8]) -> ControlFlow<()> + 'a;
 
 /// Lines in order, as often as they are asked for.
-pub(crate) trait Source {
+pub(crate) trait LineSource {
     /// Shows every line without its newline; returns how many bytes of an unfinished line
     /// follow the last.
-    fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError>;
+    fn visit_lines(&self, visit: &mut Visit<'_>) -> Result<u64, VerifyError>;
 
     /// Whether a removal of this form took lines from here.
-    fn lost(&self, form: RemovedForm) -> bool;
+    fn has_lost(&self, form: RemovedForm) -> bool;
 }
 
 /// Checks everything a source holds, and that `known` heads are in it.
-pub(crate) fn verify(source: &dyn Source, known: &[Head]) -> Result<Verified, VerifyError> {
+pub(crate) fn verify(source: &dyn LineSource, known: &[Head]) -> Result<Verified, VerifyError> {
     let known = known.iter().filter(|head| head.seq > 0).map(|head| (head.seq, head.hash));
     let mut chain = Chain::new(known.collect());
-    let unfinished = source.each(&mut |place, bytes| chain.line(place, bytes))?;
+    let unfinished = source.visit_lines(&mut |place, bytes| chain.line(place, bytes))?;
     if let Some(start) = chain.start.take() {
         let explained = chain.removed.iter().any(|removed| removed.explains(&start, source));
         // The line that explains it may stand behind the one that stopped us.
@@ -105,10 +109,10 @@ impl Chain {
         Self { known, next_known, records, lines, head, from, last, start, removed, suspect }
     }
 
-    fn line(&mut self, place: Place<'_>, bytes: &[u8]) -> ControlFlow<()> {
-        let glance = glance(bytes);
+    fn line(&mut self, place: LinePlace<'_>, bytes: &[u8]) -> ControlFlow<()> {
+        let peek = peek(bytes);
         let seal = check_seal(bytes);
-        let why = match (seal, glance) {
+        let why = match (seal, peek) {
             (None, _) => {
                 Some(match read_seal(bytes).is_some() || bytes.starts_with(b"{\"seq\":") {
                     true => Why::WrongHash,
@@ -129,7 +133,7 @@ impl Chain {
                 file: place.file.map(Path::to_owned),
                 line: place.line,
                 at: self.lines,
-                seq: glance.map(|(seq, _)| seq),
+                seq: peek.map(|(seq, _)| seq),
                 hash: seal.map(|seal| seal.hash),
                 prev: seal.map(|seal| seal.prev),
                 before: self.head,
@@ -143,7 +147,7 @@ impl Chain {
                 return ControlFlow::Break(());
             }
         }
-        let (Some(seal), Some((seq, kind))) = (seal, glance) else {
+        let (Some(seal), Some((seq, kind))) = (seal, peek) else {
             return ControlFlow::Break(());
         };
         if self.lines == 0 {
@@ -159,8 +163,8 @@ impl Chain {
         }
         self.head = Head { seq, hash: seal.hash };
         self.lines += 1;
-        self.records += u64::from(kind == Kind::Record);
-        if self.start.is_some() && kind == Kind::Event {
+        self.records += u64::from(kind == RecordKind::Message);
+        if self.start.is_some() && kind == RecordKind::Event {
             self.removed.extend(removed_by(bytes));
         }
         if self.last.0.as_deref() != place.file {
@@ -199,9 +203,9 @@ impl Chain {
 }
 
 /// Whether a later line says that what came before the first was removed for its age.
-fn is_explained(source: &dyn Source, start: &Suspect) -> Result<bool, VerifyError> {
+fn is_explained(source: &dyn LineSource, start: &Suspect) -> Result<bool, VerifyError> {
     let mut explained = false;
-    source.each(&mut |_, bytes| {
+    source.visit_lines(&mut |_, bytes| {
         explained = removed_by(bytes).iter().any(|removed| removed.explains(start, source));
         if explained { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
@@ -211,15 +215,15 @@ fn is_explained(source: &dyn Source, start: &Suspect) -> Result<bool, VerifyErro
 impl Removed {
     /// Whether a source may begin with this line, as what came before was removed. Where a
     /// crash cut the removal short, some of its lines are left.
-    fn explains(&self, start: &Suspect, source: &dyn Source) -> bool {
-        source.lost(self.what)
+    fn explains(&self, start: &Suspect, source: &dyn LineSource) -> bool {
+        source.has_lost(self.what)
             && (Some(self.hash) == start.prev || start.seq.is_some_and(|seq| seq <= self.last))
     }
 }
 
 /// What a line says was removed, if it is about that.
 pub(crate) fn removed_by(bytes: &[u8]) -> Vec<Removed> {
-    let is_event = glance(bytes).is_some_and(|(_, kind)| kind == Kind::Event);
+    let is_event = peek(bytes).is_some_and(|(_, kind)| kind == RecordKind::Event);
     // The word stands near the front; most events are passed over without being read.
     let front = &bytes[..bytes.len().min(100)];
     if !is_event || memchr::memmem::find(front, b"\"event\":\"removed\"").is_none() {
@@ -242,7 +246,7 @@ struct Neighbours {
 
 /// Says what was done.
 fn explain(
-    source: &dyn Source,
+    source: &dyn LineSource,
     suspect: Suspect,
     known: &BTreeMap<u64, Hash>,
 ) -> Result<Fault, VerifyError> {
@@ -272,16 +276,16 @@ fn explain(
 }
 
 fn neighbours(
-    source: &dyn Source,
+    source: &dyn LineSource,
     suspect: &Suspect,
     known: &BTreeMap<u64, Hash>,
 ) -> Result<Neighbours, VerifyError> {
     let mut near = Neighbours::default();
     let (mut at, mut was_its_prev) = (0, false);
-    source.each(&mut |place, bytes| {
+    source.visit_lines(&mut |place, bytes| {
         let seal = read_seal(bytes);
         let (hash, prev) = (seal.map(|seal| seal.hash), seal.map(|seal| seal.prev));
-        let seq = glance(bytes).map(|(seq, _)| seq);
+        let seq = peek(bytes).map(|(seq, _)| seq);
         let here = || Some((place.file.map(Path::to_owned), place.line, seq));
         if at < suspect.at {
             if was_its_prev {

@@ -6,11 +6,12 @@
 use std::sync::PoisonError;
 use std::thread::ScopedJoinHandle;
 
-use super::{Index, IndexError, Opener, pieces};
-use crate::batch::Kind;
-use crate::block::{LINES, Meta, Stored};
-use crate::summary::{Gather, Summary};
-use crate::{ReadError, Seen};
+use super::block_reader::BlockReader;
+use super::{Index, IndexError, chunks};
+use crate::index::block::{BlockMeta, LINES, StoredMeta};
+use crate::index::block_summary::{BlockSummary, SummaryBuilder};
+use crate::record::batch::RecordKind;
+use crate::{DedupEntry, ReadError};
 
 /// Lines from which on metadata is read by several threads, and by how many.
 const MUCH: u64 = 500_000;
@@ -20,13 +21,13 @@ const MOST_ROOM: usize = 16_000_000;
 
 /// The metadata of some blocks in a row.
 #[derive(Default)]
-struct Part {
+struct MetaRange {
     /// Each with how many messages are listed up to its end.
-    blocks: Vec<(Stored, usize)>,
-    seen: Vec<Seen>,
+    blocks: Vec<(StoredMeta, usize)>,
+    seen: Vec<DedupEntry>,
 }
 
-impl Part {
+impl MetaRange {
     /// There is room for `lines` messages from the start: a list that grows by doubling touches
     /// thrice the memory, and the kernel clearing it would be most of the time. What is too much
     /// is never touched.
@@ -50,25 +51,25 @@ impl Part {
 
 impl Index {
     /// Learns of all blocks, lists the messages they hold, and says whether there is a hole.
-    pub(super) fn load(&self) -> Result<(Vec<Seen>, bool), IndexError> {
+    pub(super) fn load(&self) -> Result<(Vec<DedupEntry>, bool), IndexError> {
         let floor = self.floor()?;
-        let Part { blocks, mut seen } = Part::joined(self.read_parts(floor)?);
-        let mut known: Vec<(Meta, Summary)> = Vec::with_capacity(blocks.len());
+        let MetaRange { blocks, mut seen } = MetaRange::joined(self.read_parts(floor)?);
+        let mut known: Vec<(BlockMeta, BlockSummary)> = Vec::with_capacity(blocks.len());
         let (mut listed, mut has_hole) = (0, false);
         for (stored, end) in blocks {
             let (meta, summary) = match stored {
-                Stored::Now(meta, summary, _) => (meta, Some(summary)),
-                Stored::Old(meta) => (meta, None),
-                Stored::Newer(found) => return Err(IndexError::Newer(found)),
+                StoredMeta::Now(meta, summary, _) => (meta, Some(summary)),
+                StoredMeta::Old(meta) => (meta, None),
+                StoredMeta::Newer(found) => return Err(IndexError::Newer(found)),
                 // What follows it is read from the log again.
-                Stored::Damaged => {
+                StoredMeta::Damaged => {
                     has_hole = true;
                     break;
                 }
             };
             if meta.last.seq <= floor {
                 // A removal that was cut short.
-                self.forget(meta.first)?;
+                self.remove_block(meta.first)?;
                 continue;
             }
             let follows = match known.last() {
@@ -92,7 +93,7 @@ impl Index {
     }
 
     /// All metadata, in order; two threads share the work when there is much.
-    fn read_parts(&self, floor: u64) -> Result<Vec<Part>, IndexError> {
+    fn read_parts(&self, floor: u64) -> Result<Vec<MetaRange>, IndexError> {
         let key = |item: Option<(sled::IVec, sled::IVec)>| {
             item.and_then(|(key, _)| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)))
         };
@@ -122,30 +123,35 @@ impl Index {
 
     /// Reads until the end or until something that cannot be read. Nothing is listed of blocks
     /// up to `floor`, whose removal was cut short: their pieces may be gone.
-    fn read_part(&self, range: sled::Iter, lines: u64, floor: u64) -> Result<Part, sled::Error> {
-        let mut part = Part::with_room(lines);
+    fn read_part(
+        &self,
+        range: sled::Iter,
+        lines: u64,
+        floor: u64,
+    ) -> Result<MetaRange, sled::Error> {
+        let mut part = MetaRange::with_room(lines);
         let mut listed = Vec::new();
         for pair in range {
             // Let go at once, so that the next uses the same memory.
             let (key, value) = pair?;
             let known = part.seen.len();
-            let mut stored = Meta::read(&key, &value, &mut part.seen);
+            let mut stored = BlockMeta::read(&key, &value, &mut part.seen);
             match &stored {
-                Stored::Now(meta, ..) | Stored::Old(meta) if meta.last.seq <= floor => {
+                StoredMeta::Now(meta, ..) | StoredMeta::Old(meta) if meta.last.seq <= floor => {
                     part.seen.truncate(known);
                 }
-                Stored::Now(meta, _, count) if *count > 0 => {
+                StoredMeta::Now(meta, _, count) if *count > 0 => {
                     listed.clear();
-                    let bytes = count.saturating_mul(Seen::SIZE);
-                    pieces::read_up_to(&self.seen, meta.first, bytes, &mut listed)?;
+                    let bytes = count.saturating_mul(DedupEntry::SIZE);
+                    chunks::read_up_to(&self.seen, meta.first, bytes, &mut listed)?;
                     let is_whole = listed.len() == bytes;
-                    if !is_whole || Seen::read_all(&listed, &mut part.seen).is_none() {
-                        stored = Stored::Damaged;
+                    if !is_whole || DedupEntry::read_all(&listed, &mut part.seen).is_none() {
+                        stored = StoredMeta::Damaged;
                     }
                 }
                 _ => {}
             }
-            let ends = matches!(stored, Stored::Newer(_) | Stored::Damaged);
+            let ends = matches!(stored, StoredMeta::Newer(_) | StoredMeta::Damaged);
             part.blocks.push((stored, part.seen.len()));
             if ends {
                 break;
@@ -155,15 +161,15 @@ impl Index {
     }
 
     /// Brings a block's metadata to the format of today.
-    fn sum_up(&self, meta: &Meta, seen: &[Seen]) -> Result<Summary, IndexError> {
-        let mut opener = Opener::new()?;
-        self.read_block(meta.first, &mut opener).map_err(|error| match error {
+    fn sum_up(&self, meta: &BlockMeta, seen: &[DedupEntry]) -> Result<BlockSummary, IndexError> {
+        let mut reader = BlockReader::new()?;
+        self.read_block(meta.first, &mut reader).map_err(|error| match error {
             ReadError::Io(error) => IndexError::Io(error),
             _ => IndexError::Damaged,
         })?;
-        let Opener { block, stored, .. } = opener;
-        let mut gather = Gather::default();
-        for entry in block.entries.iter().filter(|entry| entry.kind == Kind::Record) {
+        let BlockReader { block, stored, .. } = reader;
+        let mut gather = SummaryBuilder::default();
+        for entry in block.entries.iter().filter(|entry| entry.kind == RecordKind::Message) {
             gather.add(entry.of(&block.bytes));
         }
         let mut summary = gather.finish();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use a2a_journal::{Commit, EventLine, Fact, Journal, Line, Options, Recovered};
+use a2a_journal::{Commit, EventRecord, Fact, Journal, Options, Record, Recovered};
 use a2a_protocol::Event;
 
 use crate::setup::*;
@@ -16,14 +16,14 @@ fn known(recovered: &Recovered) -> BTreeMap<&str, &str> {
 }
 
 /// A message that notes two things, an event that changes one and forgets a third.
-fn noted() -> Vec<Line> {
+fn noted() -> Vec<Record> {
     let mut first = accepted(1, &["tim"]);
     first.facts = vec![fact("task:1", Some(r#"{"state":"requested"}"#)), fact("x", Some("1"))];
     let mut second = accepted(2, &["tim"]);
     second.facts = vec![fact("task:1", Some(r#"{"state":"accepted"}"#))];
-    let mut third = EventLine::new(3, at(3), Event::Closed);
+    let mut third = EventRecord::new(3, at(3), Event::Closed);
     third.facts = vec![fact("x", None), fact("a \"key\"\n", Some("[1, 2]"))];
-    vec![Line::Message(first), Line::Message(second), Line::Event(third)]
+    vec![Record::Message(first), Record::Message(second), Record::Event(third)]
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn facts_survive_a_crash_a_clean_stop_and_a_checkpoint() {
     drop(bench.journal);
     let (mut journal, recovered) = open(bench.dir.path());
     assert_eq!(known(&recovered), expected, "after a clean stop");
-    let mut line = EventLine::new(4, at(4), Event::Closed);
+    let mut line = EventRecord::new(4, at(4), Event::Closed);
     line.facts = vec![fact("task:1", None)];
-    commit(&mut journal, &[Line::Event(line)]);
+    commit(&mut journal, &[Record::Event(line)]);
     drop(journal);
     let options = Options { checkpoint_lines: 1, ..Options::new(bench.dir.path()) };
     let (_, recovered) = Journal::open(&options).unwrap();

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use a2a_journal::{Commit, CommitError, Journal, Line, Options};
+use a2a_journal::{Commit, CommitError, Journal, Options, Record};
 
-use crate::faulty::{Faults, FaultyDisk};
+use crate::faulty_disk::{Faults, FaultyDisk};
 use crate::setup::*;
 
 struct Rig {
@@ -30,7 +30,7 @@ impl Rig {
         self.refused_at(faults, [message(2, &["tim"]), message(3, &["tim"])])
     }
 
-    fn refused_at(&mut self, faults: Faults, batch: [Line; 2]) -> CommitError {
+    fn refused_at(&mut self, faults: Faults, batch: [Record; 2]) -> CommitError {
         let head = self.journal.reader().head();
         self.disk.fail(faults);
         let error = self.journal.commit(&batch).unwrap_err();
@@ -122,11 +122,11 @@ fn an_undo_that_cannot_be_synced_poisons() {
 }
 
 /// Messages 2 and 3, a day later.
-fn tomorrow() -> [Line; 2] {
+fn tomorrow() -> [Record; 2] {
     [2, 3].map(|seq| {
         let mut line = accepted(seq, &["tim"]);
         line.time = at(86_400_000);
-        Line::Message(line)
+        Record::Message(line)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use a2a_journal::{Commit, Journal, Line, OpenError, Options, Query};
+use a2a_journal::{Commit, Journal, OpenError, Options, Query, Record};
 
 use crate::gaps::open_sled;
 use crate::setup::*;
@@ -42,7 +42,7 @@ fn rewrite(dir: &Path, change: impl Fn(&[u8]) -> Vec<u8>) {
 
 fn closed_journal() -> tempfile::TempDir {
     let mut bench = fresh();
-    let lines: Vec<Line> = (1..=1_000)
+    let lines: Vec<Record> = (1..=1_000)
         .map(|seq| message(seq, if seq % 100 == 0 { &["ann"] } else { &["tim"] }))
         .collect();
     commit(&mut bench.journal, &lines);

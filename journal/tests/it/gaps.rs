@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use a2a_journal::{
-    Commit, Journal, Line, MessageLine, OpenError, Options, ReadError, Retention, rebuild_log,
+    Commit, Journal, MessageRecord, OpenError, Options, ReadError, Record, Retention, rebuild_log,
 };
 
 use crate::formats::to_format_2;
@@ -49,7 +49,7 @@ fn without_files(retention: Retention) -> (tempfile::TempDir, u64) {
     for n in 0..4 {
         let mut lines = day(n);
         if n == 1 {
-            lines[6] = Line::Message(MessageLine { time: on(1), ..accepted(owed, &["tim"]) });
+            lines[6] = Record::Message(MessageRecord { time: on(1), ..accepted(owed, &["tim"]) });
         }
         commit(&mut journal, &lines);
     }
@@ -231,8 +231,8 @@ fn a_value_that_sled_lost_is_damage_and_not_a_refusing_disk() {
     for (n, lose) in losses.into_iter().enumerate() {
         let mut bench = fresh();
         for seq in 1..=8 {
-            let line = MessageLine { received: received.clone(), ..accepted(seq, &[]) };
-            commit(&mut bench.journal, &[Line::Message(line)]);
+            let line = MessageRecord { received: received.clone(), ..accepted(seq, &[]) };
+            commit(&mut bench.journal, &[Record::Message(line)]);
         }
         bench.journal.close().unwrap();
         drop(bench.journal);

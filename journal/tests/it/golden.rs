@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use a2a_journal::{Commit, Line, Received};
+use a2a_journal::{Commit, Received, Record};
 use a2a_protocol::{Envelope, Event, Outcome};
 
 use crate::setup::*;
@@ -14,7 +14,7 @@ fn a_record_and_an_event_are_written_exactly_so() {
     line.received = Received::Json(b"{\"a\":\r\n [1,  2]}".as_slice().into());
     line.bytes = 16;
     line.fingerprint = Some(0xbeef);
-    commit(&mut bench.journal, &[Line::Message(line), event(2, Event::AttemptFailed, 1, "tim")]);
+    commit(&mut bench.journal, &[Record::Message(line), event(2, Event::AttemptFailed, 1, "tim")]);
 
     let record = concat!(
         r#"{"seq":1,"time":"2026-02-21T18:30:00.001Z","outcome":"delivered","#,
@@ -55,7 +55,7 @@ fn a_refusal_says_everything() {
     line.retry_after_ms = Some(20);
     line.errors = Envelope::parse(b"not\njson").unwrap_err().into_violations();
     let errors = serde_json::to_value(&line.errors).unwrap();
-    commit(&mut bench.journal, &[Line::Message(line)]);
+    commit(&mut bench.journal, &[Record::Message(line)]);
 
     let lines = checked_log(bench.dir.path());
     let mut record = lines[0].clone();
@@ -84,7 +84,7 @@ fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
     for (seq, ms) in [(1, 0), (2, DAY), (3, 0), (4, 3 * DAY)] {
         let mut line = accepted(seq, &["tim"]);
         line.time = at(ms);
-        commit(&mut bench.journal, &[Line::Message(line)]);
+        commit(&mut bench.journal, &[Record::Message(line)]);
     }
     let names: Vec<String> = log_files(bench.dir.path())
         .iter()
@@ -114,9 +114,9 @@ fn a_large_refusal_keeps_its_head_and_the_hash_of_all() {
         r#"{{"messageId":"7","from":{{"agentId":"roman"}},"payload":{{"taskId":"8","text":"{text}"}}}}"#
     );
     let lines = [
-        Received::JsonHead(json.as_bytes().into()),
-        Received::JsonHead(format!("[{json}]").as_bytes().into()),
-        Received::RawHead(text.as_bytes().into()),
+        Received::JsonExcerpt(json.as_bytes().into()),
+        Received::JsonExcerpt(format!("[{json}]").as_bytes().into()),
+        Received::RawExcerpt(text.as_bytes().into()),
     ];
     let lines: Vec<_> = (1..)
         .zip(lines)
@@ -125,7 +125,7 @@ fn a_large_refusal_keeps_its_head_and_the_hash_of_all() {
             line.outcome = Outcome::RateLimited;
             line.bytes = if seq == 3 { 4 << 20 } else { json.len() as u64 + 2 * (seq - 1) };
             line.received = received;
-            Line::Message(line)
+            Record::Message(line)
         })
         .collect();
     commit(&mut bench.journal, &lines);

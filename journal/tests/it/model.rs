@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use a2a_journal::{Commit, Journal, Line, Options, Recovered};
+use a2a_journal::{Commit, Journal, Options, Record, Recovered};
 use a2a_protocol::Event;
 use proptest::prelude::*;
 
-use crate::faulty::{Faults, FaultyDisk};
+use crate::faulty_disk::{Faults, FaultyDisk};
 use crate::setup::*;
 
 const AGENTS: [&str; 3] = ["ann", "bob", "tim"];
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[derive(Default)]
 struct Model {
-    lines: Vec<Line>,
+    lines: Vec<Record>,
     records: Vec<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Model {
         self.lines.last().map_or(1, |line| line.seq() + 1)
     }
 
-    fn lines(&self, drafts: &[Draft]) -> Vec<Line> {
+    fn lines(&self, drafts: &[Draft]) -> Vec<Record> {
         let mut records = self.records.clone();
         let numbered = drafts.iter().zip(self.next_seq()..);
         numbered
@@ -99,9 +99,9 @@ impl Model {
             .collect()
     }
 
-    fn promise(&mut self, lines: Vec<Line>) {
+    fn promise(&mut self, lines: Vec<Record>) {
         for line in &lines {
-            self.records.extend(matches!(line, Line::Message(_)).then_some(line.seq()));
+            self.records.extend(matches!(line, Record::Message(_)).then_some(line.seq()));
         }
         self.lines.extend(lines);
     }
@@ -113,13 +113,13 @@ impl Model {
         let mut agents = BTreeSet::new();
         for line in &self.lines {
             match line {
-                Line::Message(m) if m.outcome.is_accepted() => {
+                Record::Message(m) if m.outcome.is_accepted() => {
                     for (i, to) in m.recipients.iter().enumerate() {
                         live.insert((m.seq, i), (to.agent_id.to_string(), 0));
                     }
                 }
-                Line::Message(_) => {}
-                Line::Event(e) => {
+                Record::Message(_) => {}
+                Record::Event(e) => {
                     let who = e.agent_id.as_ref().unwrap().to_string();
                     let Some(of) = e.of else {
                         agents.insert(who);
@@ -166,7 +166,7 @@ impl Model {
             agents
         );
         let accepted = self.lines.iter().filter_map(|line| match line {
-            Line::Message(m) if m.outcome.is_accepted() => Some(m.seq),
+            Record::Message(m) if m.outcome.is_accepted() => Some(m.seq),
             _ => None,
         });
         assert!(recovered.seen.iter().map(|seen| seen.seq).eq(accepted));
@@ -178,7 +178,7 @@ impl Model {
         let mut expected: BTreeMap<u64, Vec<String>> =
             self.records.iter().map(|seq| (*seq, Vec::new())).collect();
         for line in &self.lines {
-            if let Line::Event(e) = line
+            if let Record::Event(e) = line
                 && let Some(list) = e.of.and_then(|of| expected.get_mut(&of))
             {
                 list.push(e.event.to_string());

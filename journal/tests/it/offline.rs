@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_journal::{
-    Commit, OfflineJournal, OpenError, Read, RecoveryReport, VerifyError, read_offline,
+    Commit, JournalReader, OfflineJournal, OpenError, RecoveryReport, VerifyError, read_offline,
     verify_journal, verify_journal_in_turns,
 };
 use a2a_protocol::Event;
@@ -25,7 +25,7 @@ fn log_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn read(dir: &Path) -> (Arc<dyn Read>, RecoveryReport) {
+fn read(dir: &Path) -> (Arc<dyn JournalReader>, RecoveryReport) {
     let OfflineJournal { reader, report } = read_offline(dir).unwrap().unwrap();
     (reader, report)
 }
@@ -41,7 +41,7 @@ fn killed() -> (tempfile::TempDir, a2a_journal::Head) {
     // A day has passed: the rest lies in two files.
     let mut line = accepted(23, &["ann"]);
     line.time = at(86_400_000);
-    commit(&mut journal, &[a2a_journal::Line::Message(line)]);
+    commit(&mut journal, &[a2a_journal::Record::Message(line)]);
     let head = journal.reader().head();
     let dir = tempfile::tempdir().unwrap();
     copy_dir(bench.dir.path(), dir.path());

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use a2a_journal::{
-    Commit, Journal, Line, MAX_PAGE, MemoryJournal, MessageLine, Options, Page, Query, Read,
-    Received,
+    Commit, Journal, JournalReader, MAX_PAGE, MemoryJournal, MessageRecord, Options, Page, Query,
+    Received, Record,
 };
 use a2a_protocol::{CorrelationId, Event, Kind, Outcome, RecipientOutcome, TaskId};
 use proptest::prelude::*;
@@ -59,9 +59,9 @@ fn draft() -> impl Strategy<Value = Draft> {
 }
 
 impl Draft {
-    fn lines(&self, seq: u64) -> Vec<Line> {
+    fn lines(&self, seq: u64) -> Vec<Record> {
         let names: Vec<&str> = self.to.iter().map(|to| AGENTS[*to]).collect();
-        let mut line = MessageLine { outcome: self.outcome, ..accepted(seq, &[]) };
+        let mut line = MessageRecord { outcome: self.outcome, ..accepted(seq, &[]) };
         line.by = (self.odd != 0).then(|| agent(AGENTS[self.from]));
         line.message_id = Some(id(seq / 3));
         // Times go back now and then, as clocks do.
@@ -89,7 +89,7 @@ impl Draft {
                 .into(),
             ),
         };
-        let mut lines = vec![Line::Message(line)];
+        let mut lines = vec![Record::Message(line)];
         if self.acknowledged {
             lines.push(event(seq + 1, Event::Acknowledged, seq, "tim"));
         }
@@ -165,7 +165,7 @@ fn strings(value: &Value) -> String {
 }
 
 /// All pages of an answer.
-fn answer(reader: &Arc<dyn Read>, query: &Query) -> Vec<u64> {
+fn answer(reader: &Arc<dyn JournalReader>, query: &Query) -> Vec<u64> {
     let mut query = query.clone();
     let mut found = Vec::new();
     loop {
@@ -179,7 +179,7 @@ fn answer(reader: &Arc<dyn Read>, query: &Query) -> Vec<u64> {
     }
 }
 
-fn check(reader: &Arc<dyn Read>, lines: &[Value], queries: &[Query]) {
+fn check(reader: &Arc<dyn JournalReader>, lines: &[Value], queries: &[Query]) {
     let records: Vec<&Value> = lines.iter().filter(|line| line.get("outcome").is_some()).collect();
     for query in queries {
         let expected: Vec<u64> = records
@@ -267,7 +267,7 @@ fn a_long_search_answers_in_between() {
             let mut line = accepted(seq, &["tim"]);
             let word = if seq == 3 { "needle" } else { "hay" };
             line.received = Received::Json(format!("\"{word} {text}\"").into_bytes().into());
-            commit(journal, &[Line::Message(line)]);
+            commit(journal, &[Record::Message(line)]);
         }
         let reader = journal.reader();
         let mut query = Query { text: Some("NEEDLE".to_owned()), ..Query::default() };
@@ -289,8 +289,10 @@ fn a_long_search_answers_in_between() {
 #[test]
 fn one_answer_is_bounded() {
     for journal in [&mut fresh().journal as &mut dyn Commit, &mut MemoryJournal::new()] {
-        let lines: Vec<Line> = (1..=1_500)
-            .map(|seq| Line::Message(MessageLine { message_id: Some(id(1)), ..accepted(seq, &[]) }))
+        let lines: Vec<Record> = (1..=1_500)
+            .map(|seq| {
+                Record::Message(MessageRecord { message_id: Some(id(1)), ..accepted(seq, &[]) })
+            })
             .collect();
         commit(journal, &lines);
         let reader = journal.reader();
@@ -306,7 +308,7 @@ fn one_answer_is_bounded() {
 
 /// Records as the bus writes them: most with their message as it was read, some without, and
 /// events in between.
-fn with_messages(count: u64) -> Vec<Line> {
+fn with_messages(count: u64) -> Vec<Record> {
     (1..=count)
         .map(|seq| {
             if seq % 5 == 0 {
@@ -318,7 +320,7 @@ fn with_messages(count: u64) -> Vec<Line> {
             message.from.agent_id = agent(&format!("agent-{seq}"));
             message.from.session_key = None;
             let bytes = message.to_json();
-            Line::Message(MessageLine {
+            Record::Message(MessageRecord {
                 received: Received::Json(bytes.into()),
                 message: (seq % 7 != 0).then(|| Arc::new(message)),
                 ..accepted(seq, &["ann"])
@@ -351,7 +353,7 @@ fn an_index_made_from_messages_is_the_one_made_from_their_lines() {
         let made = metas(dir.path());
         assert!(made.len() > 2, "the test needs several blocks");
         let (journal, _) = open(dir.path());
-        for line in lines.iter().filter(|line| matches!(line, Line::Message(_))).step_by(97) {
+        for line in lines.iter().filter(|line| matches!(line, Record::Message(_))).step_by(97) {
             let seq = line.seq();
             for query in [
                 Query { correlation: Some(correlation(seq)), ..Query::default() },

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use a2a_journal::{
-    Commit, EventLine, Fact, Head, Journal, Line, MessageLine, Options, Recovered, verify_journal,
-    verify_log,
+    Commit, EventRecord, Fact, Head, Journal, MessageRecord, Options, Record, Recovered,
+    verify_journal, verify_log,
 };
 use a2a_protocol::{Event, Outcome};
 
@@ -27,8 +27,9 @@ fn noted(dir: &Path) -> Journal {
     for n in 0..NOTED {
         let facts = vec![fact(&format!("kept:{n}"), n)];
         let agent_id = Some(agent(&format!("old{n}")));
-        let event = EventLine { agent_id, facts, ..EventLine::new(n + 1, on(0), Event::Joined) };
-        lines.push(Line::Event(event));
+        let event =
+            EventRecord { agent_id, facts, ..EventRecord::new(n + 1, on(0), Event::Joined) };
+        lines.push(Record::Event(event));
     }
     commit(&mut journal, &lines);
     for (seq, day) in [(101, 1), (102, 2)] {
@@ -41,12 +42,12 @@ fn fact(key: &str, value: u64) -> Fact {
     Fact { key: key.into(), value: Some(value.to_string().into()) }
 }
 
-fn later(seq: u64, day: u64) -> Line {
-    Line::Message(MessageLine { time: on(day), ..accepted(seq, &[]) })
+fn later(seq: u64, day: u64) -> Record {
+    Record::Message(MessageRecord { time: on(day), ..accepted(seq, &[]) })
 }
 
-fn offer(seq: u64, day: u64) -> Line {
-    Line::Event(EventLine::new(seq, on(day), Event::Removed))
+fn offer(seq: u64, day: u64) -> Record {
+    Record::Event(EventRecord::new(seq, on(day), Event::Removed))
 }
 
 fn knows_all(recovered: &Recovered) {
@@ -168,8 +169,9 @@ fn what_a_line_of_the_same_batch_says_anew_is_not_overwritten() {
         drop(journal);
         let options = Options { removal_line_bytes: lines, ..small_lines(dir.path(), 1) };
         let (mut journal, _) = Journal::open(&options).unwrap();
-        let says =
-            |seq, facts| Line::Message(MessageLine { time: on(2), facts, ..accepted(seq, &[]) });
+        let says = |seq, facts| {
+            Record::Message(MessageRecord { time: on(2), facts, ..accepted(seq, &[]) })
+        };
         let forgets = Fact { key: "kept:2".into(), value: None };
         commit(
             &mut journal,
@@ -200,10 +202,10 @@ fn what_a_line_of_the_same_batch_says_anew_is_not_overwritten() {
 fn a_repeat_outlives_the_record_it_repeats() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open(&options(dir.path(), by_age(1))).unwrap();
-    commit(&mut journal, &[Line::Message(MessageLine { time: on(0), ..accepted(1, &[]) })]);
+    commit(&mut journal, &[Record::Message(MessageRecord { time: on(0), ..accepted(1, &[]) })]);
     let again = |seq, day, outcome| {
         let first = accepted(1, &[]);
-        Line::Message(MessageLine { seq, time: on(day), outcome, ..first })
+        Record::Message(MessageRecord { seq, time: on(day), outcome, ..first })
     };
     commit(&mut journal, &[again(2, 1, Outcome::Duplicate)]);
     commit(&mut journal, &[again(3, 2, Outcome::Duplicate)]);

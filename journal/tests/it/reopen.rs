@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2a_journal::{Commit, Journal, Line, MessageLine, OpenError, Options, Seen};
+use a2a_journal::{Commit, DedupEntry, Journal, MessageRecord, OpenError, Options, Record};
 use a2a_protocol::{Event, Trace};
 
 use crate::setup::*;
@@ -12,13 +12,13 @@ use crate::setup::*;
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 a=\"b\"";
 
 /// A message whose sender gave a trace.
-fn traced(seq: u64, to: &str) -> Line {
+fn traced(seq: u64, to: &str) -> Record {
     let trace = Some(Arc::new(TRACE.parse().unwrap()));
-    Line::Message(MessageLine { trace, ..accepted(seq, &[to]) })
+    Record::Message(MessageRecord { trace, ..accepted(seq, &[to]) })
 }
 
 /// A little of everything; returns the lines.
-fn history() -> Vec<Line> {
+fn history() -> Vec<Record> {
     vec![
         joined(1, "tim"),
         joined(2, "ann"),
@@ -44,7 +44,7 @@ fn check_history(recovered: &a2a_journal::Recovered) {
     assert_eq!(pending, [None, Some(TRACE.to_owned())]);
     assert_eq!(trace(&recovered.dead_letters[0].trace).as_deref(), Some(TRACE));
     assert_eq!(recovered.agents, [agent("ann"), agent("tim")]);
-    let seen = [3, 6, 10].map(|seq| Seen { message_id: id(seq), fingerprint: seq * 3, seq });
+    let seen = [3, 6, 10].map(|seq| DedupEntry { message_id: id(seq), fingerprint: seq * 3, seq });
     assert_eq!(recovered.seen, seen);
 }
 
@@ -103,7 +103,7 @@ fn a_kill_between_checkpoints_reads_only_what_came_after() {
     let options = Options { checkpoint_lines: 100, ..Options::new(dir.path()) };
     let (mut journal, _) = Journal::open(&options).unwrap();
     for batch in 0..40 {
-        let lines: Vec<Line> = (1..=50).map(|n| message(batch * 50 + n, &["tim"])).collect();
+        let lines: Vec<Record> = (1..=50).map(|n| message(batch * 50 + n, &["tim"])).collect();
         commit(&mut journal, &lines);
     }
     journal.close().unwrap();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use a2a_journal::{
-    Commit, Disk, EventLine, Fact, Journal, Line, LogFile, MessageLine, Options, Query, RealDisk,
-    Recovered, RemovedForm, Retained, Retention, rebuild_log, verify_journal, verify_log,
+    Commit, Disk, EventRecord, Fact, Journal, LogFile, MessageRecord, Options, Query, RealDisk,
+    Record, Recovered, RemovedForm, Retained, Retention, rebuild_log, verify_journal, verify_log,
 };
 use a2a_protocol::Event;
 use chrono::{DateTime, Utc};
@@ -24,7 +24,7 @@ pub fn on(day: u64) -> DateTime<Utc> {
 }
 
 /// Lines of a day, none of them owed: each message has a fact, the first an agent joining.
-pub fn day(n: u64) -> Vec<Line> {
+pub fn day(n: u64) -> Vec<Record> {
     (1..=LINES_A_DAY)
         .map(|i| {
             let seq = n * LINES_A_DAY + i;
@@ -32,12 +32,12 @@ pub fn day(n: u64) -> Vec<Line> {
             let facts = vec![Fact { key: key.into(), value: Some(format!("{n}").into()) }];
             if i == 1 {
                 let agent_id = Some(agent(&format!("agent{n}")));
-                return Line::Event(EventLine {
+                return Record::Event(EventRecord {
                     agent_id,
-                    ..EventLine::new(seq, on(n), Event::Joined)
+                    ..EventRecord::new(seq, on(n), Event::Joined)
                 });
             }
-            Line::Message(MessageLine { time: on(n), facts, ..accepted(seq, &[]) })
+            Record::Message(MessageRecord { time: on(n), facts, ..accepted(seq, &[]) })
         })
         .collect()
 }
@@ -219,7 +219,7 @@ fn what_is_owed_is_never_removed() {
     commit(&mut journal, &day(0));
     let mut lines = day(1);
     let owed = LINES_A_DAY + 7;
-    lines[6] = Line::Message(MessageLine { time: on(1), ..accepted(owed, &["tim"]) });
+    lines[6] = Record::Message(MessageRecord { time: on(1), ..accepted(owed, &["tim"]) });
     commit(&mut journal, &lines);
     commit(&mut journal, &day(2));
     commit(&mut journal, &day(3));
@@ -229,8 +229,8 @@ fn what_is_owed_is_never_removed() {
     let mut next = journal.reader().head().seq;
     let mut tell = |journal: &mut Journal, what| {
         next += 1;
-        let Line::Event(line) = event(next, what, owed, "tim") else { panic!() };
-        commit(journal, &[Line::Event(EventLine { time: on(9), ..line })]);
+        let Record::Event(line) = event(next, what, owed, "tim") else { panic!() };
+        commit(journal, &[Record::Event(EventRecord { time: on(9), ..line })]);
     };
     tell(&mut journal, Event::DeadLetter);
     assert_eq!(journal.retain(on(9)).unwrap().held_by, Some(owed));
@@ -255,8 +255,8 @@ fn an_offered_line_is_used_or_left_out() {
     journal.close().unwrap();
     drop(journal);
     let (mut journal, _) = Journal::open(&options(dir.path(), by_age(1))).unwrap();
-    let offer = |seq, day| Line::Event(EventLine::new(seq, on(day), Event::Removed));
-    let later = |seq, day| Line::Message(MessageLine { time: on(day), ..accepted(seq, &[]) });
+    let offer = |seq, day| Record::Event(EventRecord::new(seq, on(day), Event::Removed));
+    let later = |seq, day| Record::Message(MessageRecord { time: on(day), ..accepted(seq, &[]) });
     commit(&mut journal, &[offer(200, 1)]);
     assert_eq!(journal.reader().head().seq, 3 * LINES_A_DAY, "too early");
     commit(&mut journal, &[later(201, 2), offer(202, 2), later(203, 2), offer(204, 2)]);
@@ -285,7 +285,7 @@ fn opening_removes_what_is_too_old_by_now() {
 fn without_files_sled_is_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let no_files = Retention { keep_jsonl: false, ..Retention::default() };
-    // The keeper drops them only when that is on record.
+    // The worker drops them only when that is on record.
     let mut journal = filled(dir.path(), 4, no_files);
     commit(&mut journal, &[message(170, &["tim"])]);
     let before = files(dir.path());

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2a_journal::{
-    Commit, EventLine, Journal, Line, MessageLine, Options, Page, Read, Received, Recovered,
-    Retention,
+    Commit, EventRecord, Journal, JournalReader, MessageRecord, Options, Page, Received, Record,
+    Recovered, Retention,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
 use chrono::{DateTime, Utc};
@@ -30,8 +30,8 @@ pub fn body(n: u64) -> Vec<u8> {
 }
 
 /// Message `seq` from roman, accepted for these recipients.
-pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
-    MessageLine {
+pub fn accepted(seq: u64, to: &[&str]) -> MessageRecord {
+    MessageRecord {
         seq,
         time: at(seq as i64),
         outcome: Outcome::Delivered,
@@ -55,33 +55,33 @@ pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
     }
 }
 
-pub fn message(seq: u64, to: &[&str]) -> Line {
-    Line::Message(accepted(seq, to))
+pub fn message(seq: u64, to: &[&str]) -> Record {
+    Record::Message(accepted(seq, to))
 }
 
-pub fn refused(seq: u64) -> Line {
+pub fn refused(seq: u64) -> Record {
     let mut line = accepted(seq, &[]);
     line.outcome = Outcome::RateLimited;
     line.reason = Some("slow down".to_owned());
     line.retry_after_ms = Some(250);
-    Line::Message(line)
+    Record::Message(line)
 }
 
-pub fn event(seq: u64, event: Event, of: u64, who: &str) -> Line {
-    Line::Event(EventLine {
+pub fn event(seq: u64, event: Event, of: u64, who: &str) -> Record {
+    Record::Event(EventRecord {
         of: Some(of),
         message_id: Some(id(of)),
         agent_id: Some(agent(who)),
         attempt: matches!(event, Event::Delivered | Event::AttemptFailed).then_some(1),
         reason: matches!(event, Event::Expired | Event::DeadLetter).then(|| "why".to_owned()),
-        ..EventLine::new(seq, at(seq as i64), event)
+        ..EventRecord::new(seq, at(seq as i64), event)
     })
 }
 
-pub fn joined(seq: u64, who: &str) -> Line {
-    Line::Event(EventLine {
+pub fn joined(seq: u64, who: &str) -> Record {
+    Record::Event(EventRecord {
         agent_id: Some(agent(who)),
-        ..EventLine::new(seq, at(seq as i64), Event::Joined)
+        ..EventRecord::new(seq, at(seq as i64), Event::Joined)
     })
 }
 
@@ -166,7 +166,7 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// Every record with the words of its events, newest first, read in pages of `limit`.
-pub fn all(reader: &Arc<dyn Read>, limit: usize) -> Vec<(u64, Vec<String>)> {
+pub fn all(reader: &Arc<dyn JournalReader>, limit: usize) -> Vec<(u64, Vec<String>)> {
     let mut found = Vec::new();
     let mut before = None;
     loop {
@@ -209,6 +209,6 @@ pub fn dead(recovered: &Recovered) -> Vec<String> {
         .collect()
 }
 
-pub fn commit(journal: &mut dyn Commit, lines: &[Line]) {
+pub fn commit(journal: &mut dyn Commit, lines: &[Record]) {
     journal.commit(lines).unwrap();
 }

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use a2a_journal::{
-    Commit, Fault, Head, Line, MemoryJournal, Tampering, VerifyError, noted_heads, verify_journal,
-    verify_log,
+    Commit, Fault, Head, MemoryJournal, Record, Tampering, VerifyError, noted_heads,
+    verify_journal, verify_log,
 };
 use a2a_protocol::Event;
 
@@ -14,7 +14,7 @@ use crate::setup::*;
 const DAY: i64 = 86_400_000;
 
 /// Three days of six lines each, the last one an event.
-fn history() -> Vec<Line> {
+fn history() -> Vec<Record> {
     (1..=18)
         .map(|seq| {
             let day = (seq - 1) / 6;
@@ -23,7 +23,7 @@ fn history() -> Vec<Line> {
             }
             let mut line = accepted(seq, &["tim"]);
             line.time = at(day as i64 * DAY + seq as i64);
-            Line::Message(line)
+            Record::Message(line)
         })
         .collect()
 }
@@ -247,7 +247,7 @@ fn a_cut_tail_is_missed_only_by_those_who_knew_it() {
 fn other_log(packed: bool) -> Rig {
     let mut bench = fresh();
     for mut line in history() {
-        if let Line::Message(line) = &mut line {
+        if let Record::Message(line) = &mut line {
             line.by = Some(agent("eve"));
         }
         commit(&mut bench.journal, &[line]);
@@ -312,7 +312,7 @@ fn a_packed_file_that_does_not_unpack_is_named() {
 #[test]
 fn an_open_journal_verifies_itself_and_its_log_meanwhile() {
     let mut bench = fresh();
-    let lines: Vec<Line> = (1..=1_300).map(|seq| message(seq, &["tim"])).collect();
+    let lines: Vec<Record> = (1..=1_300).map(|seq| message(seq, &["tim"])).collect();
     for batch in lines.chunks(100) {
         commit(&mut bench.journal, batch);
         let reader = bench.journal.reader();

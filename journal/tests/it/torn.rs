@@ -144,7 +144,7 @@ fn an_old_day_may_be_taken_away() {
     commit(&mut bench.journal, &[message(1, &["tim"])]);
     let mut line = accepted(2, &["tim"]);
     line.time = at(86_400_000);
-    commit(&mut bench.journal, &[a2a_journal::Line::Message(line)]);
+    commit(&mut bench.journal, &[a2a_journal::Record::Message(line)]);
     bench.journal.close().unwrap();
     fs::remove_file(&log_files(bench.dir.path())[0]).unwrap();
     // sled still has it; without sled only the rest is known, and that is no damage.

@@ -10,7 +10,7 @@ use a2a_journal::{
 };
 use proptest::prelude::*;
 
-use crate::cached::{CachedDisk, Refused};
+use crate::page_cache_disk::{CachedDisk, Refused};
 use crate::setup::*;
 
 const ROOM: u64 = 64 << 10;
@@ -22,15 +22,15 @@ const EVERYTHING: Refused = Refused { all: true, ..NOTHING };
 struct Rig {
     dir: tempfile::TempDir,
     disk: CachedDisk,
-    ahead_after: u64,
+    wal_after: u64,
     journal: Option<Journal>,
     promised: u64,
 }
 
 impl Rig {
-    fn new(ahead_after: u64) -> Self {
+    fn new(wal_after: u64) -> Self {
         let (dir, disk) = (tempfile::tempdir().unwrap(), CachedDisk::default());
-        let mut rig = Self { dir, disk, ahead_after, journal: None, promised: 0 };
+        let mut rig = Self { dir, disk, wal_after, journal: None, promised: 0 };
         rig.open().unwrap();
         rig
     }
@@ -56,8 +56,8 @@ impl Rig {
     fn open(&mut self) -> Result<Recovered, OpenError> {
         let options = Options {
             retention: Retention { pack: false, ..Retention::default() },
-            ahead_after: self.ahead_after,
-            ahead_bytes: ROOM,
+            wal_after: self.wal_after,
+            wal_bytes: ROOM,
             disk: Arc::new(self.disk.clone()),
             ..Options::new(self.dir.path())
         };
@@ -115,7 +115,7 @@ impl Rig {
 }
 
 fn room(dir: &Path, number: u8) -> PathBuf {
-    dir.join(format!("data/a2a-ahead-{number}.bin"))
+    dir.join(format!("data/a2a-wal-{number}.bin"))
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! Reopens the index after it failed, and gives it from the log what it lost.
+//!
+//! sled keeps its first write error for as long as it is open: nothing can be stored in it any
+//! more, whatever becomes of the disk. Opened again it holds what had reached its file, which may
+//! be less than it had accepted. Everything here runs on the indexer's thread.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use crate::formats::newer_index;
+use crate::index::block::BlockBuilder;
+use crate::index::tail::{SharedJournal, Stop};
+use crate::index::{Index, IndexError};
+use crate::record::decode::peek;
+use crate::recovery::prefix_state::state_before_files;
+use crate::recovery::scan::{ends_with, scan};
+use crate::recovery::set_aside;
+use crate::{OpenError, ReadError, file_mode};
+
+/// sled takes its file's room in segments of half of this.
+const PROBE_BYTES: usize = 1 << 20;
+const PROBE: &str = "a2a-journal.probe";
+
+/// Pauses between two attempts: each is twice as long as the one before, up to a limit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Backoff {
+    first: Duration,
+    next: Duration,
+}
+
+/// The longest pause. Opening a large index takes seconds, so it is not tried all the time.
+const LONGEST: Duration = Duration::from_secs(60);
+
+impl Backoff {
+    pub fn new(first: Duration) -> Self {
+        Self { first, next: first }
+    }
+
+    /// The pause before the next attempt.
+    pub fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(LONGEST);
+        pause
+    }
+
+    pub fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+/// Opens the index anew and stores what it lacks of the lines it held before. The one that failed
+/// stays open, for reading, until there is a prospect that a new one can be written.
+pub(crate) fn reopen(
+    shared: &SharedJournal,
+    builder: &mut BlockBuilder,
+) -> Result<Index, OpenError> {
+    let data = shared.state_dir.join("data");
+    probe(&data.join(PROBE))?;
+    shared.retire_index();
+    let path = data.join("a2a-journal");
+    let index = match open(shared, &path) {
+        Err(OpenError::Read(ReadError::Damaged { .. })) => {
+            // Whether the files alone are enough must be known before anything is moved.
+            state_before_files(&shared.dir, &path, None)?;
+            set_aside(&path)?;
+            open(shared, &path)?
+        }
+        opened => opened?,
+    };
+    catch_up(shared, &index, builder)?;
+    index.flush()?;
+    Ok(index)
+}
+
+/// Whether the disk takes as much as sled asks for at once.
+fn probe(path: &Path) -> io::Result<()> {
+    let mut file = file_mode::create(path)?;
+    let written = file.write_all(&vec![0x5a; PROBE_BYTES]).and_then(|()| file.sync_all());
+    fs::remove_file(path)?;
+    written
+}
+
+fn open(shared: &SharedJournal, path: &Path) -> Result<Index, OpenError> {
+    let (index, _) = Index::open(path).map_err(|error| match error {
+        IndexError::Locked => OpenError::Locked { path: path.to_owned() },
+        IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
+        IndexError::Newer(found) => newer_index(path, found).into(),
+        IndexError::Io(source) => source.into(),
+    })?;
+    if let Some(meta) = index.last()
+        && !ends_with(&shared.dir, meta.last, meta.end)
+    {
+        return Err(ReadError::Damaged { block: meta.first }.into());
+    }
+    index.remove_stale_blocks()?;
+    Ok(index)
+}
+
+/// Why reading the log ends early.
+enum Halt {
+    /// Everything that is wanted was read.
+    Done,
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Halt {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Gives the index every line up to the one that it held last, from the log. Those behind it are
+/// in the tail.
+fn catch_up(shared: &SharedJournal, index: &Index, builder: &mut BlockBuilder) -> io::Result<()> {
+    let (held, after) = (shared.tail().indexed, index.last_seq());
+    builder.clear();
+    if after >= held {
+        return Ok(());
+    }
+    let mut compressor = zstd::bulk::Compressor::new(1)?;
+    let mut store = |builder: &mut BlockBuilder| {
+        if shared.tail().stop == Some(Stop::Abandon) {
+            return Err(io::Error::other("the journal is closing"));
+        }
+        index.write(builder, &mut compressor)?;
+        builder.clear();
+        Ok(())
+    };
+    let start = index.last().map(|meta| (meta.last, meta.end));
+    let scanned = scan::<Halt>(&shared.dir, start, None, |good| {
+        let Some((seq, kind)) = peek(good.bytes) else { return Ok(()) };
+        if seq > held {
+            return Err(Halt::Done);
+        }
+        if !builder.takes(good.end.day) {
+            store(builder)?;
+        }
+        builder.push(good.bytes, seq, kind, good.decoded.seen(), good.end);
+        if builder.is_full() {
+            store(builder)?;
+        }
+        Ok(())
+    });
+    match scanned {
+        Ok(_) | Err(Halt::Done) => store(builder),
+        Err(Halt::Failed(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_minute_and_begin_anew() {
+        let mut backoff = Backoff::new(Duration::from_secs(1));
+        let pauses: Vec<u64> = (0..8).map(|_| backoff.pause().as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
+        backoff.reset();
+        assert_eq!(backoff.pause().as_secs(), 1);
+    }
+}

@@ -1,0 +1,160 @@
+//! The log from sled: day files that are missing, written again byte for byte.
+//!
+//! The other way round needs no code of its own: an index that is missing is built from
+//! the log when the journal is opened.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use chrono::NaiveDate;
+
+use crate::formats::{check_noted, newer_index};
+use crate::index::block_reader::BlockReader;
+use crate::index::facets::time_and_outcome;
+use crate::index::{Index, IndexError};
+use crate::record::batch::Entry;
+use crate::record::chain::{Hash, check_seal};
+use crate::record::encode::day_of;
+use crate::segment::compress::AtomicFile;
+use crate::segment::{FOLDER, list_segments, plain_path};
+use crate::{Disk, OpenError, ReadError, RealDisk};
+
+/// Writes the day files that are missing in a state folder from what sled holds, and
+/// returns their paths. Every line is checked against its hash and its neighbour first.
+///
+/// Only while no server runs. Days of which a file is there, in either form, are left
+/// alone; days that were removed for their age do not come back.
+///
+/// # Errors
+/// When sled cannot be opened or does not hold a chain, or the disk refuses. A day whose
+/// lines are not whole in sled is [`ReadError::Damaged`], and none of it is written.
+pub fn rebuild_log(state_dir: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let dir = state_dir.join(FOLDER);
+    let index = open_index(state_dir)?;
+    RealDisk.create_dir_all(&dir)?;
+    let there: Vec<NaiveDate> = list_segments(&dir)?.into_iter().map(|file| file.day).collect();
+    Ok(rebuild(&index, &dir, |day| !there.contains(&day))?)
+}
+
+/// Where days are written for a backup, in the state folder. A fixed place: whoever asks a
+/// server to write chooses no path, and must be able to read the folder to have them.
+pub const REBUILT: &str = "data/a2a-rebuilt";
+
+/// Writes the days before `before` that sled holds beside the log, for a backup to take them
+/// from there, and returns their paths. Only while no server runs; with one, ask
+/// [`crate::JournalReader::rebuild_before`].
+///
+/// # Errors
+/// When sled cannot be opened or does not hold a chain, or the disk refuses.
+pub fn rebuild_before(state_dir: &Path, before: NaiveDate) -> Result<Vec<PathBuf>, OpenError> {
+    Ok(rebuild_aside(&open_index(state_dir)?, state_dir, before)?)
+}
+
+/// The same with an index that is open.
+pub(crate) fn rebuild_aside(
+    index: &Index,
+    state_dir: &Path,
+    before: NaiveDate,
+) -> Result<Vec<PathBuf>, ReadError> {
+    let dir = state_dir.join(REBUILT);
+    match fs::remove_dir_all(&dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    RealDisk.create_dir_all(&dir)?;
+    rebuild(index, &dir, |day| day < before)
+}
+
+fn open_index(state_dir: &Path) -> Result<Index, OpenError> {
+    check_noted(state_dir)?;
+    let path = state_dir.join("data/a2a-journal");
+    let opened = Index::open(&path).map_err(|error| match error {
+        IndexError::Locked => OpenError::Locked { path: path.clone() },
+        IndexError::Newer(found) => newer_index(&path, found).into(),
+        IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
+        IndexError::Io(error) => error.into(),
+    })?;
+    Ok(opened.0)
+}
+
+/// Writes the days that are wanted into a folder.
+fn rebuild(
+    index: &Index,
+    dir: &Path,
+    wanted: impl Fn(NaiveDate) -> bool,
+) -> Result<Vec<PathBuf>, ReadError> {
+    let mut rebuild = Rebuild { dir, wanted, day: None, file: None, written: Vec::new() };
+    let (mut reader, mut above, mut prev) = (BlockReader::new()?, 0, None);
+    while let Some(meta) = index.block_above(above, |_| true) {
+        index.read_block(meta.first, &mut reader)?;
+        let block = &reader.block;
+        check(&block.entries, &block.bytes, &mut prev)
+            .ok_or(ReadError::Damaged { block: meta.first })?;
+        let mut days: BTreeMap<NaiveDate, (usize, usize)> = BTreeMap::new();
+        // All but blocks of older versions lie in one day.
+        let earlier = block.bytes.len().saturating_sub(meta.end.offset as usize);
+        days.insert(meta.end.day, (earlier, block.bytes.len()));
+        for entry in block.entries.iter().take_while(|entry| entry.start < earlier) {
+            let time = time_and_outcome(entry.of(&block.bytes)).map(|(time, _)| time);
+            let day = time.map_or(meta.end.day, day_of).max(rebuild.day.unwrap_or(NaiveDate::MIN));
+            let part = days.entry(day).or_insert((entry.start, entry.end));
+            *part = (part.0.min(entry.start), part.1.max(entry.end));
+        }
+        for (day, (start, end)) in days {
+            rebuild.add(day, block.bytes.get(start..end).unwrap_or_default())?;
+        }
+        if rebuild.file.as_ref().is_some_and(|(_, file)| file.len != meta.end.offset) {
+            return Err(ReadError::Damaged { block: meta.first });
+        }
+        above = meta.last.seq;
+    }
+    rebuild.finish()?;
+    Ok(rebuild.written)
+}
+
+/// Whether the lines are whole and follow each other.
+fn check(entries: &[Entry], bytes: &[u8], prev: &mut Option<Hash>) -> Option<()> {
+    for entry in entries {
+        let seal = check_seal(entry.of(bytes))?;
+        if prev.is_some_and(|prev| prev != seal.prev) {
+            return None;
+        }
+        *prev = Some(seal.hash);
+    }
+    Some(())
+}
+
+/// The day being written.
+struct Rebuild<'a, Wanted> {
+    dir: &'a Path,
+    wanted: Wanted,
+    day: Option<NaiveDate>,
+    /// Its file, if it is wanted.
+    file: Option<(PathBuf, AtomicFile)>,
+    written: Vec<PathBuf>,
+}
+
+impl<Wanted: Fn(NaiveDate) -> bool> Rebuild<'_, Wanted> {
+    fn add(&mut self, day: NaiveDate, bytes: &[u8]) -> io::Result<()> {
+        if self.day != Some(day) {
+            self.finish()?;
+            self.day = Some(day);
+            if (self.wanted)(day) {
+                let path = plain_path(self.dir, day);
+                let file = AtomicFile::new(&path, &RealDisk)?;
+                self.file = Some((path, file));
+            }
+        }
+        self.file.as_mut().map_or(Ok(()), |(_, file)| file.write_all(bytes))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        if let Some((path, file)) = self.file.take() {
+            file.finish(self.dir, &RealDisk)?;
+            self.written.push(path);
+        }
+        Ok(())
+    }
+}
