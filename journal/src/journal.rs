@@ -366,8 +366,8 @@ impl Journal {
         let checkpoint = if is_due { self.take_checkpoint() } else { None };
         let batch =
             Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
-        let marks = self.encoder.terms.clone();
-        self.shared.push(batch, &self.encoder.bytes, marks, head, checkpoint);
+        let terms = self.encoder.terms.clone();
+        self.shared.push(batch, &self.encoder.bytes, terms, head, checkpoint);
         Ok(())
     }
 }

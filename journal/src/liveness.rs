@@ -7,8 +7,10 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// The registry. Cheap to clone; all clones are one.
 #[derive(Debug, Clone, Default)]
@@ -100,7 +102,7 @@ impl Parts {
     }
 
     fn register(&self) -> MutexGuard<'_, Register> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

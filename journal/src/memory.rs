@@ -4,10 +4,11 @@
 //! tell the two apart.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use a2a_protocol::MessageId;
 use chrono::{DateTime, Utc};
+use parking_lot::{RwLock, RwLockReadGuard};
 use serde_json::value::RawValue;
 
 use crate::index::facets::time_and_outcome;
@@ -76,7 +77,7 @@ impl Commit for MemoryJournal {
             let rest: Vec<Record> = batch.iter().filter(|line| !line.is_offer()).cloned().collect();
             return self.commit(&rest);
         }
-        let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.write();
         let head = self.encoder.encode(lines.head, batch)?;
         for entry in &self.encoder.entries {
             let line = raw(entry.of(&self.encoder.bytes).to_vec()).map_err(|error| {
@@ -110,7 +111,7 @@ struct MemoryReader {
 
 impl MemoryReader {
     fn lines(&self) -> RwLockReadGuard<'_, MemoryLog> {
-        self.lines.read().unwrap_or_else(PoisonError::into_inner)
+        self.lines.read()
     }
 }
 

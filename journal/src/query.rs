@@ -131,7 +131,7 @@ impl QueryPlan {
             && self.outcome.is_none_or(|outcome| block.outcomes & outcome_bit(outcome) != 0)
             && self.since.is_none_or(|since| time(block.times.1).is_none_or(|to| to >= since))
             && self.until.is_none_or(|until| time(block.times.0).is_none_or(|from| from < until))
-            && self.terms.iter().all(|term| block.terms.may_hold(*term))
+            && self.terms.iter().all(|term| block.terms.may_contain(*term))
     }
 
     /// Whether a record, given as its line, is wanted. For lines that are read one after the

@@ -1,11 +1,27 @@
-//! From whatever a stop left behind to a journal that can go on.
+//! Recovery: brings the log, the index and the delivery state to one consistent point at open.
 //!
-//! In order: open the index (its lock keeps a second server out before anything is
-//! touched), make sure that the end of the log is read from the disk and not from a page cache
-//! that may show what the disk has not, put back what only the ahead files have, check that the
-//! index belongs to this log, read the log from the checkpoint on (without
-//! one, all of it, and before it what only the index has),
-//! cut off a torn end, and fetch the messages that are still owed.
+//! # Constraints
+//! - Every batch with a receipt is recovered. A batch without one is recovered completely or not
+//!   at all.
+//! - Only bytes that were never durable are cut off, and they are kept in a file of their own.
+//! - The page cache is not trusted: after a failed writeback it shows data that the disk lacks.
+//! - The index is a projection. It is healed from the log, or set aside and rebuilt, but not where
+//!   it holds the last copy of records whose segments were removed.
+//!
+//! # Steps
+//! ```text
+//! 1 open the index          its lock excludes a second server before anything is changed
+//! 2 reread the tail         the end of the log, from the disk instead of the page cache
+//! 3 replay the WAL          writes back batches that only the WAL has       (segment::wal)
+//! 4 match index and log     the last indexed record must be in the log
+//! 5 load the checkpoint     without one: the state before the first segment (prefix_state)
+//! 6 scan the log            folds records into the state, indexes missing ones        (scan)
+//! 7 cut off the torn end    into torn-<time>.bin
+//! 8 load pending messages   from the index, for Recovered
+//! ```
+//!
+//! # Modules
+//! `delivery_state` is the fold over all records, `checkpoint` stores it, `dedup` lists accepted ids.
 
 pub(crate) mod checkpoint;
 pub(crate) mod dedup;
@@ -32,102 +48,101 @@ use crate::record::decode::{message_of, peek};
 use crate::recovery::checkpoint::Checkpoint;
 use crate::recovery::delivery_state::DeliveryState;
 use crate::recovery::prefix_state::state_before_files;
-use crate::recovery::scan::{Torn, ends_with, scan};
+use crate::recovery::scan::{GoodLine, Torn, ends_with, scan};
 use crate::segment::list_segments;
 use crate::segment::wal;
 use crate::segment::watermark::promised_end;
 use crate::{DedupEntry, Disk, OpenError, ReadError, file_mode};
 
-/// A delivery that was promised and not yet acknowledged.
+/// A delivery that was accepted and not yet acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pending {
-    /// Number of the message's record.
+    /// Sequence number of the message record.
     pub seq: u64,
     /// The message's id.
     pub message_id: MessageId,
-    /// To whom it is owed.
+    /// The recipient.
     pub agent_id: AgentId,
-    /// Who sent it.
+    /// The sender.
     pub by: AgentId,
-    /// How often it was tried.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// When it was accepted.
+    /// When the message was accepted.
     pub time: DateTime<Utc>,
-    /// The message as it came; copies of one message share it.
+    /// The message as received, shared by the deliveries of one message.
     pub message: Arc<[u8]>,
-    /// The trace it belongs to, where that is not the one of its conversation.
+    /// Its trace; `None` for the trace of its conversation.
     pub trace: Option<Arc<Trace>>,
 }
 
-/// A dead letter: a delivery that no attempt is left for.
+/// A dead letter: a delivery without attempts left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// Number of the message's record.
+    /// Sequence number of the message record.
     pub seq: u64,
     /// The message's id.
     pub message_id: MessageId,
-    /// To whom it was owed.
+    /// The recipient.
     pub agent_id: AgentId,
-    /// Who sent it.
+    /// The sender.
     pub by: AgentId,
-    /// How often it was tried.
+    /// Number of delivery attempts.
     pub attempts: u32,
-    /// When it was accepted.
+    /// When the message was accepted.
     pub time: DateTime<Utc>,
-    /// The message as it came; copies of one message share it.
+    /// The message as received, shared by the deliveries of one message.
     pub message: Arc<[u8]>,
-    /// The trace it belongs to, where that is not the one of its conversation.
+    /// Its trace; `None` for the trace of its conversation.
     pub trace: Option<Arc<Trace>>,
-    /// Why it was given up.
+    /// Why it became a dead letter.
     pub reason: String,
 }
 
-/// What a journal remembers when it is opened.
+/// The state that opening a journal restores.
 #[derive(Debug, Clone, Default)]
 pub struct Recovered {
-    /// The first number not yet used.
+    /// The first unused sequence number.
     pub next_seq: u64,
-    /// What is owed, in the order it was accepted.
+    /// Deliveries to make, in the order of acceptance.
     pub pending: Vec<Pending>,
-    /// What was given up, in the order it was accepted.
+    /// Dead letters, in the order of acceptance.
     pub dead_letters: Vec<DeadLetter>,
-    /// The agents that joined.
+    /// The agents that joined and did not leave.
     pub agents: Vec<AgentId>,
-    /// The latest value of every key that was noted and not forgotten, as JSON text.
+    /// The latest value of every key that was not removed, as JSON text.
     pub facts: Vec<(Arc<str>, Arc<str>)>,
-    /// The messages accepted before, oldest first.
+    /// The accepted messages, oldest first, for deduplication.
     pub seen: Vec<DedupEntry>,
-    /// What recovery had to do.
+    /// Details of the recovery.
     pub report: RecoveryReport,
 }
 
-/// What recovery had to do, and what it found wrong.
+/// Work and findings of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// Lines read after the last checkpoint.
+    /// Records read after the last checkpoint.
     pub lines_replayed: u64,
-    /// Bytes that were written ahead and not in the day file yet when the machine went down.
+    /// Bytes that only the WAL had, written back into segments.
     pub bytes_brought_back: u64,
-    /// Bytes of an unfinished write that were cut off the end of the log.
+    /// Bytes of an unfinished write, cut off the end of the log.
     pub torn_bytes: u64,
-    /// Where those bytes were kept.
+    /// The file with those bytes; `None` if there were none.
     pub torn_file: Option<PathBuf>,
-    /// Bytes at the end of the log that were durable when it was last written and are not there
-    /// any more.
+    /// Durable bytes that are missing at the end of the log.
     pub lost_bytes: u64,
-    /// Batches that were written ahead, are not in the log and could not be put there.
+    /// Batches of the WAL that do not fit into the log.
     pub batches_left_out: u64,
-    /// The ahead files that hold them, under their new names.
+    /// The WAL files with those batches, under their new names.
     pub wal_kept: Vec<PathBuf>,
-    /// Damaged lines in the middle of the log, which were left as they are.
+    /// Damaged lines in the middle of the log, which stay unchanged.
     pub unreadable_lines: u64,
-    /// Good lines that do not follow the one before them: something is missing or was changed.
+    /// Valid records whose `prev` does not match: a record before is missing or was changed.
     pub broken_links: u64,
-    /// Lines sled did not hold and was given again.
+    /// Records that the index lacked and got again.
     pub lines_indexed: u64,
-    /// Where a sled that was damaged or belongs to another log was moved.
+    /// New path of an index that was damaged or of another log; `None` if it was fit.
     pub index_set_aside: Option<PathBuf>,
-    /// Messages still owed whose bytes could not be found; they are not listed as pending.
+    /// Messages with open deliveries whose bytes are lost; they are not in `pending`.
     pub lost_messages: u64,
 }
 
@@ -178,13 +193,13 @@ impl fmt::Display for RecoveryReport {
     }
 }
 
-/// Everything [`crate::Journal`] starts from.
+/// Everything that [`crate::Journal`] starts from.
 pub(crate) struct Opened {
     pub index: Index,
     pub head: Head,
-    /// Where the last line ends; `None` when there is none.
+    /// End of the last record; `None` for an empty log.
     pub end: Option<LogPos>,
-    /// Number and day of the line the stored checkpoint was made at.
+    /// Number and day of the record of the stored checkpoint.
     pub stored: Option<(u64, NaiveDate)>,
     pub state: DeliveryState,
     pub recovered: Recovered,
@@ -200,6 +215,7 @@ pub(crate) fn recover(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<
     Ok(opened)
 }
 
+/// The folder of the index, which also has the WAL and the watermark.
 fn data_folder(index_path: &Path) -> &Path {
     index_path.parent().unwrap_or(index_path)
 }
@@ -210,14 +226,14 @@ fn recover_log(dir: &Path, index_path: &Path, disk: &dyn Disk) -> Result<Opened,
         Err(OpenError::Read(ReadError::Damaged { .. })) => {}
         done => return done,
     }
-    // Whether the files alone are enough must be known before anything is moved.
+    // Fails if the segments alone are not enough, before anything is moved.
     state_before_files(dir, index_path, None)?;
     report.index_set_aside = Some(set_aside(index_path)?);
     attempt(dir, index_path, disk, &mut report)
 }
 
-/// Moves an index away that does not fit its log. It is not deleted: it may be the last copy of
-/// lines whose files are gone.
+/// Renames an index that does not fit its log. It is not deleted: it may be the last copy of
+/// records whose segments were removed.
 pub(crate) fn set_aside(index_path: &Path) -> io::Result<PathBuf> {
     let aside = unused(|n| index_path.with_file_name(format!("a2a-journal.unfit-{}{n}", stamp())));
     tracing::error!(aside = %aside.display(), "the index does not fit the log; building a new one");
@@ -225,7 +241,7 @@ pub(crate) fn set_aside(index_path: &Path) -> io::Result<PathBuf> {
     Ok(aside)
 }
 
-/// One try; an index that is damaged or belongs to another log is [`ReadError::Damaged`].
+/// One attempt. An index that is damaged or of another log is [`ReadError::Damaged`].
 fn attempt(
     dir: &Path,
     index_path: &Path,
@@ -238,7 +254,7 @@ fn attempt(
         IndexError::Newer(found) => newer_index(index_path, found).into(),
         IndexError::Io(source) => source.into(),
     })?;
-    // Nobody else has the log in hands now.
+    // From here on this process has the only access to the log.
     let data = data_folder(index_path);
     reread_tail(dir, index.last().map(|meta| meta.end), disk)?;
     let replayed = wal::replay(dir, data, &index, disk)?;
@@ -259,15 +275,15 @@ fn attempt(
         None => (None, state_before_files(dir, index_path, Some(&index))?),
     };
     index.remove_stale_blocks()?;
-    let mut heal = IndexHealer::new(&index, state)?;
-    // Frames of another log say nothing about the end of this one.
+    let mut healer = IndexHealer::new(&index, state)?;
+    // Frames of another log do not mark the end of this one.
     let promised = match report.batches_left_out {
         0 => promised_end(dir, data)?,
         _ => None,
     };
-    let scanned = scan(dir, start, promised, |good| heal.line(good, &mut seen))?;
-    heal.store()?;
-    let IndexHealer { state, indexed, .. } = heal;
+    let scanned = scan(dir, start, promised, |good| healer.record(good, &mut seen))?;
+    healer.store()?;
+    let IndexHealer { state, indexed, .. } = healer;
     report.lines_replayed = scanned.lines;
     report.lines_indexed = indexed;
     report.unreadable_lines = scanned.unreadable;
@@ -288,7 +304,7 @@ fn attempt(
     if let Some((head, at)) = scanned.head
         && scanned.lines > 0
     {
-        // The next start shall not pay for this again.
+        // So that the next start need not repeat the scan.
         index.set_checkpoint(checkpoint::prepare(head, at, &state).value()?)?;
         stored = Some((head.seq, at.day));
     }
@@ -296,10 +312,9 @@ fn attempt(
     Ok(Opened { index, head, end, stored, state, recovered })
 }
 
-/// Reads the end of the log anew from the disk. What the index holds was committed, so that it is
-/// on the disk or in the ahead files; whatever lies behind may be shown by the page cache alone:
-/// a batch whose fsync failed, or a cut that is not durable. Older days were synced before the
-/// next one got its first line.
+/// Rereads the end of the log from the disk. Indexed records were committed, so that they are on
+/// the disk or in the WAL. Bytes behind them may exist in the page cache alone: a batch whose fsync
+/// failed, or a truncation that is not durable. Older segments were synced before the next began.
 fn reread_tail(dir: &Path, indexed: Option<LogPos>, disk: &dyn Disk) -> Result<(), OpenError> {
     for file in list_segments(dir)?.into_iter().rev() {
         if file.is_compressed {
@@ -315,7 +330,7 @@ fn reread_tail(dir: &Path, indexed: Option<LogPos>, disk: &dyn Disk) -> Result<(
     Ok(())
 }
 
-/// Folds lines, and gives the index those it lacks.
+/// Folds records into the state, and adds those to the index that it lacks.
 struct IndexHealer<'a> {
     index: &'a Index,
     after: u64,
@@ -337,11 +352,7 @@ impl<'a> IndexHealer<'a> {
         })
     }
 
-    fn line(
-        &mut self,
-        good: &crate::recovery::scan::GoodLine<'_>,
-        seen: &mut Vec<DedupEntry>,
-    ) -> io::Result<()> {
+    fn record(&mut self, good: &GoodLine<'_>, seen: &mut Vec<DedupEntry>) -> io::Result<()> {
         self.state.apply_decoded(&good.decoded);
         let Some((seq, kind)) = peek(good.bytes).filter(|(seq, _)| *seq > self.after) else {
             return Ok(());
@@ -363,7 +374,7 @@ impl<'a> IndexHealer<'a> {
     }
 }
 
-/// Moves a torn end into a file of its own, then cuts it off.
+/// Copies a torn end into a file of its own, then truncates the segment.
 fn cut_off(dir: &Path, torn: &Torn, disk: &dyn Disk) -> io::Result<PathBuf> {
     let mut bytes = Vec::new();
     let mut file = File::open(&torn.path)?;
@@ -380,11 +391,12 @@ fn cut_off(dir: &Path, torn: &Torn, disk: &dyn Disk) -> io::Result<PathBuf> {
     Ok(kept)
 }
 
-/// Names a file, never one that exists.
+/// A time stamp for file names.
 fn stamp() -> String {
     DateTime::<Utc>::from(std::time::SystemTime::now()).format("%Y-%m-%dT%H-%M-%S%.3fZ").to_string()
 }
 
+/// A path that does not exist yet.
 fn unused(name: impl Fn(&str) -> PathBuf) -> PathBuf {
     let mut path = name("");
     for n in 1_u32.. {
@@ -396,7 +408,7 @@ fn unused(name: impl Fn(&str) -> PathBuf) -> PathBuf {
     path
 }
 
-/// Fetches the messages still held.
+/// Loads the messages with open deliveries or dead letters.
 fn load_recovered(
     index: &Index,
     head: Head,
@@ -451,6 +463,7 @@ impl Pending {
     }
 }
 
+/// The bytes of a message, and its own trace if it has one.
 type Message = (Arc<[u8]>, Option<Arc<Trace>>);
 
 fn message(index: &Index, seq: u64) -> Result<Option<Message>, ReadError> {

@@ -1,7 +1,30 @@
-//! The day files, whether plain or packed: which there are, and how to read one.
+//! Segments of the log: one file for each UTC day.
 //!
-//! A closed day is packed with zstd; the names say which form a file has. Where a
-//! crash left both, the plain one counts: it is removed only once the other is whole.
+//! # Constraints
+//! - A batch is durable before its senders get receipts, and is never split between segments.
+//! - A segment is append-only until its day is over. Then it is immutable and may be compressed.
+//! - After a failed fsync nothing is known about the pages, so the journal is poisoned.
+//!
+//! # On-disk layout
+//! ```text
+//! a2a-log/2026-02-20.jsonl.zst   closed segment, compressed with zstd
+//! a2a-log/2026-02-21.jsonl       newest segment; JSON Lines, one record each
+//! a2a-log/torn-<time>.bin        an unfinished write that recovery cut off
+//! data/a2a-wal-{0,1}.bin         WAL: the newest batches once more, while a busy server runs
+//! data/a2a-watermark.bin         where the last durable batch ends
+//! ```
+//! Where a crash left both forms of a day, the plain one counts: it is removed only once the other
+//! is complete.
+//!
+//! # Writing
+//! [`writer`] appends a batch and makes it durable, by an fsync or in the [`wal`], and then moves
+//! the [`watermark`]. All writes go through the trait [`disk::Disk`], so that tests can make each fail.
+//!
+//! # Reading
+//! [`list_segments`] lists the files, [`line_reader`] splits one into lines, without copying.
+//!
+//! # Deleting
+//! The retention worker compresses ([`compress`]) or removes closed segments, never the newest.
 
 pub(crate) mod compress;
 pub(crate) mod disk;
@@ -25,28 +48,28 @@ const BUFFER: usize = 1 << 20;
 const PLAIN: &str = ".jsonl";
 const COMPRESSED: &str = ".jsonl.zst";
 
-/// The plain file of a day.
+/// Path of the plain segment of a day.
 pub(crate) fn plain_path(dir: &Path, day: NaiveDate) -> PathBuf {
     dir.join(format!("{}{PLAIN}", day.format("%Y-%m-%d")))
 }
 
-/// The packed file of a day.
+/// Path of the compressed segment of a day.
 pub(crate) fn compressed_path(dir: &Path, day: NaiveDate) -> PathBuf {
     dir.join(format!("{}{COMPRESSED}", day.format("%Y-%m-%d")))
 }
 
-/// One day's file.
+/// The file of one UTC day.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Segment {
-    /// The UTC day of its lines.
+    /// The UTC day of its records.
     pub day: NaiveDate,
-    /// `false` sorts first, so that of both forms the plain one is kept.
+    /// Whether it is compressed. `false` sorts first, so that the plain form wins over the other.
     pub is_compressed: bool,
     /// Its path.
     pub path: PathBuf,
 }
 
-/// The days that have a file, oldest first. Other files are none of our business.
+/// Lists the segments, oldest first; other files are ignored.
 ///
 /// # Errors
 /// The folder cannot be read.
@@ -60,8 +83,8 @@ pub fn list_segments(dir: &Path) -> io::Result<Vec<Segment>> {
         for (is_compressed, path) in
             [(false, plain_path(dir, day)), (true, compressed_path(dir, day))]
         {
-            // chrono also reads `2026-2-1`; only the name we would write is ours.
-            if path.file_name().is_some_and(|ours| ours == name) {
+            // chrono also parses `2026-2-1`, which is not a name of a segment.
+            if path.file_name().is_some_and(|expected| expected == name) {
                 files.push(Segment { day, is_compressed, path });
             }
         }
@@ -71,7 +94,7 @@ pub fn list_segments(dir: &Path) -> io::Result<Vec<Segment>> {
     Ok(files)
 }
 
-/// The file of one day.
+/// The segment of one day.
 pub(crate) fn find_segment(dir: &Path, day: NaiveDate) -> io::Result<Segment> {
     let plain = plain_path(dir, day);
     if fs::exists(&plain)? {
@@ -81,8 +104,8 @@ pub(crate) fn find_segment(dir: &Path, day: NaiveDate) -> io::Result<Segment> {
 }
 
 impl Segment {
-    /// The file with its size. It may have been packed or removed since it was listed: then the
-    /// form that is there now counts, and `None` when there is none any more.
+    /// The segment with its size in bytes. It may have been compressed since it was listed, which
+    /// changes its form, or removed: then `None`.
     pub fn sized(self, dir: &Path) -> io::Result<Option<(Self, u64)>> {
         let packed = Self { is_compressed: true, path: compressed_path(dir, self.day), ..self };
         for file in [self, packed] {
@@ -95,12 +118,12 @@ impl Segment {
         Ok(None)
     }
 
-    /// The content from `offset` on, counted in plain bytes.
+    /// A buffered reader of the content from `offset` on, counted in uncompressed bytes.
     pub fn read_from(&self, offset: u64) -> io::Result<impl BufRead + use<>> {
         Ok(BufReader::with_capacity(BUFFER, self.read_raw(offset)?))
     }
 
-    /// The same for those who have a buffer of their own.
+    /// Like [`Segment::read_from`], unbuffered.
     pub fn read_raw(&self, offset: u64) -> io::Result<Box<dyn Read>> {
         let mut file = File::open(&self.path)?;
         if !self.is_compressed {
@@ -108,12 +131,12 @@ impl Segment {
             return Ok(Box::new(file));
         }
         let mut reader = zstd::Decoder::new(file)?;
-        // A packed file can only be read from its start; this happens after rare crashes.
+        // A compressed file can only be read from its start; this happens after rare crashes.
         io::copy(&mut (&mut reader).take(offset), &mut io::sink())?;
         Ok(Box::new(reader))
     }
 
-    /// Fills `bytes` from `offset` on, counted in plain bytes.
+    /// Fills `bytes` from `offset` on, counted in uncompressed bytes.
     pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         if self.is_compressed {
             return self.read_from(offset)?.read_exact(bytes);
@@ -127,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_day_that_is_packed_after_it_was_listed_keeps_its_size() {
+    fn segment_compressed_after_listing_is_found_in_its_new_form() {
         let dir = tempfile::tempdir().unwrap();
         let day = NaiveDate::from_ymd_opt(2026, 2, 21).unwrap();
         fs::write(plain_path(dir.path(), day), b"a line\n").unwrap();

@@ -1,8 +1,7 @@
-//! Blocks: up to 512 lines that are packed as one, and the metadata beside each.
+//! Blocks of up to 512 records, compressed as one, and the metadata of each.
 //!
-//! sled costs about the same for every key, whatever its size, so lines are paid for
-//! by the block, or by its few pieces. The metadata says enough about a block's records to leave it closed
-//! when none of them is wanted.
+//! The metadata summarises the messages of a block, so that a search reads only blocks that may
+//! contain a match.
 
 use std::collections::BTreeSet;
 
@@ -14,25 +13,25 @@ use crate::index::terms::RecordTerms;
 use crate::record::batch::{Entry, LogPos, RecordKind};
 use crate::record::chain::{Hash, Head, read_seal};
 
-/// Lines in a full block.
+/// Records in a full block.
 pub(crate) const LINES: usize = 512;
-/// A block is also full at this size, so that large messages do not make huge values.
+/// A block is also full at this many bytes, so that large messages do not make huge values.
 const BYTES: usize = 256 << 10;
-/// The first byte of metadata. Before it had one it began with a zero.
+/// Version, the first byte of metadata. The unversioned format begins with a zero.
 pub(crate) const FORMAT: u8 = 3;
-/// The format before: blocks were not in pieces, and their messages listed in the metadata.
+/// The version before: blocks were not chunked, and dedup entries were in the metadata.
 const WHOLE: u8 = 2;
 
-/// Lines gathered for one block.
+/// Gathers the records of one block.
 #[derive(Debug, Default)]
 pub(crate) struct BlockBuilder {
     pub bytes: Vec<u8>,
     pub seen: Vec<DedupEntry>,
-    /// The records that events in this block belong to.
+    /// Numbers of the messages of the events in this block.
     pub of: BTreeSet<u64>,
-    /// Whether records are summed up, as they always are but to measure what that costs.
-    sums_up: bool,
-    gather: SummaryBuilder,
+    /// Whether messages are summarised. `false` only in benchmarks.
+    has_summaries: bool,
+    summary: SummaryBuilder,
     first: u64,
     last: u64,
     lines: u32,
@@ -41,8 +40,8 @@ pub(crate) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    pub fn new(sums_up: bool) -> Self {
-        Self { sums_up, ..Self::default() }
+    pub fn new(has_summaries: bool) -> Self {
+        Self { has_summaries, ..Self::default() }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -61,19 +60,19 @@ impl BlockBuilder {
         self.bytes.clear();
         self.seen.clear();
         self.of.clear();
-        self.gather.clear();
+        self.summary.clear();
         self.lines = 0;
         self.records = 0;
         self.end = None;
     }
 
-    /// Whether a line of this day may join. A day is removed as a whole, so no block
-    /// holds lines of two.
+    /// Whether a record of this day may be added. A day is removed as a whole, so that no block spans
+    /// two.
     pub fn takes(&self, day: NaiveDate) -> bool {
         self.end.is_none_or(|end| end.day == day)
     }
 
-    /// Adds a line (with its newline) that ends at `end` in the log.
+    /// Adds a record (with its newline) that ends at `end` in the log.
     pub fn push(
         &mut self,
         line: &[u8],
@@ -85,7 +84,7 @@ impl BlockBuilder {
         self.push_with_terms(line, seq, kind, seen, end, None);
     }
 
-    /// The same; a record whose mark and terms are known is not read for them.
+    /// Like [`BlockBuilder::push`]; a message with given terms is not parsed for them.
     pub fn push_with_terms(
         &mut self,
         line: &[u8],
@@ -93,7 +92,7 @@ impl BlockBuilder {
         kind: RecordKind,
         seen: Option<DedupEntry>,
         end: LogPos,
-        mark: Option<(&RecordTerms, &[u64])>,
+        terms: Option<(&RecordTerms, &[u64])>,
     ) {
         if self.is_empty() {
             self.first = seq;
@@ -103,10 +102,10 @@ impl BlockBuilder {
         match kind {
             RecordKind::Message => {
                 self.records += 1;
-                match mark {
-                    _ if !self.sums_up => {}
-                    Some((mark, terms)) => self.gather.add_with_terms(mark, terms),
-                    None => self.gather.add(line),
+                match terms {
+                    _ if !self.has_summaries => {}
+                    Some((record, terms)) => self.summary.add_with_terms(record, terms),
+                    None => self.summary.add(line),
                 }
             }
             RecordKind::EventOf(of) => drop(self.of.insert(of)),
@@ -117,12 +116,12 @@ impl BlockBuilder {
         self.end = Some(end);
     }
 
-    /// What the gathered records have in common.
+    /// The summary of the gathered messages.
     pub fn summary(&mut self) -> BlockSummary {
-        if self.sums_up { self.gather.finish() } else { BlockSummary::all() }
+        if self.has_summaries { self.summary.finish() } else { BlockSummary::all() }
     }
 
-    /// The metadata of what was gathered; `None` when that is nothing.
+    /// The metadata of the gathered records; `None` if there are none.
     pub fn meta(&self, before: u64) -> Option<BlockMeta> {
         let line = self.bytes.strip_suffix(b"\n")?;
         let hash = read_seal(line)?.hash;
@@ -132,34 +131,37 @@ impl BlockBuilder {
     }
 }
 
-/// What is known of a block without opening it.
+/// Metadata of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockMeta {
-    /// Its first line.
+    /// Number of its first record.
     pub first: u64,
-    /// The last line of the block before it: blocks form a chain, so a lost one is noticed.
+    /// Number of the last record of the block before: a missing block is thus detected.
     pub before: u64,
+    /// Its last record.
     pub last: Head,
+    /// Number of records, events included.
     pub lines: u32,
+    /// Number of message records.
     pub records: u32,
-    /// Where in the log its last line ends.
+    /// End of its last record in the log.
     pub end: LogPos,
 }
 
-/// Metadata as it was found in sled.
+/// Metadata as stored in sled.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StoredMeta {
-    /// With how many messages are listed beside it.
+    /// The current format, with the number of dedup entries stored beside it.
     Now(BlockMeta, BlockSummary, usize),
-    /// Of the format without a summary, which can be made from the block.
+    /// The unversioned format without a summary, which is then built from the block.
     Old(BlockMeta),
-    /// Of a format that a later version of this program writes.
+    /// A version that a later program writes.
     Newer(u8),
     Damaged,
 }
 
 impl BlockMeta {
-    /// What is stored, when so many messages are listed beside it.
+    /// Encodes the metadata, with `listed` dedup entries stored beside it.
     pub fn write(&self, summary: &BlockSummary, listed: usize) -> Vec<u8> {
         let mut out = Vec::with_capacity(4096);
         out.push(FORMAT);
@@ -175,7 +177,7 @@ impl BlockMeta {
         out
     }
 
-    /// Reads metadata, and adds the messages that are listed in it, as they once were, to `seen`.
+    /// Decodes metadata; dedup entries inside it, as in older formats, are added to `seen`.
     pub fn read(key: &[u8], value: &[u8], seen: &mut Vec<DedupEntry>) -> StoredMeta {
         let read = match value.split_first() {
             Some((0, _)) => Self::read_fields(key, value).and_then(|(meta, listed)| {
@@ -183,7 +185,7 @@ impl BlockMeta {
                 Some(StoredMeta::Old(meta))
             }),
             Some((format @ (&WHOLE | &FORMAT), rest)) => {
-                Self::read_summed_up(key, rest, |rest| match *format {
+                Self::read_with_summary(key, rest, |rest| match *format {
                     WHOLE => DedupEntry::read_all(rest, seen).map(|()| 0),
                     _ => Some(u32::from_be_bytes(rest.try_into().ok()?) as usize),
                 })
@@ -194,9 +196,9 @@ impl BlockMeta {
         read.unwrap_or(StoredMeta::Damaged)
     }
 
-    /// Reads metadata with a summary; `listed` says of what follows how many messages are listed
-    /// beside it.
-    fn read_summed_up(
+    /// Decodes metadata with a summary; `listed` decodes the rest and returns the number of dedup
+    /// entries stored beside it.
+    fn read_with_summary(
         key: &[u8],
         rest: &[u8],
         listed: impl FnOnce(&[u8]) -> Option<usize>,
@@ -231,7 +233,7 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*head)
 }
 
-/// An opened block: its lines, and where each lies.
+/// A decompressed block: its records and their positions.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub bytes: Vec<u8>,
@@ -250,7 +252,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_comes_back_and_nothing_shorter_does() {
+    fn metadata_round_trips_and_truncated_metadata_is_damaged() {
         let seen = DedupEntry {
             message_id: "0192a4c8-7e1a-7b3c-9d4e-000000000001".parse().unwrap(),
             fingerprint: 7,
@@ -282,7 +284,7 @@ mod tests {
             StoredMeta::Newer(FORMAT + 1)
         );
 
-        // The older formats: the messages in it; and no first byte, no summary.
+        // The older formats: with dedup entries inside, and without version and summary.
         let mut listed = Vec::new();
         seen.push(&mut listed);
         let whole = [&[WHOLE], &value[1..value.len() - 4], &listed].concat();

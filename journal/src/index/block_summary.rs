@@ -1,4 +1,4 @@
-//! What a block's records have in common: enough to tell that none of them is wanted.
+//! Summary of the messages in a block, by which a search skips blocks without a match.
 
 use a2a_protocol::{Kind, Outcome};
 
@@ -6,7 +6,7 @@ use crate::index::bloom::{About, BloomFilter, term};
 use crate::index::facets::{facets, time_and_outcome};
 use crate::index::terms::RecordTerms;
 
-/// Times, kinds, outcomes and terms of the records in a block.
+/// Times, kinds, outcomes and terms of the messages in a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BlockSummary {
     /// The earliest and the latest time, in milliseconds since 1970.
@@ -15,23 +15,24 @@ pub(crate) struct BlockSummary {
     pub kinds: u32,
     /// A bit for each outcome.
     pub outcomes: u32,
-    /// Bytes of the block's lines, and of the block in sled.
+    /// Bytes of the records, uncompressed.
     pub size: u32,
+    /// Bytes of the compressed block.
     pub stored: u32,
     pub terms: BloomFilter,
 }
 
-/// The bit of a kind. Its place in the list is stored: new words go to the end.
+/// The bit of a kind. Its position in the enum is stored: new kinds are added at the end.
 pub(crate) fn kind_bit(kind: Kind) -> u32 {
     1 << kind as u32
 }
 
-/// The bit of an outcome; as for kinds, the list only grows at its end.
+/// The bit of an outcome; as for kinds, new ones are added at the end.
 pub(crate) fn outcome_bit(outcome: Outcome) -> u32 {
     1 << outcome as u32
 }
 
-/// Gathers a summary record by record, in buffers that are used again.
+/// Builds summaries in reused buffers, message by message.
 #[derive(Debug)]
 pub(crate) struct SummaryBuilder {
     times: (i64, i64),
@@ -53,15 +54,15 @@ impl SummaryBuilder {
         *self = Self { terms, ..Self::default() };
     }
 
-    /// Adds a record whose message was at hand when it was written.
-    pub fn add_with_terms(&mut self, mark: &RecordTerms, terms: &[u64]) {
-        self.times = (self.times.0.min(mark.ms), self.times.1.max(mark.ms));
-        self.outcomes |= mark.outcome;
-        self.kinds |= mark.kind;
+    /// Adds a message by the terms that were computed at its commit.
+    pub fn add_with_terms(&mut self, record: &RecordTerms, terms: &[u64]) {
+        self.times = (self.times.0.min(record.ms), self.times.1.max(record.ms));
+        self.outcomes |= record.outcome;
+        self.kinds |= record.kind;
         self.terms.extend_from_slice(terms);
     }
 
-    /// Adds a record by its line.
+    /// Adds a message by parsing its record.
     pub fn add(&mut self, line: &[u8]) {
         if let Some((time, outcome)) = time_and_outcome(line) {
             let ms = time.timestamp_millis();
@@ -93,7 +94,7 @@ impl SummaryBuilder {
 }
 
 impl BlockSummary {
-    /// The summary that rules nothing out.
+    /// The summary that excludes nothing.
     pub fn all() -> Self {
         let (kinds, outcomes) = (u32::MAX, u32::MAX);
         let times = (i64::MIN, i64::MAX);
@@ -110,7 +111,7 @@ impl BlockSummary {
         self.terms.push(out);
     }
 
-    /// Reads a summary from the front of `bytes`; returns what follows it.
+    /// Decodes a summary; returns it with the bytes that follow.
     pub fn read(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (from, rest) = bytes.split_first_chunk()?;
         let (to, rest) = rest.split_first_chunk()?;
@@ -145,7 +146,7 @@ mod tests {
     use crate::record::encode::Encoder;
     use crate::{MessageRecord, Received, Record};
 
-    /// The record of a message, with nobody in it who is also in the message.
+    /// A message record whose agents differ from those in the message.
     fn record(message: &Envelope, bytes: &[u8]) -> MessageRecord {
         let agent = |name: &str| name.parse::<AgentId>().unwrap();
         let recipient =
@@ -171,29 +172,29 @@ mod tests {
         }
     }
 
-    /// What is gathered of a record by its line, and by its mark.
+    /// The summaries of a record by its line and by its terms.
     fn both(line: MessageRecord) -> [SummaryBuilder; 2] {
         let mut encoder = Encoder::default();
         encoder.encode(Head::START, &[Record::Message(line)]).unwrap();
-        let (mut by_line, mut by_mark) = (SummaryBuilder::default(), SummaryBuilder::default());
+        let (mut by_line, mut by_terms) = (SummaryBuilder::default(), SummaryBuilder::default());
         by_line.add(encoder.entries[0].of(&encoder.bytes));
-        for (mark, terms) in encoder.terms.iter() {
-            by_mark.add_with_terms(mark, terms);
+        for (record, terms) in encoder.terms.iter() {
+            by_terms.add_with_terms(record, terms);
         }
-        [by_line, by_mark]
+        [by_line, by_terms]
     }
 
     fn assert_same(line: MessageRecord) -> SummaryBuilder {
-        let [mut by_line, mut by_mark] = both(line);
-        for gather in [&mut by_line, &mut by_mark] {
+        let [mut by_line, mut by_terms] = both(line);
+        for gather in [&mut by_line, &mut by_terms] {
             gather.terms.sort_unstable();
         }
-        assert_eq!(by_line.terms, by_mark.terms);
-        assert_eq!(by_line.finish(), by_mark.finish());
+        assert_eq!(by_line.terms, by_terms.terms);
+        assert_eq!(by_line.finish(), by_terms.finish());
         by_line
     }
 
-    /// Writes every letter of the names and ids as an escape.
+    /// Writes every letter of all strings as an escape.
     fn escaped(json: &[u8]) -> Vec<u8> {
         fn write(value: &serde_json::Value, out: &mut String) {
             use serde_json::Value::{Array, Object, String};
@@ -227,15 +228,15 @@ mod tests {
     }
 
     #[test]
-    fn a_message_at_hand_says_the_same_as_its_line() {
+    fn terms_of_a_parsed_message_equal_those_of_its_line() {
         for kind in Kind::ALL {
             let message = kind.example_message();
             let plain = message.to_json();
             for bytes in [escaped(&plain), plain] {
-                // As it is read from the outside.
+                // Parsed as from outside.
                 let message = Envelope::parse(&bytes).unwrap();
                 let gather = assert_same(record(&message, &bytes));
-                // Both recipients, who sent it, from and perhaps to; two ids, perhaps a task.
+                // Both recipients, the sender, `from` and perhaps `to`; two ids, perhaps a task.
                 let agents = 4 + usize::from(message.to.is_some());
                 let ids = 2 + usize::from(message.body.task_id().is_some());
                 assert_eq!(gather.terms.len(), agents + ids, "{kind:?}");
@@ -243,19 +244,19 @@ mod tests {
                     (gather.kinds, gather.outcomes),
                     (kind_bit(*kind), outcome_bit(Outcome::Queued))
                 );
-                let nobody = MessageRecord {
+                let anonymous = MessageRecord {
                     by: None,
                     message_id: None,
                     recipients: Arc::new([]),
                     ..record(&message, &bytes)
                 };
-                assert_same(nobody);
+                assert_same(anonymous);
             }
         }
     }
 
     #[test]
-    fn times_are_those_that_are_written() {
+    fn times_are_the_written_ones() {
         let message = Kind::Broadcast.example_message();
         let day: DateTime<Utc> = "2016-12-31T23:59:59Z".parse().unwrap();
         let leap: DateTime<Utc> = "2016-12-31T23:59:60.5Z".parse().unwrap();
@@ -267,31 +268,31 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_its_message_has_no_mark_and_those_around_it_keep_theirs() {
-        let mut marks = BatchTerms::default();
+    fn record_without_parsed_message_has_no_terms() {
+        let mut batch = BatchTerms::default();
         let mut expected = Vec::new();
         for (seq, kind) in (1..).zip(Kind::ALL) {
             let message = kind.example_message();
             let line = MessageRecord { seq, ..record(&message, &message.to_json()) };
             let line = MessageRecord { message: line.message.filter(|_| seq % 3 != 2), ..line };
-            marks.add(&line);
+            batch.add(&line);
             if line.message.is_some() {
                 let [mut alone, _] = both(line);
                 alone.terms.sort_unstable();
                 expected.push((seq, alone.kinds, alone.terms));
             }
         }
-        let found = marks.iter().map(|(mark, terms)| {
+        let found = batch.iter().map(|(record, terms)| {
             let mut terms = terms.to_vec();
             terms.sort_unstable();
-            (mark.seq, mark.kind, terms)
+            (record.seq, record.kind, terms)
         });
         assert_eq!(found.collect::<Vec<_>>(), expected);
     }
 
     proptest! {
         #[test]
-        fn whoever_takes_part_both_ways_say_the_same(
+        fn any_participants_give_the_same_terms_both_ways(
             names in prop::collection::vec("[A-Za-z0-9][A-Za-z0-9._-]{0,20}", 3..40),
             kind in prop::sample::select(Kind::ALL.to_vec()),
             ids in prop::array::uniform2(any::<u64>()),

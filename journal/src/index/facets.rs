@@ -1,9 +1,9 @@
-//! What a record can be found by: who, what kind, which conversation, which task.
+//! Searchable fields of a message record: agents, kind, ids.
 //!
-//! A record keeps its message as it came, and a refused message may hold anything,
-//! so nothing here may rely on a shape. Most records do have the shape, and reading
-//! them must be quick: the indexer does it for each whose message it was not given
-//! ([`crate::index::terms`]), and a search for each it looks at.
+//! A record contains its message verbatim, and a refused message may have any content, so that no
+//! structure can be assumed. Most messages are well-formed, and parsing them must be fast: the
+//! indexer parses each message without precomputed terms ([`crate::index::terms`]), and a search
+//! each candidate.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,10 +13,10 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a record can be found by, apart from its text.
+/// The searchable fields of a record, apart from its text.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Facets<'a> {
-    /// Who sent it, in whose name, and for whom it was; with repetitions.
+    /// The sender, `from`, `to` and the recipients; with repetitions.
     pub agents: Vec<Cow<'a, str>>,
     pub kind: Option<Kind>,
     pub message_id: Option<MessageId>,
@@ -24,7 +24,7 @@ pub(crate) struct Facets<'a> {
     pub task: Option<TaskId>,
 }
 
-/// Time and outcome of a record, which stand at a fixed place.
+/// Time and outcome of a record, which have fixed positions.
 pub(crate) fn time_and_outcome(line: &[u8]) -> Option<(DateTime<Utc>, Option<Outcome>)> {
     let rest = line.strip_prefix(b"{\"seq\":")?;
     let rest = &rest[memchr::memchr(b',', rest)?..];
@@ -37,7 +37,7 @@ pub(crate) fn time_and_outcome(line: &[u8]) -> Option<(DateTime<Utc>, Option<Out
     Some((time, outcome))
 }
 
-/// When a line of the log was written or happened; `None` for what is no such line.
+/// The time of a record; `None` if the line is not a record.
 #[must_use]
 pub fn time_of(line: &str) -> Option<DateTime<Utc>> {
     time_and_outcome(line.as_bytes()).map(|(time, _)| time)
@@ -89,11 +89,11 @@ struct Payload<'a> {
     task_id: Option<JsonStr<'a>>,
 }
 
-/// Reads what a record can be found by.
+/// Parses the searchable fields of a record.
 pub(crate) fn facets(line: &[u8]) -> Facets<'_> {
     match serde_json::from_slice::<RecordFields<'_>>(line) {
         Ok(record) => of_record(record),
-        // A message of another shape, or a key twice.
+        // A message of another structure, or with a duplicate key.
         Err(_) => serde_json::from_slice(line).map(of_any).unwrap_or_default(),
     }
 }
@@ -115,7 +115,7 @@ fn of_record(record: RecordFields<'_>) -> Facets<'_> {
     facets
 }
 
-/// Reads level by level: a message may be nested deeper than a whole value can be read.
+/// Parses level by level: a message may be nested deeper than serde_json parses at once.
 fn of_any(record: &RawValue) -> Facets<'static> {
     let text = |value: Option<&RawValue>| serde_json::from_str::<String>(value?.get()).ok();
     let record = fields(record);
@@ -135,7 +135,7 @@ fn of_any(record: &RawValue) -> Facets<'static> {
     }
 }
 
-/// The fields of an object, unread; of one that is there twice, the last.
+/// The unparsed fields of an object; of duplicate keys the last.
 type Fields<'a> = HashMap<String, &'a RawValue>;
 
 fn fields(value: &RawValue) -> Fields<'_> {
@@ -149,7 +149,7 @@ mod tests {
     const ID: &str = "0192a4c8-7e1a-7b3c-9d4e-000000000001";
 
     #[test]
-    fn a_message_of_any_shape_is_read_as_far_as_it_goes() {
+    fn message_of_any_structure_is_parsed_as_far_as_possible() {
         for message in [
             format!(
                 r#"{{"from":{{"agentId":"ro\u006dan"}},"to":{{"agentId":"tim"}},"type":"broadcast","correlationId":"{}","payload":{{"taskId":"{ID}","x":[1]}}}}"#,
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_hides_nothing() {
+    fn deep_nesting_hides_no_field() {
         for depth in [126, 127, 128, 5_000] {
             let deep = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
             for message in [

@@ -1,12 +1,12 @@
-//! The thread that moves committed lines from the tail into sled.
+//! Indexer thread: moves committed records from the tail into sled.
 //!
-//! It is never waited for, except by `close`. When sled fails or panics, the lines stay where they
-//! are (the log has them) and sled is opened anew (`reopen`), after a pause that grows with every
-//! attempt. An outage is logged when it begins and when it is over.
+//! Only `close` waits for it. When sled fails or panics, the records stay in the tail (the log has
+//! them) and sled is opened again (`reopen`), after a pause that grows with every attempt. The begin
+//! and the end of an outage are logged.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -18,25 +18,25 @@ use crate::index::tail::{SharedJournal, Slot, Stop};
 use crate::record::batch::LogPos;
 use crate::retention::worker::RetentionWorker;
 
-/// How much it gives way to threads that somebody waits for. Enough that a busy bus does not
-/// feel it, and still a tenth of their share, so that it gets on.
+/// Nice value of the thread: low enough priority not to slow down commits, and still a tenth of
+/// their share of the CPU.
 const NICE: i32 = 10;
 
-/// Starts the thread. It ends, with the last error if there was one, when told to stop. `pause` is
-/// the first one before an index that failed is opened again.
+/// Starts the thread. It ends on [`Stop`], with the last error if there was one. `pause` is the
+/// first pause before a failed index is opened again.
 pub(crate) fn start(
     alive: Alive,
     shared: Arc<SharedJournal>,
     worker: Arc<RetentionWorker>,
-    sums_up: bool,
+    has_summaries: bool,
     pause: Duration,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let compressor = zstd::bulk::Compressor::new(1)?;
-    let (builder, backoff) = (BlockBuilder::new(sums_up), Backoff::new(pause));
+    let (builder, backoff) = (BlockBuilder::new(has_summaries), Backoff::new(pause));
     let indexer = Indexer { shared, worker, builder, compressor, backoff, tried_at_close: false };
     std::thread::Builder::new().name("a2a-indexer".to_owned()).spawn(move || {
         let _alive = alive;
-        // On Linux this is about the calling thread alone.
+        // On Linux this applies to the calling thread alone.
         if let Err(error) = rustix::process::setpriority_process(None, NICE) {
             tracing::debug!(%error, "the indexer does not give way to others");
         }
@@ -50,15 +50,15 @@ struct Indexer {
     builder: BlockBuilder,
     compressor: zstd::bulk::Compressor<'static>,
     backoff: Backoff,
-    /// A journal that closes has had its one attempt to reopen the index.
+    /// The one attempt to reopen the index during `close` was made.
     tried_at_close: bool,
 }
 
-/// What one round has to do.
+/// The work of one round.
 struct Round {
     slots: Vec<Slot>,
     after: u64,
-    /// Store the last lines too, though they fill no block.
+    /// Store the last records too, although they do not fill a block.
     drain: bool,
     stop: Option<Stop>,
 }
@@ -79,7 +79,7 @@ impl Indexer {
         }
     }
 
-    /// One round: blocks, and the checkpoint if it is due.
+    /// One round: stores blocks, and the checkpoint if it is due.
     fn work(&mut self, round: &Round) -> io::Result<()> {
         let index = self.shared.index().map_err(io::Error::other)?;
         self.store(&index, round)?;
@@ -89,13 +89,13 @@ impl Indexer {
             self.shared.set_fault(None);
             self.backoff.reset();
             tracing::info!("the index can be written again; it gets from the log what it lacks");
-            self.worker.look();
+            self.worker.wake();
         }
         Ok(())
     }
 
-    /// Waits until a new index is open. Ends with the error when told to stop: what the index lacks
-    /// it gets from the log at the next start.
+    /// Reopens the index, with pauses between the attempts. Returns the error on [`Stop`]: the next
+    /// start adds the missing records from the log.
     fn reopen_after(&mut self, error: io::Error) -> io::Result<()> {
         let mut error = error;
         loop {
@@ -127,7 +127,7 @@ impl Indexer {
         }
     }
 
-    /// Waits before the next attempt; a journal that closes makes its last one at once.
+    /// Waits before the next attempt; a closing journal makes its last one at once.
     fn pause(&mut self) -> Option<Stop> {
         let deadline = Instant::now() + self.backoff.pause();
         let mut tail = self.shared.tail();
@@ -136,27 +136,26 @@ impl Indexer {
             if left.is_zero() {
                 break;
             }
-            let waited = self.shared.wake.wait_timeout(tail, left);
-            tail = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.wake.wait_for(&mut tail, left);
         }
         tail.stop
     }
 
-    /// Waits for a full block's worth of lines, a checkpoint or the end.
+    /// Waits for a full block, a checkpoint or [`Stop`].
     fn wait(&self) -> Round {
         // An index that was just opened again must check_writable itself at once.
         let is_doubtful = self.shared.fault().is_some();
         let mut tail = self.shared.tail();
         while !is_doubtful && !tail.has_work() {
-            tail = self.shared.wake.wait(tail).unwrap_or_else(PoisonError::into_inner);
+            self.shared.wake.wait(&mut tail);
         }
         let drain = is_doubtful || tail.checkpoint.is_some() || tail.stop.is_some();
-        // Slots hold one line at least, so these hold a block at least, if there is one.
+        // A slot has at least one record, so that these contain a full block if there is one.
         let slots = tail.slots.iter().take(LINES + 1).cloned().collect();
         Round { slots, after: tail.indexed, drain, stop: tail.stop }
     }
 
-    /// Stores a few blocks, so that a checkpoint or the end is noticed soon.
+    /// Stores a few blocks, so that a checkpoint or [`Stop`] is handled soon.
     fn store(&mut self, index: &Index, round: &Round) -> io::Result<()> {
         const ENOUGH: usize = 8 * LINES;
         let mut stored = 0;
@@ -171,17 +170,17 @@ impl Indexer {
                 stored += self.store_block(index)?;
             }
             let mut seen = batch.seen.iter().peekable();
-            let mut marks = slot.marks.iter().peekable();
+            let mut all_terms = slot.terms.iter().peekable();
             for entry in &batch.entries {
                 let seen = seen.next_if(|seen| seen.seq == entry.seq).copied();
-                let mark = marks.next_if(|(mark, _)| mark.seq == entry.seq);
+                let terms = all_terms.next_if(|(record, _)| record.seq == entry.seq);
                 if entry.seq <= round.after {
                     continue;
                 }
                 let offset = batch.at.offset + entry.end as u64;
                 let end = LogPos { day: batch.at.day, offset };
                 let line = bytes.get(entry.start..entry.end).unwrap_or_default();
-                self.builder.push_with_terms(line, entry.seq, entry.kind, seen, end, mark);
+                self.builder.push_with_terms(line, entry.seq, entry.kind, seen, end, terms);
                 if self.builder.is_full() {
                     stored += self.store_block(index)?;
                 }
@@ -198,12 +197,12 @@ impl Indexer {
         if lines > 0 {
             index.write(&mut self.builder, &mut self.compressor)?;
             self.builder.clear();
-            self.shared.tail().indexed(index.last_seq(), lines);
+            self.shared.tail().remove_indexed(index.last_seq(), lines);
         }
         Ok(lines)
     }
 
-    /// Stores a waiting checkpoint once every line it covers is in sled.
+    /// Stores the pending checkpoint once every record that it covers is in sled.
     fn store_checkpoint(&self, index: &Index) -> io::Result<()> {
         let mut tail = self.shared.tail();
         let indexed = tail.indexed;
@@ -211,21 +210,21 @@ impl Indexer {
         drop(tail);
         let Some(checkpoint) = due else { return Ok(()) };
         if let Err(error) = checkpoint.value().and_then(|value| index.set_checkpoint(value)) {
-            // A later one, if there is one by now, is as good.
+            // A later one, if there is one by now, replaces it.
             self.shared.tail().checkpoint.get_or_insert(checkpoint);
             return Err(error);
         }
         let before = self.shared.tail().stored.replace((checkpoint.seq, checkpoint.day));
         self.shared.settled.notify_all();
         if before.is_none_or(|(_, day)| day < checkpoint.day) {
-            // A day has closed.
-            self.worker.look();
+            // A segment was closed.
+            self.worker.wake();
         }
         Ok(())
     }
 }
 
-/// A panic of sled is a failure of sled.
+/// Converts a panic of sled into an error.
 fn catch_panic<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let panicked = |_| Err(io::Error::other("the index panicked"));
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)

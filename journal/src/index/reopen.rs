@@ -1,8 +1,8 @@
-//! Reopens the index after it failed, and gives it from the log what it lost.
+//! Reopens the index after a failure, and restores the lost records from the log.
 //!
-//! sled keeps its first write error for as long as it is open: nothing can be stored in it any
-//! more, whatever becomes of the disk. Opened again it holds what had reached its file, which may
-//! be less than it had accepted. Everything here runs on the indexer's thread.
+//! sled keeps its first write error until it is closed, even if the disk recovers. Reopened, it has
+//! the data that reached its file, which may be less than it had accepted. Everything here runs on
+//! the indexer thread.
 
 use std::fs;
 use std::io::{self, Write};
@@ -19,18 +19,18 @@ use crate::recovery::scan::{ends_with, scan};
 use crate::recovery::set_aside;
 use crate::{OpenError, ReadError, file_mode};
 
-/// sled takes its file's room in segments of half of this.
+/// Bytes of the write test: sled extends its file by half of this at once.
 const PROBE_BYTES: usize = 1 << 20;
 const PROBE: &str = "a2a-journal.probe";
 
-/// Pauses between two attempts: each is twice as long as the one before, up to a limit.
+/// Exponential backoff between two attempts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Backoff {
     first: Duration,
     next: Duration,
 }
 
-/// The longest pause. Opening a large index takes seconds, so it is not tried all the time.
+/// The longest pause. Opening a large index takes seconds, so that retries must be rare.
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Backoff {
@@ -50,8 +50,8 @@ impl Backoff {
     }
 }
 
-/// Opens the index anew and stores what it lacks of the lines it held before. The one that failed
-/// stays open, for reading, until there is a prospect that a new one can be written.
+/// Opens the index again and restores the records that it held before. The failed index stays open
+/// for reads until the disk accepts writes.
 pub(crate) fn reopen(
     shared: &SharedJournal,
     builder: &mut BlockBuilder,
@@ -62,7 +62,7 @@ pub(crate) fn reopen(
     let path = data.join("a2a-journal");
     let index = match open(shared, &path) {
         Err(OpenError::Read(ReadError::Damaged { .. })) => {
-            // Whether the files alone are enough must be known before anything is moved.
+            // Fails if the segments alone are not enough, before anything is moved.
             state_before_files(&shared.dir, &path, None)?;
             set_aside(&path)?;
             open(shared, &path)?
@@ -74,7 +74,7 @@ pub(crate) fn reopen(
     Ok(index)
 }
 
-/// Whether the disk takes as much as sled asks for at once.
+/// Tests whether the disk accepts as many bytes as sled writes at once.
 fn probe(path: &Path) -> io::Result<()> {
     let mut file = file_mode::create(path)?;
     let written = file.write_all(&vec![0x5a; PROBE_BYTES]).and_then(|()| file.sync_all());
@@ -98,9 +98,9 @@ fn open(shared: &SharedJournal, path: &Path) -> Result<Index, OpenError> {
     Ok(index)
 }
 
-/// Why reading the log ends early.
+/// Why a scan ends early.
 enum Halt {
-    /// Everything that is wanted was read.
+    /// All missing records were read.
     Done,
     Failed(io::Error),
 }
@@ -111,8 +111,7 @@ impl From<io::Error> for Halt {
     }
 }
 
-/// Gives the index every line up to the one that it held last, from the log. Those behind it are
-/// in the tail.
+/// Adds every record from the log that the index held before. Those behind them are in the tail.
 fn catch_up(shared: &SharedJournal, index: &Index, builder: &mut BlockBuilder) -> io::Result<()> {
     let (held, after) = (shared.tail().indexed, index.last_seq());
     builder.clear();
@@ -154,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_a_minute_and_begin_anew() {
+    fn backoff_doubles_up_to_a_minute_and_resets() {
         let mut backoff = Backoff::new(Duration::from_secs(1));
         let pauses: Vec<u64> = (0..8).map(|_| backoff.pause().as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);

@@ -1,18 +1,18 @@
-//! The committed lines that sled does not hold yet.
+//! Tail: the committed records that are not in the index yet.
 //!
-//! It is both what readers see before the indexer has caught up and the queue the
-//! indexer works from. The committing side only ever adds to it: when the indexer
-//! falls behind and the bytes held grow past their limit, the oldest batches forget
-//! their bytes and keep only where their lines lie in the log, to read them from there.
+//! Readers take recent records from it, and it is the queue of the indexer. A commit never blocks on
+//! it. When the indexer falls behind and the bytes exceed their limit, the oldest batches drop their
+//! bytes and keep only the positions of their records, which are then read from the log.
 
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
 use chrono::NaiveDate;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 use crate::ReadError;
 use crate::index::Index;
@@ -22,31 +22,31 @@ use crate::record::chain::Head;
 use crate::recovery::checkpoint::PendingCheckpoint;
 use crate::segment::plain_path;
 
-/// Bytes of batches held in memory before the oldest are forgotten.
+/// Limit of the bytes in memory, from which on the oldest batches drop theirs.
 pub(crate) const HELD_BYTES: usize = 32 << 20;
 
-/// The index as readers find it.
+/// State of the index for readers.
 enum IndexHandle {
     Open(Arc<Index>),
-    /// It failed and is being reopened.
+    /// Failed, and being reopened.
     Retired,
-    /// The journal is closed: a reader left over keeps no lock on sled.
+    /// The journal is closed. A remaining reader does not keep the lock of sled.
     Closed,
 }
 
-/// What the committing side, the indexer and readers share.
+/// State shared by the commits, the indexer, the retention worker and readers.
 pub(crate) struct SharedJournal {
     pub state_dir: PathBuf,
-    /// The folder of day files.
+    /// The folder of segments.
     pub dir: PathBuf,
     tail: Mutex<Tail>,
     pub wake: Condvar,
-    /// Notified when a checkpoint is stored.
+    /// Notified when a checkpoint was stored.
     pub settled: Condvar,
-    /// The only lasting handle: sled's lock is free when this one and those of readers at work are
-    /// gone.
+    /// The only long-lived handle: the lock of sled is released once this one and those of running
+    /// reads are dropped.
     index: RwLock<IndexHandle>,
-    /// Why the index takes no lines at the moment.
+    /// The error of a failed index; `None` while it works.
     fault: Mutex<Option<Arc<str>>>,
     held_limit: usize,
 }
@@ -65,7 +65,7 @@ impl SharedJournal {
             indexed: head.seq,
             lines: 0,
             held: 0,
-            forgotten: 0,
+            without_bytes: 0,
             checkpoint: None,
             stored: None,
             stop: None,
@@ -84,23 +84,23 @@ impl SharedJournal {
     }
 
     pub fn tail(&self) -> MutexGuard<'_, Tail> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tail.lock()
     }
 
     pub fn index(&self) -> Result<Arc<Index>, ReadError> {
-        match &*self.index.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.index.read() {
             IndexHandle::Open(index) => Ok(Arc::clone(index)),
             IndexHandle::Retired => Err(ReadError::Reopening),
             IndexHandle::Closed => Err(ReadError::Closed),
         }
     }
 
-    /// Readers get this index from now on.
+    /// Publishes a reopened index to readers.
     pub fn publish_index(&self, index: Index) {
         self.set_index(IndexHandle::Open(Arc::new(index)));
     }
 
-    /// Gives up an index that failed, for a new one to be opened.
+    /// Drops a failed index, so that it can be opened again.
     pub fn retire_index(&self) {
         self.set_index(IndexHandle::Retired);
     }
@@ -110,21 +110,21 @@ impl SharedJournal {
     }
 
     fn set_index(&self, handle: IndexHandle) {
-        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        let mut index = self.index.write();
         let before = std::mem::replace(&mut *index, handle);
         drop(index);
         // Outside the lock: closing sled may take a while.
         drop(before);
     }
 
-    /// Why the index takes no lines at the moment; `None` when it does.
+    /// The error of a failed index; `None` while it works.
     pub fn fault(&self) -> Option<Arc<str>> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().clone()
     }
 
-    /// Returns whether there was a fault before.
+    /// Sets or clears the error; returns whether there was one before.
     pub fn set_fault(&self, fault: Option<Arc<str>>) -> bool {
-        let mut held = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.fault.lock();
         std::mem::replace(&mut *held, fault).is_some()
     }
 
@@ -133,12 +133,12 @@ impl SharedJournal {
         &self,
         batch: Batch,
         bytes: &[u8],
-        marks: BatchTerms,
+        terms: BatchTerms,
         head: Head,
         checkpoint: Option<PendingCheckpoint>,
     ) {
         let (len, bytes) = (bytes.len(), Some(bytes.into()));
-        let slot = Slot { batch: Arc::new(batch), len, bytes, marks: Arc::new(marks) };
+        let slot = Slot { batch: Arc::new(batch), len, bytes, terms: Arc::new(terms) };
         let mut tail = self.tail();
         tail.push(slot, head, self.held_limit);
         if checkpoint.is_some() {
@@ -150,28 +150,28 @@ impl SharedJournal {
     }
 }
 
-/// How the indexer is asked to end.
+/// How the indexer has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// Store everything first.
+    /// Store all records first.
     Finish,
     /// Leave the rest to recovery.
     Abandon,
 }
 
-/// The queue itself.
+/// The queue.
 pub(crate) struct Tail {
     pub head: Head,
     pub slots: VecDeque<Slot>,
-    /// The last line sled holds.
+    /// Number of the last record in the index.
     pub indexed: u64,
-    /// Lines after it.
+    /// Number of records behind it.
     pub lines: usize,
     held: usize,
-    /// How many slots at the front have forgotten their bytes.
-    forgotten: usize,
+    /// Number of slots at the front that dropped their bytes.
+    without_bytes: usize,
     pub checkpoint: Option<PendingCheckpoint>,
-    /// Number and day of the line whose checkpoint was stored last.
+    /// Number and day of the record of the last stored checkpoint.
     pub stored: Option<(u64, NaiveDate)>,
     pub stop: Option<Stop>,
 }
@@ -187,16 +187,16 @@ impl Tail {
         self.held += slot.len;
         self.slots.push_back(slot);
         while self.held > held_limit
-            && let Some(slot) = self.slots.get_mut(self.forgotten)
+            && let Some(slot) = self.slots.get_mut(self.without_bytes)
         {
-            slot.forget();
+            slot.drop_bytes();
             self.held -= slot.len;
-            self.forgotten += 1;
+            self.without_bytes += 1;
         }
     }
 
-    /// Notes that sled now holds `lines` more lines, up to `last`.
-    pub fn indexed(&mut self, last: u64, lines: usize) {
+    /// Removes `lines` records up to `last`, which are in the index now.
+    pub fn remove_indexed(&mut self, last: u64, lines: usize) {
         self.indexed = last;
         self.lines = self.lines.saturating_sub(lines);
         while let Some(slot) = self.slots.front()
@@ -204,34 +204,34 @@ impl Tail {
         {
             match &slot.bytes {
                 Some(_) => self.held -= slot.len,
-                None => self.forgotten -= 1,
+                None => self.without_bytes -= 1,
             }
             self.slots.pop_front();
         }
     }
 }
 
-/// One batch; its bytes are in memory or only in the log.
+/// One batch, with its bytes in memory or only in the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Slot {
     pub batch: Arc<Batch>,
     len: usize,
     bytes: Option<Arc<[u8]>>,
-    /// Of its records, while there are bytes: what is read from the log is read wholly.
-    pub marks: Arc<BatchTerms>,
+    /// The terms of its messages, while it has bytes. Records from the log are parsed.
+    pub terms: Arc<BatchTerms>,
 }
 
 impl Slot {
-    /// `len` bytes of lines; without `bytes` they are read from the log when they are wanted.
+    /// A batch of `len` bytes; without `bytes` they are read from the log on demand.
     pub fn new(batch: Arc<Batch>, len: usize, bytes: Option<Arc<[u8]>>) -> Self {
-        Self { batch, len, bytes, marks: Arc::default() }
+        Self { batch, len, bytes, terms: Arc::default() }
     }
 
-    /// Keeps only where the lines lie. BatchTerms are small beside the bytes, and go with them so that
-    /// those of an indexer that has fallen behind do not grow without bound.
-    fn forget(&mut self) {
+    /// Drops the bytes, and the terms, which are small but would grow without bound behind a slow
+    /// indexer.
+    fn drop_bytes(&mut self) {
         self.bytes = None;
-        self.marks = Arc::default();
+        self.terms = Arc::default();
     }
 
     pub fn first(&self) -> u64 {
@@ -242,7 +242,7 @@ impl Slot {
         self.batch.entries.last().map_or(0, |entry| entry.seq)
     }
 
-    /// All its bytes.
+    /// The bytes of all records.
     pub fn bytes(&self, dir: &Path) -> io::Result<Arc<[u8]>> {
         match &self.bytes {
             Some(bytes) => Ok(Arc::clone(bytes)),
@@ -250,8 +250,8 @@ impl Slot {
         }
     }
 
-    /// One of its lines, without the newline. Only that line is read: a reader must not
-    /// bring back into memory all that was forgotten.
+    /// One record, without the newline. Only that record is read from the log: a reader must not
+    /// load the whole batch into memory again.
     pub fn line(&self, entry: &Entry, dir: &Path) -> io::Result<Vec<u8>> {
         if let Some(bytes) = &self.bytes {
             return Ok(entry.of(bytes).to_vec());
@@ -277,8 +277,8 @@ mod tests {
 
     fn slot(seq: u64) -> Slot {
         let message = Kind::Broadcast.example_message();
-        let mut marks = BatchTerms::default();
-        marks.add(&MessageRecord {
+        let mut terms = BatchTerms::default();
+        terms.add(&MessageRecord {
             seq,
             time: chrono::DateTime::UNIX_EPOCH,
             outcome: Outcome::Delivered,
@@ -299,18 +299,18 @@ mod tests {
         });
         let at = LogPos { day: NaiveDate::MIN, offset: 0 };
         let batch = Arc::new(Batch { at, entries: Vec::new(), seen: Vec::new() });
-        Slot { marks: Arc::new(marks), ..Slot::new(batch, 8, Some(Arc::new([0; 8]))) }
+        Slot { terms: Arc::new(terms), ..Slot::new(batch, 8, Some(Arc::new([0; 8]))) }
     }
 
     #[test]
-    fn marks_are_forgotten_with_the_bytes() {
+    fn marks_are_without_bytes_with_the_bytes() {
         let mut tail = Tail {
             head: Head::START,
             slots: VecDeque::new(),
             indexed: 0,
             lines: 0,
             held: 0,
-            forgotten: 0,
+            without_bytes: 0,
             checkpoint: None,
             stored: None,
             stop: None,
@@ -318,7 +318,7 @@ mod tests {
         for seq in 1..=3 {
             tail.push(slot(seq), Head::START, 8);
         }
-        let held = tail.slots.iter().map(|slot| (slot.bytes.is_some(), slot.marks.iter().count()));
+        let held = tail.slots.iter().map(|slot| (slot.bytes.is_some(), slot.terms.iter().count()));
         assert_eq!(held.collect::<Vec<_>>(), [(false, 0), (false, 0), (true, 1)]);
     }
 }

@@ -1,8 +1,8 @@
-//! What a record can be found by, in numbers, from the message as the caller has it.
+//! Index terms of a message record, hashed from the parsed message at its commit.
 //!
-//! [`crate::index::facets`] reads the same out of a line. Whoever writes a record mostly has its
-//! message at hand, so the indexer need not parse it again; a test beside [`crate::index::block_summary`]
-//! holds both ways to the same result.
+//! [`crate::index::facets`] derives the same terms by parsing the line. The bus mostly has the parsed
+//! message at a commit, so that the indexer need not parse it again. A test in
+//! [`crate::index::block_summary`] proves that both ways agree.
 
 use a2a_protocol::Envelope;
 
@@ -11,7 +11,7 @@ use crate::index::block_summary::{kind_bit, outcome_bit};
 use crate::index::bloom::{About, term};
 use crate::record::encode::written_ms;
 
-/// What one record adds to a summary, besides its terms.
+/// The fields that one record adds to a summary, and the number of its terms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RecordTerms {
     pub seq: u64,
@@ -20,11 +20,11 @@ pub(crate) struct RecordTerms {
     /// The bits of its kind and of its outcome.
     pub kind: u32,
     pub outcome: u32,
-    /// How many terms it has; a recipient is one, so there may be many.
+    /// Number of its terms; each recipient is one, so that there may be many.
     terms: u32,
 }
 
-/// The marks of a batch: those of its records whose messages were at hand, in order.
+/// The terms of a batch: of its records with parsed messages, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BatchTerms {
     each: Vec<RecordTerms>,
@@ -38,7 +38,7 @@ impl BatchTerms {
         self.terms.clear();
     }
 
-    /// Adds a record, if its message is at hand.
+    /// Adds a record, if it has a parsed message.
     pub fn add(&mut self, line: &MessageRecord) {
         let Some(message) = &line.message else { return };
         let before = self.terms.len();
@@ -66,13 +66,13 @@ impl BatchTerms {
             .extend(ids.iter().filter_map(|(about, id)| Some(term(*about, (*id)?.as_bytes()))));
     }
 
-    /// Each mark with its terms.
+    /// Each record with its terms.
     pub fn iter(&self) -> impl Iterator<Item = (&RecordTerms, &[u64])> {
         let mut rest = &self.terms[..];
-        self.each.iter().map(move |mark| {
+        self.each.iter().map(move |record| {
             let terms;
-            (terms, rest) = rest.split_at_checked(mark.terms as usize).unwrap_or((rest, &[]));
-            (mark, terms)
+            (terms, rest) = rest.split_at_checked(record.terms as usize).unwrap_or((rest, &[]));
+            (record, terms)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! The folded state as one value, with the place in the log to read on from.
+//! Checkpoint: the delivery state as one value, with the position in the log where to resume.
 
 use std::io::{self, BufReader, BufWriter, Write};
 
@@ -9,7 +9,7 @@ use crate::record::batch::LogPos;
 use crate::record::chain::{Hash, Head};
 use crate::recovery::delivery_state::DeliveryState;
 
-/// State after a line, and where that line ends.
+/// The state after a record, and the end of that record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Checkpoint {
     pub head: Head,
@@ -17,21 +17,21 @@ pub(crate) struct Checkpoint {
     pub state: DeliveryState,
 }
 
-/// A checkpoint to be stored once the index has come as far as `seq`.
+/// A checkpoint that is stored once the index holds every record up to `seq`.
 #[derive(Debug)]
 pub(crate) struct PendingCheckpoint {
     pub seq: u64,
-    /// The day of the line.
+    /// The day of that record.
     pub day: NaiveDate,
     stored: CheckpointValue,
 }
 
 impl PendingCheckpoint {
-    /// The value to store. Writing and compressing are left to whoever stores: the commit must not
-    /// wait for them.
+    /// Encodes the value to store. Called on the indexer thread: a commit must not wait for the
+    /// serialisation and compression.
     pub fn value(&self) -> io::Result<Vec<u8>> {
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
-        // The writer hands on every word by itself.
+        // serde_json writes every token on its own.
         let mut writer = BufWriter::with_capacity(1 << 16, &mut packed);
         serde_json::to_writer(&mut writer, &self.stored)?;
         writer.flush()?;
@@ -49,8 +49,8 @@ struct CheckpointValue {
     state: DeliveryState,
 }
 
-/// Packs the state at `head`, whose line ends at `at`. Its texts are shared, not copied, so this
-/// takes a fraction of what writing them would.
+/// Takes a snapshot of the state at `head`, whose record ends at `at`. Its strings are shared, not
+/// copied, so that this is far cheaper than encoding it.
 pub(crate) fn prepare(head: Head, at: LogPos, state: &DeliveryState) -> PendingCheckpoint {
     let stored = CheckpointValue {
         seq: head.seq,
@@ -62,7 +62,7 @@ pub(crate) fn prepare(head: Head, at: LogPos, state: &DeliveryState) -> PendingC
     PendingCheckpoint { seq: head.seq, day: at.day, stored }
 }
 
-/// Reads a checkpoint; one that cannot be read is none, and the log is read instead.
+/// Decodes a checkpoint; `None` if it cannot be read, and then the log is read instead.
 pub(crate) fn decode(value: &[u8]) -> Option<Checkpoint> {
     let reader = zstd::Decoder::new(value).ok()?;
     let stored: CheckpointValue = serde_json::from_reader(BufReader::new(reader)).ok()?;

@@ -1,21 +1,21 @@
-//! An id that was accepted, so that a repeat after a restart is still a repeat.
+//! Dedup entry: the id of an accepted message, so that a repeat is detected after a restart.
 
 use a2a_protocol::MessageId;
 use uuid::Uuid;
 
-/// A message accepted before.
+/// An accepted message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DedupEntry {
-    /// Its id.
+    /// The id of the message.
     pub message_id: MessageId,
     /// Fingerprint of its body.
     pub fingerprint: u64,
-    /// Number of its record.
+    /// Sequence number of its record.
     pub seq: u64,
 }
 
 impl DedupEntry {
-    /// Bytes of one entry in what is listed of a block.
+    /// Bytes of one encoded entry.
     pub(crate) const SIZE: usize = 32;
 
     pub(crate) fn push(&self, out: &mut Vec<u8>) {
@@ -24,7 +24,7 @@ impl DedupEntry {
         out.extend_from_slice(&self.seq.to_be_bytes());
     }
 
-    /// Adds what `push` made of a list; `None`, and nothing is added, when it is no such list.
+    /// Decodes a list of entries into `seen`; `None`, with `seen` unchanged, if it is malformed.
     pub(crate) fn read_all(listed: &[u8], seen: &mut Vec<Self>) -> Option<()> {
         let known = seen.len();
         let (entries, rest) = listed.as_chunks();

@@ -1,8 +1,8 @@
-//! What is still owed to whom: the fold of all lines so far.
+//! Delivery state: the fold over all records, from which a restart continues.
 //!
-//! Pure: the journal applies what it commits, recovery applies what it reads, and
-//! both come to the same state. A line that fits nothing changes nothing, so a log
-//! with a damaged line still folds.
+//! Pure. The journal applies the records that it commits, recovery those that it reads, with the
+//! same result. A record that matches nothing changes nothing, so that a log with a damaged line
+//! still folds.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::record::decode::Decoded;
 use crate::record::{Removed, RemovedForm};
 use crate::{EventRecord, Fact, MessageRecord, Record};
 
-/// Deliveries not yet acknowledged, the agents that joined, and the facts the bus noted.
+/// Open deliveries, present agents and facts.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DeliveryState {
-    /// By number of the record; a message leaves when its last copy does.
+    /// By number of the message record; removed with its last delivery.
     pub held: BTreeMap<u64, HeldMessage>,
-    /// With the number of the line that said so.
+    /// With the number of the record that added it.
     pub agents: BTreeMap<AgentId, u64>,
     /// The latest value of every key.
     pub facts: HashMap<Arc<str>, StoredFact>,
-    /// What was removed for its age.
+    /// What retention removed.
     pub marks: RemovalMarks,
 }
 
-/// A fact, and the number of the line that noted it.
+/// The value of a fact, and the number of the record that set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredFact {
     pub seq: u64,
@@ -36,22 +36,23 @@ pub(crate) struct StoredFact {
     pub value: Arc<str>,
 }
 
-/// How far removals went.
+/// How far removals have progressed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RemovalMarks {
+    /// Of records, in both copies.
     pub records: Option<RemovalMark>,
-    /// Of day files that sled has.
+    /// Of segments whose records the index has.
     pub files: Option<RemovalMark>,
 }
 
-/// The last line that is gone, and its day.
+/// The last removed record, and its day.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RemovalMark {
     pub seq: u64,
     pub day: NaiveDate,
 }
 
-/// A message of which at least one copy is pending or a dead letter.
+/// A message with at least one delivery that is pending or a dead letter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldMessage {
     pub message_id: MessageId,
@@ -60,7 +61,7 @@ pub(crate) struct HeldMessage {
     pub copies: Vec<HeldCopy>,
 }
 
-/// One recipient's copy.
+/// The delivery to one recipient.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct HeldCopy {
     pub agent_id: AgentId,
@@ -70,7 +71,7 @@ pub(crate) struct HeldCopy {
 }
 
 impl DeliveryState {
-    /// How much a checkpoint has to write, roughly.
+    /// The number of entries, which determines the cost of a checkpoint.
     pub fn len(&self) -> usize {
         self.held.len() + self.agents.len() + self.facts.len()
     }
@@ -130,8 +131,8 @@ impl DeliveryState {
         }
     }
 
-    /// The agents and facts that would be forgotten with the lines up to `last`: the log
-    /// must say them again, or an index built anew would not ensure_agents them.
+    /// Agents and facts whose records are up to `last`. A removal must write them again, or an index
+    /// that is rebuilt from the log would lack them.
     pub fn retained_up_to(&self, last: u64) -> (Vec<AgentId>, Vec<Fact>) {
         let agents = self.agents.iter().filter(|(_, seq)| **seq <= last);
         let facts = self.facts.iter().filter(|(_, known)| known.seq <= last);
@@ -220,7 +221,7 @@ impl DeliveryState {
                 copy.dead = None;
                 copy.attempts = 0;
             }
-            // An acknowledgement that comes late still ends the matter.
+            // A late acknowledgement still ends the delivery.
             (Event::Acknowledged | Event::Cancelled, _) | (Event::Dropped, true) => {
                 held.copies.remove(at);
                 if held.copies.is_empty() {
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn every_event_does_its_one_thing() {
+    fn each_event_has_its_effect_on_the_delivery() {
         use Event::*;
         type Case = (&'static [(Event, &'static str, Option<u32>)], &'static [&'static str]);
         let cases: &[Case] = &[
@@ -293,7 +294,7 @@ mod tests {
             ),
             (&[(DeadLetter, "ann", None), (Dropped, "ann", None)], &["tim 0"]),
             (&[(DeadLetter, "ann", None), (Acknowledged, "ann", None)], &["tim 0"]),
-            // What fits nothing is ignored.
+            // Events that match nothing are ignored.
             (&[(Dropped, "tim", None), (Returned, "tim", None)], &["tim 0", "ann 0"]),
             (&[(Acknowledged, "bob", None), (Acknowledged, "eve", None)], &["tim 0", "ann 0"]),
             (&[(DeadLetter, "ann", None), (Delivered, "ann", Some(2))], &["tim 0", "ann 0 why"]),
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_join_once_and_events_without_a_place_are_ignored() {
+    fn agents_join_once_and_events_without_a_message_are_ignored() {
         let mut state = with_copies();
         let before = state.clone();
         state.event(2, Event::Acknowledged, None, Some(&agent("tim")), None, None);

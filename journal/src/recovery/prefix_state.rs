@@ -1,9 +1,9 @@
-//! What lies before the first line of the day files, for a start that has no checkpoint.
+//! State before the first record of the segments, for a start without a checkpoint.
 //!
-//! Usually nothing does, or only what was removed for its age, whose facts a line further on
-//! repeats. But where files of closed days are not kept, sled alone has their lines: they are
-//! folded from its blocks. If they cannot be, a bus that started all the same would have
-//! forgotten agents, tasks and messages without a word, so it does not start.
+//! Usually it is empty, or covers only records that retention removed, whose facts a later record
+//! repeats. But with `keep_jsonl = false` the index alone has the closed days, and they are folded
+//! from its blocks. If that fails, the start fails: the bus would lose agents, tasks and messages
+//! silently.
 
 use std::io;
 use std::path::Path;
@@ -19,10 +19,10 @@ use crate::segment::list_segments;
 use crate::verify::removed_by;
 use crate::{OpenError, ReadError, Removed};
 
-/// The state behind which the first day file goes on.
+/// Returns the state before the first record of the segments.
 ///
 /// # Errors
-/// [`OpenError::Incomplete`] when lines are missing that only the index had.
+/// [`OpenError::Incomplete`] when records are missing that only the index had.
 pub(crate) fn state_before_files(
     dir: &Path,
     index_path: &Path,
@@ -40,7 +40,7 @@ pub(crate) fn state_before_files(
         Err(ReadError::Damaged { .. }) => None,
         folded => folded?,
     };
-    // What does not lead up to the files says nothing about them.
+    // Blocks that do not end where the segments begin are of another log.
     let folded = folded.filter(|fold| fold.head == first.prev).unwrap_or_default();
     let start = folded.start.unwrap_or(first);
     if start.prev == Hash::ZERO {
@@ -61,11 +61,11 @@ pub(crate) fn state_before_files(
     Ok(folded.state)
 }
 
-/// Whether lines before the first of the day files are in the index alone: their files went
-/// because it had them.
+/// Whether the index alone has the records before the first segment: retention removed their
+/// segments because the index has them.
 ///
 /// # Errors
-/// The folder or a file cannot be read.
+/// When the folder or a file cannot be read.
 pub fn is_continued_in_index(dir: &Path) -> io::Result<bool> {
     let mut first = None;
     each_line(dir, |line| {
@@ -82,7 +82,7 @@ pub fn is_continued_in_index(dir: &Path) -> io::Result<bool> {
     Ok(!is_gone(RemovedForm::Records) && is_gone(RemovedForm::Files))
 }
 
-/// A line's number, and the line it follows.
+/// Number of a record, and the hash of the one before.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     seq: u64,
@@ -95,14 +95,14 @@ impl Link {
         Some(Self { seq: decode(line)?.seq, prev: seal.prev })
     }
 
-    /// Whether it may be the first, as what came before was removed. A crash may have cut the
-    /// removal short.
+    /// Whether a removal explains that this is the first record. A crash may have interrupted the
+    /// removal.
     fn is_explained_by(&self, removed: &Removed) -> bool {
         removed.hash == self.prev || self.seq <= removed.last
     }
 }
 
-/// Lines of sled's blocks, folded.
+/// The fold over the blocks of the index.
 #[derive(Default)]
 struct IndexFold {
     state: DeliveryState,
@@ -112,7 +112,7 @@ struct IndexFold {
 }
 
 impl IndexFold {
-    /// All lines below a number.
+    /// Folds all records below a number.
     fn of(index: &Index, below: u64) -> Result<Self, ReadError> {
         let (mut fold, mut reader, mut above) = (Self::default(), BlockReader::new()?, 0);
         while let Some(meta) = index.block_above(above, |_| true)
@@ -139,7 +139,7 @@ impl IndexFold {
     }
 }
 
-/// Shows the whole lines of the day files, oldest first, as long as more are wanted.
+/// Passes each line of the segments to `visit`, oldest first, until it returns `false`.
 fn each_line(dir: &Path, mut visit: impl FnMut(&[u8]) -> bool) -> io::Result<()> {
     for file in list_segments(dir)? {
         let mut lines = LineReader::new(file.read_raw(0)?);
@@ -147,7 +147,7 @@ fn each_line(dir: &Path, mut visit: impl FnMut(&[u8]) -> bool) -> io::Result<()>
             match lines.next() {
                 Ok(Some(piece)) if visit(piece.bytes) => {}
                 Ok(Some(_)) => return Ok(()),
-                // What is damaged in a packed day is reported when it is read for its lines.
+                // The scan reports damage in a compressed segment.
                 Err(error) if !file.is_compressed => return Err(error),
                 Ok(None) | Err(_) => break,
             }

@@ -1,7 +1,6 @@
-//! Reading the log back, line by line, checking every hash and every link.
+//! Scan of the log: reads it record by record and checks every hash and link.
 //!
-//! Decides what is a good line, what is torn and what is damaged; what to do with
-//! good lines is the caller's business.
+//! Classifies each line as valid, torn or damaged, and passes the valid ones to the caller.
 
 use std::fs;
 use std::io::{self, BufRead, Read};
@@ -12,52 +11,52 @@ use crate::record::chain::{Hash, Head, check_seal, read_seal};
 use crate::record::decode::{Decoded, decode};
 use crate::segment::{Segment, find_segment, list_segments};
 
-/// Longer lines are read in pieces, none of which is a good line: a damaged file
-/// without newlines must not exhaust memory.
+/// Longer lines are read in parts, none of which is valid: a damaged file without newlines must not
+/// exhaust memory.
 const MAX_LINE: u64 = 64 << 20;
 
-/// A good line.
+/// A valid record.
 pub(crate) struct GoodLine<'a> {
     /// With its newline.
     pub bytes: &'a [u8],
     pub decoded: Decoded<'a>,
-    /// Where it ends.
+    /// Its end in the log.
     pub end: LogPos,
 }
 
-/// What a scan found.
+/// Result of a scan.
 #[derive(Debug, Default)]
 pub(crate) struct Scanned {
     pub head: Option<(Head, LogPos)>,
     pub lines: u64,
     pub unreadable: u64,
     pub broken_links: u64,
-    /// Bytes at the end of the newest file that holds any, which were never promised or are no
-    /// whole line.
+    /// Bytes at the end of the newest non-empty segment that were never durable or are no complete
+    /// line.
     pub torn: Option<Torn>,
-    /// Bytes in front of the promised end that the log has not any more, those in `torn` included.
+    /// Bytes missing before the durable end, including those in `torn`.
     pub lost: u64,
 }
 
-/// Bytes at the end of the log that are to be set aside.
+/// Bytes at the end of the log that recovery sets aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Torn {
     pub path: PathBuf,
     pub from: u64,
     pub len: u64,
-    /// How many pieces of it were counted as unreadable.
-    pieces: u64,
+    /// How many of its lines were counted as unreadable.
+    lines: u64,
 }
 
-/// Where a scan begins: behind this line, or at the very start.
+/// Where a scan begins: behind this record; `None` for the beginning of the log.
 pub(crate) type Start = Option<(Head, LogPos)>;
 
-/// Reads everything behind `start` and gives each good line to `good`.
+/// Reads everything behind `start` and passes each valid record to `good`.
 ///
-/// `promised` is where what was promised ends. In front of it every whole line that cannot be
-/// read was damaged. Behind it one batch at most was being written: from the first line that
-/// cannot be read, or does not follow the one before, it is torn, whole lines further on
-/// included. Where that end is not known, only what no good line follows is torn.
+/// `promised` is the end of the durable batches. Before it, every complete but unreadable line is
+/// damaged. Behind it at most one batch was being written: everything from the first line that is
+/// unreadable or does not follow the one before is torn, later valid lines included. If that end is
+/// unknown, only unreadable lines that no valid one follows are torn.
 pub(crate) fn scan<E: From<io::Error>>(
     dir: &Path,
     start: Start,
@@ -86,12 +85,12 @@ pub(crate) fn scan<E: From<io::Error>>(
             Some((_, at)) if file.day == at.day => at.offset,
             _ => 0,
         };
-        // A newer file with anything in it means that everything in this one was promised.
+        // A newer, non-empty segment implies that everything in this one was durable.
         scan.promised = promised.filter(|_| newest.is_some_and(|(newest, _)| newest == file));
         scan.file(file, from, &mut good)?;
     }
     if let Some(torn) = &scan.found.torn {
-        scan.found.unreadable -= torn.pieces;
+        scan.found.unreadable -= torn.lines;
     }
     scan.found.lost = promised.map_or(0, |promised| match newest {
         Some((file, _)) if file.day > promised.day || file.is_compressed => 0,
@@ -105,17 +104,16 @@ pub(crate) fn scan<E: From<io::Error>>(
 }
 
 struct Scan {
-    /// What the next line's `prev` must be; `None` where that cannot be known.
+    /// The expected `prev` of the next record; `None` behind an unreadable line.
     expected: Option<Hash>,
     found: Scanned,
-    /// Lines that cannot be read and may yet turn out to be the end of a write that a crash cut
-    /// short, which is nothing to be alarmed about.
+    /// Unreadable lines that may be a torn write, which is not logged as damage.
     doubtful: Vec<(PathBuf, u64)>,
-    /// Where what was promised ends, if that is known and this file is the newest.
+    /// The end of the durable batches, if it is known and this segment is the newest.
     promised: Option<LogPos>,
 }
 
-/// How many of them are remembered one by one.
+/// How many of them are listed.
 const DOUBTFUL: usize = 100;
 
 impl Scan {
@@ -129,14 +127,14 @@ impl Scan {
         let mut reader = file.read_from(from)?;
         let mut line = Vec::new();
         let mut at = LogPos { day: file.day, offset: from };
-        // A newer file with anything in it means that what came before was no torn end.
+        // A newer, non-empty segment implies that unreadable lines before were not torn.
         if reader.fill_buf().is_ok_and(|bytes| !bytes.is_empty()) {
             self.not_torn();
         }
         loop {
             line.clear();
             let read = match (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line) {
-                // What sled has of a packed day is still there; the bus must not stay down.
+                // The index still has the records, so that the bus can start.
                 Err(error) if file.is_compressed => {
                     tracing::error!(%error, file = %path.display(), "cannot be unpacked");
                     self.found.unreadable += 1;
@@ -161,12 +159,12 @@ impl Scan {
                 self.found.unreadable += 1;
                 self.expected = None;
                 if file.is_compressed {
-                    // A day is packed only when it is closed, so this is no unfinished write.
+                    // Only closed segments are compressed, so that this is no unfinished write.
                     self.not_torn();
                     continue;
                 }
                 if self.promised.is_some() && !is_behind && line.ends_with(b"\n") {
-                    // It was promised, so it stays where it is, and is reported.
+                    // It was durable, so it stays and is reported.
                     self.not_torn();
                     continue;
                 }
@@ -174,15 +172,15 @@ impl Scan {
                     path: path.to_owned(),
                     from: start,
                     len: 0,
-                    pieces: 0,
+                    lines: 0,
                 });
                 torn.len += read;
-                torn.pieces += 1;
+                torn.lines += 1;
             }
         }
     }
 
-    /// What could not be read is no torn end: something was damaged.
+    /// Unreadable lines so far are not torn but damaged.
     fn not_torn(&mut self) {
         self.found.torn = None;
         for (path, offset) in self.doubtful.drain(..) {
@@ -190,7 +188,7 @@ impl Scan {
         }
     }
 
-    /// Whether it is a good line.
+    /// Checks a line; returns whether it is valid.
     fn line<E: From<io::Error>>(
         &mut self,
         bytes: &[u8],
@@ -220,9 +218,9 @@ impl Scan {
     }
 }
 
-/// Whether the log holds a line with `head`'s hash that ends at `at`.
+/// Whether a record with the hash of `head` ends at `at` in the log.
 pub(crate) fn ends_with(dir: &Path, head: Head, at: LogPos) -> bool {
-    // Longer than the sealed end of any line.
+    // Longer than the seal of a line.
     let mut end = [0; 160];
     let Some(from) = at.offset.checked_sub(end.len() as u64) else { return false };
     let read = find_segment(dir, at.day).and_then(|file| file.read_exact_at(&mut end, from));

@@ -1,7 +1,6 @@
-//! The log from sled: day files that are missing, written again byte for byte.
+//! Rebuilds missing segments from the index, byte for byte.
 //!
-//! The other way round needs no code of its own: an index that is missing is built from
-//! the log when the journal is opened.
+//! The opposite direction is part of recovery: a missing index is rebuilt from the log at open.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,15 +20,15 @@ use crate::segment::compress::AtomicFile;
 use crate::segment::{FOLDER, list_segments, plain_path};
 use crate::{Disk, OpenError, ReadError, RealDisk};
 
-/// Writes the day files that are missing in a state folder from what sled holds, and
-/// returns their paths. Every line is checked against its hash and its neighbour first.
+/// Writes the missing segments of a state folder from the index, and returns their paths. The hash
+/// and the link of every record are verified first.
 ///
-/// Only while no server runs. Days of which a file is there, in either form, are left
-/// alone; days that were removed for their age do not come back.
+/// Only while no server runs. Existing segments, in either form, stay unchanged; days that retention
+/// removed are not restored.
 ///
 /// # Errors
-/// When sled cannot be opened or does not hold a chain, or the disk refuses. A day whose
-/// lines are not whole in sled is [`ReadError::Damaged`], and none of it is written.
+/// When the index cannot be opened or does not contain a chain, or the disk fails. A day that is
+/// incomplete in the index is [`ReadError::Damaged`], and its segment is not written.
 pub fn rebuild_log(state_dir: &Path) -> Result<Vec<PathBuf>, OpenError> {
     let dir = state_dir.join(FOLDER);
     let index = open_index(state_dir)?;
@@ -38,21 +37,21 @@ pub fn rebuild_log(state_dir: &Path) -> Result<Vec<PathBuf>, OpenError> {
     Ok(rebuild(&index, &dir, |day| !there.contains(&day))?)
 }
 
-/// Where days are written for a backup, in the state folder. A fixed place: whoever asks a
-/// server to write chooses no path, and must be able to read the folder to have them.
+/// Where segments are written for a backup, in the state folder. The path is fixed: a client cannot
+/// choose where the server writes, and needs read access to the folder to use the result.
 pub const REBUILT: &str = "data/a2a-rebuilt";
 
-/// Writes the days before `before` that sled holds beside the log, for a backup to take them
-/// from there, and returns their paths. Only while no server runs; with one, ask
+/// Writes the segments of the days before `before` from the index to [`REBUILT`], for a backup, and
+/// returns their paths. Only while no server runs; otherwise use
 /// [`crate::JournalReader::rebuild_before`].
 ///
 /// # Errors
-/// When sled cannot be opened or does not hold a chain, or the disk refuses.
+/// When the index cannot be opened or does not contain a chain, or the disk fails.
 pub fn rebuild_before(state_dir: &Path, before: NaiveDate) -> Result<Vec<PathBuf>, OpenError> {
     Ok(rebuild_aside(&open_index(state_dir)?, state_dir, before)?)
 }
 
-/// The same with an index that is open.
+/// Like [`rebuild_before`], with an open index.
 pub(crate) fn rebuild_aside(
     index: &Index,
     state_dir: &Path,
@@ -79,7 +78,7 @@ fn open_index(state_dir: &Path) -> Result<Index, OpenError> {
     Ok(opened.0)
 }
 
-/// Writes the days that are wanted into a folder.
+/// Writes the wanted days into a folder.
 fn rebuild(
     index: &Index,
     dir: &Path,
@@ -93,7 +92,7 @@ fn rebuild(
         check(&block.entries, &block.bytes, &mut prev)
             .ok_or(ReadError::Damaged { block: meta.first })?;
         let mut days: BTreeMap<NaiveDate, (usize, usize)> = BTreeMap::new();
-        // All but blocks of older versions lie in one day.
+        // Only blocks of older versions span two days.
         let earlier = block.bytes.len().saturating_sub(meta.end.offset as usize);
         days.insert(meta.end.day, (earlier, block.bytes.len()));
         for entry in block.entries.iter().take_while(|entry| entry.start < earlier) {
@@ -114,7 +113,7 @@ fn rebuild(
     Ok(rebuild.written)
 }
 
-/// Whether the lines are whole and follow each other.
+/// Verifies the hash and the link of each record.
 fn check(entries: &[Entry], bytes: &[u8], prev: &mut Option<Hash>) -> Option<()> {
     for entry in entries {
         let seal = check_seal(entry.of(bytes))?;
@@ -126,12 +125,12 @@ fn check(entries: &[Entry], bytes: &[u8], prev: &mut Option<Hash>) -> Option<()>
     Some(())
 }
 
-/// The day being written.
+/// The segment being written.
 struct Rebuild<'a, Wanted> {
     dir: &'a Path,
     wanted: Wanted,
     day: Option<NaiveDate>,
-    /// Its file, if it is wanted.
+    /// Its file; `None` if the day is not wanted.
     file: Option<(PathBuf, AtomicFile)>,
     written: Vec<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! Removing what is too old: the journal decides, writes down what goes, and only then
-//! lets the worker remove it.
+//! Records removals: the journal decides, writes the decision to the log, and only then lets the
+//! worker carry it out.
 
 use std::io;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::retention::{Holdings, plan};
 use crate::segment::list_segments;
 use crate::{EventRecord, Fact, Record, Recovered, Retained, Retention};
 
-/// How often a wait looks whether the indexer is still there.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// How often a wait checks that the indexer still runs.
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 impl Journal {
-    /// Packs closed days and removes what is too old or too much, and returns when that is
-    /// done. A line about it gets the next number: what is committed next must lie above
+    /// Applies the retention and returns when it is done: compresses closed segments and removes old
+    /// days. The record of the removal takes the next number, so that the next commit must be above
     /// [`crate::JournalReader::head`].
     ///
     /// # Errors
-    /// When the line cannot be written, or the disk refuses; what is on record as removed is
-    /// then removed later.
+    /// When the record cannot be written, or the disk fails. A recorded removal is then carried out
+    /// later.
     pub fn retain(&mut self, now: DateTime<Utc>) -> Result<Retained, CommitError> {
         self.wait_until_indexed()?;
         self.run_worker()?;
@@ -32,8 +32,8 @@ impl Journal {
         Ok(plan)
     }
 
-    /// Has what a stop left undone seen to, and removes what is too old by now. No failure
-    /// of it keeps the journal shut.
+    /// Resumes interrupted removals, and removes what is too old by now. A failure does not prevent
+    /// the journal from opening.
     pub(crate) fn after_opening(&mut self, now: Option<DateTime<Utc>>, recovered: &mut Recovered) {
         if let Some(now) = now
             && let Err(error) = self.remove(now)
@@ -49,7 +49,7 @@ impl Journal {
         }
     }
 
-    /// Commits a batch in which some lines offer to say what is removed.
+    /// Commits a batch in which some records offer their number for removals.
     pub(crate) fn commit_with_offers(&mut self, batch: &[Record]) -> Result<(), CommitError> {
         let mut lines = Vec::with_capacity(batch.len());
         let mut has_answered = false;
@@ -61,8 +61,8 @@ impl Journal {
                     has_answered = true;
                     let mut record = self.record(&plan, offer.time, &lines);
                     let last = lines.last().map_or(self.head.seq, Record::seq);
-                    let room = usize::try_from(offer.seq.saturating_sub(last));
-                    record.truncate(room.unwrap_or(usize::MAX).max(1));
+                    let available = usize::try_from(offer.seq.saturating_sub(last));
+                    record.truncate(available.unwrap_or(usize::MAX).max(1));
                     let first = (offer.seq + 1).saturating_sub(record.len() as u64);
                     lines.extend(numbered(record, first));
                 }
@@ -76,7 +76,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Decides what goes and writes that down.
+    /// Decides what is removed and records it.
     fn remove(&mut self, now: DateTime<Utc>) -> Result<Retained, CommitError> {
         let plan = self.plan(now);
         let record = self.record(&plan, now, &[]);
@@ -102,11 +102,11 @@ impl Journal {
         let mut days = index.days();
         let newest = index.last().map(|meta| meta.end.day);
         for file in list_segments(&self.shared.dir)? {
-            // The worker packs and removes files while this looks: one that is gone is no failure.
+            // The worker compresses and removes segments meanwhile: a missing one is no failure.
             if let Some(day) = days.get_mut(&file.day)
                 && let Some((file, size)) = file.sized(&self.shared.dir)?
             {
-                // A closed day will be packed: it is not charged for waiting to be.
+                // A closed segment will be compressed and counts with the size it will have.
                 let waits = self.retention.pack && !file.is_compressed && Some(file.day) < newest;
                 day.file = Some(if waits { size.min(day.stored) } else { size });
             }
@@ -116,15 +116,15 @@ impl Journal {
         Ok(Holdings { days, settled_before, owed: self.state.held.keys().next().copied() })
     }
 
-    /// The lines that say what goes, without numbers yet. What must not be forgotten with it
-    /// comes first and the removal last, so that wherever they are cut nothing is lost.
+    /// The records of a removal, without numbers. Those with the facts and agents to preserve come
+    /// first and the removal last, so that a cut anywhere loses nothing.
     fn record(&self, plan: &Retained, time: DateTime<Utc>, before: &[Record]) -> Vec<EventRecord> {
         let Some(reason) = reason(&self.retention, plan) else { return Vec::new() };
         let records = plan.removed.iter().position(|r| r.what == RemovedForm::Records);
         let noted = records.map(|at| self.state.retained_up_to(plan.removed[at].last));
         let (agents, mut facts) = noted.unwrap_or_default();
-        // What a line before it says anew must not be overwritten by what was.
-        facts.retain(|fact| !says(before, &fact.key));
+        // An old value must not overwrite that of an earlier record in the batch.
+        facts.retain(|fact| !mentions(before, &fact.key));
         let mut parts = portions(agents, facts, self.removal_line_bytes);
         let (agents, facts) = parts.pop().unwrap_or_default();
         let mut lines: Vec<EventRecord> = parts
@@ -148,7 +148,7 @@ impl Journal {
         lines
     }
 
-    /// Waits until sled holds every line and a checkpoint of them.
+    /// Waits until sled has every record and a checkpoint of them.
     fn wait_until_indexed(&mut self) -> Result<(), CommitError> {
         let fail = |source| CommitError::Io { doing: "finishing the index", source };
         let Some(indexer) = &self.indexer else { return Err(CommitError::Closed) };
@@ -169,8 +169,7 @@ impl Journal {
         tail.checkpoint = checkpoint;
         shared.wake.notify_one();
         while !is_done(tail.stored, seq) {
-            let waited = shared.settled.wait_timeout(tail, LOOK_AGAIN);
-            tail = waited.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+            shared.settled.wait_for(&mut tail, CHECK_INTERVAL);
             if self.indexer.as_ref().is_none_or(|indexer| indexer.is_finished()) {
                 return Err(fail(io::Error::other("the indexer has ended")));
             }
@@ -188,16 +187,16 @@ impl Journal {
     }
 }
 
-/// Gives the lines numbers in a row.
+/// Assigns consecutive numbers.
 fn numbered(lines: Vec<EventRecord>, first: u64) -> impl Iterator<Item = Record> {
     (first..).zip(lines).map(|(seq, line)| Record::Event(EventRecord { seq, ..line }))
 }
 
-/// Agents and facts in portions of about `most` bytes each, at least one of either in each.
+/// Splits agents and facts into portions of about `most` bytes, at least one item in each.
 fn portions(agents: Vec<AgentId>, facts: Vec<Fact>, most: usize) -> Vec<(Vec<AgentId>, Vec<Fact>)> {
     let mut all = vec![(Vec::new(), Vec::new())];
     let mut size = 0;
-    let mut room_for = |bytes: usize, all: &mut Vec<_>| {
+    let mut start_portion = |bytes: usize, all: &mut Vec<_>| {
         if size > 0 && size + bytes > most {
             all.push((Vec::new(), Vec::new()));
             size = 0;
@@ -205,15 +204,15 @@ fn portions(agents: Vec<AgentId>, facts: Vec<Fact>, most: usize) -> Vec<(Vec<Age
         size += bytes;
     };
     for agent in agents {
-        room_for(agent.as_str().len() + 3, &mut all);
+        start_portion(agent.as_str().len() + 3, &mut all);
         if let Some((agents, _)) = all.last_mut() {
             agents.push(agent);
         }
     }
     for fact in facts {
-        // Escaped, a letter of the key may take six bytes.
+        // An escaped character of the key may take six bytes.
         let value = fact.value.as_ref().map_or(4, |value| value.len());
-        room_for(6 * fact.key.len() + value + 4, &mut all);
+        start_portion(6 * fact.key.len() + value + 4, &mut all);
         if let Some((_, facts)) = all.last_mut() {
             facts.push(fact);
         }
@@ -221,7 +220,7 @@ fn portions(agents: Vec<AgentId>, facts: Vec<Fact>, most: usize) -> Vec<(Vec<Age
     all
 }
 
-/// Why something goes; `None` when nothing does.
+/// The reason of a removal; `None` if nothing is removed.
 fn reason(retention: &Retention, plan: &Retained) -> Option<String> {
     let records = plan.removed.iter().any(|removed| removed.what == RemovedForm::Records);
     let files = plan.removed.iter().any(|removed| removed.what == RemovedForm::Files);
@@ -238,8 +237,8 @@ fn reason(retention: &Retention, plan: &Retained) -> Option<String> {
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
-/// Whether one of the lines says something about `key`.
-fn says(lines: &[Record], key: &str) -> bool {
+/// Whether one of the records sets or removes the fact `key`.
+fn mentions(lines: &[Record], key: &str) -> bool {
     lines.iter().any(|line| {
         let facts = match line {
             Record::Message(line) => &line.facts,

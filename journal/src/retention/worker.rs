@@ -1,28 +1,29 @@
-//! The thread that keeps the folder run_once: packs closed days, and carries out removals
-//! that are on record.
+//! Retention worker: compresses closed segments and carries out recorded removals, on its own thread.
 //!
-//! Nobody waits for it. Whatever a stop leaves undone is done after the next start, as
-//! the log says what was meant to go.
+//! Commits do not wait for it. Work that a stop interrupts is done after the next start, as the
+//! removals are in the log.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::index::tail::SharedJournal;
 use crate::recovery::delivery_state::RemovalMarks;
-use crate::segment::compress::{clean_up, pack};
+use crate::segment::compress::{clean_up, compress};
 use crate::segment::{compressed_path, list_segments, plain_path};
 use crate::{Alive, Disk, Retention};
 
-/// What the journal tells the worker.
+/// Handle of the worker thread.
 pub(crate) struct RetentionWorker {
     shared: Arc<SharedJournal>,
     disk: Arc<dyn Disk>,
     retention: Retention,
     state: Mutex<WorkerState>,
-    wake: Condvar,
-    /// Held while tidying: the thread and the journal must not do it at once.
-    at_work: Mutex<()>,
+    changed: Condvar,
+    /// Held during a run: the thread and the journal must not run it concurrently.
+    running: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -34,35 +35,35 @@ struct WorkerState {
 
 impl RetentionWorker {
     pub fn new(shared: Arc<SharedJournal>, disk: Arc<dyn Disk>, retention: Retention) -> Self {
-        let (state, wake, at_work) = (Mutex::default(), Condvar::new(), Mutex::default());
-        Self { shared, disk, retention, state, wake, at_work }
+        let (state, changed, running) = (Mutex::default(), Condvar::new(), Mutex::default());
+        Self { shared, disk, retention, state, changed, running }
     }
 
     fn state(&self) -> MutexGuard<'_, WorkerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Notes what is on record as removed and has the thread see to it.
+    /// Sets the recorded removals and wakes the thread.
     pub fn schedule(&self, marks: &RemovalMarks) {
         let mut state = self.state();
         state.marks = marks.clone();
         state.is_due = true;
         drop(state);
-        self.wake.notify_one();
+        self.changed.notify_one();
     }
 
-    /// Has the thread look whether there is something to do.
-    pub fn look(&self) {
+    /// Wakes the thread to check for work.
+    pub fn wake(&self) {
         self.state().is_due = true;
-        self.wake.notify_one();
+        self.changed.notify_one();
     }
 
     pub fn stop(&self) {
         self.state().stop = true;
-        self.wake.notify_one();
+        self.changed.notify_one();
     }
 
-    /// Starts the thread; it ends when told to stop.
+    /// Starts the thread; it ends after [`RetentionWorker::stop`].
     pub fn start(self: &Arc<Self>, alive: Alive) -> io::Result<JoinHandle<()>> {
         let worker = Arc::clone(self);
         std::thread::Builder::new().name("a2a-retention".to_owned()).spawn(move || {
@@ -75,15 +76,15 @@ impl RetentionWorker {
         loop {
             let mut state = self.state();
             while !state.is_due && !state.stop {
-                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut state);
             }
             if state.stop {
                 return;
             }
             state.is_due = false;
             if self.shared.fault().is_some() {
-                // Days are packed and removed once the index holds them. The indexer calls when
-                // it can be written again.
+                // Segments are compressed and removed once the index has their records. The indexer
+                // wakes this thread when the index works again.
                 continue;
             }
             let marks = state.marks.clone();
@@ -94,9 +95,9 @@ impl RetentionWorker {
         }
     }
 
-    /// Removes what is on record as removed, then packs what is closed.
+    /// Carries out the recorded removals, then compresses closed segments.
     pub fn run_once(&self, marks: &RemovalMarks) -> io::Result<()> {
-        let _alone = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.running.lock();
         let dir = &self.shared.dir;
         let index = self.shared.index().map_err(io::Error::other)?;
         clean_up(dir, &*self.disk)?;
@@ -105,7 +106,7 @@ impl RetentionWorker {
             index.remove_up_to(mark.seq)?;
         }
         if let Some(mark) = marks.files.as_ref().filter(|_| !self.retention.keep_jsonl) {
-            // sled is the only copy from here on, so this once it must really be on the disk.
+            // sled becomes the only copy, so that this once it must be durable.
             index.sync(&self.shared.state_dir)?;
             gone = gone.max(Some(mark.day));
         }
@@ -120,8 +121,8 @@ impl RetentionWorker {
                 }
                 self.disk.sync_dir(dir)?;
             } else if !file.is_compressed && self.retention.pack && self.retention.keep_jsonl {
-                let packed = pack(dir, file.day, &*self.disk, &|| self.state().stop)?;
-                if !packed {
+                let is_done = compress(dir, file.day, &*self.disk, &|| self.state().stop)?;
+                if !is_done {
                     return Ok(());
                 }
             }

@@ -1,7 +1,7 @@
-//! Packing a closed day with zstd, and unpacking it again.
+//! Compresses closed segments with zstd, and decompresses one that is written to again.
 //!
-//! Either way the new form is written aside, made durable and given its name before the
-//! old one goes. Stopped anywhere, the day is still there in one form at least.
+//! The new form is written to a temporary file, synced and renamed before the old form is removed.
+//! After a stop at any step at least one complete form exists.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -12,19 +12,19 @@ use chrono::NaiveDate;
 use crate::segment::{Segment, compressed_path, plain_path};
 use crate::{Disk, LogFile};
 
-/// A day is packed once and kept long, so this is worth more time than sled's level 1.
+/// A segment is compressed once and kept long, which justifies a higher level than the 1 of blocks.
 const LEVEL: i32 = 6;
 const CHUNK: usize = 1 << 20;
 
-/// Packs a day. `false` when it was told to stop before it was done.
-pub(crate) fn pack(
+/// Compresses the segment of a day. Returns `false` if `stop` returned `true` before the end.
+pub(crate) fn compress(
     dir: &Path,
     day: NaiveDate,
     disk: &dyn Disk,
     stop: &dyn Fn() -> bool,
 ) -> io::Result<bool> {
-    let (plain, packed) = (plain_path(dir, day), compressed_path(dir, day));
-    let mut encoder = zstd::Encoder::new(AtomicFile::new(&packed, disk)?, LEVEL)?;
+    let (plain, compressed) = (plain_path(dir, day), compressed_path(dir, day));
+    let mut encoder = zstd::Encoder::new(AtomicFile::new(&compressed, disk)?, LEVEL)?;
     encoder.include_checksum(true)?;
     let mut from = File::open(&plain)?;
     let mut chunk = vec![0; CHUNK];
@@ -39,8 +39,8 @@ pub(crate) fn pack(
     }
     let mut file = encoder.finish()?;
     file.file.sync()?;
-    let written = Segment { day, is_compressed: true, path: file.aside.clone() };
-    if !are_alike(&plain, &written, stop)? {
+    let written = Segment { day, is_compressed: true, path: file.temporary.clone() };
+    if !have_same_content(&plain, &written, stop)? {
         return if stop() { Ok(false) } else { Err(io::Error::other("it did not unpack")) };
     }
     file.finish(dir, disk)?;
@@ -49,16 +49,16 @@ pub(crate) fn pack(
     Ok(true)
 }
 
-/// Brings a day back to its plain form, so that it can be written to.
-pub(crate) fn unpack(dir: &Path, day: NaiveDate, disk: &dyn Disk) -> io::Result<()> {
-    let (plain, packed) = (plain_path(dir, day), compressed_path(dir, day));
-    let file = Segment { day, is_compressed: true, path: packed.clone() };
+/// Restores the plain form of a segment, so that it can be appended to.
+pub(crate) fn decompress(dir: &Path, day: NaiveDate, disk: &dyn Disk) -> io::Result<()> {
+    let (plain, compressed) = (plain_path(dir, day), compressed_path(dir, day));
+    let file = Segment { day, is_compressed: true, path: compressed.clone() };
     write_atomically(dir, &plain, disk, file.read_raw(0)?)?;
-    disk.remove(&packed)?;
+    disk.remove(&compressed)?;
     disk.sync_dir(dir)
 }
 
-/// Writes a file aside, then gives it its name.
+/// Writes a file atomically: to a temporary file that is renamed at the end.
 fn write_atomically(
     dir: &Path,
     path: &Path,
@@ -70,25 +70,26 @@ fn write_atomically(
     file.finish(dir, disk)
 }
 
-/// A file that gets its name once it is whole.
+/// A file that gets its name once it is complete and durable.
 pub(crate) struct AtomicFile {
     file: Box<dyn LogFile>,
-    aside: PathBuf,
+    temporary: PathBuf,
     path: PathBuf,
+    /// Bytes written so far.
     pub len: u64,
 }
 
 impl AtomicFile {
     pub fn new(path: &Path, disk: &dyn Disk) -> io::Result<Self> {
-        let aside = aside(path);
-        let mut file = disk.open(&aside)?;
+        let temporary = temporary(path);
+        let mut file = disk.open(&temporary)?;
         file.truncate(0)?;
-        Ok(Self { file, aside, path: path.to_owned(), len: 0 })
+        Ok(Self { file, temporary, path: path.to_owned(), len: 0 })
     }
 
     pub fn finish(mut self, dir: &Path, disk: &dyn Disk) -> io::Result<()> {
         self.file.sync()?;
-        disk.rename(&self.aside, &self.path)?;
+        disk.rename(&self.temporary, &self.path)?;
         disk.sync_dir(dir)
     }
 }
@@ -105,16 +106,20 @@ impl Write for AtomicFile {
     }
 }
 
-/// The name of a file that is not finished. No day file has it.
-fn aside(path: &Path) -> PathBuf {
+/// The name of an unfinished file, which no segment has.
+fn temporary(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     name.into()
 }
 
-/// Whether the packed file holds what the plain one does.
-fn are_alike(plain: &Path, packed: &Segment, stop: &dyn Fn() -> bool) -> io::Result<bool> {
-    let (mut one, mut other) = (File::open(plain)?, packed.read_raw(0)?);
+/// Whether both files have the same uncompressed content.
+fn have_same_content(
+    plain: &Path,
+    compressed: &Segment,
+    stop: &dyn Fn() -> bool,
+) -> io::Result<bool> {
+    let (mut one, mut other) = (File::open(plain)?, compressed.read_raw(0)?);
     let (mut left, mut right) = (vec![0; CHUNK], vec![0; CHUNK]);
     loop {
         let read = one.read(&mut left)?;
@@ -128,7 +133,7 @@ fn are_alike(plain: &Path, packed: &Segment, stop: &dyn Fn() -> bool) -> io::Res
     }
 }
 
-/// Removes what an earlier, unfinished attempt left.
+/// Removes the temporary files of interrupted attempts.
 pub(crate) fn clean_up(dir: &Path, disk: &dyn Disk) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -138,7 +143,7 @@ pub(crate) fn clean_up(dir: &Path, disk: &dyn Disk) -> io::Result<()> {
         if let Ok(day) = NaiveDate::parse_from_str(day, "%Y-%m-%d")
             && [plain_path(dir, day), compressed_path(dir, day)]
                 .iter()
-                .any(|ours| aside(ours) == path)
+                .any(|target| temporary(target) == path)
         {
             disk.remove(&path)?;
         }

@@ -1,8 +1,8 @@
-//! The few things the log asks of a disk, as a trait, so that a test can make each of them fail.
+//! Disk operations of the log as a trait, so that a test can make each of them fail.
 //!
-//! Writing goes through here, because what fails while writing decides whether a promise was
-//! kept. Reading back uses the file system directly, that is, the page cache: what it shows is
-//! on the disk only after [`Disk::reread`].
+//! All writes go through it, because a failed write decides whether a batch is durable. Reads use
+//! the file system directly, that is, the page cache, which matches the disk only after
+//! [`Disk::reread`].
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,56 +11,56 @@ use std::path::Path;
 
 use crate::file_mode;
 
-/// A sync reports an earlier writeback's error once. This many in a row say that the disk
-/// refuses now.
+/// Failed syncs in a row that count as a failing disk. One alone may report the error of an
+/// earlier writeback, which Linux reports once.
 const SYNCS: usize = 3;
-/// The page cache drops only whole folios. No page size of Linux makes larger ones.
+/// The page cache drops only whole folios. None is larger, with any page size of Linux.
 #[cfg(target_os = "linux")]
 const LARGEST_FOLIO: u64 = 128 << 20;
 
-/// Where log files live.
+/// The file system of the log, as the journal uses it.
 pub trait Disk: Send + Sync {
     /// Creates a folder and its parents, if they are missing.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
 
     /// Opens a file for appending, creating it if it is missing.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>>;
 
-    /// Makes a file of this size, full of zeros and on the disk, to be written over.
+    /// Creates a durable file of this size, filled with zeros, to be overwritten.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn open_fixed(&self, path: &Path, bytes: u64) -> io::Result<Box<dyn FixedFile>> {
         let mut file = file_mode::create(path)?;
-        // Written, not only reserved: a block that was never written costs its first sync more.
+        // Written, not only reserved: the first sync of an unwritten block costs more.
         io::copy(&mut io::repeat(0).take(bytes), &mut file)?;
         file.sync_all()?;
         Ok(Box::new(file))
     }
 
-    /// Opens a file that is there to write over what it holds.
+    /// Opens an existing file to overwrite its content.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn open_over(&self, path: &Path) -> io::Result<Box<dyn FixedFile>> {
         Ok(Box::new(OpenOptions::new().write(true).open(path)?))
     }
 
-    /// Writes back what is dirty of a file and drops it from the page cache from byte `from` on,
-    /// so that what is read next is what the disk has.
+    /// Writes back the dirty pages of a file and drops it from the page cache from byte `from` on,
+    /// so that the next read returns what the disk has.
     ///
-    /// After a failed writeback Linux marks the pages clean and goes on showing them, so neither
-    /// reading nor a sync that succeeds tells whether they are on the disk. An error of an
-    /// earlier writeback is none here: what it lost is seen by reading.
+    /// After a failed writeback Linux marks the pages clean and keeps showing them, so that neither
+    /// a read nor a successful sync proves that they are on the disk. The error of an earlier
+    /// writeback is ignored here: the read shows what it lost.
     ///
     /// # Errors
-    /// When the disk refuses now. What the file shows then says nothing about the disk.
+    /// When the disk fails now. The visible content then proves nothing about the disk.
     fn reread(&self, path: &Path, from: u64) -> io::Result<()> {
         let file = File::open(path)?;
         let mut syncs = 1;
@@ -80,16 +80,16 @@ pub trait Disk: Send + Sync {
         Ok(())
     }
 
-    /// Makes the names in a folder durable.
+    /// Makes the names in a folder durable (`fsync` of the folder).
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, replacing a file with the new name.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
@@ -97,7 +97,7 @@ pub trait Disk: Send + Sync {
     /// Removes a file.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
@@ -108,40 +108,40 @@ pub trait LogFile: Send {
     /// Length in bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn size(&self) -> io::Result<u64>;
 
-    /// Writes all bytes at the end. After an error any part of them may be there.
+    /// Appends all bytes. After an error any part of them may have been written.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
     /// Makes the content durable (`fdatasync`).
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Cuts the file to `len` bytes.
+    /// Truncates the file to `len` bytes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn truncate(&mut self, len: u64) -> io::Result<()>;
 }
 
-/// One open file that keeps its size.
+/// One open file of fixed size.
 pub trait FixedFile: Send {
-    /// Writes all bytes at `at`, over what is there.
+    /// Overwrites the bytes at `at`.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<()>;
 
     /// Makes the content durable (`fdatasync`).
     ///
     /// # Errors
-    /// What the file system says.
+    /// An error of the file system.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -155,7 +155,7 @@ impl FixedFile for File {
     }
 }
 
-/// The file system.
+/// The file system of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct RealDisk;
 

@@ -1,18 +1,19 @@
-//! Lines out of a stream, without copying each: checking a log must cost little beside
-//! hashing it.
+//! Splits a stream into lines without copying them.
+//!
+//! Verifying a log must cost little beside the hashing.
 
 use std::io::{self, Read};
 
-/// Read at a time.
+/// Bytes of one read.
 const CHUNK: usize = 1 << 20;
-/// A longer line is given out in pieces: a file without newlines must not exhaust memory.
+/// A longer line is returned in parts: a file without newlines must not exhaust memory.
 const MAX_LINE: usize = 64 << 20;
 
-/// Takes lines from a reader.
+/// Reads lines from a stream.
 pub(crate) struct LineReader<R> {
     from: R,
     buffer: Vec<u8>,
-    /// What of the buffer is still to be given out.
+    /// The unread part of the buffer.
     start: usize,
     end: usize,
     is_over: bool,
@@ -21,7 +22,7 @@ pub(crate) struct LineReader<R> {
 /// One line without its newline.
 pub(crate) struct RawLine<'a> {
     pub bytes: &'a [u8],
-    /// Whether a newline ended it.
+    /// Whether a newline ended the line.
     pub is_whole: bool,
 }
 
@@ -30,7 +31,7 @@ impl<R: Read> LineReader<R> {
         Self { from, buffer: vec![0; 2 * CHUNK], start: 0, end: 0, is_over: false }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line; `None` at the end.
     pub fn next(&mut self) -> io::Result<Option<RawLine<'_>>> {
         let mut searched = 0;
         loop {
@@ -51,7 +52,7 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Reads more behind what is there.
+    /// Reads more bytes behind the unread ones.
     fn fill(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -85,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_come_out_whole_whatever_their_length() {
+    fn lines_of_any_length_are_returned_whole() {
         assert!(all(b"").is_empty());
         let sizes = [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK, 5, 2 * CHUNK, 0];
         let expected: Vec<_> =

@@ -1,4 +1,4 @@
-//! When the newest line of the log was written, for those who compare it with their clock.
+//! Time of the newest record of the log, to compare it with the clock.
 
 use std::io;
 use std::path::Path;
@@ -10,21 +10,21 @@ use crate::segment::FOLDER;
 use crate::segment::line_reader::LineReader;
 use crate::segment::list_segments;
 
-/// How much of the end of a day is read: more than one line has.
+/// Bytes read from the end of a segment: more than one line has.
 const END: u64 = 4 << 20;
 
-/// The time of the newest line in the day files of a state folder, as far as that can be read;
-/// `None` when there is none. It works while a server writes them.
+/// Returns the time of the newest readable record in the segments of a state folder, or `None` if
+/// there is none. Works while a server writes them.
 ///
 /// # Errors
-/// When the folder of the log is there but cannot be read.
+/// When the folder of the log exists but cannot be read.
 pub fn newest_time(state_dir: &Path) -> io::Result<Option<DateTime<Utc>>> {
     let dir = state_dir.join(FOLDER);
     let files = match list_segments(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         files => files?,
     };
-    // A day whose first write failed is empty.
+    // A segment whose first write failed is empty.
     for file in files.iter().rev() {
         let skip = match file.is_compressed {
             true => 0,
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_whole_line_counts() {
+    fn last_complete_line_counts() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(newest_time(folder.path()).unwrap(), None);
         let dir = folder.path().join(FOLDER);

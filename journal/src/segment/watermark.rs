@@ -1,18 +1,17 @@
-//! Durable watermark: where the last promised batch ends in the log.
+//! Durable watermark: where the last durable batch ends in the log.
 //!
-//! A power cut leaves any pages of a batch that was being written, in any order: its last lines
-//! may be whole while its first are zeros. Such a batch was never promised and is cut off. The
-//! same bytes in front of the end of what was promised are damage, which must be reported. Only
-//! a note that is on the disk distinguishes the two.
+//! A power cut may leave any pages of a batch that was being written, in any order: its last
+//! records may be intact while its first are zeros. Such a batch was never durable and is cut off.
+//! The same bytes before the end of the durable part are damage, which must be reported. Only a
+//! durable watermark distinguishes the two.
 //!
-//! Each commit that syncs the day file notes its end in one of two slots. The note is written
-//! at once, which is enough should the process be killed, and synced before the next batch is
-//! written to the log: until then there is nothing behind that end to be mistaken. While
-//! batches are written ahead ([`crate::segment::wal`]) their frames say where each ends; the note then
-//! says only that, since without the frames the end is not known.
+//! Each commit that syncs the segment writes its end to one of two slots. The slot is written at
+//! once, which suffices if the process is killed, and synced before the next batch is written:
+//! until then no bytes follow that end. While batches go to the WAL ([`crate::segment::wal`]), its
+//! frames mark the end. The slot then states only that, since without the frames the end is unknown.
 //!
-//! A note counts for the log in which a line with its hash ends where it says. When a note
-//! cannot be written the file is removed, as an old note is worse than none.
+//! A slot is valid for the log in which a record with its hash ends at its position. If a slot
+//! cannot be written, the file is removed: an outdated watermark is worse than none.
 
 use std::fs;
 use std::io;
@@ -30,33 +29,33 @@ use crate::{Disk, FixedFile};
 
 const FILE: &str = "a2a-watermark.bin";
 const MAGIC: [u8; 4] = *b"A2AW";
-/// Magic, count, whether batches are written ahead, end, line before it, its hash, checksum.
+/// Magic, count, whether the WAL is in use, end, end of the last record, its hash, checksum.
 const BYTES: usize = 4 + 8 + 1 + 12 + 12 + 32 + 8;
-/// Each slot has a page of its own, so that writing one cannot tear the other.
-const SLOT: u64 = 4096;
+/// Bytes of a slot. Each has a page of its own, so that writing one cannot tear the other.
+const SLOT_BYTES: u64 = 4096;
 const SLOTS: u64 = 2;
 
-/// Where what was promised ends.
+/// The end of the durable batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Promised {
-    /// No byte before it may be cut off.
+    /// Position before which no byte may be cut off.
     pub end: LogPos,
-    /// Where the last good line ends: at `end`, unless what follows it is damaged.
+    /// End of the last valid record: equal to `end`, unless the bytes behind it are damaged.
     pub line: LogPos,
-    /// The hash of that line.
+    /// The hash of that record.
     pub hash: Hash,
 }
 
-/// A note as it is read back.
+/// The content of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Note {
+struct Slot {
     count: u64,
     is_ahead: bool,
     promised: Promised,
 }
 
-impl Note {
-    fn pack(&self) -> Vec<u8> {
+impl Slot {
+    fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.count.to_be_bytes());
@@ -81,35 +80,35 @@ impl Note {
         let (is_ahead, field) = field.split_first()?;
         let (end, field) = field.split_first_chunk()?;
         let (line, hash) = field.split_first_chunk()?;
-        let (end, line) = (place(end)?, place(line)?);
+        let (end, line) = (read_pos(end)?, read_pos(line)?);
         let hash = Hash::from_bytes(hash.try_into().ok()?);
         let promised = Promised { end, line, hash };
         Some(Self { count: u64::from_be_bytes(*count), is_ahead: *is_ahead != 0, promised })
     }
 }
 
-fn place(bytes: &[u8; 12]) -> Option<LogPos> {
+fn read_pos(bytes: &[u8; 12]) -> Option<LogPos> {
     let (day, offset) = bytes.split_first_chunk()?;
     let day = NaiveDate::from_num_days_from_ce_opt(i32::from_be_bytes(*day))?;
     Some(LogPos { day, offset: u64::from_be_bytes(offset.try_into().ok()?) })
 }
 
-/// Where what was promised ends, if that is known exactly. The frames of the ahead files must
-/// be in the log already.
+/// Returns the end of the durable batches if it is known exactly. The WAL must have been replayed
+/// into the log.
 pub(crate) fn promised_end(dir: &Path, data: &Path) -> io::Result<Option<LogPos>> {
     let bytes = match fs::read(data.join(FILE)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         read => read?,
     };
-    let slots = bytes.chunks(usize::try_from(SLOT).unwrap_or(BYTES));
-    let notes: Vec<Note> = slots.filter_map(Note::read).collect();
-    let fits = |note: &Note| {
-        let Promised { line, hash, .. } = note.promised;
+    let slots = bytes.chunks(usize::try_from(SLOT_BYTES).unwrap_or(BYTES));
+    let found: Vec<Slot> = slots.filter_map(Slot::read).collect();
+    let fits = |slot: &Slot| {
+        let Promised { line, hash, .. } = slot.promised;
         ends_with(dir, Head { seq: 0, hash }, line)
     };
-    // Where the newest line is damaged, the one before it shows that the log is this one.
-    let newest = notes.iter().max_by_key(|note| note.count);
-    let Some(newest) = newest.filter(|_| notes.iter().any(fits)) else { return Ok(None) };
+    // If the newest record is damaged, the older slot still proves that this is its log.
+    let newest = found.iter().max_by_key(|slot| slot.count);
+    let Some(newest) = newest.filter(|_| found.iter().any(fits)) else { return Ok(None) };
     let end = newest.promised.end;
     Ok(match wal::end(data)? {
         Some(ahead) => Some(end.max(ahead)),
@@ -117,14 +116,14 @@ pub(crate) fn promised_end(dir: &Path, data: &Path) -> io::Result<Option<LogPos>
     })
 }
 
-/// Notes the end as the log grows.
+/// Writer of the watermark.
 pub(crate) struct Watermark {
     data: PathBuf,
     disk: Arc<dyn Disk>,
     file: Option<Box<dyn FixedFile>>,
-    last: Option<Note>,
+    last: Option<Slot>,
     is_dirty: bool,
-    /// It could not be written once, and is gone.
+    /// Writing it failed, and the file was removed.
     is_off: bool,
 }
 
@@ -133,66 +132,67 @@ impl Watermark {
         Self { data, disk, file: None, last: None, is_dirty: false, is_off: false }
     }
 
-    /// Begins with an opened log; `None` when that has no line. [`Watermark::sync`] makes it
-    /// durable: until the next batch the older note is as good, as recovery left nothing torn.
+    /// Initialises it for an opened log; `None` for an empty log. [`Watermark::sync`] makes it
+    /// durable: until the next batch the older slot is as good, as recovery left nothing torn.
     pub fn begin(&mut self, promised: Option<Promised>) -> io::Result<()> {
         let Some(promised) = promised else { return self.remove() };
-        // Both slots: what the other says may be of a log that has gone since.
-        self.note(promised, false)?;
-        self.note(promised, false)
+        // Both slots: the other may belong to a log that no longer exists.
+        self.write_end(promised, false)?;
+        self.write_end(promised, false)
     }
 
-    /// Notes an end. [`Watermark::sync`] makes it durable.
+    /// Writes an end to the next slot. [`Watermark::sync`] makes it durable.
     ///
     /// # Errors
-    /// When neither that nor removing the note was possible: what it says is wrong now.
-    pub fn note(&mut self, promised: Promised, is_ahead: bool) -> io::Result<()> {
+    /// When neither writing nor removing the file was possible: it is wrong now.
+    pub fn write_end(&mut self, promised: Promised, is_ahead: bool) -> io::Result<()> {
         if self.is_off {
             return Ok(());
         }
         let count = self.last.map_or(1, |last| last.count + 1);
-        let note = Note { count, is_ahead, promised };
-        match self.write(&note) {
-            Ok(()) => (self.last, self.is_dirty) = (Some(note), true),
+        let slot = Slot { count, is_ahead, promised };
+        match self.write(&slot) {
+            Ok(()) => (self.last, self.is_dirty) = (Some(slot), true),
             Err(error) => self.disable(&error)?,
         }
         Ok(())
     }
 
-    fn write(&mut self, note: &Note) -> io::Result<()> {
+    fn write(&mut self, slot: &Slot) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
                 let path = self.data.join(FILE);
-                let is_there = fs::metadata(&path).is_ok_and(|found| found.len() == SLOT * SLOTS);
+                let is_there =
+                    fs::metadata(&path).is_ok_and(|found| found.len() == SLOT_BYTES * SLOTS);
                 let file = if is_there {
                     self.disk.open_over(&path)?
                 } else {
-                    let file = self.disk.open_fixed(&path, SLOT * SLOTS)?;
+                    let file = self.disk.open_fixed(&path, SLOT_BYTES * SLOTS)?;
                     self.disk.sync_dir(&self.data)?;
                     file
                 };
                 none.insert(file)
             }
         };
-        file.write_at(&note.pack(), note.count % SLOTS * SLOT)
+        file.write_at(&slot.encode(), slot.count % SLOTS * SLOT_BYTES)
     }
 
-    /// Says, durably, that from now on frames of the ahead files have the end.
+    /// States durably that from now on the frames of the WAL mark the end.
     pub fn hand_over_to_wal(&mut self) -> io::Result<()> {
         match self.last {
             Some(last) if !last.is_ahead => {
-                self.note(last.promised, true)?;
+                self.write_end(last.promised, true)?;
                 self.sync()
             }
             _ => Ok(()),
         }
     }
 
-    /// Makes the last note durable. Nothing may be written behind the end before.
+    /// Makes the last slot durable. No batch may be written before that.
     ///
     /// # Errors
-    /// As [`Watermark::note`].
+    /// As for [`Watermark::write_end`].
     pub fn sync(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|_| self.is_dirty) else { return Ok(()) };
         match file.sync() {
@@ -228,22 +228,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_comes_back_and_nothing_damaged_does() {
+    fn slot_round_trips_and_any_damage_is_rejected() {
         let day = NaiveDate::from_ymd_opt(2026, 2, 21).unwrap();
         let at = |offset| LogPos { day, offset };
         let hash = Hash::from_bytes([7; 32]);
         let promised = Promised { end: at(900), line: at(700), hash };
         for is_ahead in [false, true] {
-            let note = Note { count: 3, is_ahead, promised };
-            let bytes = note.pack();
-            assert_eq!((bytes.len(), Note::read(&bytes)), (BYTES, Some(note)));
-            for place in 0..bytes.len() {
+            let slot = Slot { count: 3, is_ahead, promised };
+            let bytes = slot.encode();
+            assert_eq!((bytes.len(), Slot::read(&bytes)), (BYTES, Some(slot)));
+            for byte in 0..bytes.len() {
                 let mut damaged = bytes.clone();
-                damaged[place] ^= 1;
-                assert_eq!(Note::read(&damaged), None, "{place}");
-                assert_eq!(Note::read(&bytes[..place]), None, "{place}");
+                damaged[byte] ^= 1;
+                assert_eq!(Slot::read(&damaged), None, "{byte}");
+                assert_eq!(Slot::read(&bytes[..byte]), None, "{byte}");
             }
         }
-        assert_eq!(Note::read(&[0; 4096]), None);
+        assert_eq!(Slot::read(&[0; 4096]), None);
     }
 }

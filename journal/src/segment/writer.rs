@@ -11,7 +11,7 @@ use chrono::NaiveDate;
 
 use crate::record::batch::LogPos;
 use crate::record::chain::Hash;
-use crate::segment::compress::unpack;
+use crate::segment::compress::decompress;
 use crate::segment::wal::{self, WalConfig, WalError, WalState};
 use crate::segment::watermark::{Promised, Watermark};
 use crate::segment::{Segment, list_segments, plain_path};
@@ -64,7 +64,7 @@ impl SegmentWriter {
             Self { dir, data, disk, current, wal_config, wal, watermark, last, poisoned, parts };
         if let Some(Segment { day, is_compressed, .. }) = newest {
             if is_compressed {
-                unpack(&log.dir, day, &*log.disk)?;
+                decompress(&log.dir, day, &*log.disk)?;
             }
             let file = log.disk.open(&plain_path(&log.dir, day))?;
             let len = file.size()?;
@@ -84,10 +84,10 @@ impl SegmentWriter {
         Some(Promised { end, line, hash })
     }
 
-    /// Notes where what was promised ends, after it was synced in the day file.
+    /// Moves the watermark to the end of the segment, which was synced.
     fn write_watermark(&mut self) -> io::Result<()> {
         let is_ahead = matches!(self.wal, WalState::Ready(_));
-        self.promised().map_or(Ok(()), |promised| self.watermark.note(promised, is_ahead))
+        self.promised().map_or(Ok(()), |promised| self.watermark.write_end(promised, is_ahead))
     }
 
     /// Makes a batch durable in the segment of `day`, or in the newest segment if that is later: a
