@@ -1,7 +1,7 @@
-//! A journal that forgets: for tests, and for buses that are thrown away.
+//! Journal in memory, for tests and for buses without persistence.
 //!
-//! It writes the same lines with the same hashes, so whatever reads a journal cannot
-//! tell the two apart.
+//! It writes the same records with the same hashes, so that readers cannot distinguish it from the
+//! journal on disk.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,17 +35,17 @@ pub struct MemoryJournal {
 
 struct MemoryLog {
     head: Head,
-    /// Every line in order.
+    /// Every record, in order.
     all: Vec<MemoryLine>,
-    /// Where a record's events lie, in order.
+    /// Indexes of the events of each message, in order.
     events: HashMap<u64, Vec<usize>>,
 }
 
 struct MemoryLine {
     seq: u64,
     is_record: bool,
-    /// Whether it is an event that belongs to no record.
-    is_note: bool,
+    /// Whether it is an event of the bus.
+    is_bus_event: bool,
     line: Box<RawValue>,
 }
 
@@ -73,7 +73,7 @@ impl Commit for MemoryJournal {
             return Err(CommitError::Closed);
         }
         if batch.iter().any(Record::is_offer) {
-            // Nothing is ever removed here.
+            // Without retention, offers are dropped.
             let rest: Vec<Record> = batch.iter().filter(|line| !line.is_offer()).cloned().collect();
             return self.commit(&rest);
         }
@@ -88,8 +88,8 @@ impl Commit for MemoryJournal {
                 lines.events.entry(of).or_default().push(at);
             }
             let is_record = entry.kind == RecordKind::Message;
-            let is_note = entry.kind == RecordKind::Event;
-            lines.all.push(MemoryLine { seq: entry.seq, is_record, is_note, line });
+            let is_bus_event = entry.kind == RecordKind::Event;
+            lines.all.push(MemoryLine { seq: entry.seq, is_record, is_bus_event, line });
         }
         lines.head = head;
         Ok(())
@@ -116,26 +116,26 @@ impl MemoryReader {
 }
 
 impl MemoryLog {
-    /// Where the first line with this number or a higher one lies.
+    /// Index of the first record with this number or a higher one.
     fn at(&self, seq: u64) -> usize {
         self.all.partition_point(|stored| stored.seq < seq)
     }
 
-    /// Adds the events of its records to an answer, record by record.
-    fn with_events(&self, mut answer: PageBuilder) -> Result<PageBuilder, ReadError> {
-        let numbers: Vec<u64> = answer.numbers().collect();
+    /// Adds the events of the records to a page.
+    fn with_events(&self, mut page: PageBuilder) -> Result<PageBuilder, ReadError> {
+        let numbers: Vec<u64> = page.numbers().collect();
         for of in numbers {
             for event in self.events.get(&of).into_iter().flatten() {
                 if let Some(event) = self.all.get(*event) {
-                    answer.add(of, event.seq, || Ok(event.line.get().as_bytes().to_vec()))?;
+                    page.add(of, event.seq, || Ok(event.line.get().as_bytes().to_vec()))?;
                 }
             }
         }
-        Ok(answer)
+        Ok(page)
     }
 }
 
-/// What a page may hold.
+/// Limits of a page.
 const PAGE: PageLimits = PageLimits { bytes: PAGE_BYTES, events: usize::MAX };
 
 impl LineSource for MemoryLog {
@@ -162,8 +162,8 @@ impl JournalReader for MemoryReader {
 
     fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError> {
         let Some(line) = self.record(seq)? else { return Ok(None) };
-        let answer = PageBuilder::new(vec![(seq, line)], PAGE);
-        Ok(self.lines().with_events(answer)?.finish().pop())
+        let page = PageBuilder::new(vec![(seq, line)], PAGE);
+        Ok(self.lines().with_events(page)?.finish().pop())
     }
 
     fn query(&self, query: &Query) -> Result<Page, ReadError> {
@@ -172,14 +172,14 @@ impl JournalReader for MemoryReader {
         let lines = self.lines();
         let end = lines.at(query.before.unwrap_or(u64::MAX));
         let (mut found, mut next) = (Vec::new(), None);
-        let (mut looked_at, mut size, mut below) = (0, 0, None);
+        let (mut scanned, mut size, mut below) = (0, 0, None);
         for stored in lines.all[..end].iter().rev().filter(|stored| stored.is_record) {
-            if looked_at >= SCAN_BYTES || size >= PAGE_BYTES {
+            if scanned >= SCAN_BYTES || size >= PAGE_BYTES {
                 next = below;
                 break;
             }
             let line = stored.line.get();
-            looked_at += line.len();
+            scanned += line.len();
             if plan.matches(line.as_bytes(), &mut scratch) {
                 if found.len() == limit {
                     next = found.last().map(|(seq, _)| *seq);
@@ -190,9 +190,9 @@ impl JournalReader for MemoryReader {
             }
             below = Some(stored.seq);
         }
-        let answer = lines.with_events(PageBuilder::new(found, PAGE))?;
-        let is_cut = answer.is_cut();
-        let records = answer.finish();
+        let page = lines.with_events(PageBuilder::new(found, PAGE))?;
+        let is_cut = page.is_cut();
+        let records = page.finish();
         let last = records.last().map(|record| record.seq);
         Ok(Page { next: last.filter(|_| is_cut).or(next), records })
     }
@@ -211,11 +211,11 @@ impl JournalReader for MemoryReader {
         let part: Vec<_> = wanted.by_ref().take(limit).map(|s| (s.seq, s.line.clone())).collect();
         let rest = wanted.next().map(|stored| HistoryCursor::at(stored.seq));
         let is_there = part.first().is_some_and(|(seq, _)| *seq == from.record);
-        let answer = PageBuilder::new(part, PageLimits { events: limit, ..PAGE })
+        let page = PageBuilder::new(part, PageLimits { events: limit, ..PAGE })
             .resume_after(if is_there { from.after } else { 0 });
-        let answer = lines.with_events(answer)?;
-        let next = answer.next_cursor().or(rest);
-        Ok(MessageHistory { records: answer.finish(), next })
+        let page = lines.with_events(page)?;
+        let next = page.next_cursor().or(rest);
+        Ok(MessageHistory { records: page.finish(), next })
     }
 
     fn lines(&self, seq: u64, limit: usize, bytes: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
@@ -241,11 +241,11 @@ impl JournalReader for MemoryReader {
     fn fact_events(&self, key: &str, after: u64) -> Result<FactEvents, ReadError> {
         let Some(first) = after.checked_add(1) else { return Ok(FactEvents::default()) };
         let lines = self.lines();
-        let mut noting = FactSearch::of(key);
-        for stored in lines.all[lines.at(first)..].iter().filter(|stored| stored.is_note) {
-            noting.look(stored.line.get().as_bytes())?;
+        let mut search = FactSearch::of(key);
+        for stored in lines.all[lines.at(first)..].iter().filter(|stored| stored.is_bus_event) {
+            search.check(stored.line.get().as_bytes())?;
         }
-        Ok(noting.finish(u64::MAX))
+        Ok(search.finish(u64::MAX))
     }
 
     fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {

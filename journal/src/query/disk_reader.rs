@@ -1,7 +1,7 @@
-//! Reading the journal on disk: first what sled does not hold yet, then sled.
+//! Reader of the journal on disk: searches the tail first, then the index.
 //!
-//! In that order, because a line is stored in sled before it leaves the tail: looked
-//! for the other way round it could be missed in between.
+//! The order matters: a record is stored in the index before it leaves the tail, so that the opposite
+//! order could miss it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -28,12 +28,12 @@ use crate::{
     StoredRecord, Verified, VerifyError,
 };
 
-/// Reads while the journal writes.
+/// Reads the journal while it writes.
 pub(crate) struct DiskReader {
     pub shared: Arc<SharedJournal>,
 }
 
-/// What both sides held at one moment.
+/// Snapshot of the tail, with the index.
 struct View<'a> {
     tail: Vec<Slot>,
     index: Arc<Index>,
@@ -47,20 +47,20 @@ impl DiskReader {
         Ok(View { tail, index, dir: &self.shared.dir })
     }
 
-    /// Asks what both sides hold now. If a day file that the tail pointed to was packed away
-    /// meanwhile, sled has its lines by now, and the second look finds them there.
-    fn ask<T>(&self, question: impl Fn(&View<'_>) -> Result<T, ReadError>) -> Result<T, ReadError> {
-        match question(&self.view()?) {
+    /// Runs a read on a snapshot. If a segment that the tail refers to was compressed meanwhile, the
+    /// index has its records by now, and the second attempt finds them there.
+    fn read<T>(&self, run: impl Fn(&View<'_>) -> Result<T, ReadError>) -> Result<T, ReadError> {
+        match run(&self.view()?) {
             Err(ReadError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
-                question(&self.view()?)
+                run(&self.view()?)
             }
-            answer => answer,
+            result => result,
         }
     }
 }
 
 impl View<'_> {
-    /// The first line of the tail; everything below it is in sled.
+    /// Number of the first record in the tail; all records below it are in the index.
     fn tail_start(&self) -> u64 {
         self.tail.first().map_or(u64::MAX, Slot::first)
     }
@@ -80,8 +80,8 @@ impl View<'_> {
         block.line(seq).filter(is_it).map(|entry| raw(entry.of(&block.bytes).to_vec())).transpose()
     }
 
-    /// Up to `limit` records below `before` that are wanted, newest first, fewer when they
-    /// are large or far between.
+    /// Finds up to `limit` matching records below `before`, newest first; fewer if they are large or
+    /// rare.
     fn search(
         &self,
         plan: &QueryPlan,
@@ -119,7 +119,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// The records of a message from one on, oldest first.
+    /// Finds the records of a message from number `from` on, oldest first.
     fn records_of(
         &self,
         id: MessageId,
@@ -147,7 +147,7 @@ impl View<'_> {
         Ok(found)
     }
 
-    /// Up to `limit` lines above `seq`, oldest first.
+    /// Returns up to `limit` records above `seq`, oldest first.
     fn lines_above(
         &self,
         seq: u64,
@@ -184,9 +184,9 @@ impl View<'_> {
         Ok(lines)
     }
 
-    /// Adds the events of its records to an answer, oldest first.
-    fn with_events(&self, mut answer: PageBuilder) -> Result<PageBuilder, ReadError> {
-        let homes: BTreeSet<u64> = answer
+    /// Adds the events of the records to a page, oldest first.
+    fn with_events(&self, mut page: PageBuilder) -> Result<PageBuilder, ReadError> {
+        let homes: BTreeSet<u64> = page
             .numbers()
             .filter_map(|seq| self.index.block_of(seq))
             .map(|meta| meta.first)
@@ -200,23 +200,23 @@ impl View<'_> {
             let block = self.index.block(first)?;
             for entry in block.entries.iter().filter(|entry| entry.seq < end) {
                 if let RecordKind::EventOf(of) = entry.kind {
-                    answer.add(of, entry.seq, || Ok(entry.of(&block.bytes).to_vec()))?;
+                    page.add(of, entry.seq, || Ok(entry.of(&block.bytes).to_vec()))?;
                 }
             }
         }
         for slot in &self.tail {
             for entry in &slot.batch.entries {
                 if let RecordKind::EventOf(of) = entry.kind {
-                    answer.add(of, entry.seq, || Ok(slot.line(entry, self.dir)?))?;
+                    page.add(of, entry.seq, || Ok(slot.line(entry, self.dir)?))?;
                 }
             }
         }
-        Ok(answer)
+        Ok(page)
     }
 
-    /// Events of no record that note something under a key.
+    /// Finds the events of the bus about a fact.
     fn fact_events(&self, key: &str, after: u64) -> Result<FactEvents, ReadError> {
-        let mut noting = FactSearch::of(key);
+        let mut search = FactSearch::of(key);
         let mut reader = BlockReader::new()?;
         let (mut above, end) = (after, self.tail_start());
         while let Some(meta) = self.index.block_above(above, |_| true)
@@ -225,29 +225,30 @@ impl View<'_> {
             self.index.read_block(meta.first, &mut reader)?;
             let entries = reader.block.entries.iter().filter(|e| e.seq > after && e.seq < end);
             above = meta.last.seq;
-            if !noting.take(entries, &reader.block.bytes)? {
-                return Ok(noting.finish(above.min(end.saturating_sub(1))));
+            if !search.take(entries, &reader.block.bytes)? {
+                return Ok(search.finish(above.min(end.saturating_sub(1))));
             }
         }
         for slot in self.tail.iter().filter(|slot| slot.last() > after) {
             let bytes = slot.bytes(self.dir)?;
-            if !noting.take(slot.batch.entries.iter().filter(|e| e.seq > after), &bytes)? {
-                return Ok(noting.finish(slot.last()));
+            if !search.take(slot.batch.entries.iter().filter(|e| e.seq > after), &bytes)? {
+                return Ok(search.finish(slot.last()));
             }
         }
-        Ok(noting.finish(u64::MAX))
+        Ok(search.finish(u64::MAX))
     }
 }
 
-/// A page in the making.
+/// The state of a search, newest record first.
 struct RecordSearch {
     records: Vec<(u64, Box<RawValue>)>,
     limit: usize,
     bytes: usize,
-    /// Every record from here up to where the search began was looked at.
+    /// Every record from this number up to the start of the search was checked.
     below: u64,
-    looked_at: usize,
-    /// Whether there is nothing left to look at.
+    /// Bytes scanned.
+    scanned: usize,
+    /// Whether the search reached the first record.
     is_all: bool,
     scratch: Vec<u8>,
 }
@@ -255,20 +256,20 @@ struct RecordSearch {
 impl RecordSearch {
     fn new(limit: usize, below: u64) -> Self {
         let (records, scratch) = (Vec::new(), Vec::new());
-        Self { records, limit, bytes: 0, below, looked_at: 0, is_all: false, scratch }
+        Self { records, limit, bytes: 0, below, scanned: 0, is_all: false, scratch }
     }
 
-    /// One more than asked for tells whether there is a next page.
+    /// Complete with one record more than the limit, which proves that there is a next page.
     fn is_full(&self) -> bool {
         self.records.len() > self.limit || self.bytes >= PAGE_BYTES
     }
 
     fn is_over_budget(&self) -> bool {
-        self.looked_at >= SCAN_BYTES
+        self.scanned >= SCAN_BYTES
     }
 
     fn take(&mut self, entries: &[Entry], bytes: &[u8], plan: &QueryPlan) -> Result<(), ReadError> {
-        self.looked_at += bytes.len();
+        self.scanned += bytes.len();
         for entry in entries.iter().rev().filter(|entry| entry.kind == RecordKind::Message) {
             if self.is_full() {
                 break;
@@ -286,7 +287,7 @@ impl RecordSearch {
         Ok(())
     }
 
-    /// The records of the page, and where the next one begins.
+    /// The records of the page, and the position of the next one.
     fn finish(mut self) -> (Vec<(u64, Box<RawValue>)>, Option<u64>) {
         let mut next = (!self.is_all).then_some(self.below);
         if self.records.len() > self.limit {
@@ -297,16 +298,16 @@ impl RecordSearch {
     }
 }
 
-/// What a page may hold.
+/// Limits of a page.
 const PAGE: PageLimits = PageLimits { bytes: PAGE_BYTES, events: usize::MAX };
 
 impl JournalReader for DiskReader {
     fn record(&self, seq: u64) -> Result<Option<Box<RawValue>>, ReadError> {
-        self.ask(|view| view.line(seq))
+        self.read(|view| view.line(seq))
     }
 
     fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError> {
-        self.ask(|view| {
+        self.read(|view| {
             let Some(line) = view.line(seq)? else { return Ok(None) };
             Ok(view.with_events(PageBuilder::new(vec![(seq, line)], PAGE))?.finish().pop())
         })
@@ -315,12 +316,12 @@ impl JournalReader for DiskReader {
     fn query(&self, query: &Query) -> Result<Page, ReadError> {
         let limit = query.limit.clamp(1, MAX_PAGE);
         let plan = QueryPlan::of(query);
-        self.ask(|view| {
+        self.read(|view| {
             let found = view.search(&plan, query.before.unwrap_or(u64::MAX), limit)?;
             let (records, next) = found.finish();
-            let answer = view.with_events(PageBuilder::new(records, PAGE))?;
-            let is_cut = answer.is_cut();
-            let records = answer.finish();
+            let page = view.with_events(PageBuilder::new(records, PAGE))?;
+            let is_cut = page.is_cut();
+            let records = page.finish();
             let last = records.last().map(|record| record.seq);
             Ok(Page { next: last.filter(|_| is_cut).or(next), records })
         })
@@ -333,28 +334,28 @@ impl JournalReader for DiskReader {
         limit: usize,
     ) -> Result<MessageHistory, ReadError> {
         let limit = limit.clamp(1, MAX_PAGE);
-        self.ask(|view| {
+        self.read(|view| {
             let found = view.records_of(*id, from.record, limit)?;
-            // It may have been removed for its age.
+            // Retention may have removed the record.
             let is_there = found.records.first().is_some_and(|(seq, _)| *seq == from.record);
-            let answer = PageBuilder::new(found.records, PageLimits { events: limit, ..PAGE })
+            let page = PageBuilder::new(found.records, PageLimits { events: limit, ..PAGE })
                 .resume_after(if is_there { from.after } else { 0 });
-            let answer = view.with_events(answer)?;
-            let next = answer.next_cursor().or(found.next.map(HistoryCursor::at));
-            Ok(MessageHistory { records: answer.finish(), next })
+            let page = view.with_events(page)?;
+            let next = page.next_cursor().or(found.next.map(HistoryCursor::at));
+            Ok(MessageHistory { records: page.finish(), next })
         })
     }
 
     fn lines(&self, seq: u64, limit: usize, bytes: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
-        self.ask(|view| view.lines_above(seq, limit.clamp(1, MAX_PAGE), bytes))
+        self.read(|view| view.lines_above(seq, limit.clamp(1, MAX_PAGE), bytes))
     }
 
     fn last_before(&self, moment: DateTime<Utc>) -> Result<u64, ReadError> {
-        self.ask(|view| Ok(view.index.older_up_to(moment.timestamp_millis())))
+        self.read(|view| Ok(view.index.older_up_to(moment.timestamp_millis())))
     }
 
     fn fact_events(&self, key: &str, after: u64) -> Result<FactEvents, ReadError> {
-        self.ask(|view| view.fact_events(key, after))
+        self.read(|view| view.fact_events(key, after))
     }
 
     fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {
@@ -362,10 +363,10 @@ impl JournalReader for DiskReader {
         loop {
             let View { tail, index, .. } = self.view()?;
             let floor = index.floor().map_err(ReadError::from)?;
-            let verdict = verify_open(&self.shared.state_dir, &index, &tail, &known);
-            // Old blocks that were removed while we read are no fault; they go once a day.
-            if verdict.is_ok() || index.floor().map_err(ReadError::from)? == floor {
-                return verdict;
+            let result = verify_open(&self.shared.state_dir, &index, &tail, &known);
+            // Blocks removed during the verification are no fault; that happens once a day.
+            if result.is_ok() || index.floor().map_err(ReadError::from)? == floor {
+                return result;
             }
         }
     }

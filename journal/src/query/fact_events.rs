@@ -1,7 +1,7 @@
-//! Events that belong to no record, found by what they note.
+//! Finds events of the bus by the key of a fact.
 //!
-//! They are few and stand anywhere, so every line is looked at, which costs about as much as
-//! searching for a word. What a key means is for those to know who ask.
+//! Such events are rare and anywhere in the log, so that every line is scanned, at about the cost of
+//! a text search. Keys are not interpreted.
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use crate::query::reader::{MAX_PAGE, SCAN_BYTES, raw};
 use crate::record::batch::{Entry, RecordKind};
 use crate::{FactEvents, ReadError};
 
-/// Notes in the making.
+/// The state of a search for events about one fact.
 pub(crate) struct FactSearch {
     key: String,
-    mark: Finder<'static>,
+    needle: Finder<'static>,
     lines: Vec<Box<RawValue>>,
-    looked_at: usize,
-    goes_on: bool,
+    scanned: usize,
+    has_budget: bool,
 }
 
 #[derive(Deserialize)]
@@ -30,31 +30,30 @@ struct Facts<'a> {
 
 impl FactSearch {
     pub fn of(key: &str) -> Self {
-        // A key is written as it is unless it holds what JSON escapes; of that nothing is sure
-        // but its plain beginning.
+        // A key with characters that JSON escapes is certain only up to the first of them.
         let is_plain = |c: char| !c.is_control() && c != '"' && c != '\\';
         let plain = key.find(|c| !is_plain(c)).map_or(key, |end| &key[..end]);
-        let mark = Finder::new(format!("\"{plain}").as_bytes()).into_owned();
-        Self { key: key.to_owned(), mark, lines: Vec::new(), looked_at: 0, goes_on: true }
+        let needle = Finder::new(format!("\"{plain}").as_bytes()).into_owned();
+        Self { key: key.to_owned(), needle, lines: Vec::new(), scanned: 0, has_budget: true }
     }
 
-    /// Looks at lines; whether it goes on.
+    /// Checks records; returns whether to continue.
     pub fn take<'a>(
         &mut self,
         entries: impl Iterator<Item = &'a Entry>,
         bytes: &[u8],
     ) -> Result<bool, ReadError> {
-        self.looked_at += bytes.len();
+        self.scanned += bytes.len();
         for entry in entries.filter(|entry| entry.kind == RecordKind::Event) {
-            self.look(entry.of(bytes))?;
+            self.check(entry.of(bytes))?;
         }
-        self.goes_on = self.looked_at < SCAN_BYTES && self.lines.len() < MAX_PAGE;
-        Ok(self.goes_on)
+        self.has_budget = self.scanned < SCAN_BYTES && self.lines.len() < MAX_PAGE;
+        Ok(self.has_budget)
     }
 
-    /// Looks at one event.
-    pub fn look(&mut self, line: &[u8]) -> Result<(), ReadError> {
-        if self.mark.find(line).is_some()
+    /// Adds an event if it is about the fact.
+    pub fn check(&mut self, line: &[u8]) -> Result<(), ReadError> {
+        if self.needle.find(line).is_some()
             && serde_json::from_slice::<Facts<'_>>(line)
                 .is_ok_and(|line| line.facts.contains_key(&self.key))
         {
@@ -63,9 +62,9 @@ impl FactSearch {
         Ok(())
     }
 
-    /// What was found up to the line `last`.
+    /// The events found up to the record `last`.
     pub fn finish(self, last: u64) -> FactEvents {
-        FactEvents { lines: self.lines, next: (!self.goes_on).then_some(last) }
+        FactEvents { lines: self.lines, next: (!self.has_budget).then_some(last) }
     }
 }
 
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_found_where_it_is_a_key_of_facts() {
+    fn key_matches_only_as_a_key_of_facts() {
         for (key, line, expected) in [
             ("a:1", r#"{"event":"x","facts":{"a:1":null}}"#, true),
             ("a:1", r#"{"event":"x","facts":{"a:1":{"b":2},"c":null}}"#, true),
@@ -83,9 +82,9 @@ mod tests {
             ("a:1", r#"{"event":"a:1"}"#, false),
             ("a\"b", r#"{"event":"x","facts":{"a\"b":null}}"#, true),
         ] {
-            let mut noting = FactSearch::of(key);
-            noting.look(line.as_bytes()).unwrap();
-            assert_eq!(noting.finish(0).lines.len() == 1, expected, "{key} in {line}");
+            let mut search = FactSearch::of(key);
+            search.check(line.as_bytes()).unwrap();
+            assert_eq!(search.finish(0).lines.len() == 1, expected, "{key} in {line}");
         }
     }
 }

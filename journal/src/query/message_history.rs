@@ -1,4 +1,4 @@
-//! Everything about one message, a part at a time.
+//! History of one message, in parts: its records and their events.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,27 +10,27 @@ use crate::query::reader::{PAGE_BYTES, SCAN_BYTES, raw};
 use crate::record::batch::{Entry, RecordKind};
 use crate::{ReadError, StoredRecord};
 
-/// Some records of one message, oldest first, with their events.
+/// A part of the history of one message: records with their events, oldest first.
 #[derive(Debug, Clone, Default)]
 pub struct MessageHistory {
-    /// The records. The first may be one that an earlier part began: then it has the events
-    /// that follow those of that part.
+    /// The records. The first may continue the last one of the part before; it then has only the
+    /// later events.
     pub records: Vec<StoredRecord>,
-    /// Where the rest begins; a part may be short, or empty, before there is none.
+    /// Cursor for the next part; `None` at the end. A part before may be short or empty.
     pub next: Option<HistoryCursor>,
 }
 
-/// A place in the trail of a message.
+/// A position in the history of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HistoryCursor {
-    /// Begins with this record, or the next one of the message.
+    /// Start at this record, or the next one of the message.
     pub record: u64,
-    /// Of that record, events with a higher number.
+    /// Skip the events of that record up to this number.
     pub after: u64,
 }
 
 impl HistoryCursor {
-    /// The beginning of a record.
+    /// The start of a record.
     #[must_use]
     pub const fn at(record: u64) -> Self {
         Self { record, after: 0 }
@@ -43,7 +43,7 @@ impl fmt::Display for HistoryCursor {
     }
 }
 
-/// The text is no bookmark.
+/// A text that is not a cursor.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a place in a message's trail is two numbers with a point between them")]
 pub struct BadHistoryCursor;
@@ -58,15 +58,15 @@ impl FromStr for HistoryCursor {
     }
 }
 
-/// Records of one message in the making.
+/// The state of a search for the records of one message.
 #[derive(Default)]
 pub(crate) struct HistorySearch {
     from: u64,
     limit: usize,
     pub records: Vec<(u64, Box<RawValue>)>,
     bytes: usize,
-    looked_at: usize,
-    /// Where to look on; `None` when there is nothing left.
+    scanned: usize,
+    /// Number where to continue; `None` at the end.
     pub next: Option<u64>,
     scratch: Vec<u8>,
 }
@@ -76,7 +76,7 @@ impl HistorySearch {
         Self { from, limit, ..Self::default() }
     }
 
-    /// Whether it goes on.
+    /// Adds matching records; returns whether to continue.
     pub fn take(
         &mut self,
         entries: &[Entry],
@@ -84,7 +84,7 @@ impl HistorySearch {
         end: u64,
         plan: &QueryPlan,
     ) -> Result<bool, ReadError> {
-        self.looked_at += bytes.len();
+        self.scanned += bytes.len();
         let from = self.from;
         let is_record = |e: &&Entry| e.kind == RecordKind::Message && (from..end).contains(&e.seq);
         for entry in entries.iter().filter(is_record) {
@@ -99,7 +99,7 @@ impl HistorySearch {
             self.bytes += line.len();
             self.records.push((entry.seq, raw(line.to_vec())?));
         }
-        if self.looked_at >= SCAN_BYTES {
+        if self.scanned >= SCAN_BYTES {
             let last = entries.last().map_or(self.from, |entry| entry.seq);
             self.next = Some(last.saturating_add(1).min(end));
         }
@@ -112,9 +112,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bookmark_survives_being_written() {
-        for place in [HistoryCursor::default(), HistoryCursor { record: 7, after: u64::MAX }] {
-            assert_eq!(place.to_string().parse(), Ok(place));
+    fn cursor_round_trips_as_text() {
+        for cursor in [HistoryCursor::default(), HistoryCursor { record: 7, after: u64::MAX }] {
+            assert_eq!(cursor.to_string().parse(), Ok(cursor));
         }
         for bad in ["", "7", "7.", ".7", "7.x", "18446744073709551616.0"] {
             assert_eq!(bad.parse::<HistoryCursor>(), Err(BadHistoryCursor), "{bad}");

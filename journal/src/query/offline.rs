@@ -1,8 +1,7 @@
-//! Reading a journal that no server has open: the log is left exactly as it is.
+//! Reads a journal without a server, and leaves the log unchanged.
 //!
-//! Nothing is recovered: a torn end stays where it is, and lines that the index lacks are read
-//! from the day files beside it. sled knows no way to be opened for reading only, so its own
-//! files may change; what they hold does not.
+//! Nothing is recovered: a torn end stays, and records that the index lacks are read from the
+//! segments. sled cannot be opened read-only, so that its files may change, though not their content.
 
 use std::fs;
 use std::io;
@@ -22,30 +21,29 @@ use crate::segment::{FOLDER, wal};
 use crate::segment::{find_segment, list_segments};
 use crate::{JournalReader, OpenError, ReadError, RecoveryReport};
 
-/// Bytes of lines that are read at a time where the index lacks them.
+/// Bytes of a slot of records that the index lacks.
 const SLOT: usize = 1 << 20;
-/// An index that lacks more bytes of lines than this is of no help: reading them takes so long
-/// that a server which starts meanwhile would give up.
+/// Limit of the bytes that the index may lack. Reading more takes so long that a server which starts
+/// meanwhile would fail to get the lock.
 const MOST_LACKING: u64 = 128 << 20;
-/// How many times its size a packed day has, about.
+/// Estimated compression ratio of a segment.
 const UNPACKED: u64 = 6;
 
-/// A journal that is open for reading. It is held until the reader is dropped; no server can
-/// start meanwhile, so that should be soon.
+/// A journal open for reading. It is locked until the reader is dropped, and no server can start
+/// meanwhile, so that it should be used briefly.
 pub struct OfflineJournal {
-    /// Answers questions.
+    /// Its reader.
     pub reader: Arc<dyn JournalReader>,
-    /// How many lines the index lacks, and what is wrong with those.
+    /// The number of records that the index lacks, and their faults.
     pub report: RecoveryReport,
 }
 
-/// Opens the journal of a state folder for reading. Nothing is created, and the log is not
-/// written to.
+/// Opens the journal of a state folder for reading. Creates nothing and does not write to the log.
 ///
-/// `None` when there is no index that fits the log; the day files can be read without one.
+/// Returns `None` without an index that fits the log; the segments can be read without one.
 ///
 /// # Errors
-/// When another process has it open, a newer version wrote it, or the disk refuses.
+/// When another process has it open, a newer version wrote it, or the disk fails.
 pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenError> {
     let (dir, path) = (state_dir.join(FOLDER), state_dir.join("data/a2a-journal"));
     if !fs::exists(path.join("db"))? || !dir.is_dir() {
@@ -67,7 +65,7 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
         return Ok(None);
     }
     let mut lacking = UnindexedLines { dir: &dir, slots: Vec::new(), current: None };
-    // What only the ahead files have is not lost: the next start puts it back.
+    // Batches that only the WAL has are not lost: the next start writes them back.
     let data = state_dir.join("data");
     let promised = if wal::end(&data)?.is_some() { None } else { promised_end(&dir, &data)? };
     let scanned = scan::<ReadError>(&dir, start, promised, |good| lacking.line(good))?;
@@ -88,7 +86,7 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
     Ok(Some(OfflineJournal { reader, report }))
 }
 
-/// How much lies behind the last line that the index holds, about.
+/// Estimates the bytes behind the last indexed record.
 fn lacking_bytes(dir: &Path, end: Option<LogPos>) -> io::Result<u64> {
     let mut bytes = 0;
     for file in list_segments(dir)? {
@@ -102,7 +100,7 @@ fn lacking_bytes(dir: &Path, end: Option<LogPos>) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Lines that the index lacks, by where they lie.
+/// Records that the index lacks, grouped into slots.
 struct UnindexedLines<'a> {
     dir: &'a Path,
     slots: Vec<Slot>,
@@ -112,7 +110,7 @@ struct UnindexedLines<'a> {
 struct SlotBuilder {
     at: LogPos,
     entries: Vec<Entry>,
-    /// Those of a packed day, which cannot be read from the middle.
+    /// The bytes of a compressed segment, which cannot be read from the middle.
     bytes: Option<Vec<u8>>,
     len: usize,
 }
@@ -121,11 +119,11 @@ impl UnindexedLines<'_> {
     fn line(&mut self, good: &GoodLine<'_>) -> Result<(), ReadError> {
         let Some((seq, kind)) = peek(good.bytes) else { return Ok(()) };
         let begin = good.end.offset - good.bytes.len() as u64;
-        let goes_on = self.current.as_ref().is_some_and(|current| {
+        let continues = self.current.as_ref().is_some_and(|current| {
             let end = current.at.offset + current.len as u64;
             current.at.day == good.end.day && end == begin && current.len < SLOT
         });
-        if !goes_on {
+        if !continues {
             self.finish();
         }
         let current = match &mut self.current {

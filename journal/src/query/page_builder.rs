@@ -1,9 +1,9 @@
-//! An answer in the making: records with as many of their events as it may hold.
+//! Builds a page of records with their events, within limits of bytes and events.
 //!
-//! A message to thousands has thousands of events, so they count like everything else. When an
-//! answer gets too large, its last records are left to the next one; what a single record has
-//! too many of is counted, and asked for with [`crate::JournalReader::message_history`]. Never more than one
-//! answer is held meanwhile.
+//! A message to thousands of recipients has thousands of events, so that they count too. When a page
+//! exceeds the limits, its last records move to the next one. Excess events of a single record are
+//! counted and available from [`crate::JournalReader::message_history`]. The builder never holds more
+//! than one page.
 
 use std::collections::HashMap;
 
@@ -12,54 +12,54 @@ use serde_json::value::RawValue;
 use crate::query::reader::raw;
 use crate::{HistoryCursor, ReadError, StoredRecord};
 
-/// What an answer may hold.
+/// Limits of a page.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PageLimits {
     pub bytes: usize,
     pub events: usize,
 }
 
-/// Records in the order they are given out; see above.
+/// Builder of a page.
 #[derive(Debug)]
 pub(crate) struct PageBuilder {
     records: Vec<StoredRecord>,
-    /// Where each record stands.
+    /// Index of each record by its number.
     at: HashMap<u64, usize>,
     /// Bytes of each record with its events.
     sizes: Vec<usize>,
-    room: PageLimits,
+    limits: PageLimits,
     bytes: usize,
     events: usize,
-    /// Events of the first record up to this one were given out before.
+    /// Events of the first record up to this number were on an earlier page.
     after: u64,
-    /// The first record that is left to the next answer.
+    /// Number of the first record that was moved to the next page.
     left: Option<u64>,
 }
 
 impl PageBuilder {
-    pub fn new(records: Vec<(u64, Box<RawValue>)>, room: PageLimits) -> Self {
+    pub fn new(records: Vec<(u64, Box<RawValue>)>, limits: PageLimits) -> Self {
         let stored =
             |(seq, line)| StoredRecord { seq, line, deliveries: Vec::new(), more_deliveries: 0 };
         let records: Vec<_> = records.into_iter().map(stored).collect();
         let at = records.iter().enumerate().map(|(at, record)| (record.seq, at)).collect();
         let sizes: Vec<_> = records.iter().map(|record| record.line.get().len()).collect();
         let bytes = sizes.iter().sum();
-        let mut answer = Self { records, at, sizes, room, bytes, events: 0, after: 0, left: None };
-        answer.shrink();
-        answer
+        let mut page = Self { records, at, sizes, limits, bytes, events: 0, after: 0, left: None };
+        page.shrink();
+        page
     }
 
-    /// Passes over events of the first record that were given out before.
+    /// Skips the events of the first record up to `after`.
     pub fn resume_after(self, after: u64) -> Self {
         Self { after, ..self }
     }
 
-    /// The records it has.
+    /// Numbers of the records in the page.
     pub fn numbers(&self) -> impl Iterator<Item = u64> {
         self.records.iter().map(|record| record.seq)
     }
 
-    /// Adds an event of one of its records. Events must come in their order.
+    /// Adds an event of one of the records. Events must be added in order.
     pub fn add(
         &mut self,
         of: u64,
@@ -84,10 +84,10 @@ impl PageBuilder {
         Ok(())
     }
 
-    /// Leaves out what is too much. One record with one event always stays, so that whoever
-    /// asks on comes to an end.
+    /// Removes the excess. One record with one event always stays, so that a caller that follows the
+    /// cursors terminates.
     fn shrink(&mut self) {
-        while self.bytes > self.room.bytes || self.events > self.room.events {
+        while self.bytes > self.limits.bytes || self.events > self.limits.events {
             if self.records.len() > 1 {
                 let Some(record) = self.records.pop() else { return };
                 self.at.remove(&record.seq);
@@ -108,12 +108,12 @@ impl PageBuilder {
         }
     }
 
-    /// Whether records are left to the next answer.
+    /// Whether records were moved to the next page.
     pub fn is_cut(&self) -> bool {
         self.left.is_some()
     }
 
-    /// Where a message's trail goes on behind this answer.
+    /// Cursor for the rest of the history; `None` at the end.
     pub fn next_cursor(&self) -> Option<HistoryCursor> {
         let open = self.records.first().filter(|record| record.more_deliveries > 0);
         let number = |line: &RawValue| crate::record::decode::peek(line.get().as_bytes());
@@ -147,29 +147,29 @@ mod tests {
     }
 
     #[test]
-    fn the_last_records_are_left_to_the_next_answer() {
-        let room = PageLimits { bytes: usize::MAX, events: 3 };
-        let mut answer = PageBuilder::new(records(&[1, 2, 3]), room);
+    fn excess_records_move_to_the_next_page() {
+        let limits = PageLimits { bytes: usize::MAX, events: 3 };
+        let mut page = PageBuilder::new(records(&[1, 2, 3]), limits);
         for (of, seq) in [(1, 4), (2, 5), (3, 6), (1, 7), (2, 8), (3, 9)] {
-            answer.add(of, seq, || Ok(event(seq))).unwrap();
+            page.add(of, seq, || Ok(event(seq))).unwrap();
         }
-        assert_eq!(answer.next_cursor(), Some(HistoryCursor::at(2)));
-        let given = answer.finish();
+        assert_eq!(page.next_cursor(), Some(HistoryCursor::at(2)));
+        let given = page.finish();
         assert_eq!((given.len(), given[0].deliveries.len()), (1, 2));
     }
 
     #[test]
-    fn what_one_record_has_too_much_of_is_counted_and_goes_on() {
-        let room = PageLimits { bytes: event(10).len() * 3, events: usize::MAX };
+    fn excess_events_of_one_record_are_counted_and_continued() {
+        let limits = PageLimits { bytes: event(10).len() * 3, events: usize::MAX };
         let mut after = 0;
         let mut seen = Vec::new();
         loop {
-            let mut answer = PageBuilder::new(records(&[1]), room).resume_after(after);
+            let mut page = PageBuilder::new(records(&[1]), limits).resume_after(after);
             for seq in 10..20 {
-                answer.add(1, seq, || Ok(event(seq))).unwrap();
+                page.add(1, seq, || Ok(event(seq))).unwrap();
             }
-            let place = answer.next_cursor();
-            let given = answer.finish().remove(0);
+            let place = page.next_cursor();
+            let given = page.finish().remove(0);
             assert!(given.deliveries.len() < 3);
             seen.extend(given.deliveries.iter().map(|event| event.get().to_owned()));
             assert_eq!(given.more_deliveries, 10 - seen.len() as u64);
@@ -181,10 +181,10 @@ mod tests {
     }
 
     #[test]
-    fn the_smallest_room_still_holds_one_event() {
-        let mut answer = PageBuilder::new(records(&[1]), PageLimits { bytes: 0, events: 0 });
-        answer.add(1, 10, || Ok(event(10))).unwrap();
-        answer.add(1, 11, || Ok(event(11))).unwrap();
-        assert_eq!(answer.next_cursor(), Some(HistoryCursor { record: 1, after: 10 }));
+    fn zero_limits_still_return_one_event() {
+        let mut page = PageBuilder::new(records(&[1]), PageLimits { bytes: 0, events: 0 });
+        page.add(1, 10, || Ok(event(10))).unwrap();
+        page.add(1, 11, || Ok(event(11))).unwrap();
+        assert_eq!(page.next_cursor(), Some(HistoryCursor { record: 1, after: 10 }));
     }
 }

@@ -1,23 +1,22 @@
-//! Searching a record's text: every word of the question, in any case, anywhere.
+//! Text search in a record: every word of the query, in any case, anywhere.
 //!
-//! A message is kept as it came, so a letter may stand in it escaped (`caf\u00e9`). Words
-//! of plain ASCII are looked for in the bytes; only a word that can hide behind an
-//! escape makes the search undo them.
+//! A message is stored verbatim, so that a letter may be escaped (`caf\u00e9`). Words of plain ASCII
+//! are searched in the bytes. Only a word that may be escaped makes the search decode the escapes.
 
 use memchr::memmem::Finder;
 
 use crate::record::chain::unsealed;
 
-/// The words that must all be there.
+/// Words that must all occur.
 #[derive(Debug, Clone)]
 pub(crate) struct TextQuery {
     plain: Vec<Finder<'static>>,
-    /// In lower case.
+    /// Words that may be escaped, in lower case.
     hard: Vec<String>,
 }
 
 impl TextQuery {
-    /// The words of a question; `None` when there are none.
+    /// The words of a query; `None` if there are none.
     pub fn of(text: &str) -> Option<Self> {
         let mut words = Self { plain: Vec::new(), hard: Vec::new() };
         for word in text.split_whitespace() {
@@ -31,8 +30,8 @@ impl TextQuery {
         (!words.plain.is_empty() || !words.hard.is_empty()).then_some(words)
     }
 
-    /// Whether all of them stand in the line. Its hashes do not count: `dead` or `cafe`
-    /// would be found in every few hundredth.
+    /// Whether all words occur in the record. Its hashes are excluded: `dead` or `cafe` would match in
+    /// one of a few hundred.
     pub fn are_in(&self, line: &[u8], scratch: &mut Vec<u8>) -> bool {
         let line = unsealed(line);
         scratch.clear();
@@ -49,7 +48,7 @@ impl TextQuery {
     }
 }
 
-/// The text with JSON's escapes undone; what is no escape stays.
+/// Decodes the escapes of JSON; invalid ones stay.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -73,7 +72,7 @@ fn unescaped(text: &str) -> String {
     out
 }
 
-/// The character behind `uXXXX` or `uXXXX\uXXXX`, and how long that was.
+/// The character of `uXXXX` or `uXXXX\uXXXX`, and the length of the escape.
 fn unicode(escape: &str) -> (Option<char>, usize) {
     let unit = |at: usize| u16::from_str_radix(escape.get(at..at + 4)?, 16).ok();
     let Some(first) = unit(1) else { return (None, 0) };
@@ -94,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn every_word_in_any_case_and_however_it_was_escaped() {
+    fn words_match_in_any_case_and_escaped() {
         let line = r#"{"a":"The Caf\u00C9 is open","b":"<b>GRÜN</b> \ud83d\ude00 C:\\dir \"x\""}"#;
         for question in
             ["", "  ", "café", "open CAFÉ the", "grün", "😀", "<B>grün</b>", r"c:\dir", "\"x\""]
@@ -107,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_escape_stays() {
+    fn invalid_escapes_stay() {
         for text in [r"\", r"\x", r"\u12", r"\ud83d", r"\ud83d\u0041", r"\uzzzz"] {
             assert_eq!(unescaped(text).chars().next(), Some('\\'), "{text}");
         }
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_are_no_text() {
+    fn hashes_do_not_match() {
         let mut line = br#"{"seq":1,"time":"x""#.to_vec();
         let hash = crate::record::chain::seal(&mut line, 0, crate::Hash::ZERO).to_string();
         line.pop();

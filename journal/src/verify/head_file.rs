@@ -1,7 +1,7 @@
-//! Heads of the log, kept outside of it: what was cut off or replaced is missed there.
+//! File of heads outside of the log, which detects a log that was cut off or replaced.
 //!
-//! The chain proves that a log is whole from its first line to its last, but not that
-//! its last line is the last there ever was. A head noted earlier does.
+//! The chain proves that a log is complete from its first record to its last, but not that its last
+//! record is the last that ever existed. A head noted earlier does.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -15,15 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::file_mode;
 use crate::record::chain::{Hash, Head};
 
-/// Where the server notes heads, in the state folder.
+/// Path of the file in the state folder.
 pub const FILE: &str = "data/a2a-heads.jsonl";
-/// Time of the log between two heads.
+/// Time between two heads, by the times of the records.
 const INTERVAL: TimeDelta = TimeDelta::minutes(1);
-/// Heads in the file at most, a week of minutes; the older half is thinned out when there
-/// are more.
+/// Maximum number of heads, a week of minutes. Above it, the older half is thinned out.
 const MOST: usize = 10_000;
 
-/// Why a text is no head.
+/// A text that is not a head.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a head is written as a line's number, a colon and its hash of 64 hex digits")]
 pub struct BadHead;
@@ -51,11 +50,11 @@ struct HeadEntry {
     time: DateTime<Utc>,
 }
 
-/// The heads the server noted in this state folder, oldest first. A line that cannot be
-/// read is passed over: the last may be unfinished.
+/// Returns the heads in the file of a state folder, oldest first. Unreadable lines are skipped: the
+/// last may be unfinished.
 ///
 /// # Errors
-/// When the file is there but cannot be read.
+/// When the file exists but cannot be read.
 pub fn noted_heads(state_dir: &Path) -> io::Result<Vec<Head>> {
     Ok(read(&state_dir.join(FILE))?.into_iter().map(|(head, _)| head).collect())
 }
@@ -72,7 +71,7 @@ fn read(path: &Path) -> io::Result<Vec<(Head, DateTime<Utc>)>> {
     Ok(heads.collect())
 }
 
-/// Whether a crash left the last line unfinished: nothing may be written behind it.
+/// Whether a crash left the last line unfinished, so that the file must not be appended to.
 fn ends_torn(path: &Path) -> io::Result<bool> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -87,7 +86,7 @@ fn ends_torn(path: &Path) -> io::Result<bool> {
     Ok(last != *b"\n")
 }
 
-/// Notes heads as the log grows.
+/// Writer of the file.
 pub(crate) struct HeadFile {
     path: PathBuf,
     known: VecDeque<(Head, DateTime<Utc>)>,
@@ -105,8 +104,8 @@ impl HeadFile {
         Ok(heads)
     }
 
-    /// Notes a head if the last one is a minute old by the log's own time, or in any case.
-    /// A failure is only told: the log itself is durable without it.
+    /// Appends a head if the last one is a minute old by the times of the records, or if `in_any_case`.
+    /// A failure is only logged: the log is durable without it.
     pub fn note(&mut self, head: Head, time: DateTime<Utc>, in_any_case: bool) {
         if head.seq == 0 {
             return;
@@ -129,7 +128,7 @@ impl HeadFile {
         }
     }
 
-    /// Of the older half, every other head goes.
+    /// Removes every other head of the older half.
     fn thin_out(&mut self) {
         while self.known.len() > MOST {
             let newer = self.known.split_off(self.known.len() - MOST / 2);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_text_and_comes_back() {
+    fn head_round_trips_as_text() {
         let text = head(7).to_string();
         assert_eq!(text, format!("7:{}", "07".repeat(32)));
         assert_eq!(text.parse(), Ok(head(7)));
@@ -186,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_are_noted_once_a_minute_and_outlive_a_torn_line() {
+    fn heads_are_written_once_a_minute_and_survive_a_torn_line() {
         let folder = folder();
         let mut heads = HeadFile::open(folder.path()).unwrap();
         heads.note(Head::START, minute(0), true);
@@ -204,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_stays_short_and_keeps_old_heads_too() {
+    fn file_stays_short_and_keeps_old_heads_too() {
         let folder = folder();
         let path = folder.path().join(FILE);
         let all: Vec<u8> = (1..=30_000).flat_map(|n| line(head(n), minute(n))).collect();

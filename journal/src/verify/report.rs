@@ -1,4 +1,4 @@
-//! What can be said about a journal that was verified: it is whole, or what is wrong first.
+//! Results of a verification: the journal is complete, or the first fault.
 
 use std::fmt;
 use std::io;
@@ -6,25 +6,24 @@ use std::path::PathBuf;
 
 use crate::{Head, ReadError};
 
-/// A journal that is whole.
+/// A journal without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// Records of messages in it.
+    /// Number of message records.
     pub records: u64,
-    /// Lines in it: records and events.
+    /// Number of lines: message records and events.
     pub lines: u64,
-    /// Its last line.
+    /// Its last record.
     pub head: Head,
-    /// Number of its first line; above 1 when older lines were removed for their age.
-    /// 0 when there is none.
+    /// Number of its first record; above 1 if retention removed older ones, 0 for an empty journal.
     pub from: u64,
-    /// Bytes behind the last whole line: a write that is going on, or was cut short.
+    /// Bytes behind the last complete line: a write in progress, or an interrupted one.
     pub unfinished: u64,
 }
 
 impl Verified {
-    /// Of heads somebody knows, one that is below the first line. That lines before it were
-    /// removed is what the log says; it is no proof that the head was among them.
+    /// Returns a known head before the first record. The log states that records before it were
+    /// removed, but does not prove that the head was among them.
     #[must_use]
     pub fn unproven(&self, known: &[Head]) -> Option<Head> {
         known.iter().copied().find(|head| head.seq < self.from)
@@ -37,36 +36,36 @@ impl fmt::Display for Verified {
     }
 }
 
-/// What was done to a line.
+/// Kind of tampering with a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Tampering {
-    /// Its bytes do not fit its hash, or not the hash the line after it remembers.
+    /// Its bytes do not match its hash, or its hash does not match the `prev` of the next line.
     Changed,
     /// Lines before it are missing.
     Removed,
     /// It does not belong between its neighbours.
     Inserted,
-    /// The line it follows stands elsewhere.
+    /// The line that it follows is elsewhere.
     Reordered,
-    /// It is another line than the one that was known under this number.
+    /// It differs from the known head of its number.
     Swapped,
-    /// The log ends before a line that was known to be in it.
+    /// The log ends before a known head.
     CutOff,
-    /// It is no line of a log at all.
+    /// It is not a record.
     Unreadable,
 }
 
-/// The first thing wrong.
+/// The first fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The file, if it was found in one.
+    /// The segment; `None` for a fault in the index.
     pub file: Option<PathBuf>,
-    /// Which line of the file, or of the journal, from 1.
+    /// Number of the line in the segment, or in the journal, from 1.
     pub line: u64,
-    /// The line's number, if it can be read; for a cut tail, of the line that is missing.
+    /// Sequence number of the record, if it can be read; of the missing one for a cut end.
     pub seq: Option<u64>,
-    /// What was done.
+    /// The kind of tampering.
     pub what: Tampering,
 }
 
@@ -94,13 +93,13 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Why a journal is not proven to be whole.
+/// Why a verification failed.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// Something in it is wrong.
+    /// The journal has a fault.
     #[error("{0}")]
     Fault(Fault),
-    /// Another process has the index open, perhaps since a moment ago.
+    /// Another process has the index open, possibly since the verification began.
     #[error("{} is in use by another process", path.display())]
     InUse {
         /// The folder of the index.
@@ -109,9 +108,9 @@ pub enum VerifyError {
     /// A file cannot be read.
     #[error("{} cannot be read", path.display())]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The journal cannot be read.

@@ -1,4 +1,4 @@
-//! Where lines to be verified come from: the day files, or sled and what it lacks.
+//! Sources of lines to verify: segments, the index with the rest of the log, or an open journal.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,20 +18,20 @@ use crate::verify::head_file::noted_heads;
 use crate::verify::{LinePlace, LineSource, Visit, verify};
 use crate::{Head, ReadError, Verified, VerifyError};
 
-/// Verifies the day files, plain and packed, of a state folder.
+/// Verifies the segments of a state folder, plain and compressed.
 ///
-/// It works while a server writes them. Besides the `known` heads those count that the
-/// server noted in this folder.
+/// Works while a server writes them. The heads in the file of the state folder are checked beside the
+/// `known` ones.
 ///
 /// # Errors
-/// The first thing that is wrong, or what cannot be read.
+/// The first fault, or data that cannot be read.
 pub fn verify_log(state_dir: &Path, known: &[Head]) -> Result<Verified, VerifyError> {
     let dir = state_dir.join(FOLDER);
     let known = with_noted(state_dir, known)?;
     for _ in 0..2 {
         let files = list_segments(&dir).map_err(|source| io_error(&dir, source))?;
         match verify(&SegmentFiles { files: &files, skip: 0 }, &known) {
-            // A day was removed for its age while we read.
+            // Retention removed a segment meanwhile.
             Err(VerifyError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             done => return done,
         }
@@ -40,27 +40,26 @@ pub fn verify_log(state_dir: &Path, known: &[Head]) -> Result<Verified, VerifyEr
     verify(&SegmentFiles { files: &files, skip: 0 }, &known)
 }
 
-/// How long sled is kept open at a time, and then left alone: a server that starts waits longer
-/// than the one and looks more often than the other.
+/// How long sled is open at a time, and then closed. A starting server waits longer for its lock than
+/// the first and retries more often than the second.
 const TURN: Duration = Duration::from_millis(500);
-const GIVE_WAY: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(100);
 
-/// Verifies what sled holds, and behind it the lines of the log that it does not hold yet.
+/// Verifies the records of the index, and then those of the log that it lacks.
 ///
-/// Only while no server runs: with one, ask [`crate::JournalReader::verify`]. A server can start all the
-/// same, as sled is let go again and again; the answer is [`VerifyError::InUse`] then.
+/// Only while no server runs; otherwise use [`crate::JournalReader::verify`]. A server can start
+/// nevertheless, as sled is closed again and again. The result is then [`VerifyError::InUse`].
 ///
 /// # Errors
-/// The first thing that is wrong, or what cannot be read.
+/// The first fault, or data that cannot be read.
 pub fn verify_journal(state_dir: &Path, known: &[Head]) -> Result<Verified, VerifyError> {
-    verify_journal_in_turns(state_dir, known, TURN, &|| std::thread::sleep(GIVE_WAY))
+    verify_journal_in_turns(state_dir, known, TURN, &|| std::thread::sleep(PAUSE))
 }
 
-/// The same, letting sled go when it was open for `turn`, and doing `meanwhile` before it is
-/// opened again.
+/// Like [`verify_journal`]: closes sled after `turn`, and calls `meanwhile` before it opens it again.
 ///
 /// # Errors
-/// The first thing that is wrong, or what cannot be read.
+/// The first fault, or data that cannot be read.
 pub fn verify_journal_in_turns(
     state_dir: &Path,
     known: &[Head],
@@ -73,7 +72,7 @@ pub fn verify_journal_in_turns(
     verify(&IndexInTurns { dir: &dir, path: &path, turn, meanwhile, open }, &known)
 }
 
-/// Verifies what an open journal holds: sled, then its tail.
+/// Verifies an open journal: the index, then the tail.
 pub(crate) fn verify_open(
     state_dir: &Path,
     index: &Index,
@@ -84,10 +83,10 @@ pub(crate) fn verify_open(
     verify(&IndexBlocks { index, tail, dir: &dir }, known)
 }
 
-/// The heads someone knows and those the server noted.
+/// The `known` heads and those in the file.
 pub(crate) fn with_noted(state_dir: &Path, known: &[Head]) -> Result<Vec<Head>, VerifyError> {
     let mut all = noted_heads(state_dir).map_err(|source| io_error(state_dir, source))?;
-    // Later ones win where two have one number: what somebody kept elsewhere counts more.
+    // The last of equal numbers wins: heads from outside have precedence.
     all.extend_from_slice(known);
     Ok(all)
 }
@@ -96,10 +95,10 @@ fn io_error(path: &Path, source: io::Error) -> VerifyError {
     VerifyError::Io { path: path.to_owned(), source }
 }
 
-/// Day files, oldest first.
+/// Segments, oldest first.
 struct SegmentFiles<'a> {
     files: &'a [Segment],
-    /// Bytes of the first file that are left out.
+    /// Bytes of the first segment to skip.
     skip: u64,
 }
 
@@ -110,7 +109,7 @@ impl LineSource for SegmentFiles<'_> {
             let is_last = n + 1 == self.files.len();
             let dir = file.path.parent().map(PathBuf::from).unwrap_or_default();
             let fail = |source| io_error(&file.path, source);
-            // It may have been packed since it was listed.
+            // It may have been compressed since it was listed.
             let now = find_segment(&dir, file.day).map_err(fail)?;
             let mut lines = LineReader::new(now.read_raw(skip).map_err(fail)?);
             let mut line = 0;
@@ -123,7 +122,7 @@ impl LineSource for SegmentFiles<'_> {
                         return Ok(piece.bytes.len() as u64);
                     }
                     Ok(Some(piece)) => visit(place, piece.bytes),
-                    // A packed file that does not unpack has no line here.
+                    // A damaged compressed segment has no line here.
                     Err(error) if now.is_compressed && error.kind() != io::ErrorKind::NotFound => {
                         tracing::error!(%error, file = %now.path.display(), "cannot be unpacked");
                         if visit(place, b"").is_continue() {
@@ -146,7 +145,7 @@ impl LineSource for SegmentFiles<'_> {
     }
 }
 
-/// sled's blocks and the lines behind them, read while a server may want to start.
+/// The index and the rest of the log, read so that a server can start meanwhile.
 struct IndexInTurns<'a> {
     dir: &'a Path,
     path: &'a Path,
@@ -158,15 +157,15 @@ struct IndexInTurns<'a> {
 struct OpenIndex {
     index: Index,
     since: Instant,
-    /// What was removed for its age by then.
+    /// Number of the last removed record when it was opened.
     floor: u64,
 }
 
 impl IndexInTurns<'_> {
-    /// Asks the index, opening it first when it was let go.
-    fn ask<T>(
+    /// Runs a read on the index, and opens it first if it was closed.
+    fn read<T>(
         &self,
-        question: impl FnOnce(&Index) -> Result<T, VerifyError>,
+        run: impl FnOnce(&Index) -> Result<T, VerifyError>,
     ) -> Result<T, VerifyError> {
         let mut open = self.open.borrow_mut();
         let mut floor = None;
@@ -179,7 +178,7 @@ impl IndexInTurns<'_> {
             Some(open) => open,
             closed => closed.insert(self.open(floor)?),
         };
-        question(&open.index)
+        run(&open.index)
     }
 
     fn open(&self, expected: Option<u64>) -> Result<OpenIndex, VerifyError> {
@@ -193,7 +192,7 @@ impl IndexInTurns<'_> {
             }
         })?;
         let floor = index.floor().map_err(ReadError::from)?;
-        // A server was there and is gone again, and with it lines that were not read yet.
+        // A server has run meanwhile and removed records that were not read yet.
         if expected.is_some_and(|expected| expected != floor) {
             return Err(in_use());
         }
@@ -206,19 +205,19 @@ impl LineSource for IndexInTurns<'_> {
         let mut reader = BlockReader::new().map_err(ReadError::from)?;
         let (mut line, mut above) = (0, 0);
         loop {
-            let found = self.ask(|index| {
+            let found = self.read(|index| {
                 let Some(meta) = index.block_above(above, |_| true) else { return Ok(None) };
                 index.read_block(meta.first, &mut reader)?;
                 Ok(Some(meta))
             })?;
             let Some(meta) = found else { break };
-            if show(&reader.block.bytes, &mut line, visit).is_break() {
+            if visit_all(&reader.block.bytes, &mut line, visit).is_break() {
                 return Ok(0);
             }
             above = meta.last.seq;
         }
-        let end = self.ask(|index| Ok(index.last().map(|meta| meta.end)))?;
-        // The rest needs no index, and may be much.
+        let end = self.read(|index| Ok(index.last().map(|meta| meta.end)))?;
+        // The rest needs no index, and may be long.
         drop(self.open.take());
         let mut files = list_segments(self.dir).map_err(|source| io_error(self.dir, source))?;
         files.retain(|file| end.is_none_or(|end| file.day >= end.day));
@@ -234,8 +233,8 @@ impl LineSource for IndexInTurns<'_> {
     }
 }
 
-/// Shows each line of `bytes`.
-fn show(bytes: &[u8], line: &mut u64, visit: &mut Visit<'_>) -> ControlFlow<()> {
+/// Passes each line of `bytes` to `visit`.
+fn visit_all(bytes: &[u8], line: &mut u64, visit: &mut Visit<'_>) -> ControlFlow<()> {
     let mut start = 0;
     for newline in memchr::memchr_iter(b'\n', bytes) {
         *line += 1;
@@ -245,7 +244,7 @@ fn show(bytes: &[u8], line: &mut u64, visit: &mut Visit<'_>) -> ControlFlow<()> 
     ControlFlow::Continue(())
 }
 
-/// sled's blocks, and what it does not hold yet.
+/// The index and the tail of an open journal.
 struct IndexBlocks<'a> {
     index: &'a Index,
     tail: &'a [Slot],
@@ -258,7 +257,7 @@ impl LineSource for IndexBlocks<'_> {
         let (mut line, mut above) = (0, 0);
         while let Some(meta) = self.index.block_above(above, |_| true) {
             self.index.read_block(meta.first, &mut reader)?;
-            if show(&reader.block.bytes, &mut line, visit).is_break() {
+            if visit_all(&reader.block.bytes, &mut line, visit).is_break() {
                 return Ok(0);
             }
             above = meta.last.seq;
@@ -267,7 +266,7 @@ impl LineSource for IndexBlocks<'_> {
             let bytes = slot.bytes(self.dir).map_err(ReadError::from)?;
             let start = slot.batch.entries.iter().find(|entry| entry.seq > above);
             let Some(start) = start.map(|entry| entry.start) else { continue };
-            if show(bytes.get(start..).unwrap_or_default(), &mut line, visit).is_break() {
+            if visit_all(bytes.get(start..).unwrap_or_default(), &mut line, visit).is_break() {
                 return Ok(0);
             }
         }
