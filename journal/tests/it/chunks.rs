@@ -1,4 +1,4 @@
-//! Long values lie in sled in pieces: all of them count, and all of them go.
+//! Values longer than one sled chunk: every chunk counts, and a removal leaves none.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::setup::*;
 const LINES: u64 = 900;
 const LONGEST: usize = 4096;
 
-/// Messages that cannot be compressed, so that every block is in many pieces.
+/// Incompressible messages, so that every block has many chunks.
 fn noisy(seqs: std::ops::RangeInclusive<u64>, day: u64) -> Vec<Record> {
     let noise = noise();
     seqs.map(|seq| {
@@ -40,7 +40,7 @@ fn seqs(journal: &Journal) -> Vec<u64> {
     all(&journal.reader(), 1_000).into_iter().map(|(seq, _)| seq).rev().collect()
 }
 
-/// The keys of a tree, each as a block and what follows its number.
+/// The keys of a tree, split into the number of the block and the rest.
 fn keys(dir: &Path, tree: &str) -> Vec<(u64, Vec<u8>)> {
     let mut found = Vec::new();
     in_sled(dir, tree, |tree| {
@@ -53,7 +53,7 @@ fn keys(dir: &Path, tree: &str) -> Vec<(u64, Vec<u8>)> {
 }
 
 #[test]
-fn no_value_is_long_and_everything_comes_back() {
+fn values_are_chunked_and_round_trip() {
     let dir = closed();
     for tree in ["blocks", "seen"] {
         let metas = keys(dir.path(), "metas").len();
@@ -71,7 +71,7 @@ fn no_value_is_long_and_everything_comes_back() {
 }
 
 #[test]
-fn a_block_that_lacks_a_piece_is_damaged() {
+fn block_without_a_chunk_is_damaged() {
     let dir = closed();
     let pieces = keys(dir.path(), "blocks").iter().filter(|(first, _)| *first == 1).count() as u16;
     for lost in [0, 1, pieces / 2, pieces - 1] {
@@ -92,7 +92,7 @@ fn a_block_that_lacks_a_piece_is_damaged() {
 }
 
 #[test]
-fn a_block_whose_messages_are_not_all_listed_is_stored_anew() {
+fn block_without_all_dedup_entries_is_indexed_again() {
     let dir = closed();
     let listed = keys(dir.path(), "seen");
     let first = listed.last().unwrap().0;
@@ -114,11 +114,11 @@ fn a_block_whose_messages_are_not_all_listed_is_stored_anew() {
 }
 
 #[test]
-fn what_a_crash_left_of_a_longer_block_does_no_harm() {
+fn leftover_chunks_of_a_longer_block_are_removed() {
     let dir = closed();
     let last = keys(dir.path(), "metas").last().unwrap().0;
     let trees = ["blocks", "seen"].map(|tree| (tree, keys(dir.path(), tree)));
-    // The last block never came to count, and had more pieces; so had one behind it.
+    // The last block was never completed and had more chunks; so did one behind it.
     in_sled(dir.path(), "metas", |metas| drop(metas.pop_max().unwrap().unwrap()));
     for tree in ["blocks", "seen"] {
         in_sled(dir.path(), tree, |tree| {
@@ -141,14 +141,14 @@ fn what_a_crash_left_of_a_longer_block_does_no_harm() {
     }
 }
 
-/// Three days of such messages; closed.
+/// A closed journal with three days of such messages.
 fn three_days() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open(&options(dir.path(), Retention::default())).unwrap();
     for day in 0..3 {
         let (first, last) = (day * LINES + 1, (day + 1) * LINES);
         let mut lines = noisy(first..=last - 1, day);
-        // About a record of the day's first block, so that events are noted with blocks.
+        // About a record of the first block of the day, so that the tree `events` has entries.
         let of = EventRecord::new(last, on(day), Event::Acknowledged);
         lines.push(Record::Event(EventRecord { of: Some(first), ..of }));
         commit(&mut journal, &lines);
@@ -159,7 +159,7 @@ fn three_days() -> tempfile::TempDir {
 }
 
 #[test]
-fn removal_leaves_nothing_behind() {
+fn removal_leaves_no_chunks() {
     for is_old in [false, true] {
         let dir = three_days();
         if is_old {
@@ -178,7 +178,7 @@ fn removal_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_removal_that_was_cut_short_is_finished() {
+fn interrupted_removal_is_finished_at_open() {
     let dir = three_days();
     in_sled(dir.path(), "control", |control| {
         control.insert("floor", &LINES.to_be_bytes()).unwrap();

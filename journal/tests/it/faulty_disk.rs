@@ -1,4 +1,4 @@
-//! A disk that fails when told to.
+//! Test disk that injects faults.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 
 use a2a_journal::{Disk, FixedFile, LogFile, RealDisk};
 
-/// What fails next; each fault happens once, except those of truncations and of files of fixed
-/// size, which last.
+/// The faults to inject. Each happens once, except those of truncations and of files of fixed size,
+/// which persist.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Faults {
-    /// The next append writes this many bytes and then fails so.
+    /// The next append writes this many bytes and then fails with this error.
     pub append: Option<(usize, ErrorKind)>,
     pub sync: bool,
     pub truncate: bool,
     pub open: bool,
     pub sync_dir: bool,
-    /// Files of fixed size cannot be made, written, or synced.
+    /// Creating, writing and syncing files of fixed size fails.
     pub open_fixed: bool,
     pub fixed: bool,
     pub fixed_sync: bool,
@@ -39,7 +39,7 @@ struct FaultyFile<F: ?Sized> {
 }
 
 fn failed(flag: bool) -> io::Result<()> {
-    if flag { Err(io::Error::other("told to fail")) } else { Ok(()) }
+    if flag { Err(io::Error::other("injected fault")) } else { Ok(()) }
 }
 
 fn fail_if(flag: &mut bool) -> io::Result<()> {

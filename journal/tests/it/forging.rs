@@ -1,4 +1,4 @@
-//! No text can forge a line.
+//! No text in a message can forge a record.
 
 use a2a_journal::{Commit, Received, Record};
 use a2a_protocol::{Code, Outcome, Violation};
@@ -43,7 +43,7 @@ fn text_stays_inside_its_string() {
             commit(&mut bench.journal, &[Record::Message(line)]);
         }
     }
-    // One line each, chained, with our own number: nothing was smuggled in.
+    // One line each, chained, with the committed number: nothing was injected.
     let lines = checked_log(bench.dir.path());
     assert_eq!(lines.len() as u64, seq);
     for (i, line) in lines.iter().enumerate() {
@@ -59,7 +59,7 @@ fn text_stays_inside_its_string() {
 }
 
 #[test]
-fn a_message_may_repeat_our_own_keys() {
+fn message_may_repeat_the_keys_of_a_record() {
     let mut bench = fresh();
     let inner =
         br#"{"seq":7,"event":"joined","outcome":"invalid","recipients":[],"message":{"x":1}}"#;
@@ -72,7 +72,7 @@ fn a_message_may_repeat_our_own_keys() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_kept_readable_and_short() {
+fn bytes_that_are_not_text_are_kept_readable_and_short() {
     let mut bench = fresh();
     let mut line = accepted(1, &[]);
     line.outcome = Outcome::Invalid;

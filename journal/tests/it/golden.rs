@@ -1,4 +1,4 @@
-//! The exact bytes of a record and an event, hashed here by other means.
+//! The exact bytes of a message record and an event, with hashes from another program.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use a2a_protocol::{Envelope, Event, Outcome};
 use crate::setup::*;
 
 #[test]
-fn a_record_and_an_event_are_written_exactly_so() {
+fn record_and_event_have_the_exact_bytes() {
     let mut bench = fresh();
     let mut line = accepted(1, &["tim"]);
     line.received = Received::Json(b"{\"a\":\r\n [1,  2]}".as_slice().into());
@@ -23,7 +23,7 @@ fn a_record_and_an_event_are_written_exactly_so() {
         r#""recipients":[{"agentId":"tim","outcome":"delivered"}],"#,
         r#""prev":"0000000000000000000000000000000000000000000000000000000000000000""#,
     );
-    // From `sha256sum`, so that no code of ours vouches for itself.
+    // From `sha256sum`, independent of this code.
     let record_hash = "9beb2b396c78f4f9ad2a8c67d0078729e2dff6d9898680a5a8b683ba137ab4b7";
     let event = format!(
         concat!(
@@ -42,7 +42,7 @@ fn a_record_and_an_event_are_written_exactly_so() {
 }
 
 #[test]
-fn a_refusal_says_everything() {
+fn refusal_has_every_field() {
     let mut bench = fresh();
     let mut line = accepted(1, &[]);
     line.outcome = Outcome::Invalid;
@@ -78,7 +78,7 @@ fn a_refusal_says_everything() {
 }
 
 #[test]
-fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
+fn each_day_has_its_segment_and_the_clock_never_reopens_one() {
     let mut bench = fresh();
     const DAY: i64 = 86_400_000;
     for (seq, ms) in [(1, 0), (2, DAY), (3, 0), (4, 3 * DAY)] {
@@ -96,7 +96,7 @@ fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
     assert_eq!(names, ["2026-02-21.jsonl 1", "2026-02-22.jsonl 2", "2026-02-24.jsonl 1"]);
     assert_eq!(checked_log(bench.dir.path()).len(), 4);
 
-    // A restart remembers the newest day too.
+    // A restart keeps the newest day.
     bench.journal.close().unwrap();
     let (mut journal, recovered) = open(bench.dir.path());
     assert_eq!(recovered.next_seq, 5);
@@ -105,9 +105,9 @@ fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
     assert_eq!(checked_log(bench.dir.path()).len(), 5);
 }
 
-/// What is kept of a large message that was not accepted, and which one it was.
+/// A large refused message is kept as an excerpt, with the hash of all of it.
 #[test]
-fn a_large_refusal_keeps_its_head_and_the_hash_of_all() {
+fn large_refusal_keeps_an_excerpt_and_the_hash_of_all() {
     let mut bench = fresh();
     let text = "x".repeat(10_000);
     let json = format!(

@@ -1,7 +1,7 @@
 //! Random commits, faults and restarts against a simple model.
 //!
-//! The model is a list of the lines that were promised. Whatever happens, the journal
-//! must remember exactly what a plain fold of that list says.
+//! The model is the list of committed records. After any steps the journal must recover exactly the
+//! fold of that list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -19,7 +19,7 @@ const AGENTS: [&str; 3] = ["ann", "bob", "tim"];
 #[derive(Debug, Clone)]
 enum Step {
     Commit(Vec<Draft>),
-    /// A commit that fails after so many bytes.
+    /// A commit that fails after this many bytes.
     Fail(Vec<Draft>, usize, bool),
     /// A commit whose sync fails, and a restart.
     FailSync(Vec<Draft>),
@@ -29,12 +29,12 @@ enum Step {
     LoseSled,
 }
 
-/// A line whose number is not known yet.
+/// A record without a number.
 #[derive(Debug, Clone)]
 enum Draft {
     Message(Vec<&'static str>),
     Refused,
-    /// About the message so many records back.
+    /// About the message this many records back.
     Event(Event, usize, &'static str),
     Joined(&'static str),
 }
@@ -106,7 +106,7 @@ impl Model {
         self.lines.extend(lines);
     }
 
-    /// Pending and dead letters as [`pending`] and [`dead`] list them, written once more by hand.
+    /// Pending deliveries and dead letters as [`pending`] and [`dead`] list them, computed separately.
     fn owed(&self) -> (Vec<String>, Vec<String>, BTreeSet<String>) {
         let mut live: BTreeMap<(u64, usize), (String, u32)> = BTreeMap::new();
         let mut given_up: BTreeMap<(u64, usize), String> = BTreeMap::new();
@@ -249,7 +249,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_it_remembers_what_it_promised(steps in proptest::collection::vec(step(), 1..14)) {
+    fn any_steps_recover_what_was_committed(steps in proptest::collection::vec(step(), 1..14)) {
         run(&steps);
     }
 }

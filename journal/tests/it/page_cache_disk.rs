@@ -1,10 +1,10 @@
-//! A disk as Linux has it: what is written is in a page cache, and a sync brings it to the disk.
+//! Test disk with the page cache of Linux: writes go to the cache, a sync brings them to the disk.
 //!
-//! The files themselves are the cache, since everything is read from them; what the disk has is
-//! held beside them. Pages whose writeback fails are dropped: they are shown on and never
-//! written, unless something else is written to them. Each descriptor reports that once, by its
-//! next sync. Where a page had no block yet, writing it again in place does not help, as on
-//! ext4, unless [`CachedDisk::heals`] says otherwise. Names are durable at once.
+//! The files themselves are the cache, since all reads use them. The content of the disk is kept in
+//! memory. Pages whose writeback fails are dropped: they stay visible and are never written, unless
+//! they are written to again. Each descriptor reports that once, at its next sync. Where a page had
+//! no block yet, writing it again in place does not help, as on ext4, unless [`CachedDisk::heals`] is
+//! set. Names are durable at once.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File, OpenOptions};
@@ -31,15 +31,15 @@ struct State {
     heals: bool,
 }
 
-/// What the disk refuses until this is changed.
+/// The operations that fail until this is changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// Writing pages of day files, and of those of fixed size.
+    /// Writing pages of segments, and of files of fixed size.
     pub days: bool,
     pub fixed: bool,
-    /// Cutting files.
+    /// Truncating files.
     pub truncate: bool,
-    /// Everything, also a sync with nothing to write.
+    /// Everything, including a sync with nothing to write.
     pub all: bool,
 }
 
@@ -47,9 +47,9 @@ pub struct Refused {
 struct Inode {
     disk: Vec<u8>,
     dirty: BTreeSet<u64>,
-    /// Their writeback failed, and they have no block.
+    /// Pages whose writeback failed and which have no block.
     lost: BTreeSet<u64>,
-    /// The shortest it was cut to since the last sync.
+    /// The shortest length of a truncation since the last sync.
     cut: Option<usize>,
     errors: u64,
     /// Whether a descriptor reported the last error.
@@ -135,21 +135,19 @@ impl CachedDisk {
         self.state().refused = refused;
     }
 
-    /// From now on writing in place helps once the cache was dropped, as it does on most file
-    /// systems.
+    /// From now on writing in place works once the cache was dropped, as on most file systems.
     pub fn heals(&self) {
         self.state().heals = true;
     }
 
-    /// The kernel writes back what is dirty of the day files, or of the others, and fails.
+    /// The kernel fails to write back dirty pages of segments, or of files of fixed size.
     pub fn lose_dirty(&self, fixed: bool) {
         for inode in self.state().files.values_mut().filter(|inode| inode.is_fixed == fixed) {
             inode.fail();
         }
     }
 
-    /// The machine goes down. Of the pages that were dirty those reached the disk which `reached`
-    /// chooses.
+    /// The machine reboots. Dirty pages reached the disk if `reached` returns `true`.
     pub fn reboot(&self, mut reached: impl FnMut() -> bool) {
         let mut state = self.state();
         let State { names, files, .. } = &mut *state;
@@ -181,7 +179,7 @@ struct Handle {
     disk: CachedDisk,
     id: u64,
     file: File,
-    /// How many errors it reported.
+    /// Number of reported errors.
     reported: u64,
 }
 
@@ -205,7 +203,7 @@ impl Disk for CachedDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn LogFile>> {
-        // Not in one: what is there already is on the disk.
+        // First: existing content is on the disk.
         self.state().file(path);
         let file = OpenOptions::new().append(true).read(true).create(true).open(path)?;
         Ok(Box::new(self.handle(path, file, false)))
@@ -235,7 +233,7 @@ impl Disk for CachedDisk {
         let cache = OpenOptions::new().read(true).write(true).open(path)?;
         let mut state = self.state();
         let id = state.file(path);
-        // What that sync says of the past is passed over.
+        // Errors of earlier writebacks are ignored.
         state.write_back(id, &cache);
         if state.refused.all {
             return Err(failed());
@@ -246,7 +244,7 @@ impl Disk for CachedDisk {
         if heals {
             inode.lost.clear();
         }
-        // The size in memory stays.
+        // The size in the cache stays.
         let mut shown = inode.disk.clone();
         shown.resize(cache.metadata()?.len() as usize, 0);
         cache.write_all_at(&shown, 0)
@@ -295,7 +293,7 @@ impl LogFile for Handle {
         }
         self.file.set_len(len)?;
         let inode = state.files.get_mut(&self.id).unwrap();
-        // Blocks that are cut off are free; what is written there later gets others.
+        // Truncated blocks are freed; later writes get new ones.
         inode.dirty.retain(|page| page * PAGE < len);
         inode.lost.retain(|page| page * PAGE < len);
         inode.cut = Some(inode.cut.map_or(len as usize, |cut| cut.min(len as usize)));

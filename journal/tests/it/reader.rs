@@ -1,4 +1,4 @@
-//! Much about one message, clocks that were set back, and places beyond the end.
+//! Histories of large messages, a clock that was set back, and positions beyond the end.
 
 use a2a_journal::{
     Commit, EventRecord, Fact, HistoryCursor, JournalReader, MAX_PAGE, MemoryJournal,
@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::setup::*;
 
-/// Runs a test on both journals and closes them: sled may wait for ever for itself when it is
-/// dropped in the middle of much work.
+/// Runs a test on both journals and closes them: sled may deadlock when it is dropped during much
+/// work.
 fn on_each(test: impl Fn(&mut dyn Commit)) {
     let mut bench = fresh();
     for journal in [&mut bench.journal as &mut dyn Commit, &mut MemoryJournal::new()] {
@@ -19,8 +19,8 @@ fn on_each(test: impl Fn(&mut dyn Commit)) {
     }
 }
 
-/// An acknowledgement that takes some room.
-fn wordy(seq: u64, of: u64, bytes: usize) -> Record {
+/// An acknowledgement with a long reason.
+fn long_event(seq: u64, of: u64, bytes: usize) -> Record {
     let Record::Event(line) = event(seq, Event::Acknowledged, of, "tim") else { unreachable!() };
     Record::Event(EventRecord { reason: Some("y".repeat(bytes)), ..line })
 }
@@ -30,7 +30,7 @@ fn size(record: &StoredRecord) -> usize {
     record.line.get().len() + events.sum::<usize>()
 }
 
-/// Every part of a message's trail: which records, and the numbers of their events.
+/// Every part of the history of a message: its records, and the numbers of their events.
 fn parts(reader: &dyn JournalReader, n: u64, limit: usize) -> Vec<Vec<(u64, Vec<u64>)>> {
     let (mut parts, mut next) = (Vec::new(), Some(HistoryCursor::default()));
     while let Some(place) = next {
@@ -90,14 +90,14 @@ fn repeats_of_a_message_come_in_parts_too() {
 }
 
 #[test]
-fn events_count_against_what_an_answer_may_hold() {
+fn events_count_against_the_page_limits() {
     const MOST: usize = 8 << 20;
     on_each(|journal| {
-        // Three messages, the middle one with more events than an answer holds.
+        // Three messages, the middle one with more events than a page.
         commit(journal, &[message(1, &["tim"]), message(2, &["tim"]), message(3, &["tim"])]);
         let mut seq = 3;
         for (of, count) in [(1, 300), (2, 1_500), (3, 600)] {
-            let events: Vec<_> = (0..count).map(|n| wordy(seq + 1 + n, of, 8_000)).collect();
+            let events: Vec<_> = (0..count).map(|n| long_event(seq + 1 + n, of, 8_000)).collect();
             events.chunks(100).for_each(|events| commit(journal, events));
             seq += count;
         }
@@ -125,9 +125,9 @@ fn events_count_against_what_an_answer_may_hold() {
 }
 
 #[test]
-fn no_record_since_a_moment_is_missed_when_the_clock_was_set_back() {
+fn no_record_since_a_time_is_missed_after_the_clock_was_set_back() {
     on_each(|journal| {
-        // An hour forth, two back, and on; a line a second.
+        // An hour forward, two back, and on; a record each second.
         let time = |seq: u64| {
             at(1_000 * (seq as i64 + if (3_000..4_000).contains(&seq) { 3_600 } else { 0 }))
         };
@@ -151,7 +151,7 @@ fn no_record_since_a_moment_is_missed_when_the_clock_was_set_back() {
 }
 
 #[test]
-fn a_moment_is_found_without_reading_everything_before_it() {
+fn time_is_found_without_reading_everything_before_it() {
     let mut bench = fresh();
     let time = |seq: u64| at(1_000 * seq as i64);
     let line = |seq| Record::Message(MessageRecord { time: time(seq), ..accepted(seq, &[]) });
@@ -167,11 +167,11 @@ fn a_moment_is_found_without_reading_everything_before_it() {
     }
 }
 
-/// Seconds.
+/// Number of seconds.
 const MOMENTS: [i64; 8] = [0, 1, 2_000, 3_500, 5_000, 6_700, 8_998, 20_000];
 
 #[test]
-fn notes_are_found_by_their_key_wherever_they_stand() {
+fn fact_events_are_found_by_key_anywhere() {
     on_each(|journal| {
         let note = |seq: u64, key: &str, value: Option<&str>| {
             let facts = vec![Fact { key: key.into(), value: value.map(Into::into) }];
@@ -202,7 +202,7 @@ fn notes_are_found_by_their_key_wherever_they_stand() {
 }
 
 #[test]
-fn places_beyond_the_end_hold_nothing() {
+fn positions_beyond_the_end_are_empty() {
     on_each(|journal| {
         commit(journal, &[message(1, &["tim"]), event(2, Event::Acknowledged, 1, "tim")]);
         let reader = journal.reader();

@@ -1,4 +1,4 @@
-//! Lines to commit, and ways to look at what came of them.
+//! Fixtures: records to commit, and checks of the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,7 @@ pub fn fresh() -> Bench {
 }
 
 impl Bench {
-    /// What a machine would find if the process were killed now, as a folder of its own.
+    /// A copy of the folder as if the process were killed now.
     pub fn killed(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         copy_dir(self.dir.path(), copy.path());
@@ -107,13 +107,13 @@ impl Bench {
     }
 }
 
-/// Opens a journal that leaves closed days as they are, for those who look at them.
+/// Opens a journal that does not compress closed segments, so that tests can read them.
 pub fn open(dir: &Path) -> (Journal, Recovered) {
     let retention = Retention { pack: false, ..Retention::default() };
     Journal::open(&Options { retention, ..Options::new(dir) }).unwrap()
 }
 
-/// sled's file may grow while it is copied; so it may when a machine dies.
+/// Copies a folder. The file of sled may grow meanwhile, as it may before a crash.
 pub fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -130,7 +130,7 @@ pub fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// The day files, oldest first.
+/// The segments, oldest first.
 pub fn log_files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(dir.join("a2a-log"))
         .unwrap()
@@ -165,7 +165,7 @@ pub fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Every record with the words of its events, newest first, read in pages of `limit`.
+/// Every message record with the names of its events, newest first, read in pages of `limit`.
 pub fn all(reader: &Arc<dyn JournalReader>, limit: usize) -> Vec<(u64, Vec<String>)> {
     let mut found = Vec::new();
     let mut before = None;

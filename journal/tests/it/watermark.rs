@@ -1,4 +1,4 @@
-//! What a power cut left of an unpromised batch is not taken for damage, nor damage for that.
+//! Distinguishes a torn batch that was never durable from damage to durable records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use a2a_journal::{
 
 use crate::setup::*;
 
-/// A page, and a hole that a power cut leaves.
+/// Bytes of a page, the smallest hole that a power cut leaves.
 const PAGE: usize = 4096;
 
 struct Rig {
@@ -19,20 +19,20 @@ struct Rig {
     next: u64,
 }
 
-fn options(dir: &Path, is_ahead: bool) -> Options {
+fn options(dir: &Path, has_wal: bool) -> Options {
     let retention = Retention { pack: false, ..Retention::default() };
-    let wal_after = if is_ahead { 0 } else { u64::MAX };
+    let wal_after = if has_wal { 0 } else { u64::MAX };
     Options { retention, wal_after, wal_bytes: 64 << 10, ..Options::new(dir) }
 }
 
 impl Rig {
-    fn new(is_ahead: bool) -> Self {
+    fn new(has_wal: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let (journal, _) = Journal::open(&options(dir.path(), is_ahead)).unwrap();
+        let (journal, _) = Journal::open(&options(dir.path(), has_wal)).unwrap();
         let mut rig = Self { dir, journal, next: 1 };
         rig.commit(3);
-        let room = rig.dir.path().join("data/a2a-wal-0.bin");
-        while is_ahead && !fs::read(&room).unwrap_or_default().starts_with(b"A2A\x01") {
+        let wal = rig.dir.path().join("data/a2a-wal-0.bin");
+        while has_wal && !fs::read(&wal).unwrap_or_default().starts_with(b"A2A\x01") {
             assert!(rig.next < 100_000, "nothing is ever written ahead");
             rig.commit(1);
         }
@@ -58,20 +58,20 @@ impl Rig {
         copy
     }
 
-    /// The folder as the machine finds it that went down while the next batch was being written:
-    /// all of that is in the day file but for what `ruin` does to it. Returns where it begins.
+    /// A copy of the folder as after a power cut during the next batch, which is in the segment but
+    /// for the changes of `ruin`. Returns also the offset of that batch.
     fn torn(&mut self, lines: u64, ruin: impl Fn(&mut [u8])) -> (tempfile::TempDir, usize) {
         let copy = self.copy();
-        let before = fs::read(the_file(copy.path())).unwrap().len();
+        let before = fs::read(segment(copy.path())).unwrap().len();
         self.commit_together(lines);
-        let mut bytes = fs::read(the_file(self.dir.path())).unwrap();
+        let mut bytes = fs::read(segment(self.dir.path())).unwrap();
         ruin(&mut bytes[before..]);
-        fs::write(the_file(copy.path()), bytes).unwrap();
+        fs::write(segment(copy.path()), bytes).unwrap();
         (copy, before)
     }
 }
 
-fn the_file(dir: &Path) -> PathBuf {
+fn segment(dir: &Path) -> PathBuf {
     log_files(dir).pop().unwrap()
 }
 
@@ -91,23 +91,23 @@ fn fault(dir: &Path) -> a2a_journal::Fault {
 }
 
 #[test]
-fn a_batch_that_lost_its_beginning_is_set_aside() {
-    // Holes that end within lines, and one that ends between two of them.
+fn torn_batch_without_its_beginning_is_set_aside() {
+    // Holes that end within records, and one that ends between two of them.
     let line_end = |batch: &[u8]| batch.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    for is_ahead in [false, true] {
+    for has_wal in [false, true] {
         for hole in [PAGE, 3 * PAGE, 0] {
-            let mut rig = Rig::new(is_ahead);
+            let mut rig = Rig::new(has_wal);
             let promised = rig.next - 1;
             let (copy, before) = rig.torn(60, |batch| {
                 let hole = if hole == 0 { line_end(batch) } else { hole };
                 batch[..hole].fill(0);
             });
-            let ruined = fs::read(the_file(copy.path())).unwrap();
+            let ruined = fs::read(segment(copy.path())).unwrap();
             fault(copy.path());
             let offline = read_offline(copy.path()).unwrap();
             let found = offline.map(|offline| offline.report).unwrap_or_default();
-            // What the ahead files say is looked at by a start only.
-            assert!(is_ahead || found.unreadable_lines == 0, "{found:?}");
+            // Only a start reads the WAL.
+            assert!(has_wal || found.unreadable_lines == 0, "{found:?}");
             let recovered = reopen(copy.path());
             let report = &recovered.report;
             assert_eq!(recovered.next_seq, promised + 1, "{report:?}");
@@ -124,7 +124,7 @@ fn a_batch_that_lost_its_beginning_is_set_aside() {
 }
 
 #[test]
-fn a_batch_with_a_hole_keeps_what_is_in_front_of_it() {
+fn torn_batch_with_a_hole_keeps_the_records_before_it() {
     let mut rig = Rig::new(false);
     let promised = rig.next - 1;
     let (copy, _) = rig.torn(60, |batch| batch[2 * PAGE..3 * PAGE].fill(b'x'));
@@ -135,7 +135,7 @@ fn a_batch_with_a_hole_keeps_what_is_in_front_of_it() {
 }
 
 #[test]
-fn a_whole_batch_that_was_not_noted_yet_counts() {
+fn complete_batch_behind_the_watermark_counts() {
     let mut rig = Rig::new(false);
     let (copy, _) = rig.torn(60, |_| {});
     let recovered = reopen(copy.path());
@@ -144,42 +144,42 @@ fn a_whole_batch_that_was_not_noted_yet_counts() {
 }
 
 #[test]
-fn damage_to_what_was_promised_is_reported_and_never_cut_off() {
-    for is_ahead in [false, true] {
-        let mut rig = Rig::new(is_ahead);
+fn damage_before_the_watermark_is_reported_and_never_cut_off() {
+    for has_wal in [false, true] {
+        let mut rig = Rig::new(has_wal);
         rig.commit(5);
         let copy = rig.copy();
-        let text = fs::read_to_string(the_file(copy.path())).unwrap();
-        // The first is in no room.
+        let text = fs::read_to_string(segment(copy.path())).unwrap();
+        // The first record is not in the WAL.
         let damaged = text.replacen("\"n\":1}", "\"n\":9}", 1);
-        fs::write(the_file(copy.path()), &damaged).unwrap();
+        fs::write(segment(copy.path()), &damaged).unwrap();
         let report = reopen(copy.path()).report;
         assert_eq!((report.unreadable_lines, report.torn_bytes), (1, 0), "{report:?}");
-        assert!(fs::read_to_string(the_file(copy.path())).unwrap().starts_with(&damaged));
+        assert!(fs::read_to_string(segment(copy.path())).unwrap().starts_with(&damaged));
         let fault = fault(copy.path());
         assert_eq!((fault.line, fault.what), (1, Tampering::Changed));
     }
 }
 
 #[test]
-fn damage_to_the_last_batch_is_reported_too() {
+fn damage_to_the_last_batch_is_reported() {
     let mut rig = Rig::new(false);
     rig.commit_together(4);
     let line = rig.next - 1;
-    // In the middle of the last line, and in its seal, by which the log is known.
+    // In the middle of the last record, and in its seal, which identifies the log.
     for from_end in [200, 20] {
         for zeros in [false, true] {
             let copy = rig.copy();
-            let mut bytes = fs::read(the_file(copy.path())).unwrap();
+            let mut bytes = fs::read(segment(copy.path())).unwrap();
             let place = bytes.len() - from_end;
             bytes[place] = if zeros { 0 } else { b'~' };
-            fs::write(the_file(copy.path()), &bytes).unwrap();
+            fs::write(segment(copy.path()), &bytes).unwrap();
             for _ in 0..2 {
                 let report = reopen(copy.path()).report;
                 assert_eq!((report.unreadable_lines, report.torn_bytes), (1, 0), "{report:?}");
-                assert!(fs::read(the_file(copy.path())).unwrap().starts_with(&bytes));
+                assert!(fs::read(segment(copy.path())).unwrap().starts_with(&bytes));
                 assert_eq!(fault(copy.path()).line, line);
-                // What was indexed before stays so.
+                // Indexed records would not be read again.
                 fs::remove_dir_all(copy.path().join("data/a2a-journal")).unwrap();
             }
         }
@@ -187,14 +187,14 @@ fn damage_to_the_last_batch_is_reported_too() {
 }
 
 #[test]
-fn a_last_batch_that_was_cut_short_is_noticed() {
+fn truncated_last_batch_is_reported() {
     let mut rig = Rig::new(false);
     rig.commit(2);
-    // Within the last of them; where more is gone, nothing shows that the note is of this log.
+    // Within the last batch. Beyond it nothing proves that the watermark is of this log.
     for cut in [1, 300] {
         let copy = rig.copy();
-        let bytes = fs::read(the_file(copy.path())).unwrap();
-        fs::write(the_file(copy.path()), &bytes[..bytes.len() - cut]).unwrap();
+        let bytes = fs::read(segment(copy.path())).unwrap();
+        fs::write(segment(copy.path()), &bytes[..bytes.len() - cut]).unwrap();
         let report = reopen(copy.path()).report;
         assert!(report.lost_bytes as usize >= cut, "{report:?}");
         assert!(report.to_string().contains("were durable"), "{report}");
@@ -202,9 +202,9 @@ fn a_last_batch_that_was_cut_short_is_noticed() {
     }
 }
 
-/// A folder of an older version, or one whose note is gone.
+/// A folder of an older version, or one whose watermark is missing.
 #[test]
-fn without_a_note_nothing_good_is_cut_off() {
+fn without_a_watermark_no_valid_record_is_cut_off() {
     let mut rig = Rig::new(false);
     let (copy, _) = rig.torn(60, |batch| batch[..PAGE].fill(0));
     fs::remove_file(copy.path().join("data/a2a-watermark.bin")).unwrap();
@@ -215,7 +215,7 @@ fn without_a_note_nothing_good_is_cut_off() {
 }
 
 #[test]
-fn a_note_of_another_log_counts_for_nothing() {
+fn watermark_of_another_log_is_ignored() {
     let mut rig = Rig::new(false);
     let mut other = Rig::new(false);
     other.commit(2);
@@ -225,16 +225,16 @@ fn a_note_of_another_log_counts_for_nothing() {
     let (copy, _) = rig.torn(60, |batch| batch[..PAGE].fill(0));
     let name = "data/a2a-watermark.bin";
     for damage in [false, true] {
-        let mut note = fs::read(other.dir.path().join(name)).unwrap();
+        let mut watermark = fs::read(other.dir.path().join(name)).unwrap();
         if damage {
-            note.fill(b'x');
+            watermark.fill(b'x');
         }
         let copy = {
             let again = tempfile::tempdir().unwrap();
             copy_dir(copy.path(), again.path());
             again
         };
-        fs::write(copy.path().join(name), note).unwrap();
+        fs::write(copy.path().join(name), watermark).unwrap();
         let report = reopen(copy.path()).report;
         assert!(report.unreadable_lines > 0, "{report:?}");
         assert_eq!(report.torn_bytes, 0, "{report:?}");
