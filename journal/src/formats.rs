@@ -159,13 +159,13 @@ fn read(state_dir: &Path) -> Result<Option<FormatFile>, FormatError> {
 ///
 /// # Errors
 /// The first newer part, or an interrupted restore.
-pub fn check_noted(state_dir: &Path) -> Result<Option<String>, FormatError> {
+pub fn check_formats(state_dir: &Path) -> Result<Option<String>, FormatError> {
     if state_dir.join(RESTORING).exists() {
         return Err(FormatError::Unfinished { path: state_dir.to_owned() });
     }
-    let noted = read(state_dir)?.unwrap_or_default();
-    let program = Some(noted.program).filter(|program| !program.is_empty());
-    for (name, found) in noted.parts {
+    let listed = read(state_dir)?.unwrap_or_default();
+    let program = Some(listed.program).filter(|program| !program.is_empty());
+    for (name, found) in listed.parts {
         refuse_newer(state_dir, &name, found, program.as_deref())?;
     }
     Ok(program)
@@ -208,19 +208,19 @@ pub(crate) fn newer_index(path: &Path, found: u8) -> NewerFormat {
 ///
 /// # Errors
 /// When the disk fails.
-pub fn note(state_dir: &Path, parts: &[Part]) -> io::Result<()> {
+pub fn register(state_dir: &Path, parts: &[Part]) -> io::Result<()> {
     // Checked before. An unreadable file is not overwritten.
-    let Ok(noted) = read(state_dir) else { return Ok(()) };
-    let mut noted = noted.unwrap_or_default();
-    let before = noted.parts.clone();
-    noted.parts.extend(parts.iter().map(|part| (part.name().to_owned(), part.known())));
-    if noted.parts == before {
+    let Ok(listed) = read(state_dir) else { return Ok(()) };
+    let mut listed = listed.unwrap_or_default();
+    let before = listed.parts.clone();
+    listed.parts.extend(parts.iter().map(|part| (part.name().to_owned(), part.known())));
+    if listed.parts == before {
         return Ok(());
     }
-    noted.program = PROGRAM.to_owned();
+    listed.program = PROGRAM.to_owned();
     let path = state_dir.join(FILE);
     let temporary = path.with_extension("json.new");
-    let mut text = serde_json::to_vec(&noted)?;
+    let mut text = serde_json::to_vec(&listed)?;
     text.push(b'\n');
     let mut file = crate::file_mode::create(&temporary)?;
     file.write_all(&text)?;
@@ -244,14 +244,14 @@ mod tests {
 
     #[test]
     fn newer_part_is_named_with_what_to_do() {
-        let noted = |part: &str| format!("{{\"program\":\"9.1.0\",\"parts\":{{{part}}}}}");
+        let listed = |part: &str| format!("{{\"program\":\"9.1.0\",\"parts\":{{{part}}}}}");
         for (part, expected) in [
             ("\"log\":2", "part `log` has format 2, and openclaw-a2a"),
             ("\"log\":1,\"index\":9", "part `index` has format 9"),
             ("\"blobs\":1", "part `blobs` has format 1, and openclaw-a2a 0.1.0 knows no such part"),
         ] {
-            let folder = with(&noted(part));
-            let error = check_noted(folder.path()).unwrap_err().to_string();
+            let folder = with(&listed(part));
+            let error = check_formats(folder.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
             assert!(
                 error.contains("Use openclaw-a2a 9.1.0 or newer, or restore a backup"),
@@ -259,37 +259,37 @@ mod tests {
             );
         }
         // A missing part has no format: deleting the index allows a downgrade.
-        let folder = with(&noted("\"log\":1,\"index\":9"));
+        let folder = with(&listed("\"log\":1,\"index\":9"));
         fs::remove_dir(folder.path().join("data/a2a-journal")).unwrap();
-        assert!(check_noted(folder.path()).is_ok());
+        assert!(check_formats(folder.path()).is_ok());
     }
 
     #[test]
     fn formats_are_recorded_once_and_old_folders_have_none() {
         let folder = with("");
         let path = folder.path().join(FILE);
-        let error = check_noted(folder.path()).unwrap_err().to_string();
+        let error = check_formats(folder.path()).unwrap_err().to_string();
         assert!(error.contains("cannot be read"), "{error}");
         fs::remove_file(&path).unwrap();
-        assert!(check_noted(folder.path()).is_ok());
-        note(folder.path(), &[Part::Log, Part::Index]).unwrap();
+        assert!(check_formats(folder.path()).is_ok());
+        register(folder.path(), &[Part::Log, Part::Index]).unwrap();
         let first = fs::read_to_string(&path).unwrap();
         assert_eq!(first, "{\"program\":\"0.1.0\",\"parts\":{\"index\":3,\"log\":1}}\n");
         // An older version that supports all formats changes nothing.
         let other = first.replace("0.1.0", "0.0.9");
         fs::write(&path, &other).unwrap();
-        note(folder.path(), &[Part::Log]).unwrap();
+        register(folder.path(), &[Part::Log]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), other);
-        note(folder.path(), &[Part::Tasks]).unwrap();
+        register(folder.path(), &[Part::Tasks]).unwrap();
         assert!(fs::read_to_string(&path).unwrap().contains("\"tasks\":4"));
-        assert!(check_noted(folder.path()).is_ok());
+        assert!(check_formats(folder.path()).is_ok());
     }
 
     #[test]
     fn interrupted_restore_is_refused() {
         let folder = with("{\"program\":\"0.1.0\",\"parts\":{}}");
         fs::create_dir(folder.path().join(RESTORING)).unwrap();
-        let error = check_noted(folder.path()).unwrap_err().to_string();
+        let error = check_formats(folder.path()).unwrap_err().to_string();
         assert!(error.contains("was cut off"), "{error}");
     }
 }

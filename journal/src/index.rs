@@ -117,7 +117,7 @@ pub(crate) struct Index {
     control: sled::Tree,
     /// Every block, oldest first. A summary takes about 2 bytes for each term, so that a million
     /// messages need about 6 MB.
-    known: RwLock<Vec<(BlockMeta, BlockSummary)>>,
+    metadata: RwLock<Vec<(BlockMeta, BlockSummary)>>,
     opened: Mutex<VecDeque<(u64, Arc<Block>)>>,
     /// Whether there are blocks behind a missing one. Their records are read from the log again.
     has_hole: bool,
@@ -134,7 +134,7 @@ impl Index {
             events: db.open_tree("events")?,
             control: db.open_tree("control")?,
             db,
-            known: RwLock::default(),
+            metadata: RwLock::default(),
             opened: Mutex::default(),
             has_hole: false,
         };
@@ -157,11 +157,11 @@ impl Index {
             // First, so that after a crash the missing blocks are no hole but an unfinished removal.
             self.control.insert(FLOOR, &seq.to_be_bytes())?;
         }
-        let mut known = self.known.write();
-        let end = known.partition_point(|(meta, _)| meta.last.seq <= seq);
-        let gone: Vec<u64> = known.drain(..end).map(|(meta, _)| meta.first).collect();
-        drop(known);
-        for first in gone {
+        let mut metadata = self.metadata.write();
+        let end = metadata.partition_point(|(meta, _)| meta.last.seq <= seq);
+        let removed: Vec<u64> = metadata.drain(..end).map(|(meta, _)| meta.first).collect();
+        drop(metadata);
+        for first in removed {
             self.remove_block(first)?;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Index {
     /// What the index holds of each day.
     pub fn days(&self) -> BTreeMap<NaiveDate, DayHoldings> {
         let mut days = BTreeMap::new();
-        for (meta, sum) in self.known.read().iter() {
+        for (meta, sum) in self.metadata.read().iter() {
             let day = days.entry(meta.end.day).or_insert(DayHoldings {
                 first: meta.first,
                 last: meta.last,
@@ -243,7 +243,7 @@ impl Index {
 
     /// The metadata of the newest block.
     pub fn last(&self) -> Option<BlockMeta> {
-        self.known.read().last().map(|(meta, _)| *meta)
+        self.metadata.read().last().map(|(meta, _)| *meta)
     }
 
     pub fn last_seq(&self) -> u64 {
@@ -288,7 +288,7 @@ impl Index {
         }
         chunks::write(&self.blocks, meta.first, &value)?;
         self.write_meta(&meta, &summary, &builder.seen)?;
-        self.known.write().push((meta, summary));
+        self.metadata.write().push((meta, summary));
         Ok(())
     }
 
@@ -308,9 +308,9 @@ impl Index {
 
     /// The block whose range includes a record.
     pub fn block_of(&self, seq: u64) -> Option<BlockMeta> {
-        let known = self.known.read();
-        let at = known.partition_point(|(meta, _)| meta.first <= seq).checked_sub(1)?;
-        known.get(at).map(|(meta, _)| *meta).filter(|meta| seq <= meta.last.seq)
+        let metadata = self.metadata.read();
+        let at = metadata.partition_point(|(meta, _)| meta.first <= seq).checked_sub(1)?;
+        metadata.get(at).map(|(meta, _)| *meta).filter(|meta| seq <= meta.last.seq)
     }
 
     /// The newest block with messages that begins below `seq` and is `wanted`.
@@ -319,9 +319,10 @@ impl Index {
         seq: u64,
         wanted: impl Fn(&BlockSummary) -> bool,
     ) -> Option<BlockMeta> {
-        let known = self.known.read();
-        let end = known.partition_point(|(meta, _)| meta.first < seq);
-        let found = known[..end].iter().rev().find(|(meta, sum)| meta.records > 0 && wanted(sum));
+        let metadata = self.metadata.read();
+        let end = metadata.partition_point(|(meta, _)| meta.first < seq);
+        let found =
+            metadata[..end].iter().rev().find(|(meta, sum)| meta.records > 0 && wanted(sum));
         found.map(|(meta, _)| *meta)
     }
 
@@ -331,22 +332,22 @@ impl Index {
         seq: u64,
         wanted: impl Fn(&BlockSummary) -> bool,
     ) -> Option<BlockMeta> {
-        let known = self.known.read();
-        let start = known.partition_point(|(meta, _)| meta.last.seq <= seq);
-        known[start..].iter().find(|(_, sum)| wanted(sum)).map(|(meta, _)| *meta)
+        let metadata = self.metadata.read();
+        let start = metadata.partition_point(|(meta, _)| meta.last.seq <= seq);
+        metadata[start..].iter().find(|(_, sum)| wanted(sum)).map(|(meta, _)| *meta)
     }
 
     /// A number such that every message record up to it is older than this time (milliseconds since
     /// 1970). Summaries do not cover the times of events: those before the first later message are in
     /// the block of the message before, or behind it.
     pub fn older_up_to(&self, ms: i64) -> u64 {
-        let known = self.known.read();
+        let metadata = self.metadata.read();
         let has_records = |(meta, _): &(BlockMeta, BlockSummary)| meta.records > 0;
         let is_later =
             |entry: &(BlockMeta, BlockSummary)| has_records(entry) && entry.1.times.1 >= ms;
-        let first = known.iter().position(is_later).unwrap_or(known.len());
-        let before = known[..first].iter().rposition(has_records).unwrap_or(0);
-        known.get(before).map_or(0, |(meta, _)| meta.first.saturating_sub(1))
+        let first = metadata.iter().position(is_later).unwrap_or(metadata.len());
+        let before = metadata[..first].iter().rposition(has_records).unwrap_or(0);
+        metadata.get(before).map_or(0, |(meta, _)| meta.first.saturating_sub(1))
     }
 
     /// Reads a block through the cache.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::formats::{self, FormatError, NewerFormat, Part, check_noted};
+use crate::formats::{self, FormatError, NewerFormat, Part, check_formats};
 use crate::index::indexer;
 use crate::index::tail::{HELD_BYTES, SharedJournal, Stop};
 use crate::query::disk_reader::DiskReader;
@@ -249,14 +249,14 @@ impl Journal {
     /// # Errors
     /// When another process has it open, or the disk fails.
     pub fn open(options: &Options) -> Result<(Self, Recovered), OpenError> {
-        check_noted(&options.state_dir)?;
+        check_formats(&options.state_dir)?;
         let dir = options.state_dir.join(FOLDER);
         let data = options.state_dir.join("data");
         for folder in [&dir, &data] {
             options.disk.create_dir_all(folder)?;
         }
         options.disk.sync_dir(&options.state_dir)?;
-        formats::note(&options.state_dir, &[Part::Log, Part::Index])?;
+        formats::register(&options.state_dir, &[Part::Log, Part::Index])?;
         let index = data.join("a2a-journal");
         if index.is_dir() && list_segments(&dir)?.is_empty() {
             // The segments are missing, but the index has their records: an empty log would lose all
@@ -351,7 +351,7 @@ impl Journal {
         let offset = at.offset + self.encoder.bytes.len() as u64;
         let before = self.end.replace(LogPos { offset, ..at });
         self.time = last.time();
-        self.head_file.note(head, self.time, false);
+        self.head_file.append(head, self.time, false);
         for line in batch {
             self.state.apply(line);
         }
@@ -395,7 +395,7 @@ impl Commit for Journal {
             return Ok(());
         }
         if self.time > DateTime::UNIX_EPOCH {
-            self.head_file.note(self.head, self.time, true);
+            self.head_file.append(self.head, self.time, true);
         }
         if let Err(error) = self.writer.finish() {
             // The next start replays the WAL.

@@ -54,6 +54,6 @@ pub use segment::disk::{Disk, FixedFile, LogFile, RealDisk};
 pub use segment::newest_time::newest_time;
 pub use segment::wal::lacking as bytes_missing_in_log;
 pub use segment::{FOLDER as LOG_FOLDER, Segment, list_segments};
-pub use verify::head_file::{BadHead, FILE as HEADS_FILE, noted_heads};
+pub use verify::head_file::{BadHead, FILE as HEADS_FILE, recorded_heads};
 pub use verify::report::{Fault, Tampering, Verified, VerifyError};
 pub use verify::source::{verify_journal, verify_journal_in_turns, verify_log};

@@ -426,7 +426,7 @@ fn load_recovered(
     };
     let mut names: HashMap<&str, &AgentId> = HashMap::new();
     for (&seq, held) in &state.held {
-        let Some((message, trace)) = message(index, seq)? else {
+        let Some((message, trace)) = load_message(index, seq)? else {
             tracing::error!(seq, "a message that is still owed cannot be found");
             recovered.report.lost_messages += 1;
             continue;
@@ -464,9 +464,9 @@ impl Pending {
 }
 
 /// The bytes of a message, and its own trace if it has one.
-type Message = (Arc<[u8]>, Option<Arc<Trace>>);
+type MessageBytes = (Arc<[u8]>, Option<Arc<Trace>>);
 
-fn message(index: &Index, seq: u64) -> Result<Option<Message>, ReadError> {
+fn load_message(index: &Index, seq: u64) -> Result<Option<MessageBytes>, ReadError> {
     let Some(meta) = index.block_of(seq) else { return Ok(None) };
     let block = index.block(meta.first)?;
     let line = block.line(seq).map(|entry| entry.of(&block.bytes));

@@ -53,7 +53,7 @@ impl Index {
     pub(super) fn load(&self) -> Result<(Vec<DedupEntry>, bool), IndexError> {
         let floor = self.floor()?;
         let MetaRange { blocks, mut seen } = MetaRange::joined(self.read_parts(floor)?);
-        let mut known: Vec<(BlockMeta, BlockSummary)> = Vec::with_capacity(blocks.len());
+        let mut metadata: Vec<(BlockMeta, BlockSummary)> = Vec::with_capacity(blocks.len());
         let (mut listed, mut has_hole) = (0, false);
         for (stored, end) in blocks {
             let (meta, summary) = match stored {
@@ -71,7 +71,7 @@ impl Index {
                 self.remove_block(meta.first)?;
                 continue;
             }
-            let follows = match known.last() {
+            let follows = match metadata.last() {
                 Some((before, _)) => meta.before == before.last.seq,
                 None => meta.before <= floor,
             };
@@ -83,11 +83,11 @@ impl Index {
                 Some(summary) => summary,
                 None => self.upgrade(&meta, &seen[listed..end])?,
             };
-            known.push((meta, summary));
+            metadata.push((meta, summary));
             listed = end;
         }
         seen.truncate(listed);
-        *self.known.write() = known;
+        *self.metadata.write() = metadata;
         Ok((seen, has_hole))
     }
 

@@ -22,7 +22,7 @@ use crate::query::page_builder::{PageBuilder, PageLimits};
 use crate::query::reader::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
 use crate::record::batch::{Entry, RecordKind};
 use crate::retention::rebuild::rebuild_aside;
-use crate::verify::source::{verify_open, with_noted};
+use crate::verify::source::{verify_open, with_recorded};
 use crate::{
     FactEvents, Head, HistoryCursor, JournalReader, MessageHistory, Page, Query, ReadError,
     StoredRecord, Verified, VerifyError,
@@ -359,7 +359,7 @@ impl JournalReader for DiskReader {
     }
 
     fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {
-        let known = with_noted(&self.shared.state_dir, known)?;
+        let known = with_recorded(&self.shared.state_dir, known)?;
         loop {
             let View { tail, index, .. } = self.view()?;
             let floor = index.floor().map_err(ReadError::from)?;

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::formats::{check_noted, newer_index};
+use crate::formats::{check_formats, newer_index};
 use crate::index::tail::{HELD_BYTES, SharedJournal, Slot};
 use crate::index::{Index, IndexError};
 use crate::query::disk_reader::DiskReader;
@@ -49,7 +49,7 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
     if !fs::exists(path.join("db"))? || !dir.is_dir() {
         return Ok(None);
     }
-    check_noted(state_dir)?;
+    check_formats(state_dir)?;
     let index = match Index::open(&path) {
         Ok((index, _)) => index,
         Err(IndexError::Damaged) => return Ok(None),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 
-use crate::formats::{check_noted, newer_index};
+use crate::formats::{check_formats, newer_index};
 use crate::index::block_reader::BlockReader;
 use crate::index::facets::time_and_outcome;
 use crate::index::{Index, IndexError};
@@ -67,7 +67,7 @@ pub(crate) fn rebuild_aside(
 }
 
 fn open_index(state_dir: &Path) -> Result<Index, OpenError> {
-    check_noted(state_dir)?;
+    check_formats(state_dir)?;
     let path = state_dir.join("data/a2a-journal");
     let opened = Index::open(&path).map_err(|error| match error {
         IndexError::Locked => OpenError::Locked { path: path.clone() },

@@ -88,7 +88,7 @@ impl Journal {
     fn plan(&self, now: DateTime<Utc>) -> Retained {
         let plan = self.holdings().map(|holdings| plan(&self.retention, &holdings, now));
         let plan = plan.unwrap_or_else(|error| {
-            tracing::error!(%error, "what is too old cannot be told");
+            tracing::error!(%error, "what is too old cannot be determined");
             Retained::default()
         });
         if let Some(seq) = plan.held_by {
@@ -121,8 +121,8 @@ impl Journal {
     fn record(&self, plan: &Retained, time: DateTime<Utc>, before: &[Record]) -> Vec<EventRecord> {
         let Some(reason) = reason(&self.retention, plan) else { return Vec::new() };
         let records = plan.removed.iter().position(|r| r.what == RemovedForm::Records);
-        let noted = records.map(|at| self.state.retained_up_to(plan.removed[at].last));
-        let (agents, mut facts) = noted.unwrap_or_default();
+        let preserved = records.map(|at| self.state.retained_up_to(plan.removed[at].last));
+        let (agents, mut facts) = preserved.unwrap_or_default();
         // An old value must not overwrite that of an earlier record in the batch.
         facts.retain(|fact| !mentions(before, &fact.key));
         let mut parts = portions(agents, facts, self.removal_line_bytes);

@@ -101,18 +101,18 @@ impl RetentionWorker {
         let dir = &self.shared.dir;
         let index = self.shared.index().map_err(io::Error::other)?;
         clean_up(dir, &*self.disk)?;
-        let mut gone = marks.records.as_ref().map(|mark| mark.day);
+        let mut removed_up_to = marks.records.as_ref().map(|mark| mark.day);
         if let Some(mark) = &marks.records {
             index.remove_up_to(mark.seq)?;
         }
         if let Some(mark) = marks.files.as_ref().filter(|_| !self.retention.keep_jsonl) {
             // sled becomes the only copy, so that this once it must be durable.
             index.sync(&self.shared.state_dir)?;
-            gone = gone.max(Some(mark.day));
+            removed_up_to = removed_up_to.max(Some(mark.day));
         }
         let Some(newest) = index.last().map(|meta| meta.end.day) else { return Ok(()) };
         for file in list_segments(dir)?.into_iter().filter(|file| file.day < newest) {
-            if gone.is_some_and(|gone| file.day <= gone) {
+            if removed_up_to.is_some_and(|last| file.day <= last) {
                 for path in [plain_path(dir, file.day), compressed_path(dir, file.day)] {
                     match self.disk.remove(&path) {
                         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -48,18 +48,18 @@ pub(crate) struct Promised {
 
 /// The content of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Slot {
+struct WatermarkSlot {
     count: u64,
-    is_ahead: bool,
+    wal_in_use: bool,
     promised: Promised,
 }
 
-impl Slot {
+impl WatermarkSlot {
     fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(BYTES);
         out.extend_from_slice(&MAGIC);
         out.extend_from_slice(&self.count.to_be_bytes());
-        out.push(u8::from(self.is_ahead));
+        out.push(u8::from(self.wal_in_use));
         for at in [self.promised.end, self.promised.line] {
             out.extend_from_slice(&at.day.num_days_from_ce().to_be_bytes());
             out.extend_from_slice(&at.offset.to_be_bytes());
@@ -77,13 +77,13 @@ impl Slot {
         }
         let field = body.strip_prefix(&MAGIC)?;
         let (count, field) = field.split_first_chunk()?;
-        let (is_ahead, field) = field.split_first()?;
+        let (wal_in_use, field) = field.split_first()?;
         let (end, field) = field.split_first_chunk()?;
         let (line, hash) = field.split_first_chunk()?;
         let (end, line) = (read_pos(end)?, read_pos(line)?);
         let hash = Hash::from_bytes(hash.try_into().ok()?);
         let promised = Promised { end, line, hash };
-        Some(Self { count: u64::from_be_bytes(*count), is_ahead: *is_ahead != 0, promised })
+        Some(Self { count: u64::from_be_bytes(*count), wal_in_use: *wal_in_use != 0, promised })
     }
 }
 
@@ -101,8 +101,8 @@ pub(crate) fn promised_end(dir: &Path, data: &Path) -> io::Result<Option<LogPos>
         read => read?,
     };
     let slots = bytes.chunks(usize::try_from(SLOT_BYTES).unwrap_or(BYTES));
-    let found: Vec<Slot> = slots.filter_map(Slot::read).collect();
-    let fits = |slot: &Slot| {
+    let found: Vec<WatermarkSlot> = slots.filter_map(WatermarkSlot::read).collect();
+    let fits = |slot: &WatermarkSlot| {
         let Promised { line, hash, .. } = slot.promised;
         ends_with(dir, Head { seq: 0, hash }, line)
     };
@@ -112,7 +112,7 @@ pub(crate) fn promised_end(dir: &Path, data: &Path) -> io::Result<Option<LogPos>
     let end = newest.promised.end;
     Ok(match wal::end(data)? {
         Some(ahead) => Some(end.max(ahead)),
-        None => (!newest.is_ahead).then_some(end),
+        None => (!newest.wal_in_use).then_some(end),
     })
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct Watermark {
     data: PathBuf,
     disk: Arc<dyn Disk>,
     file: Option<Box<dyn FixedFile>>,
-    last: Option<Slot>,
+    last: Option<WatermarkSlot>,
     is_dirty: bool,
     /// Writing it failed, and the file was removed.
     is_off: bool,
@@ -145,12 +145,12 @@ impl Watermark {
     ///
     /// # Errors
     /// When neither writing nor removing the file was possible: it is wrong now.
-    pub fn write_end(&mut self, promised: Promised, is_ahead: bool) -> io::Result<()> {
+    pub fn write_end(&mut self, promised: Promised, wal_in_use: bool) -> io::Result<()> {
         if self.is_off {
             return Ok(());
         }
         let count = self.last.map_or(1, |last| last.count + 1);
-        let slot = Slot { count, is_ahead, promised };
+        let slot = WatermarkSlot { count, wal_in_use, promised };
         match self.write(&slot) {
             Ok(()) => (self.last, self.is_dirty) = (Some(slot), true),
             Err(error) => self.disable(&error)?,
@@ -158,7 +158,7 @@ impl Watermark {
         Ok(())
     }
 
-    fn write(&mut self, slot: &Slot) -> io::Result<()> {
+    fn write(&mut self, slot: &WatermarkSlot) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             none => {
@@ -181,7 +181,7 @@ impl Watermark {
     /// States durably that from now on the frames of the WAL mark the end.
     pub fn hand_over_to_wal(&mut self) -> io::Result<()> {
         match self.last {
-            Some(last) if !last.is_ahead => {
+            Some(last) if !last.wal_in_use => {
                 self.write_end(last.promised, true)?;
                 self.sync()
             }
@@ -233,17 +233,17 @@ mod tests {
         let at = |offset| LogPos { day, offset };
         let hash = Hash::from_bytes([7; 32]);
         let promised = Promised { end: at(900), line: at(700), hash };
-        for is_ahead in [false, true] {
-            let slot = Slot { count: 3, is_ahead, promised };
+        for wal_in_use in [false, true] {
+            let slot = WatermarkSlot { count: 3, wal_in_use, promised };
             let bytes = slot.encode();
-            assert_eq!((bytes.len(), Slot::read(&bytes)), (BYTES, Some(slot)));
+            assert_eq!((bytes.len(), WatermarkSlot::read(&bytes)), (BYTES, Some(slot)));
             for byte in 0..bytes.len() {
                 let mut damaged = bytes.clone();
                 damaged[byte] ^= 1;
-                assert_eq!(Slot::read(&damaged), None, "{byte}");
-                assert_eq!(Slot::read(&bytes[..byte]), None, "{byte}");
+                assert_eq!(WatermarkSlot::read(&damaged), None, "{byte}");
+                assert_eq!(WatermarkSlot::read(&bytes[..byte]), None, "{byte}");
             }
         }
-        assert_eq!(Slot::read(&[0; 4096]), None);
+        assert_eq!(WatermarkSlot::read(&[0; 4096]), None);
     }
 }

@@ -86,8 +86,8 @@ impl SegmentWriter {
 
     /// Moves the watermark to the end of the segment, which was synced.
     fn write_watermark(&mut self) -> io::Result<()> {
-        let is_ahead = matches!(self.wal, WalState::Ready(_));
-        self.promised().map_or(Ok(()), |promised| self.watermark.write_end(promised, is_ahead))
+        let wal_in_use = matches!(self.wal, WalState::Ready(_));
+        self.promised().map_or(Ok(()), |promised| self.watermark.write_end(promised, wal_in_use))
     }
 
     /// Makes a batch durable in the segment of `day`, or in the newest segment if that is later: a

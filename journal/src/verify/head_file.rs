@@ -1,7 +1,7 @@
 //! File of heads outside of the log, which detects a log that was cut off or replaced.
 //!
 //! The chain proves that a log is complete from its first record to its last, but not that its last
-//! record is the last that ever existed. A head noted earlier does.
+//! record is the last that ever existed. An earlier head does.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -55,7 +55,7 @@ struct HeadEntry {
 ///
 /// # Errors
 /// When the file exists but cannot be read.
-pub fn noted_heads(state_dir: &Path) -> io::Result<Vec<Head>> {
+pub fn recorded_heads(state_dir: &Path) -> io::Result<Vec<Head>> {
     Ok(read(&state_dir.join(FILE))?.into_iter().map(|(head, _)| head).collect())
 }
 
@@ -106,24 +106,24 @@ impl HeadFile {
 
     /// Appends a head if the last one is a minute old by the times of the records, or if `in_any_case`.
     /// A failure is only logged: the log is durable without it.
-    pub fn note(&mut self, head: Head, time: DateTime<Utc>, in_any_case: bool) {
+    pub fn append(&mut self, head: Head, time: DateTime<Utc>, in_any_case: bool) {
         if head.seq == 0 {
             return;
         }
-        if let Some((last, noted)) = self.known.back()
-            && (last.seq == head.seq || !in_any_case && (time - *noted).abs() < INTERVAL)
+        if let Some((last, appended)) = self.known.back()
+            && (last.seq == head.seq || !in_any_case && (time - *appended).abs() < INTERVAL)
         {
             return;
         }
         self.known.push_back((head, time));
-        let noted = if self.known.len() > MOST {
+        let appended = if self.known.len() > MOST {
             self.thin_out();
             self.rewrite()
         } else {
             let file = file_mode::options().append(true).create(true).open(&self.path);
             file.and_then(|mut file| file.write_all(&line(head, time)))
         };
-        if let Err(error) = noted {
+        if let Err(error) = appended {
             tracing::warn!(%error, "a head of the log could not be noted");
         }
     }
@@ -149,9 +149,9 @@ impl HeadFile {
 }
 
 fn line(head: Head, time: DateTime<Utc>) -> Vec<u8> {
-    let noted = HeadEntry { seq: head.seq, hash: head.hash.to_string(), time };
+    let appended = HeadEntry { seq: head.seq, hash: head.hash.to_string(), time };
     // Numbers and strings always serialise.
-    let mut line = serde_json::to_vec(&noted).unwrap_or_default();
+    let mut line = serde_json::to_vec(&appended).unwrap_or_default();
     line.push(b'\n');
     line
 }
@@ -188,18 +188,18 @@ mod tests {
     fn heads_are_written_once_a_minute_and_survive_a_torn_line() {
         let folder = folder();
         let mut heads = HeadFile::open(folder.path()).unwrap();
-        heads.note(Head::START, minute(0), true);
-        heads.note(head(1), minute(0), false);
-        heads.note(head(2), minute(0), false);
-        heads.note(head(3), minute(1), false);
-        heads.note(head(4), minute(1), true);
-        heads.note(head(4), minute(9), true);
+        heads.append(Head::START, minute(0), true);
+        heads.append(head(1), minute(0), false);
+        heads.append(head(2), minute(0), false);
+        heads.append(head(3), minute(1), false);
+        heads.append(head(4), minute(1), true);
+        heads.append(head(4), minute(9), true);
         let path = folder.path().join(FILE);
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() - 9]).unwrap();
         let mut heads = HeadFile::open(folder.path()).unwrap();
-        heads.note(head(5), minute(5), false);
-        assert_eq!(noted_heads(folder.path()).unwrap(), [head(1), head(3), head(5)]);
+        heads.append(head(5), minute(5), false);
+        assert_eq!(recorded_heads(folder.path()).unwrap(), [head(1), head(3), head(5)]);
     }
 
     #[test]
@@ -210,12 +210,13 @@ mod tests {
         fs::write(&path, all).unwrap();
         let mut heads = HeadFile::open(folder.path()).unwrap();
         for n in 30_001..30_010 {
-            heads.note(head(n), minute(n), false);
+            heads.append(head(n), minute(n), false);
         }
-        let noted = noted_heads(folder.path()).unwrap();
-        assert!(noted.len() <= MOST, "{}", noted.len());
-        assert_eq!((noted[0], noted[noted.len() - 1]), (head(1), head(30_009)));
-        let newest: Vec<u64> = noted[noted.len() - 1_000..].iter().map(|head| head.seq).collect();
+        let appended = recorded_heads(folder.path()).unwrap();
+        assert!(appended.len() <= MOST, "{}", appended.len());
+        assert_eq!((appended[0], appended[appended.len() - 1]), (head(1), head(30_009)));
+        let newest: Vec<u64> =
+            appended[appended.len() - 1_000..].iter().map(|head| head.seq).collect();
         assert!(newest.windows(2).all(|pair| pair[1] == pair[0] + 1));
     }
 }

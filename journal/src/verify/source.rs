@@ -14,7 +14,7 @@ use crate::record::RemovedForm;
 use crate::segment::FOLDER;
 use crate::segment::line_reader::LineReader;
 use crate::segment::{Segment, find_segment, list_segments};
-use crate::verify::head_file::noted_heads;
+use crate::verify::head_file::recorded_heads;
 use crate::verify::{LinePlace, LineSource, Visit, verify};
 use crate::{Head, ReadError, Verified, VerifyError};
 
@@ -27,7 +27,7 @@ use crate::{Head, ReadError, Verified, VerifyError};
 /// The first fault, or data that cannot be read.
 pub fn verify_log(state_dir: &Path, known: &[Head]) -> Result<Verified, VerifyError> {
     let dir = state_dir.join(FOLDER);
-    let known = with_noted(state_dir, known)?;
+    let known = with_recorded(state_dir, known)?;
     for _ in 0..2 {
         let files = list_segments(&dir).map_err(|source| io_error(&dir, source))?;
         match verify(&SegmentFiles { files: &files, skip: 0 }, &known) {
@@ -67,7 +67,7 @@ pub fn verify_journal_in_turns(
     meanwhile: &dyn Fn(),
 ) -> Result<Verified, VerifyError> {
     let (dir, path) = (state_dir.join(FOLDER), state_dir.join("data/a2a-journal"));
-    let known = with_noted(state_dir, known)?;
+    let known = with_recorded(state_dir, known)?;
     let open = RefCell::default();
     verify(&IndexInTurns { dir: &dir, path: &path, turn, meanwhile, open }, &known)
 }
@@ -84,8 +84,8 @@ pub(crate) fn verify_open(
 }
 
 /// The `known` heads and those in the file.
-pub(crate) fn with_noted(state_dir: &Path, known: &[Head]) -> Result<Vec<Head>, VerifyError> {
-    let mut all = noted_heads(state_dir).map_err(|source| io_error(state_dir, source))?;
+pub(crate) fn with_recorded(state_dir: &Path, known: &[Head]) -> Result<Vec<Head>, VerifyError> {
+    let mut all = recorded_heads(state_dir).map_err(|source| io_error(state_dir, source))?;
     // The last of equal numbers wins: heads from outside have precedence.
     all.extend_from_slice(known);
     Ok(all)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use a2a_journal::{
-    Commit, Fault, Head, MemoryJournal, Record, Tampering, VerifyError, noted_heads,
+    Commit, Fault, Head, MemoryJournal, Record, Tampering, VerifyError, recorded_heads,
     verify_journal, verify_log,
 };
 use a2a_protocol::Event;
@@ -329,10 +329,10 @@ fn an_open_journal_verifies_itself_and_its_log_meanwhile() {
     commit(&mut memory, &lines);
     let verified = memory.reader().verify(&[]).unwrap();
     assert_eq!(verified, bench.journal.reader().verify(&[]).unwrap());
-    let noted = noted_heads(bench.dir.path()).unwrap();
+    let noted = recorded_heads(bench.dir.path()).unwrap();
     assert_eq!(noted.len(), 1, "one a minute");
     bench.journal.close().unwrap();
-    assert_eq!(noted_heads(bench.dir.path()).unwrap().last(), Some(&verified.head));
+    assert_eq!(recorded_heads(bench.dir.path()).unwrap().last(), Some(&verified.head));
 }
 
 #[test]
