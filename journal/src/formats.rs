@@ -159,7 +159,7 @@ fn read(state_dir: &Path) -> Result<Option<FormatFile>, FormatError> {
 ///
 /// # Errors
 /// The first newer part, or an interrupted restore.
-pub fn check_formats(state_dir: &Path) -> Result<Option<String>, FormatError> {
+pub fn check_listed_formats(state_dir: &Path) -> Result<Option<String>, FormatError> {
     if state_dir.join(RESTORING).exists() {
         return Err(FormatError::Unfinished { path: state_dir.to_owned() });
     }
@@ -251,7 +251,7 @@ mod tests {
             ("\"blobs\":1", "part `blobs` has format 1, and openclaw-a2a 0.1.0 knows no such part"),
         ] {
             let folder = with(&listed(part));
-            let error = check_formats(folder.path()).unwrap_err().to_string();
+            let error = check_listed_formats(folder.path()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
             assert!(
                 error.contains("Use openclaw-a2a 9.1.0 or newer, or restore a backup"),
@@ -261,17 +261,17 @@ mod tests {
         // A missing part has no format: deleting the index allows a downgrade.
         let folder = with(&listed("\"log\":1,\"index\":9"));
         fs::remove_dir(folder.path().join("data/a2a-journal")).unwrap();
-        assert!(check_formats(folder.path()).is_ok());
+        assert!(check_listed_formats(folder.path()).is_ok());
     }
 
     #[test]
     fn formats_are_recorded_once_and_old_folders_have_none() {
         let folder = with("");
         let path = folder.path().join(FILE);
-        let error = check_formats(folder.path()).unwrap_err().to_string();
+        let error = check_listed_formats(folder.path()).unwrap_err().to_string();
         assert!(error.contains("cannot be read"), "{error}");
         fs::remove_file(&path).unwrap();
-        assert!(check_formats(folder.path()).is_ok());
+        assert!(check_listed_formats(folder.path()).is_ok());
         register(folder.path(), &[Part::Log, Part::Index]).unwrap();
         let first = fs::read_to_string(&path).unwrap();
         assert_eq!(first, "{\"program\":\"0.1.0\",\"parts\":{\"index\":3,\"log\":1}}\n");
@@ -282,14 +282,14 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), other);
         register(folder.path(), &[Part::Tasks]).unwrap();
         assert!(fs::read_to_string(&path).unwrap().contains("\"tasks\":4"));
-        assert!(check_formats(folder.path()).is_ok());
+        assert!(check_listed_formats(folder.path()).is_ok());
     }
 
     #[test]
     fn interrupted_restore_is_refused() {
         let folder = with("{\"program\":\"0.1.0\",\"parts\":{}}");
         fs::create_dir(folder.path().join(RESTORING)).unwrap();
-        let error = check_formats(folder.path()).unwrap_err().to_string();
+        let error = check_listed_formats(folder.path()).unwrap_err().to_string();
         assert!(error.contains("was cut off"), "{error}");
     }
 }

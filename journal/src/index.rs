@@ -53,10 +53,11 @@ use std::time::Duration;
 use chrono::NaiveDate;
 use parking_lot::{Mutex, RwLock};
 
+use crate::formats::newer_index;
 use crate::index::block::{Block, BlockBuilder, BlockMeta};
 use crate::index::block_summary::BlockSummary;
 use crate::retention::DayHoldings;
-use crate::{DedupEntry, ReadError, file_mode};
+use crate::{DedupEntry, OpenError, ReadError, file_mode};
 use block_reader::BlockReader;
 
 /// Page cache of sled. Reads are rare and of whole blocks, so that it stays small.
@@ -84,6 +85,18 @@ pub(crate) enum IndexError {
     Newer(u8),
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+impl IndexError {
+    /// The error of opening the journal with the index at `path`. Damage is [`ReadError::Damaged`].
+    pub fn at(self, path: &Path) -> OpenError {
+        match self {
+            Self::Locked => OpenError::Locked { path: path.to_owned() },
+            Self::Damaged => ReadError::Damaged { block: 0 }.into(),
+            Self::Newer(found) => newer_index(path, found).into(),
+            Self::Io(source) => source.into(),
+        }
+    }
 }
 
 impl From<sled::Error> for IndexError {

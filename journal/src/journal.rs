@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::formats::{self, FormatError, NewerFormat, Part, check_formats};
+use crate::formats::{self, FormatError, NewerFormat, Part, check_listed_formats};
 use crate::index::indexer;
 use crate::index::tail::{HELD_BYTES, SharedJournal, Stop};
 use crate::query::disk_reader::DiskReader;
@@ -249,7 +249,7 @@ impl Journal {
     /// # Errors
     /// When another process has it open, or the disk fails.
     pub fn open(options: &Options) -> Result<(Self, Recovered), OpenError> {
-        check_formats(&options.state_dir)?;
+        check_listed_formats(&options.state_dir)?;
         let dir = options.state_dir.join(FOLDER);
         let data = options.state_dir.join("data");
         for folder in [&dir, &data] {

@@ -9,10 +9,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use crate::formats::newer_index;
+use crate::index::Index;
 use crate::index::block::BlockBuilder;
 use crate::index::tail::{SharedJournal, Stop};
-use crate::index::{Index, IndexError};
 use crate::record::decode::peek;
 use crate::recovery::prefix_state::state_before_files;
 use crate::recovery::scan::{ends_with, scan};
@@ -83,12 +82,7 @@ fn probe(path: &Path) -> io::Result<()> {
 }
 
 fn open(shared: &SharedJournal, path: &Path) -> Result<Index, OpenError> {
-    let (index, _) = Index::open(path).map_err(|error| match error {
-        IndexError::Locked => OpenError::Locked { path: path.to_owned() },
-        IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
-        IndexError::Newer(found) => newer_index(path, found).into(),
-        IndexError::Io(source) => source.into(),
-    })?;
+    let (index, _) = Index::open(path).map_err(|error| error.at(path))?;
     if let Some(meta) = index.last()
         && !ends_with(&shared.dir, meta.last, meta.end)
     {

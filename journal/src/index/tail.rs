@@ -64,7 +64,7 @@ impl SharedJournal {
             slots: VecDeque::new(),
             indexed: head.seq,
             lines: 0,
-            held: 0,
+            bytes_in_memory: 0,
             without_bytes: 0,
             checkpoint: None,
             stored: None,
@@ -167,7 +167,8 @@ pub(crate) struct Tail {
     pub indexed: u64,
     /// Number of records behind it.
     pub lines: usize,
-    held: usize,
+    /// Bytes of the slots that have theirs in memory.
+    bytes_in_memory: usize,
     /// Number of slots at the front that dropped their bytes.
     without_bytes: usize,
     pub checkpoint: Option<PendingCheckpoint>,
@@ -184,13 +185,13 @@ impl Tail {
     fn push(&mut self, slot: Slot, head: Head, held_limit: usize) {
         self.head = head;
         self.lines += slot.batch.entries.len();
-        self.held += slot.len;
+        self.bytes_in_memory += slot.len;
         self.slots.push_back(slot);
-        while self.held > held_limit
+        while self.bytes_in_memory > held_limit
             && let Some(slot) = self.slots.get_mut(self.without_bytes)
         {
             slot.drop_bytes();
-            self.held -= slot.len;
+            self.bytes_in_memory -= slot.len;
             self.without_bytes += 1;
         }
     }
@@ -203,7 +204,7 @@ impl Tail {
             && slot.last() <= last
         {
             match &slot.bytes {
-                Some(_) => self.held -= slot.len,
+                Some(_) => self.bytes_in_memory -= slot.len,
                 None => self.without_bytes -= 1,
             }
             self.slots.pop_front();
@@ -309,7 +310,7 @@ mod tests {
             slots: VecDeque::new(),
             indexed: 0,
             lines: 0,
-            held: 0,
+            bytes_in_memory: 0,
             without_bytes: 0,
             checkpoint: None,
             stored: None,

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::formats::{check_formats, newer_index};
+use crate::formats::check_listed_formats;
 use crate::index::tail::{HELD_BYTES, SharedJournal, Slot};
 use crate::index::{Index, IndexError};
 use crate::query::disk_reader::DiskReader;
@@ -49,13 +49,11 @@ pub fn read_offline(state_dir: &Path) -> Result<Option<OfflineJournal>, OpenErro
     if !fs::exists(path.join("db"))? || !dir.is_dir() {
         return Ok(None);
     }
-    check_formats(state_dir)?;
+    check_listed_formats(state_dir)?;
     let index = match Index::open(&path) {
         Ok((index, _)) => index,
         Err(IndexError::Damaged) => return Ok(None),
-        Err(IndexError::Locked) => return Err(OpenError::Locked { path }),
-        Err(IndexError::Newer(found)) => return Err(newer_index(&path, found).into()),
-        Err(IndexError::Io(error)) => return Err(error.into()),
+        Err(error) => return Err(error.at(&path)),
     };
     let start = index.last().map(|meta| (meta.last, meta.end));
     if start.is_some_and(|(head, end)| !ends_with(&dir, head, end)) {

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 use chrono::NaiveDate;
 
-use crate::formats::{check_formats, newer_index};
+use crate::formats::check_listed_formats;
+use crate::index::Index;
 use crate::index::block_reader::BlockReader;
 use crate::index::facets::time_and_outcome;
-use crate::index::{Index, IndexError};
 use crate::record::batch::Entry;
 use crate::record::chain::{Hash, check_seal};
 use crate::record::encode::day_of;
@@ -67,14 +67,9 @@ pub(crate) fn rebuild_aside(
 }
 
 fn open_index(state_dir: &Path) -> Result<Index, OpenError> {
-    check_formats(state_dir)?;
+    check_listed_formats(state_dir)?;
     let path = state_dir.join("data/a2a-journal");
-    let opened = Index::open(&path).map_err(|error| match error {
-        IndexError::Locked => OpenError::Locked { path: path.clone() },
-        IndexError::Newer(found) => newer_index(&path, found).into(),
-        IndexError::Damaged => ReadError::Damaged { block: 0 }.into(),
-        IndexError::Io(error) => error.into(),
-    })?;
+    let opened = Index::open(&path).map_err(|error| error.at(&path))?;
     Ok(opened.0)
 }
 
