@@ -1,8 +1,8 @@
-//! Who may read what is kept: one rule for all of it. Folders are 0700, files 0600.
+//! File modes of the state folder: folders are 0700, files 0600.
 //!
-//! Everything is created so. What an older version, a copy or a person left open is closed at the
-//! start ([`close_to_others`]), as far as it is ours: the state folder may be shared with other
-//! programs of the same user, whose files are theirs.
+//! Everything is created so. Modes that an older version, a copy or a person left open are restricted
+//! at the start ([`close_to_others`]). Only files of this program are changed: other programs of the
+//! same user may share the state folder.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-/// Of every file that is made.
+/// Mode of every created file.
 pub const FILE: u32 = 0o600;
-/// Of every folder that is made.
+/// Mode of every created folder.
 pub const FOLDER: u32 = 0o700;
-/// What others may do.
+/// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
-/// Sticky bit: any user may create files in such a folder (`/tmp`), so it is not one server's.
+/// Sticky bit: any user may create files in such a folder (`/tmp`), so that it is shared.
 const STICKY: u32 = 0o1000;
 
 /// Options that create a file readable by its owner alone.
@@ -28,69 +28,69 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// Makes a file, or empties it.
+/// Creates a file, or truncates it.
 ///
 /// # Errors
-/// The disk refused.
+/// When the disk fails.
 pub fn create(path: &Path) -> io::Result<File> {
     options().write(true).create(true).truncate(true).open(path)
 }
 
-/// Makes a folder and those above it, as far as they are missing.
+/// Creates a folder and its missing parents.
 ///
 /// # Errors
-/// The disk refused.
+/// When the disk fails.
 pub fn create_dir_all(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER).create(dir)
 }
 
-/// Something of ours that other users may read, write or look into.
+/// A file or folder of this program that other users can access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exposed {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
     /// Its mode.
     pub mode: u32,
 }
 
-/// What others may get at of a state folder, the folder itself first. Links are not followed, and
-/// what belongs to another user is not named: it cannot be changed.
+/// Lists what other users can access in a state folder, the folder itself first. Links are not
+/// followed, and entries of other users are not listed, as they cannot be changed.
 ///
 /// # Errors
-/// When the folder cannot be read. One that is not there has nothing to expose.
+/// When the folder cannot be read. A missing folder exposes nothing.
 pub fn exposed(state_dir: &Path) -> io::Result<Vec<Exposed>> {
-    let mut found = Found { me: rustix::process::geteuid().as_raw(), exposed: Vec::new() };
+    let mut found = ExposureScan { me: rustix::process::geteuid().as_raw(), exposed: Vec::new() };
     let top = match fs::metadata(state_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         top => top?,
     };
     if !found.is_shared(state_dir, &top)? {
-        found.look(state_dir, &top);
+        found.check(state_dir, &top);
     }
-    for entry in ours(state_dir)? {
-        found.below(&entry)?;
+    for entry in own_entries(state_dir)? {
+        found.check_tree(&entry)?;
     }
     let data = state_dir.join("data");
     if let Ok(metadata) = fs::symlink_metadata(&data)
         && metadata.is_dir()
     {
-        found.look(&data, &metadata);
-        for entry in ours(&data)? {
-            found.below(&entry)?;
+        found.check(&data, &metadata);
+        for entry in own_entries(&data)? {
+            found.check_tree(&entry)?;
         }
     }
     Ok(found.exposed)
 }
 
-/// Takes from others what [`exposed`] finds; returns what was changed.
+/// Removes the permissions that [`exposed`] finds; returns the changed entries.
 ///
 /// # Errors
-/// The first thing that could not be changed.
+/// The first entry that could not be changed.
 pub fn close_to_others(state_dir: &Path) -> io::Result<Vec<Exposed>> {
     let exposed = exposed(state_dir)?;
     for Exposed { path, mode } in &exposed {
         let mut options = OpenOptions::new();
-        // What was a file a moment ago and is a link now is left alone, and nothing is waited for.
+        // A file that was replaced by a link meanwhile is skipped, and opening a pipe does not block.
         let mut flags = OFlags::NONBLOCK;
         if path != state_dir {
             flags |= OFlags::NOFOLLOW;
@@ -105,8 +105,8 @@ pub fn close_to_others(state_dir: &Path) -> io::Result<Vec<Exposed>> {
     Ok(exposed)
 }
 
-/// The entries of a folder that the program makes: all of their names begin alike.
-fn ours(dir: &Path) -> io::Result<Vec<PathBuf>> {
+/// The entries of a folder that this program creates: their names have a common prefix.
+fn own_entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -118,41 +118,41 @@ fn ours(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-struct Found {
+struct ExposureScan {
     me: u32,
     exposed: Vec<Exposed>,
 }
 
-impl Found {
-    fn look(&mut self, path: &Path, metadata: &Metadata) {
+impl ExposureScan {
+    fn check(&mut self, path: &Path, metadata: &Metadata) {
         let mode = metadata.mode() & 0o7777;
         if metadata.uid() == self.me && mode & OTHERS != 0 {
             self.exposed.push(Exposed { path: path.to_owned(), mode });
         }
     }
 
-    /// A file, or a folder with everything in it.
-    fn below(&mut self, path: &Path) -> io::Result<()> {
+    /// Checks a file, or a folder recursively.
+    fn check_tree(&mut self, path: &Path) -> io::Result<()> {
         let metadata = match fs::symlink_metadata(path) {
-            // sled and SQLite remove files of theirs while this looks.
+            // sled and SQLite may remove files meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             metadata => metadata?,
         };
         if metadata.is_file() {
-            self.look(path, &metadata);
+            self.check(path, &metadata);
         } else if metadata.is_dir() && metadata.uid() == self.me {
-            self.look(path, &metadata);
+            self.check(path, &metadata);
             let mut entries: Vec<PathBuf> =
                 fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
             entries.sort_unstable();
             for entry in entries {
-                self.below(&entry)?;
+                self.check_tree(&entry)?;
             }
         }
         Ok(())
     }
 
-    /// Whether other users have their own things in the folder: closing it would take those away.
+    /// Whether other users have entries in the folder: restricting it would lock them out.
     fn is_shared(&self, dir: &Path, metadata: &Metadata) -> io::Result<bool> {
         if metadata.mode() & STICKY != 0 {
             return Ok(true);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_is_closed_and_what_others_keep_there_is_left_alone() {
+    fn own_entries_are_restricted_and_others_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         let outside = dir.path().join("outside");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_for_everybody_is_no_state_folder_to_close() {
+    fn shared_folder_is_not_restricted() {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
         make(&dir.path().join("a2a.addr"), 0o644, false);

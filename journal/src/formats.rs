@@ -1,10 +1,10 @@
-//! Which format each part of a state folder has, and that a newer one is left alone.
+//! Formats of the parts of a state folder, and the refusal to open newer ones.
 //!
-//! The tasks say it themselves (`PRAGMA user_version`), and so does each block of the index. A
-//! log has no room for it: its lines are what they are. So one small file names the formats of
-//! all parts and the version of the program that first wrote them. It is looked at before
-//! anything is opened, since opening alone changes files. A folder without it is of the time
-//! before it, and every program knows those formats.
+//! The task database has its version inside (`PRAGMA user_version`), and so has each block of the
+//! index. The log has none, as its lines are records only. So one small file lists the formats of all
+//! parts, and the version of the program that first wrote them. It is checked before anything is
+//! opened, since opening alone changes files. A folder without it predates it, and every program
+//! supports those formats.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::block;
+use crate::index::block;
 
-/// Where the formats are noted, in the state folder.
+/// Path of the file in the state folder.
 const FILE: &str = "data/a2a-format.json";
 /// The version of this program.
 pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
-/// The format of the lines of the log.
+/// The format of the records of the log.
 const LOG: u32 = 1;
-/// The schema of the task database; `a2a-taskdb` checks at compile time that it is its own.
+/// The schema version of the task database; `a2a-taskdb` checks it at compile time.
 pub const TASKS: u32 = 4;
-/// Where a restore puts things together; while it is there, the folder is none.
+/// Temporary folder of a restore. While it exists, the state folder must not be opened.
 pub const RESTORING: &str = ".a2a-restoring";
 
 /// A part of a state folder that has a format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The day files.
+    /// The segments.
     Log,
-    /// sled.
+    /// The sled database.
     Index,
     /// The task database.
     Tasks,
@@ -40,7 +40,7 @@ pub enum Part {
 impl Part {
     const ALL: [Self; 3] = [Self::Log, Self::Index, Self::Tasks];
 
-    /// What it is called where formats are noted.
+    /// Its name in the file.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -54,7 +54,7 @@ impl Part {
         Self::ALL.into_iter().find(|part| part.name() == name)
     }
 
-    /// The newest format that this program knows; it writes no other.
+    /// The newest format that this program supports, and the only one that it writes.
     #[must_use]
     pub const fn known(self) -> u32 {
         match self {
@@ -68,25 +68,25 @@ impl Part {
     #[must_use]
     pub const fn path(self) -> &'static str {
         match self {
-            Self::Log => crate::log::FOLDER,
+            Self::Log => crate::segment::FOLDER,
             Self::Index => "data/a2a-journal",
             Self::Tasks => "data/a2a-tasks.db",
         }
     }
 }
 
-/// A later version of the program wrote it.
+/// A part was written by a later version of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewerFormat {
-    /// Where it lies.
+    /// Its path.
     pub path: PathBuf,
-    /// Which part it is, such as `tasks`.
+    /// Name of the part, such as `tasks`.
     pub part: String,
-    /// The format it has.
+    /// Its format.
     pub found: u32,
-    /// The newest that this program knows; `None` when it does not know the part at all.
+    /// The newest format that this program supports; `None` for an unknown part.
     pub known: Option<u32>,
-    /// The version of the program that wrote it, if that was noted.
+    /// The version of the program that wrote it; `None` if unknown.
     pub program: Option<String>,
 }
 
@@ -111,13 +111,13 @@ impl std::fmt::Display for NewerFormat {
     }
 }
 
-/// Why a state folder must not be opened by this program.
+/// Why this program must not open a state folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
-    /// Something in it is of a newer format.
+    /// A part has a newer format.
     #[error(transparent)]
     Newer(#[from] NewerFormat),
-    /// A restore was cut off there.
+    /// A restore into the folder was interrupted.
     #[error(
         "a restore into {} was cut off; delete everything in that folder and restore again", path.display()
     )]
@@ -125,26 +125,26 @@ pub enum FormatError {
         /// The folder.
         path: PathBuf,
     },
-    /// What says the formats cannot be read.
+    /// The file with the formats cannot be read.
     #[error(
         "{} cannot be read, and it says which version of the program this folder needs; put a copy back, or delete it if no newer version ever ran here", path.display()
     )]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Noted {
+struct FormatFile {
     /// The version that first wrote all of these formats.
     program: String,
     parts: BTreeMap<String, u32>,
 }
 
-fn read(state_dir: &Path) -> Result<Option<Noted>, FormatError> {
+fn read(state_dir: &Path) -> Result<Option<FormatFile>, FormatError> {
     let path = state_dir.join(FILE);
     let unreadable = |source| FormatError::Unreadable { path: path.clone(), source };
     match fs::read(&path) {
@@ -154,27 +154,27 @@ fn read(state_dir: &Path) -> Result<Option<Noted>, FormatError> {
     }
 }
 
-/// Makes sure that this program knows every format that is noted in a state folder; the version
-/// of the program that noted them. Nothing is opened for writing, and nothing is made.
+/// Checks that this program supports every format listed in a state folder; returns the version of the
+/// program that wrote the list. Creates and changes nothing.
 ///
 /// # Errors
-/// The part that is newer, or a restore that was cut off.
-pub fn check_noted(state_dir: &Path) -> Result<Option<String>, FormatError> {
+/// The first newer part, or an interrupted restore.
+pub fn check_listed_formats(state_dir: &Path) -> Result<Option<String>, FormatError> {
     if state_dir.join(RESTORING).exists() {
         return Err(FormatError::Unfinished { path: state_dir.to_owned() });
     }
-    let noted = read(state_dir)?.unwrap_or_default();
-    let program = Some(noted.program).filter(|program| !program.is_empty());
-    for (name, found) in noted.parts {
+    let listed = read(state_dir)?.unwrap_or_default();
+    let program = Some(listed.program).filter(|program| !program.is_empty());
+    for (name, found) in listed.parts {
         refuse_newer(state_dir, &name, found, program.as_deref())?;
     }
     Ok(program)
 }
 
-/// Whether a part of this name may have this format.
+/// Refuses a part with a newer format than this program supports.
 ///
 /// # Errors
-/// It is newer.
+/// When the format is newer.
 pub fn refuse_newer(
     folder: &Path,
     name: &str,
@@ -183,7 +183,7 @@ pub fn refuse_newer(
 ) -> Result<(), NewerFormat> {
     let part = Part::named(name);
     let path = part.map_or_else(|| folder.to_owned(), |part| folder.join(part.path()));
-    // A part that was deleted on purpose, to be built anew, has no format.
+    // A part that was deleted on purpose, to be rebuilt, has no format.
     let is_there = part.is_none() || path.exists();
     if !is_there || part.is_some_and(|part| found <= part.known()) {
         return Ok(());
@@ -192,7 +192,7 @@ pub fn refuse_newer(
     Err(NewerFormat { path, part, found, known, program: program.map(str::to_owned) })
 }
 
-/// That the index is of a newer format, by its own word.
+/// The error for an index whose own version is newer.
 pub(crate) fn newer_index(path: &Path, found: u8) -> NewerFormat {
     NewerFormat {
         path: path.to_owned(),
@@ -203,29 +203,29 @@ pub(crate) fn newer_index(path: &Path, found: u8) -> NewerFormat {
     }
 }
 
-/// Notes that these parts have the format of today from now on. It comes before the first write
-/// in that format, so that no older program ever finds one unannounced.
+/// Records that these parts have the current format from now on. Called before the first write in that
+/// format, so that an older program always finds it listed.
 ///
 /// # Errors
-/// The disk refused.
-pub fn note(state_dir: &Path, parts: &[Part]) -> io::Result<()> {
-    // Checked before; what cannot be read is not written over.
-    let Ok(noted) = read(state_dir) else { return Ok(()) };
-    let mut noted = noted.unwrap_or_default();
-    let before = noted.parts.clone();
-    noted.parts.extend(parts.iter().map(|part| (part.name().to_owned(), part.known())));
-    if noted.parts == before {
+/// When the disk fails.
+pub fn register(state_dir: &Path, parts: &[Part]) -> io::Result<()> {
+    // Checked before. An unreadable file is not overwritten.
+    let Ok(listed) = read(state_dir) else { return Ok(()) };
+    let mut listed = listed.unwrap_or_default();
+    let before = listed.parts.clone();
+    listed.parts.extend(parts.iter().map(|part| (part.name().to_owned(), part.known())));
+    if listed.parts == before {
         return Ok(());
     }
-    noted.program = PROGRAM.to_owned();
+    listed.program = PROGRAM.to_owned();
     let path = state_dir.join(FILE);
-    let aside = path.with_extension("json.new");
-    let mut text = serde_json::to_vec(&noted)?;
+    let temporary = path.with_extension("json.new");
+    let mut text = serde_json::to_vec(&listed)?;
     text.push(b'\n');
-    let mut file = crate::file_mode::create(&aside)?;
+    let mut file = crate::file_mode::create(&temporary)?;
     file.write_all(&text)?;
     file.sync_all()?;
-    fs::rename(&aside, &path)?;
+    fs::rename(&temporary, &path)?;
     File::open(state_dir.join("data"))?.sync_all()
 }
 
@@ -243,53 +243,53 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_part_is_named_with_what_to_do() {
-        let noted = |part: &str| format!("{{\"program\":\"9.1.0\",\"parts\":{{{part}}}}}");
-        for (part, words) in [
+    fn newer_part_is_named_with_what_to_do() {
+        let listed = |part: &str| format!("{{\"program\":\"9.1.0\",\"parts\":{{{part}}}}}");
+        for (part, expected) in [
             ("\"log\":2", "part `log` has format 2, and openclaw-a2a"),
             ("\"log\":1,\"index\":9", "part `index` has format 9"),
             ("\"blobs\":1", "part `blobs` has format 1, and openclaw-a2a 0.1.0 knows no such part"),
         ] {
-            let folder = with(&noted(part));
-            let said = check_noted(folder.path()).unwrap_err().to_string();
-            assert!(said.contains(words), "{said}");
+            let folder = with(&listed(part));
+            let error = check_listed_formats(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
             assert!(
-                said.contains("Use openclaw-a2a 9.1.0 or newer, or restore a backup"),
-                "{said}"
+                error.contains("Use openclaw-a2a 9.1.0 or newer, or restore a backup"),
+                "{error}"
             );
         }
-        // What is not there has no format: the index may be deleted to go back.
-        let folder = with(&noted("\"log\":1,\"index\":9"));
+        // A missing part has no format: deleting the index allows a downgrade.
+        let folder = with(&listed("\"log\":1,\"index\":9"));
         fs::remove_dir(folder.path().join("data/a2a-journal")).unwrap();
-        assert!(check_noted(folder.path()).is_ok());
+        assert!(check_listed_formats(folder.path()).is_ok());
     }
 
     #[test]
-    fn formats_are_noted_once_and_old_folders_have_none() {
+    fn formats_are_recorded_once_and_old_folders_have_none() {
         let folder = with("");
         let path = folder.path().join(FILE);
-        let said = check_noted(folder.path()).unwrap_err().to_string();
-        assert!(said.contains("cannot be read"), "{said}");
+        let error = check_listed_formats(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("cannot be read"), "{error}");
         fs::remove_file(&path).unwrap();
-        assert!(check_noted(folder.path()).is_ok());
-        note(folder.path(), &[Part::Log, Part::Index]).unwrap();
+        assert!(check_listed_formats(folder.path()).is_ok());
+        register(folder.path(), &[Part::Log, Part::Index]).unwrap();
         let first = fs::read_to_string(&path).unwrap();
         assert_eq!(first, "{\"program\":\"0.1.0\",\"parts\":{\"index\":3,\"log\":1}}\n");
-        // An older version that knows all of it changes nothing.
+        // An older version that supports all formats changes nothing.
         let other = first.replace("0.1.0", "0.0.9");
         fs::write(&path, &other).unwrap();
-        note(folder.path(), &[Part::Log]).unwrap();
+        register(folder.path(), &[Part::Log]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), other);
-        note(folder.path(), &[Part::Tasks]).unwrap();
+        register(folder.path(), &[Part::Tasks]).unwrap();
         assert!(fs::read_to_string(&path).unwrap().contains("\"tasks\":4"));
-        assert!(check_noted(folder.path()).is_ok());
+        assert!(check_listed_formats(folder.path()).is_ok());
     }
 
     #[test]
-    fn a_folder_whose_restore_was_cut_off_is_none() {
+    fn interrupted_restore_is_refused() {
         let folder = with("{\"program\":\"0.1.0\",\"parts\":{}}");
         fs::create_dir(folder.path().join(RESTORING)).unwrap();
-        let said = check_noted(folder.path()).unwrap_err().to_string();
-        assert!(said.contains("was cut off"), "{said}");
+        let error = check_listed_formats(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("was cut off"), "{error}");
     }
 }

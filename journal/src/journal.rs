@@ -1,6 +1,4 @@
-//! The journal on disk: commit a batch, keep the state, hand the rest to the indexer.
-
-mod removal;
+//! The journal on disk: commits batches, folds the delivery state, and passes records to the indexer.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,41 +8,40 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::ahead::Plan;
-use crate::batch::{Batch, LogPos};
-use crate::days::day_files;
-use crate::encode::{Encoder, OutOfOrder, day_of};
-use crate::formats::{self, FormatError, NewerFormat, Part, check_noted};
-use crate::hash::Head;
-use crate::heads::Heads;
-use crate::keeper::Keeper;
-use crate::log::{self, Log};
-use crate::reader::Reader;
-use crate::rebuild::rebuild_log;
-use crate::recover::{Opened, recover};
-use crate::state::State;
-use crate::tail::{HELD_BYTES, Shared, Stop};
-use crate::{
-    Disk, Line, Parts, Read, ReadError, RealDisk, Recovered, Retention, checkpoint, indexer,
-};
+use crate::formats::{self, FormatError, NewerFormat, Part, check_listed_formats};
+use crate::index::indexer;
+use crate::index::tail::{HELD_BYTES, SharedJournal, Stop};
+use crate::query::disk_reader::DiskReader;
+use crate::record::batch::{Batch, LogPos};
+use crate::record::chain::Head;
+use crate::record::encode::{Encoder, OutOfOrder, day_of};
+use crate::recovery::checkpoint;
+use crate::recovery::delivery_state::DeliveryState;
+use crate::recovery::{Opened, recover};
+use crate::retention::rebuild::rebuild_log;
+use crate::retention::worker::RetentionWorker;
+use crate::segment::wal::WalConfig;
+use crate::segment::writer::SegmentWriter;
+use crate::segment::{FOLDER, list_segments};
+use crate::verify::head_file::HeadFile;
+use crate::{Disk, JournalReader, Parts, ReadError, RealDisk, Record, Recovered, Retention};
 
-/// What the bus needs of a journal.
+/// The interface of a journal to the bus.
 pub trait Commit: Send {
-    /// Makes a batch durable, as a whole or not at all.
+    /// Makes a batch durable, completely or not at all.
     ///
-    /// A line with [`a2a_protocol::Event::Removed`] and nothing else to say is an offer: here
-    /// the journal may say what it removes because it is too old or too much. Whoever numbers
-    /// the lines makes one when a day has passed. If there is nothing to remove, the line is
-    /// left out and its number stays unused. If one line is not enough, numbers that were left
-    /// out before it are used too; if these are too few, the rest is said at the next offer, and
-    /// nothing is removed until then.
+    /// A record with [`a2a_protocol::Event::Removed`] and no other content is an offer: the journal
+    /// may use its number to record a removal by retention. The bus, which assigns the numbers, adds
+    /// an offer once a day. Without a removal the offer is dropped and its number stays unused. If
+    /// one record is not enough, unused numbers before it are used too. If these are too few, the
+    /// rest is recorded at the next offer, and nothing is removed until then.
     ///
     /// # Errors
-    /// When it is not durable; see [`CommitError`] for what to do.
-    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError>;
+    /// When the batch is not durable; see [`CommitError`] for what to do.
+    fn commit(&mut self, batch: &[Record]) -> Result<(), CommitError>;
 
-    /// Whether the disk takes a commit now, tried without one: a journal that refused has nothing to
-    /// write until it is asked for something. A journal that is not on a disk always does.
+    /// Tests whether the disk accepts a commit, without one: after a refusal the bus has nothing to
+    /// write until it accepts messages again. A journal in memory always succeeds.
     ///
     /// # Errors
     /// As [`Commit::commit`].
@@ -52,46 +49,45 @@ pub trait Commit: Send {
         Ok(())
     }
 
-    /// The registry in which this journal's threads are, for other parts to join: the same one each
-    /// time.
+    /// The liveness registry with the threads of this journal. Other parts of the program join it.
     fn parts(&self) -> Parts;
 
-    /// Ends the journal so that the next start is quick. Later commits fail.
+    /// Closes the journal with a checkpoint, so that the next start is quick. Later commits fail.
     ///
     /// # Errors
-    /// When the index could not be finished. What was committed is durable all the same.
+    /// When the index could not be finished. Committed batches are durable nevertheless.
     fn close(&mut self) -> Result<(), CommitError>;
 
-    /// A handle to read what was committed.
-    fn reader(&self) -> Arc<dyn Read>;
+    /// Returns a reader of the committed records.
+    fn reader(&self) -> Arc<dyn JournalReader>;
 }
 
-/// Why a batch counts for nothing.
+/// Why a batch is not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// There is no room. The next commit may find some.
+    /// The disk is full. A later commit may succeed.
     #[error("the disk is full")]
     DiskFull,
-    /// The disk refused otherwise. The next commit may succeed.
+    /// Another error of the disk. A later commit may succeed.
     #[error("{doing} failed")]
     Io {
-        /// What was being done.
+        /// The failed operation.
         doing: &'static str,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// An earlier failure left the file in doubt; open the journal anew.
+    /// After a failed fsync the content of the disk is unknown; the journal must be reopened.
     #[error("the journal no longer knows what is on the disk; it must be opened anew")]
     Poisoned,
     /// The journal was closed.
     #[error("the journal is closed")]
     Closed,
-    /// A line's number is not above the one before it.
+    /// The number of a record is not above the one before.
     #[error("line {seq} cannot follow line {last}")]
     OutOfOrder {
-        /// The line's number.
+        /// The number of the record.
         seq: u64,
-        /// The number before it.
+        /// The number before.
         last: u64,
     },
 }
@@ -125,41 +121,41 @@ pub enum OpenError {
     /// A later version of the program wrote it.
     #[error(transparent)]
     Newer(#[from] NewerFormat),
-    /// A restore was cut off there, or nobody can tell who wrote it.
+    /// A restore into the folder was interrupted, or the file with its formats cannot be read.
     #[error(transparent)]
     Format(FormatError),
-    /// Lines that only the index had are not there.
+    /// Records that only the index had are missing.
     #[error(
         "what came before line {before} is missing: the files of these days were removed because the index had them (keep_jsonl = false), and {path} cannot be read or does not hold them; put back a copy of that folder or of the day files, or move a2a-log and that folder away to begin anew without the agents, tasks and messages they knew"
     )]
     Incomplete {
         /// The folder of the index.
         path: PathBuf,
-        /// Number of the first line there is.
+        /// Number of the first existing record.
         before: u64,
     },
-    /// A day file cannot be made durable, or cannot be read back from the disk.
+    /// A segment cannot be made durable, or cannot be reread from the disk.
     #[error(
         "{path} cannot be synced, or the disk does not keep what is written to it; no file was removed: mend the disk or make room on it (the size of that file and 64 MiB), then start again"
     )]
     Unsettled {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// As many files with batches that are not in the log are kept as may be.
+    /// The limit of kept WAL files with batches that are not in the log is reached.
     #[error(
-        "the ahead files in {folder} hold batches that are not in the log, and eight of each are kept there already (a2a-ahead-*.kept-*); move these elsewhere, then start again"
+        "the WAL files in {folder} hold batches that are not in the log, and eight of each are kept there already (a2a-wal-*.kept-*); move these elsewhere, then start again"
     )]
     TooManyKept {
         /// The folder.
         folder: PathBuf,
     },
-    /// The disk refused.
+    /// The disk failed.
     #[error("the journal cannot be opened")]
     Io(#[from] io::Error),
-    /// What is stored cannot be read.
+    /// Stored data cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
@@ -173,41 +169,39 @@ impl From<FormatError> for OpenError {
     }
 }
 
-/// Where a journal lives and how it behaves.
+/// Location and settings of a journal.
 #[derive(Clone)]
 pub struct Options {
     /// The state folder: holds `a2a-log/` and `data/a2a-journal/`.
     pub state_dir: PathBuf,
-    /// Lines between two checkpoints.
+    /// Records between two checkpoints, at least.
     pub checkpoint_lines: u64,
-    /// Bytes of lines kept in memory for the indexer and readers before they are read
-    /// from the log instead.
+    /// Bytes of records kept in memory for the indexer and readers. Beyond it they are read from the
+    /// log.
     pub tail_bytes: usize,
-    /// Whether records are indexed by agent, conversation and so on. Always, but to measure
-    /// what it costs: without it every question is answered by reading everything.
+    /// Whether blocks get summaries of their messages. `false` only in benchmarks: without them every
+    /// query scans everything.
     pub indexes: bool,
-    /// What is kept, and for how long.
+    /// Which records are kept, and for how long.
     pub retention: Retention,
-    /// The time. With it, what is too old is removed at opening; without it, only when a line
-    /// offers to say so.
+    /// The current time, to apply the retention at open. `None` applies it only at an offer.
     pub now: Option<DateTime<Utc>>,
-    /// About how long a line about a removal may be; what must not be forgotten is said in
-    /// several where it is more. Far below the longest line that is read back.
+    /// Approximate limit of the bytes of a removal record. What a removal preserves is split into
+    /// several records above it. It must be far below the longest readable line.
     pub removal_line_bytes: usize,
-    /// Commits after which batches are written ahead of the day file, which makes each quicker
-    /// and takes room on the disk: a journal that is written little needs none.
-    pub ahead_after: u64,
-    /// Bytes of each of the two files that are for that.
-    pub ahead_bytes: u64,
-    /// How long an index that failed is left alone before it is opened again. Each pause is twice
-    /// as long as the one before, up to a minute.
+    /// Commits before the WAL is created. It makes each commit faster and takes disk space, which a
+    /// journal with few writes does not need.
+    pub wal_after: u64,
+    /// Bytes of each of the two WAL files.
+    pub wal_bytes: u64,
+    /// The pause before a failed index is reopened. It doubles with each attempt, up to a minute.
     pub index_pause: Duration,
-    /// What the log is written with.
+    /// The disk of the log.
     pub disk: Arc<dyn Disk>,
 }
 
 impl Options {
-    /// The defaults, in this state folder.
+    /// The defaults, for this state folder.
     #[must_use]
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
@@ -218,55 +212,55 @@ impl Options {
             retention: Retention::default(),
             now: None,
             removal_line_bytes: 16 << 20,
-            ahead_after: 100,
-            ahead_bytes: 8 << 20,
+            wal_after: 100,
+            wal_bytes: 8 << 20,
             index_pause: Duration::from_secs(1),
             disk: Arc::new(RealDisk),
         }
     }
 }
 
-/// The durable journal. Dropped without [`Commit::close`] it loses nothing, but the next
-/// start has more to read.
+/// The durable journal. Dropped without [`Commit::close`] it loses nothing, but the next start has
+/// more to read.
 pub struct Journal {
-    log: Log,
+    writer: SegmentWriter,
     encoder: Encoder,
-    head: Head,
-    /// Where the last committed line ends. Not the end of the newest file: that one may be
-    /// empty, after a day whose first write failed.
+    pub(crate) head: Head,
+    /// End of the last committed record. It may differ from the end of the newest segment, which is
+    /// empty after a failed first write of a day.
     end: Option<LogPos>,
-    state: State,
+    pub(crate) state: DeliveryState,
     checkpoint_lines: u64,
     lines_since_checkpoint: u64,
-    heads: Heads,
-    retention: Retention,
-    removal_line_bytes: usize,
-    keeper: Option<(Arc<Keeper>, JoinHandle<()>)>,
-    /// The time of the last line.
+    head_file: HeadFile,
+    pub(crate) retention: Retention,
+    pub(crate) removal_line_bytes: usize,
+    pub(crate) worker: Option<(Arc<RetentionWorker>, JoinHandle<()>)>,
+    /// The time of the last record.
     time: DateTime<Utc>,
-    shared: Arc<Shared>,
-    indexer: Option<JoinHandle<io::Result<()>>>,
+    pub(crate) shared: Arc<SharedJournal>,
+    pub(crate) indexer: Option<JoinHandle<io::Result<()>>>,
     parts: Parts,
 }
 
 impl Journal {
-    /// Opens or creates the journal and recovers what it remembers.
+    /// Opens or creates the journal and recovers its state.
     ///
     /// # Errors
-    /// When another process has it open, or the disk refuses.
+    /// When another process has it open, or the disk fails.
     pub fn open(options: &Options) -> Result<(Self, Recovered), OpenError> {
-        check_noted(&options.state_dir)?;
-        let dir = options.state_dir.join(log::FOLDER);
+        check_listed_formats(&options.state_dir)?;
+        let dir = options.state_dir.join(FOLDER);
         let data = options.state_dir.join("data");
         for folder in [&dir, &data] {
             options.disk.create_dir_all(folder)?;
         }
         options.disk.sync_dir(&options.state_dir)?;
-        formats::note(&options.state_dir, &[Part::Log, Part::Index])?;
+        formats::register(&options.state_dir, &[Part::Log, Part::Index])?;
         let index = data.join("a2a-journal");
-        if index.is_dir() && day_files(&dir)?.is_empty() {
-            // The files are gone, but sled holds their lines: a bus that began anew would forget
-            // everything it owes.
+        if index.is_dir() && list_segments(&dir)?.is_empty() {
+            // The segments are missing, but the index has their records: an empty log would lose all
+            // open deliveries.
             let written = rebuild_log(&options.state_dir)?;
             if !written.is_empty() {
                 tracing::error!(
@@ -278,39 +272,39 @@ impl Journal {
         let opened = recover(&dir, &index, &*options.disk)?;
         let Opened { index, head, end, stored, state, mut recovered } = opened;
         if let Some(mark) = &state.marks.records {
-            // An id is known as long as its record is kept.
+            // Ids are deduplicated as long as their records are kept.
             recovered.seen.retain(|seen| seen.seq > mark.seq);
         }
-        let plan = Plan { after: options.ahead_after, bytes: options.ahead_bytes };
+        let wal_config = WalConfig { after: options.wal_after, bytes: options.wal_bytes };
         let last = end.map(|end| (end, head.hash));
         let parts = Parts::default();
         let disk = Arc::clone(&options.disk);
-        let log = Log::open(dir.clone(), data, disk, plan, last, parts.clone())?;
-        let heads = Heads::open(&options.state_dir)?;
+        let writer = SegmentWriter::open(dir.clone(), data, disk, wal_config, last, parts.clone())?;
+        let head_file = HeadFile::open(&options.state_dir)?;
         let (state_dir, disk) = (&options.state_dir, Arc::clone(&options.disk));
-        let shared = Shared::new(state_dir.clone(), dir, head, index, options.tail_bytes);
+        let shared = SharedJournal::new(state_dir.clone(), dir, head, index, options.tail_bytes);
         shared.tail().stored = stored;
         let shared = Arc::new(shared);
-        let keeper = Arc::new(Keeper::new(Arc::clone(&shared), disk, options.retention));
+        let worker = Arc::new(RetentionWorker::new(Arc::clone(&shared), disk, options.retention));
         let indexer = indexer::start(
             parts.returning("indexer"),
             Arc::clone(&shared),
-            Arc::clone(&keeper),
+            Arc::clone(&worker),
             options.indexes,
             options.index_pause,
         )?;
         let mut journal = Self {
-            log,
+            writer,
             encoder: Encoder::default(),
             head,
             end,
             state,
             checkpoint_lines: options.checkpoint_lines,
             lines_since_checkpoint: 0,
-            heads,
+            head_file,
             retention: options.retention,
             removal_line_bytes: options.removal_line_bytes,
-            keeper: Some((Arc::clone(&keeper), keeper.start(parts.returning("retention"))?)),
+            worker: Some((Arc::clone(&worker), worker.start(parts.returning("retention"))?)),
             time: DateTime::UNIX_EPOCH,
             shared,
             indexer: Some(indexer),
@@ -320,23 +314,23 @@ impl Journal {
         Ok((journal, recovered))
     }
 
-    /// A checkpoint costs as much as there is held, so it waits for as many lines at least.
+    /// A checkpoint costs as much as the state is large, so that it waits for as many records.
     fn checkpoint_is_due(&self) -> bool {
         self.lines_since_checkpoint >= self.checkpoint_lines.max(self.state.len() as u64)
     }
 
-    fn pack_checkpoint(&mut self) -> Option<checkpoint::Packed> {
+    pub(crate) fn take_checkpoint(&mut self) -> Option<checkpoint::PendingCheckpoint> {
         let at = self.end?;
         self.lines_since_checkpoint = 0;
-        Some(checkpoint::pack(self.head, at, &self.state))
+        Some(checkpoint::prepare(self.head, at, &self.state))
     }
 
-    /// Ends both threads and lets go of sled.
+    /// Stops both threads and closes sled.
     fn stop(&mut self, how: Stop) -> Option<io::Result<()>> {
-        if let Some((keeper, thread)) = self.keeper.take() {
-            keeper.stop();
+        if let Some((worker, thread)) = self.worker.take() {
+            worker.stop();
             if thread.join().is_err() {
-                tracing::error!("the keeper panicked");
+                tracing::error!("the retention worker panicked");
             }
         }
         let indexer = self.indexer.take()?;
@@ -347,39 +341,39 @@ impl Journal {
         Some(ended.unwrap_or_else(|_| Err(io::Error::other("the indexer panicked"))))
     }
 
-    /// Makes a batch durable and hands it on.
-    fn write(&mut self, batch: &[Line]) -> Result<(), CommitError> {
-        // The last line's day: a batch is never split, and no file ends before a line in it.
+    /// Makes a batch durable, applies it to the state and appends it to the tail.
+    pub(crate) fn write(&mut self, batch: &[Record]) -> Result<(), CommitError> {
+        // The day of the last record: a batch is never split.
         let Some(last) = batch.last() else { return Ok(()) };
         let head = self.encoder.encode(self.head, batch)?;
-        let at = self.log.append(day_of(last.time()), &self.encoder.bytes, head.hash)?;
+        let at = self.writer.append(day_of(last.time()), &self.encoder.bytes, head.hash)?;
         self.head = head;
         let offset = at.offset + self.encoder.bytes.len() as u64;
         let before = self.end.replace(LogPos { offset, ..at });
         self.time = last.time();
-        self.heads.note(head, self.time, false);
+        self.head_file.append(head, self.time, false);
         for line in batch {
             self.state.apply(line);
         }
         self.lines_since_checkpoint += batch.len() as u64;
-        // A closed day is packed, which needs it to be in sled and behind a checkpoint.
+        // A closed segment can be compressed once it is in the index and before a checkpoint.
         let day_closed = before.is_some_and(|before| before.day < at.day);
         let is_due = day_closed || self.checkpoint_is_due();
-        let checkpoint = if is_due { self.pack_checkpoint() } else { None };
+        let checkpoint = if is_due { self.take_checkpoint() } else { None };
         let batch =
             Batch { at, entries: self.encoder.entries.clone(), seen: self.encoder.seen.clone() };
-        let marks = self.encoder.marks.clone();
-        self.shared.push(batch, &self.encoder.bytes, marks, head, checkpoint);
+        let terms = self.encoder.terms.clone();
+        self.shared.push(batch, &self.encoder.bytes, terms, head, checkpoint);
         Ok(())
     }
 }
 
 impl Commit for Journal {
-    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+    fn commit(&mut self, batch: &[Record]) -> Result<(), CommitError> {
         if self.indexer.is_none() {
             return Err(CommitError::Closed);
         }
-        if batch.iter().any(Line::is_offer) {
+        if batch.iter().any(Record::is_offer) {
             return self.commit_with_offers(batch);
         }
         self.write(batch)
@@ -389,7 +383,7 @@ impl Commit for Journal {
         if self.indexer.is_none() {
             return Err(CommitError::Closed);
         }
-        self.log.probe()
+        self.writer.probe()
     }
 
     fn parts(&self) -> Parts {
@@ -401,20 +395,20 @@ impl Commit for Journal {
             return Ok(());
         }
         if self.time > DateTime::UNIX_EPOCH {
-            self.heads.note(self.head, self.time, true);
+            self.head_file.append(self.head, self.time, true);
         }
-        if let Err(error) = self.log.finish() {
-            // What was written ahead is put into the log at the next start.
+        if let Err(error) = self.writer.finish() {
+            // The next start replays the WAL.
             tracing::error!(%error, "the log could not be synced at the end");
         }
         let fail = |source| CommitError::Io { doing: "finishing the index", source };
-        let checkpoint = self.pack_checkpoint();
+        let checkpoint = self.take_checkpoint();
         self.shared.tail().checkpoint = checkpoint;
         self.stop(Stop::Finish).unwrap_or(Ok(())).map_err(fail)
     }
 
-    fn reader(&self) -> Arc<dyn Read> {
-        Arc::new(Reader { shared: Arc::clone(&self.shared) })
+    fn reader(&self) -> Arc<dyn JournalReader> {
+        Arc::new(DiskReader { shared: Arc::clone(&self.shared) })
     }
 }
 

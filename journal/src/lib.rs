@@ -1,108 +1,59 @@
-//! The memory of the bus: a journal that is durable before anyone is answered.
+//! Durable journal of the bus: a hash-chained, append-only log with sled as its search index.
+//!
+//! A batch is on the disk before its senders get their receipts. The log consists of JSON Lines
+//! whose hashes form a chain, so that a person can read it and a program can prove that no line
+//! was changed. The index is a projection: delete it and the next start rebuilds it.
 //!
 //! ```text
-//! batch of Lines ─▶ encode ─▶ log (day file, and ahead of its sync a room of fixed size) ─▶ committed
-//!                                 │
-//!                                 ├▶ state   what is still owed to whom (for checkpoints)
-//!                                 └▶ tail ─▶ indexer (own thread) ─▶ index (sled, blocks of lines)
-//!
-//! open:  checkpoint ─▶ scan (the log from there on) ─▶ state, index healed ─▶ Recovered
-//! read:  tail, then index ─▶ StoredRecord with its events
-//! ask:   query ─▶ summary (which blocks may answer) ─▶ facets, text (which records do)
-//! prove: evidence (day files, or blocks) ─▶ verify (the chain, heads noted outside it)
-//! keep:  retention (what is old) ─▶ a line that says so ─▶ keeper (removes it, packs days)
+//! write:   batch of records ─▶ record (encode, chain) ─▶ segment (day file, WAL ahead of its fsync) ─▶ committed
+//!                                                          │
+//!                                                          ├▶ recovery::delivery_state   folded for checkpoints
+//!                                                          └▶ index::tail ─▶ indexer thread ─▶ index (sled, blocks)
+//! open:    recovery   checkpoint ─▶ WAL replay ─▶ scan of the log ─▶ delivery state, index healed ─▶ Recovered
+//! read:    query      tail, then index ─▶ records with their events
+//! verify:  verify     segments or blocks ─▶ every hash and link, heads recorded outside the chain
+//! retain:  retention  policy ─▶ a record of the removal ─▶ worker thread (removes it, compresses segments)
 //! ```
 //!
-//! The log files are the truth. They are JSON Lines whose hashes form a chain,
-//! so a person can read them and a program can prove that none was changed.
-//! sled only makes them quick to search; delete it and it is rebuilt.
-//!
-//! Everything here blocks: the caller owns the thread. Nothing here reads the
-//! clock to decide anything, knows an actor, or re-serialises a message.
-
-mod hash;
-mod head;
-mod line;
-mod seen;
+//! Everything here blocks: the caller owns the thread. No decision depends on the clock, no code
+//! depends on an actor, and a message is stored byte for byte as it was received.
 
 pub mod file_mode;
+pub mod formats;
 mod liveness;
 
-mod decode;
-mod encode;
-
-pub mod formats;
-
-mod ahead;
-mod days;
-mod disk;
-mod lines;
-mod log;
-mod pack;
-mod watermark;
-
-mod facets;
-mod filter;
-mod mark;
-mod query;
-mod summary;
-mod text;
-
-mod batch;
-mod block;
-mod checkpoint;
 mod index;
-mod indexer;
-mod reopen;
-mod tail;
-
-mod state;
-
-mod before;
-mod recover;
-mod scan;
-
-mod evidence;
-mod heads;
-mod verdict;
+mod query;
+mod record;
+mod recovery;
+mod retention;
+mod segment;
 mod verify;
 
-mod keeper;
-mod rebuild;
-mod retention;
-
-mod answer;
 mod journal;
 mod memory;
-mod newest;
-mod note;
-mod offline;
-mod read;
-mod reader;
-mod trail;
 
-pub use ahead::lacking as bytes_missing_in_log;
-pub use before::is_continued_in_index;
-pub use days::{DayFile, day_files};
-pub use disk::{Disk, FixedFile, LogFile, RealDisk};
-pub use evidence::{verify_journal, verify_journal_in_turns, verify_log};
-pub use facets::time_of;
 pub use file_mode::{Exposed, close_to_others, exposed};
 pub use formats::{FormatError, NewerFormat};
-pub use hash::{Hash, Head};
-pub use heads::{BadHead, FILE as HEADS_FILE, noted_heads};
+pub use index::facets::time_of;
 pub use journal::{Commit, CommitError, Journal, OpenError, Options};
-pub use line::{EventLine, Fact, Line, MessageLine, Received, Removed, RemovedForm};
 pub use liveness::{Alive, EndedPart, Parts};
-pub use log::FOLDER as LOG_FOLDER;
 pub use memory::MemoryJournal;
-pub use newest::newest_time;
-pub use offline::{OfflineJournal, read_offline};
-pub use query::{Plan, Query};
-pub use read::{MAX_PAGE, Notes, Page, Read, ReadError, StoredRecord};
-pub use rebuild::{REBUILT, rebuild_before, rebuild_log};
-pub use recover::{DeadLetter, Pending, Recovered, RecoveryReport};
+pub use query::message_history::{BadHistoryCursor, HistoryCursor, MessageHistory};
+pub use query::offline::{OfflineJournal, read_offline};
+pub use query::reader::{FactEvents, JournalReader, MAX_PAGE, Page, ReadError, StoredRecord};
+pub use query::{Query, QueryPlan};
+pub use record::chain::{Hash, Head};
+pub use record::{EventRecord, Fact, MessageRecord, Received, Record, Removed, RemovedForm};
+pub use recovery::dedup::DedupEntry;
+pub use recovery::prefix_state::is_continued_in_index;
+pub use recovery::{DeadLetter, Pending, Recovered, RecoveryReport};
+pub use retention::rebuild::{REBUILT, rebuild_before, rebuild_log};
 pub use retention::{Retained, Retention};
-pub use seen::Seen;
-pub use trail::{BadBookmark, Bookmark, Trail};
-pub use verdict::{Fault, Tampering, Verified, VerifyError};
+pub use segment::disk::{Disk, FixedFile, LogFile, RealDisk};
+pub use segment::newest_time::newest_time;
+pub use segment::wal::lacking as bytes_missing_in_log;
+pub use segment::{FOLDER as LOG_FOLDER, Segment, list_segments};
+pub use verify::head_file::{BadHead, FILE as HEADS_FILE, recorded_heads};
+pub use verify::report::{Fault, Tampering, Verified, VerifyError};
+pub use verify::source::{verify_journal, verify_journal_in_turns, verify_log};

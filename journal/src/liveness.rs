@@ -1,33 +1,35 @@
-//! Registry of the parts a running program cannot do without: threads, actors and tasks.
+//! Liveness registry of the required parts of a program: threads, actors and tasks.
 //!
-//! Each part holds a guard. A guard that is dropped by a panic, or that of a part which runs for
-//! ever and ends, puts the part on the list of those that ended. The program reads the list to say
-//! whether it is ready, and waits for the first entry to end itself: a part that is gone takes its
-//! state with it, and the next start recovers that from the journal. Needs no runtime and no clock.
+//! Each part holds a guard. A guard that is dropped by a panic, or by the end of an endless part, puts
+//! the part on the list of ended ones. The program derives its readiness from that list, and stops at
+//! the first entry: a part that ends loses its state, which the next start recovers from the journal.
+//! Needs no runtime and no clock.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-/// The registry. Cheap to clone; all clones are one.
+use parking_lot::{Mutex, MutexGuard};
+
+/// The registry. All clones share one list.
 #[derive(Debug, Clone, Default)]
 pub struct Parts(Arc<Mutex<Register>>);
 
 #[derive(Debug, Default)]
 struct Register {
-    /// The program stops: parts may end.
+    /// The program is stopping: parts may end.
     stopping: bool,
     ended: Vec<EndedPart>,
     wakers: Vec<Waker>,
 }
 
-/// A part that ended though it is needed.
+/// A required part that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndedPart {
     /// Its name.
     pub part: &'static str,
-    /// It ended by a panic; it returned otherwise.
+    /// Whether it panicked rather than returned.
     pub panicked: bool,
 }
 
@@ -38,13 +40,13 @@ impl fmt::Display for EndedPart {
     }
 }
 
-/// As long as this is held, the part runs.
+/// Guard of a running part.
 #[derive(Debug)]
 #[must_use]
 pub struct Alive {
     part: &'static str,
     parts: Parts,
-    /// It may return by itself: only a panic is noted.
+    /// The part may return: only a panic is recorded.
     may_return: bool,
 }
 
@@ -54,7 +56,7 @@ impl Parts {
         Alive { part, parts: self.clone(), may_return: false }
     }
 
-    /// A guard for a part that returns when it was told to, or when its work is done.
+    /// A guard for a part that may return, after a stop or when its work is done.
     pub fn returning(&self, part: &'static str) -> Alive {
         Alive { part, parts: self.clone(), may_return: true }
     }
@@ -73,18 +75,18 @@ impl Parts {
         }
     }
 
-    /// From now on parts may end.
+    /// Marks the program as stopping: parts may end from now on.
     pub fn stop(&self) {
         self.register().stopping = true;
     }
 
-    /// The parts that ended before the program was told to stop, the first one first.
+    /// The parts that ended before the program was stopping, in order.
     #[must_use]
     pub fn ended(&self) -> Vec<EndedPart> {
         self.register().ended.clone()
     }
 
-    /// Waits until a part has ended that should not have.
+    /// Waits until a required part has ended.
     pub fn first_end(&self) -> impl Future<Output = EndedPart> + use<> {
         let parts = self.clone();
         poll_fn(move |context| {
@@ -100,7 +102,7 @@ impl Parts {
     }
 
     fn register(&self) -> MutexGuard<'_, Register> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -127,9 +129,9 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Bell(AtomicUsize);
+    struct WakeCount(AtomicUsize);
 
-    impl Wake for Bell {
+    impl Wake for WakeCount {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, SeqCst);
         }
@@ -140,21 +142,21 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_noted_and_so_is_an_end_of_what_runs_for_ever() {
+    fn panic_and_end_of_an_endless_part_are_recorded() {
         let parts = Parts::default();
-        let bell = Arc::new(Bell::default());
-        let waker = Waker::from(Arc::clone(&bell));
+        let wakes = Arc::new(WakeCount::default());
+        let waker = Waker::from(Arc::clone(&wakes));
         let mut first = pin!(parts.first_end());
         assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         drop(parts.returning("worker"));
-        assert_eq!((names(&parts), bell.0.load(SeqCst)), (vec![], 0));
+        assert_eq!((names(&parts), wakes.0.load(SeqCst)), (vec![], 0));
         let alive = parts.returning("thread");
         let thread = std::thread::spawn(move || {
             let _alive = alive;
-            panic!("told to panic");
+            panic!("panics on purpose");
         });
         assert!(thread.join().is_err());
-        assert_eq!((names(&parts), bell.0.load(SeqCst)), (vec![("thread", true)], 1));
+        assert_eq!((names(&parts), wakes.0.load(SeqCst)), (vec![("thread", true)], 1));
         drop(parts.endless("loop"));
         assert_eq!(names(&parts), [("thread", true), ("loop", false)]);
         let ended = first.as_mut().poll(&mut Context::from_waker(&waker));
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_ends_while_the_program_stops_is_no_fault() {
+    fn end_while_stopping_is_not_recorded() {
         let parts = Parts::default();
         let alive = parts.endless("loop");
         parts.stop();

@@ -1,26 +1,27 @@
-//! A journal that forgets: for tests, and for buses that are thrown away.
+//! Journal in memory, for tests and for buses without persistence.
 //!
-//! It writes the same lines with the same hashes, so whatever reads a journal cannot
-//! tell the two apart.
+//! It writes the same records with the same hashes, so that readers cannot distinguish it from the
+//! journal on disk.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use a2a_protocol::MessageId;
 use chrono::{DateTime, Utc};
+use parking_lot::{RwLock, RwLockReadGuard};
 use serde_json::value::RawValue;
 
-use crate::answer::{Answer, Room};
-use crate::batch::Kind;
-use crate::encode::Encoder;
-use crate::facets::time_and_outcome;
-use crate::note::Noting;
-use crate::query::Plan;
-use crate::read::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
-use crate::verify::{Place, See, Source, verify};
+use crate::index::facets::time_and_outcome;
+use crate::query::QueryPlan;
+use crate::query::fact_events::FactSearch;
+use crate::query::page_builder::{PageBuilder, PageLimits};
+use crate::query::reader::{MAX_PAGE, PAGE_BYTES, SCAN_BYTES, raw};
+use crate::record::batch::RecordKind;
+use crate::record::encode::Encoder;
+use crate::verify::{LinePlace, LineSource, Visit, verify};
 use crate::{
-    Bookmark, Commit, CommitError, Head, Line, Notes, Page, Parts, Query, Read, ReadError,
-    RemovedForm, StoredRecord, Trail, Verified, VerifyError,
+    Commit, CommitError, FactEvents, Head, HistoryCursor, JournalReader, MessageHistory, Page,
+    Parts, Query, ReadError, Record, RemovedForm, StoredRecord, Verified, VerifyError,
 };
 
 /// A journal in memory.
@@ -28,27 +29,27 @@ use crate::{
 pub struct MemoryJournal {
     encoder: Encoder,
     closed: bool,
-    lines: Arc<RwLock<Lines>>,
+    lines: Arc<RwLock<MemoryLog>>,
     parts: Parts,
 }
 
-struct Lines {
+struct MemoryLog {
     head: Head,
-    /// Every line in order.
-    all: Vec<Stored>,
-    /// Where a record's events lie, in order.
+    /// Every record, in order.
+    all: Vec<MemoryLine>,
+    /// Indexes of the events of each message, in order.
     events: HashMap<u64, Vec<usize>>,
 }
 
-struct Stored {
+struct MemoryLine {
     seq: u64,
     is_record: bool,
-    /// Whether it is an event that belongs to no record.
-    is_note: bool,
+    /// Whether it is an event of the bus.
+    is_bus_event: bool,
     line: Box<RawValue>,
 }
 
-impl Default for Lines {
+impl Default for MemoryLog {
     fn default() -> Self {
         Self { head: Head::START, all: Vec::new(), events: HashMap::new() }
     }
@@ -67,28 +68,28 @@ impl Commit for MemoryJournal {
         self.parts.clone()
     }
 
-    fn commit(&mut self, batch: &[Line]) -> Result<(), CommitError> {
+    fn commit(&mut self, batch: &[Record]) -> Result<(), CommitError> {
         if self.closed {
             return Err(CommitError::Closed);
         }
-        if batch.iter().any(Line::is_offer) {
-            // Nothing is ever removed here.
-            let rest: Vec<Line> = batch.iter().filter(|line| !line.is_offer()).cloned().collect();
+        if batch.iter().any(Record::is_offer) {
+            // Without retention, offers are dropped.
+            let rest: Vec<Record> = batch.iter().filter(|line| !line.is_offer()).cloned().collect();
             return self.commit(&rest);
         }
-        let mut lines = self.lines.write().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.write();
         let head = self.encoder.encode(lines.head, batch)?;
         for entry in &self.encoder.entries {
             let line = raw(entry.of(&self.encoder.bytes).to_vec()).map_err(|error| {
                 CommitError::Io { doing: "encoding a line", source: std::io::Error::other(error) }
             })?;
             let at = lines.all.len();
-            if let Kind::EventOf(of) = entry.kind {
+            if let RecordKind::EventOf(of) = entry.kind {
                 lines.events.entry(of).or_default().push(at);
             }
-            let is_record = entry.kind == Kind::Record;
-            let is_note = entry.kind == Kind::Event;
-            lines.all.push(Stored { seq: entry.seq, is_record, is_note, line });
+            let is_record = entry.kind == RecordKind::Message;
+            let is_bus_event = entry.kind == RecordKind::Event;
+            lines.all.push(MemoryLine { seq: entry.seq, is_record, is_bus_event, line });
         }
         lines.head = head;
         Ok(())
@@ -99,60 +100,60 @@ impl Commit for MemoryJournal {
         Ok(())
     }
 
-    fn reader(&self) -> Arc<dyn Read> {
+    fn reader(&self) -> Arc<dyn JournalReader> {
         Arc::new(MemoryReader { lines: Arc::clone(&self.lines) })
     }
 }
 
 struct MemoryReader {
-    lines: Arc<RwLock<Lines>>,
+    lines: Arc<RwLock<MemoryLog>>,
 }
 
 impl MemoryReader {
-    fn lines(&self) -> RwLockReadGuard<'_, Lines> {
-        self.lines.read().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self) -> RwLockReadGuard<'_, MemoryLog> {
+        self.lines.read()
     }
 }
 
-impl Lines {
-    /// Where the first line with this number or a higher one lies.
+impl MemoryLog {
+    /// Index of the first record with this number or a higher one.
     fn at(&self, seq: u64) -> usize {
         self.all.partition_point(|stored| stored.seq < seq)
     }
 
-    /// Adds the events of its records to an answer, record by record.
-    fn with_events(&self, mut answer: Answer) -> Result<Answer, ReadError> {
-        let numbers: Vec<u64> = answer.numbers().collect();
+    /// Adds the events of the records to a page.
+    fn with_events(&self, mut page: PageBuilder) -> Result<PageBuilder, ReadError> {
+        let numbers: Vec<u64> = page.numbers().collect();
         for of in numbers {
             for event in self.events.get(&of).into_iter().flatten() {
                 if let Some(event) = self.all.get(*event) {
-                    answer.add(of, event.seq, || Ok(event.line.get().as_bytes().to_vec()))?;
+                    page.add(of, event.seq, || Ok(event.line.get().as_bytes().to_vec()))?;
                 }
             }
         }
-        Ok(answer)
+        Ok(page)
     }
 }
 
-/// What a page may hold.
-const PAGE: Room = Room { bytes: PAGE_BYTES, events: usize::MAX };
+/// Limits of a page.
+const PAGE: PageLimits = PageLimits { bytes: PAGE_BYTES, events: usize::MAX };
 
-impl Source for Lines {
-    fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError> {
+impl LineSource for MemoryLog {
+    fn visit_lines(&self, visit: &mut Visit<'_>) -> Result<u64, VerifyError> {
         for (line, stored) in (1..).zip(&self.all) {
-            if see(Place { file: None, line }, stored.line.get().as_bytes()).is_break() {
+            if visit(LinePlace { file: None, line }, stored.line.get().as_bytes()).is_break() {
                 break;
             }
         }
         Ok(0)
     }
 
-    fn lost(&self, _: RemovedForm) -> bool {
+    fn has_lost(&self, _: RemovedForm) -> bool {
         false
     }
 }
 
-impl Read for MemoryReader {
+impl JournalReader for MemoryReader {
     fn record(&self, seq: u64) -> Result<Option<Box<RawValue>>, ReadError> {
         let lines = self.lines();
         let found = lines.all.get(lines.at(seq)).filter(|found| found.seq == seq);
@@ -161,24 +162,24 @@ impl Read for MemoryReader {
 
     fn get(&self, seq: u64) -> Result<Option<StoredRecord>, ReadError> {
         let Some(line) = self.record(seq)? else { return Ok(None) };
-        let answer = Answer::new(vec![(seq, line)], PAGE);
-        Ok(self.lines().with_events(answer)?.finish().pop())
+        let page = PageBuilder::new(vec![(seq, line)], PAGE);
+        Ok(self.lines().with_events(page)?.finish().pop())
     }
 
     fn query(&self, query: &Query) -> Result<Page, ReadError> {
         let limit = query.limit.clamp(1, MAX_PAGE);
-        let (plan, mut scratch) = (Plan::of(query), Vec::new());
+        let (plan, mut scratch) = (QueryPlan::of(query), Vec::new());
         let lines = self.lines();
         let end = lines.at(query.before.unwrap_or(u64::MAX));
         let (mut found, mut next) = (Vec::new(), None);
-        let (mut looked_at, mut size, mut below) = (0, 0, None);
+        let (mut scanned, mut size, mut below) = (0, 0, None);
         for stored in lines.all[..end].iter().rev().filter(|stored| stored.is_record) {
-            if looked_at >= SCAN_BYTES || size >= PAGE_BYTES {
+            if scanned >= SCAN_BYTES || size >= PAGE_BYTES {
                 next = below;
                 break;
             }
             let line = stored.line.get();
-            looked_at += line.len();
+            scanned += line.len();
             if plan.matches(line.as_bytes(), &mut scratch) {
                 if found.len() == limit {
                     next = found.last().map(|(seq, _)| *seq);
@@ -189,27 +190,32 @@ impl Read for MemoryReader {
             }
             below = Some(stored.seq);
         }
-        let answer = lines.with_events(Answer::new(found, PAGE))?;
-        let is_cut = answer.is_cut();
-        let records = answer.finish();
+        let page = lines.with_events(PageBuilder::new(found, PAGE))?;
+        let is_cut = page.is_cut();
+        let records = page.finish();
         let last = records.last().map(|record| record.seq);
         Ok(Page { next: last.filter(|_| is_cut).or(next), records })
     }
 
-    fn trail(&self, id: &MessageId, from: Bookmark, limit: usize) -> Result<Trail, ReadError> {
+    fn message_history(
+        &self,
+        id: &MessageId,
+        from: HistoryCursor,
+        limit: usize,
+    ) -> Result<MessageHistory, ReadError> {
         let limit = limit.clamp(1, MAX_PAGE);
-        let (plan, mut scratch) = (Plan::of_message(*id), Vec::new());
+        let (plan, mut scratch) = (QueryPlan::of_message(*id), Vec::new());
         let lines = self.lines();
         let records = lines.all[lines.at(from.record)..].iter().filter(|stored| stored.is_record);
         let mut wanted = records.filter(|s| plan.matches(s.line.get().as_bytes(), &mut scratch));
         let part: Vec<_> = wanted.by_ref().take(limit).map(|s| (s.seq, s.line.clone())).collect();
-        let rest = wanted.next().map(|stored| Bookmark::at(stored.seq));
+        let rest = wanted.next().map(|stored| HistoryCursor::at(stored.seq));
         let is_there = part.first().is_some_and(|(seq, _)| *seq == from.record);
-        let answer = Answer::new(part, Room { events: limit, ..PAGE })
-            .going_on_after(if is_there { from.after } else { 0 });
-        let answer = lines.with_events(answer)?;
-        let next = answer.goes_on().or(rest);
-        Ok(Trail { records: answer.finish(), next })
+        let page = PageBuilder::new(part, PageLimits { events: limit, ..PAGE })
+            .resume_after(if is_there { from.after } else { 0 });
+        let page = lines.with_events(page)?;
+        let next = page.next_cursor().or(rest);
+        Ok(MessageHistory { records: page.finish(), next })
     }
 
     fn lines(&self, seq: u64, limit: usize, bytes: usize) -> Result<Vec<Box<RawValue>>, ReadError> {
@@ -225,21 +231,21 @@ impl Read for MemoryReader {
     }
 
     fn last_before(&self, moment: DateTime<Utc>) -> Result<u64, ReadError> {
-        let is_older = |stored: &&Stored| {
+        let is_older = |stored: &&MemoryLine| {
             time_and_outcome(stored.line.get().as_bytes()).is_none_or(|(time, _)| time < moment)
         };
         let lines = self.lines();
         Ok(lines.all.iter().take_while(is_older).last().map_or(0, |stored| stored.seq))
     }
 
-    fn notes(&self, key: &str, after: u64) -> Result<Notes, ReadError> {
-        let Some(first) = after.checked_add(1) else { return Ok(Notes::default()) };
+    fn fact_events(&self, key: &str, after: u64) -> Result<FactEvents, ReadError> {
+        let Some(first) = after.checked_add(1) else { return Ok(FactEvents::default()) };
         let lines = self.lines();
-        let mut noting = Noting::of(key);
-        for stored in lines.all[lines.at(first)..].iter().filter(|stored| stored.is_note) {
-            noting.look(stored.line.get().as_bytes())?;
+        let mut search = FactSearch::of(key);
+        for stored in lines.all[lines.at(first)..].iter().filter(|stored| stored.is_bus_event) {
+            search.check(stored.line.get().as_bytes())?;
         }
-        Ok(noting.finish(u64::MAX))
+        Ok(search.finish(u64::MAX))
     }
 
     fn verify(&self, known: &[Head]) -> Result<Verified, VerifyError> {

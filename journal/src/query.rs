@@ -1,36 +1,62 @@
-//! Questions to the journal: which records are wanted, and how to tell.
+//! Queries: reads committed records from the tail and the index, while the journal writes.
+//!
+//! # Constraints
+//! - A batch is visible as soon as its commit returns.
+//! - Every call is bounded: it scans at most 64 MiB of records and returns at most 8 MiB, and 1,000
+//!   records. A cursor continues where it stopped, so that no reader blocks a thread for long.
+//! - A message to thousands of recipients has thousands of events. They count against the limits.
+//!
+//! # Flow of a query
+//! ```text
+//! Query ─▶ QueryPlan ─▶ tail, newest first           (records that sled lacks)
+//!                    ─▶ blocks whose BlockSummary may match (bloom filter, times, kinds, outcomes)
+//!                    ─▶ QueryPlan::matches each record (facets, text) ─▶ PageBuilder adds the events
+//! ```
+//!
+//! # Modules
+//! `reader` is the trait, `disk_reader` and [`crate::memory`] implement it, `offline` opens a journal
+//! without a server. `page_builder`, `message_history` and `fact_events` collect the results of the
+//! three kinds of reads, `text` matches words.
+
+pub(crate) mod disk_reader;
+pub(crate) mod fact_events;
+pub(crate) mod message_history;
+pub(crate) mod offline;
+pub(crate) mod page_builder;
+pub(crate) mod reader;
+pub(crate) mod text;
 
 use a2a_protocol::{AgentId, CorrelationId, Kind, MessageId, Outcome, TaskId};
 use chrono::{DateTime, Utc};
 use memchr::memmem::Finder;
 
-use crate::facets::{facets, time_and_outcome};
-use crate::filter::{About, term};
-use crate::summary::{Summary, kind_bit, outcome_bit};
-use crate::text::Words;
+use crate::index::block_summary::{BlockSummary, kind_bit, outcome_bit};
+use crate::index::bloom::{About, term};
+use crate::index::facets::{facets, time_and_outcome};
+use crate::query::text::TextQuery;
 
-/// Which records are wanted. A record must meet every condition that is set.
+/// Conditions on message records. A record must meet every one that is set.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// Sent by this agent, or in its name, or to it (or meant for it, if it was refused).
+    /// Sender, `from`, or recipient (for a refused message the intended one).
     pub agent: Option<AgentId>,
-    /// Of this kind.
+    /// Kind of the message.
     pub kind: Option<Kind>,
-    /// Answered at this time or later.
+    /// Recorded at this time or later.
     pub since: Option<DateTime<Utc>>,
-    /// Answered before this time.
+    /// Recorded before this time.
     pub until: Option<DateTime<Utc>>,
-    /// Of this conversation.
+    /// Conversation of the message.
     pub correlation: Option<CorrelationId>,
-    /// About this task: the `taskId` of the message's payload.
+    /// The `taskId` in the payload of the message.
     pub task: Option<TaskId>,
-    /// With this outcome.
+    /// Outcome of the message.
     pub outcome: Option<Outcome>,
-    /// With all of these words, in any case, anywhere in the record but its hashes.
+    /// Words that must all occur in the record, in any case, except in its hashes.
     pub text: Option<String>,
     /// Only records with a lower number: the `next` of the page before.
     pub before: Option<u64>,
-    /// How many at most; from 1 to [`crate::MAX_PAGE`].
+    /// Maximum number of records, from 1 to [`crate::MAX_PAGE`].
     pub limit: usize,
 }
 
@@ -52,10 +78,10 @@ impl Default for Query {
     }
 }
 
-/// A question, made ready to be asked of many blocks and lines. The one place that knows what
-/// each condition means.
+/// A prepared [`Query`], to be matched with many blocks and records. The only implementation of the
+/// conditions.
 #[derive(Debug, Clone, Default)]
-pub struct Plan {
+pub struct QueryPlan {
     agent: Option<AgentId>,
     kind: Option<Kind>,
     since: Option<DateTime<Utc>>,
@@ -64,15 +90,15 @@ pub struct Plan {
     correlation: Option<CorrelationId>,
     task: Option<TaskId>,
     outcome: Option<Outcome>,
-    text: Option<Words>,
-    /// What a block's filter is asked for.
+    text: Option<TextQuery>,
+    /// Terms that the bloom filter of a block must contain.
     terms: Vec<u64>,
-    /// What must stand in a line before it is worth reading, unless it holds escapes.
-    marks: Vec<Finder<'static>>,
+    /// Strings that a record must contain to be parsed at all, unless it has escapes.
+    needles: Vec<Finder<'static>>,
 }
 
-impl Plan {
-    /// Records that meet the conditions of a question; its `before` and `limit` are not asked.
+impl QueryPlan {
+    /// Prepares the conditions of a query; its `before` and `limit` are ignored.
     #[must_use]
     pub fn of(query: &Query) -> Self {
         Self {
@@ -83,13 +109,13 @@ impl Plan {
             correlation: query.correlation,
             task: query.task,
             outcome: query.outcome,
-            text: query.text.as_deref().and_then(Words::of),
+            text: query.text.as_deref().and_then(TextQuery::of),
             ..Self::default()
         }
         .ready()
     }
 
-    /// Records of one message.
+    /// Matches the records of one message.
     #[must_use]
     pub fn of_message(id: MessageId) -> Self {
         Self { message: Some(id), ..Self::default() }.ready()
@@ -104,36 +130,35 @@ impl Plan {
         ] {
             self.terms.extend(id.map(|id| term(about, id.as_bytes())));
         }
-        // Ids may be written in either case, so they make no mark.
+        // Ids may be written in either case and are no needles.
         let words = [self.agent.as_ref().map(AgentId::as_str), self.kind.map(Kind::as_str)];
         let quoted = words.into_iter().flatten().map(|word| format!("\"{word}\""));
-        self.marks.extend(quoted.map(|word| Finder::new(word.as_bytes()).into_owned()));
+        self.needles.extend(quoted.map(|word| Finder::new(word.as_bytes()).into_owned()));
         self
     }
 
-    /// Whether block after block has to be read, rather than the few with what is wanted.
+    /// Whether every block must be read, because the summaries cannot exclude any.
     pub(crate) fn reads_everything(&self) -> bool {
         self.text.is_some()
     }
 
-    /// Whether a block may hold a record that is wanted.
-    pub(crate) fn may_match(&self, block: &Summary) -> bool {
+    /// Whether a block may contain a match.
+    pub(crate) fn may_match(&self, block: &BlockSummary) -> bool {
         let time = |ms| DateTime::from_timestamp_millis(ms);
         self.kind.is_none_or(|kind| block.kinds & kind_bit(kind) != 0)
             && self.outcome.is_none_or(|outcome| block.outcomes & outcome_bit(outcome) != 0)
             && self.since.is_none_or(|since| time(block.times.1).is_none_or(|to| to >= since))
             && self.until.is_none_or(|until| time(block.times.0).is_none_or(|from| from < until))
-            && self.terms.iter().all(|term| block.terms.may_hold(*term))
+            && self.terms.iter().all(|term| block.terms.may_contain(*term))
     }
 
-    /// Whether a record, given as its line, is wanted. For lines that are read one after the
-    /// other, where no index is any help.
+    /// Whether a record matches. For callers that scan lines without the index.
     #[must_use]
     pub fn wants(&self, line: &str) -> bool {
         self.matches(line.as_bytes(), &mut Vec::new())
     }
 
-    /// The same, with memory that is used again.
+    /// Like [`QueryPlan::wants`], with a reused buffer.
     pub(crate) fn matches(&self, line: &[u8], scratch: &mut Vec<u8>) -> bool {
         if self.since.is_some() || self.until.is_some() || self.outcome.is_some() {
             let Some((time, outcome)) = time_and_outcome(line) else { return false };
@@ -151,7 +176,7 @@ impl Plan {
         if self.terms.is_empty() && self.kind.is_none() {
             return true;
         }
-        let missing = self.marks.iter().any(|mark| mark.find(line).is_none());
+        let missing = self.needles.iter().any(|needle| needle.find(line).is_none());
         if missing && memchr::memmem::find(line, b"\\u").is_none() {
             return false;
         }

@@ -1,70 +1,91 @@
-//! What is old enough to go: a pure decision about whole, closed days.
+//! Retention: decides what is removed, records the removal in the log, and carries it out.
 //!
-//! Days go oldest first and without gaps, so that the rest is still one chain. A day
-//! with a message that is still owed stays, and with it every day after.
+//! # Constraints
+//! - Only whole, closed days are removed, oldest first and without gaps, so that the rest is one
+//!   chain.
+//! - A day with an open delivery stays, and every day after it.
+//! - A removal is in the log before anything is removed, with the facts and agents to preserve.
+//! - The records of a day go from both copies. With `keep_jsonl = false` the segments of closed days
+//!   go once the index has them; the index is synced before, as it is the last copy then.
+//!
+//! # Steps
+//! ```text
+//! plan     (here)      pure: holdings, retention, time ─▶ ranges to remove
+//! removal              writes one or more `removed` events with the next free numbers
+//! worker   (thread)    removes blocks and segments up to the recorded marks, compresses segments
+//! ```
+//! A stop at any step loses nothing: the marks are part of the delivery state, and the next start
+//! wakes the worker. `rebuild` is the way back: it writes missing segments from the index.
+
+pub(crate) mod rebuild;
+pub(crate) mod removal;
+pub(crate) mod worker;
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, NaiveDate, Utc};
 
-use crate::hash::Head;
-use crate::line::{Removed, RemovedForm};
+use crate::record::chain::Head;
+use crate::record::{Removed, RemovedForm};
 
 /// How much of the journal is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retention {
     /// Days after which a day is removed; `None` to keep them all.
     pub max_age_days: Option<u32>,
-    /// Bytes that the day files and what sled holds of them may take together; the oldest
-    /// days go when it is more. `None` for no limit.
+    /// Limit of the bytes in segments and index together, above which the oldest days are removed.
+    /// `None` for no limit.
     pub max_bytes: Option<u64>,
-    /// Whether the day files of closed days are packed with zstd.
+    /// Whether closed segments are compressed with zstd.
     pub pack: bool,
-    /// Whether the day files of closed days are kept once sled has them. Without them sled
-    /// is the only copy.
+    /// Whether closed segments are kept once the index has their records. Without them the index is
+    /// the only copy.
     pub keep_jsonl: bool,
 }
 
 impl Default for Retention {
-    /// Everything is kept, closed days packed.
+    /// Everything is kept, closed segments are compressed.
     fn default() -> Self {
         Self { max_age_days: None, max_bytes: None, pack: true, keep_jsonl: true }
     }
 }
 
-/// What applying the retention did.
+/// Result of applying the retention.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Retained {
-    /// What was removed, as the record of it says.
+    /// The removed ranges, as recorded in the log.
     pub removed: Vec<Removed>,
-    /// Number of the message that is still owed and keeps days that should go.
+    /// Number of the message with open deliveries that keeps days beyond their age; `None` if no
+    /// message does.
     pub held_by: Option<u64>,
 }
 
-/// What sled and the folder hold of one day.
+/// What index and segments hold of one day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Day {
+pub(crate) struct DayHoldings {
+    /// Number of its first record.
     pub first: u64,
+    /// Its last record.
     pub last: Head,
     pub lines: u64,
-    /// Bytes in sled.
+    /// Bytes in the index.
     pub stored: u64,
-    /// Whether its first block begins in the day before, as those of older versions may.
+    /// Whether its first block begins in the day before, as older versions wrote it.
     pub straddles: bool,
-    /// Bytes of its file, if there is one.
+    /// Bytes of its segment; `None` if it was removed.
     pub file: Option<u64>,
 }
 
-/// What there is to decide about.
+/// Input of the decision.
 pub(crate) struct Holdings {
-    pub days: BTreeMap<NaiveDate, Day>,
-    /// Every day before this one is closed, in sled, and behind the last checkpoint.
+    pub days: BTreeMap<NaiveDate, DayHoldings>,
+    /// Every day before this one is closed, in the index, and before the last checkpoint.
     pub settled_before: NaiveDate,
-    /// The oldest message still owed.
+    /// Number of the oldest message with open deliveries.
     pub owed: Option<u64>,
 }
 
-/// Decides what goes.
+/// Decides what is removed.
 pub(crate) fn plan(retention: &Retention, holdings: &Holdings, now: DateTime<Utc>) -> Retained {
     let mut plan = Retained::default();
     let end = records_end(retention, holdings, now, &mut plan.held_by);
@@ -78,7 +99,7 @@ pub(crate) fn plan(retention: &Retention, holdings: &Holdings, now: DateTime<Utc
     plan
 }
 
-/// The first day that stays.
+/// Returns the first day that stays.
 fn records_end(
     retention: &Retention,
     holdings: &Holdings,
@@ -101,7 +122,7 @@ fn records_end(
             break;
         }
         bytes -= day.stored + day.file.unwrap_or(0);
-        // The log is only cut where a block ends too.
+        // The log is cut only where a block ends too.
         if let Some((next, _)) = days.peek().filter(|(_, next)| !next.straddles) {
             end = **next;
         }
@@ -110,7 +131,7 @@ fn records_end(
 }
 
 fn removed<'a>(
-    mut days: impl Iterator<Item = (&'a NaiveDate, &'a Day)>,
+    mut days: impl Iterator<Item = (&'a NaiveDate, &'a DayHoldings)>,
     what: RemovedForm,
 ) -> Option<Removed> {
     let (&from_day, day) = days.next()?;
@@ -142,9 +163,9 @@ mod tests {
         NaiveDate::from_ymd_opt(2026, 2, day).unwrap()
     }
 
-    /// Days 1 to 9 with ten lines and 100 bytes each; all but the last two are settled.
+    /// Days 1 to 9 with ten records and 100 bytes each; all but the last two are settled.
     fn holdings() -> Holdings {
-        let day = |n: u32| Day {
+        let day = |n: u32| DayHoldings {
             first: u64::from(n) * 10,
             last: Head { seq: u64::from(n) * 10 + 9, hash: Hash::from_bytes([n as u8; 32]) },
             lines: 10,
@@ -156,7 +177,7 @@ mod tests {
         Holdings { days, settled_before: date(8), owed: None }
     }
 
-    /// `what from-to first..last` of each removal, on the tenth.
+    /// `what from-to first..last lines` of each removal, on the tenth.
     fn planned(retention: Retention, holdings: &Holdings) -> (Vec<String>, Option<u64>) {
         let now = date(10).and_hms_opt(1, 0, 0).unwrap().and_utc();
         let plan = plan(&retention, holdings, now);
@@ -173,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_days_go_by_age_and_by_size_and_never_the_last() {
+    fn whole_days_are_removed_by_age_and_size_but_never_the_last() {
         let none = (Vec::new(), None);
         let all = holdings();
         assert_eq!(planned(Retention::default(), &all), none);
@@ -189,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_owed_keeps_its_day_and_those_after() {
+    fn open_delivery_keeps_its_day_and_later_ones() {
         let held = Holdings { owed: Some(35), ..holdings() };
         assert_eq!(planned(by_age(5), &held), (vec!["Records 1-2 10..29 20".to_owned()], Some(35)));
         let held = Holdings { owed: Some(12), ..holdings() };
@@ -199,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn files_go_where_sled_has_them() {
+    fn segments_in_the_index_are_removed_without_keep_jsonl() {
         let mut all = holdings();
         let retention = Retention { keep_jsonl: false, ..Retention::default() };
         assert_eq!(planned(retention, &all).0, ["Files 1-7 10..79 70"]);
@@ -210,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_over_two_days_is_not_cut() {
+    fn block_over_two_days_is_not_cut() {
         let mut all = holdings();
         all.days.get_mut(&date(3)).unwrap().straddles = true;
         assert_eq!(planned(by_age(7), &all).0, ["Records 1-1 10..19 10"]);

@@ -1,46 +1,62 @@
-//! Proving that nothing in the journal was changed, removed, inserted or moved.
+//! Verification: proves that no record was changed, removed, inserted or moved.
 //!
-//! One pass checks every hash and every link. Only when something is wrong, a second
-//! one looks for where the missing neighbours are, to say what was done.
+//! # What is proven
+//! The hash of a record covers its bytes and the hash of the record before, so that one pass over the
+//! chain proves everything between its ends. Two things need more:
+//! - The end: that the last record is the last that ever existed is proven only by a head noted
+//!   outside of the chain ([`head_file`], or given by the caller).
+//! - The beginning: retention removes old records. A later `removed` event must explain the gap.
+//!
+//! # Flow
+//! ```text
+//! source (segments, or blocks and then segments, or an open journal)
+//!    ─▶ pass 1: every hash and link, known heads          ─▶ Verified
+//!    ─▶ pass 2, only after a fault: neighbours of the line ─▶ Fault, with what was done
+//! ```
+//! `source` provides the lines, `report` has the results.
+
+pub(crate) mod head_file;
+pub(crate) mod report;
+pub(crate) mod source;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::batch::Kind;
-use crate::decode::{decode, glance};
-use crate::hash::{Hash, Head, check_seal, read_seal};
-use crate::line::RemovedForm;
+use crate::record::RemovedForm;
+use crate::record::batch::RecordKind;
+use crate::record::chain::{Hash, Head, check_seal, read_seal};
+use crate::record::decode::{decode, peek};
 use crate::{Fault, Removed, Tampering, Verified, VerifyError};
 
-/// Where a line stands.
+/// Position of a line.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct LinePlace<'a> {
     pub file: Option<&'a Path>,
     pub line: u64,
 }
 
-/// What is done with each line.
-pub(crate) type See<'a> = dyn FnMut(Place<'_>, &[u8]) -> ControlFlow<()> + 'a;
+/// Callback for each line.
+pub(crate) type Visit<'a> = dyn FnMut(LinePlace<'_>, &[u8]) -> ControlFlow<()> + 'a;
 
-/// Lines in order, as often as they are asked for.
-pub(crate) trait Source {
-    /// Shows every line without its newline; returns how many bytes of an unfinished line
-    /// follow the last.
-    fn each(&self, see: &mut See<'_>) -> Result<u64, VerifyError>;
+/// A source of lines that can be read repeatedly, in order.
+pub(crate) trait LineSource {
+    /// Passes every line without its newline to `visit`; returns the bytes of an unfinished line at
+    /// the end.
+    fn visit_lines(&self, visit: &mut Visit<'_>) -> Result<u64, VerifyError>;
 
-    /// Whether a removal of this form took lines from here.
-    fn lost(&self, form: RemovedForm) -> bool;
+    /// Whether a removal of this form removed lines from this source.
+    fn has_lost(&self, form: RemovedForm) -> bool;
 }
 
-/// Checks everything a source holds, and that `known` heads are in it.
-pub(crate) fn verify(source: &dyn Source, known: &[Head]) -> Result<Verified, VerifyError> {
+/// Verifies everything in a source, and that it contains the `known` heads.
+pub(crate) fn verify(source: &dyn LineSource, known: &[Head]) -> Result<Verified, VerifyError> {
     let known = known.iter().filter(|head| head.seq > 0).map(|head| (head.seq, head.hash));
     let mut chain = Chain::new(known.collect());
-    let unfinished = source.each(&mut |place, bytes| chain.line(place, bytes))?;
+    let unfinished = source.visit_lines(&mut |place, bytes| chain.line(place, bytes))?;
     if let Some(start) = chain.start.take() {
         let explained = chain.removed.iter().any(|removed| removed.explains(&start, source));
-        // The line that explains it may stand behind the one that stopped us.
+        // The record that explains it may follow the one at which the pass stopped.
         if !explained && (chain.suspect.is_none() || !is_explained(source, &start)?) {
             chain.suspect = Some(start);
         }
@@ -53,17 +69,17 @@ pub(crate) fn verify(source: &dyn Source, known: &[Head]) -> Result<Verified, Ve
     Ok(Verified { records, lines, head, from, unfinished })
 }
 
-/// A line that is wrong, or is where something goes wrong.
+/// A line with a fault, or at which a fault shows.
 #[derive(Debug, Clone)]
 struct Suspect {
     file: Option<PathBuf>,
     line: u64,
-    /// How many lines were seen before it.
+    /// Number of lines before it.
     at: u64,
     seq: Option<u64>,
     hash: Option<Hash>,
     prev: Option<Hash>,
-    /// The line before it.
+    /// The record before it.
     before: Head,
     why: Why,
 }
@@ -79,19 +95,19 @@ enum Why {
     CutOff,
 }
 
-/// The chain as far as it was checked.
+/// The chain as far as it was verified.
 struct Chain {
     known: BTreeMap<u64, Hash>,
-    /// Where known heads that are not reached yet begin.
+    /// Number of the next known head.
     next_known: u64,
     records: u64,
     lines: u64,
     head: Head,
     from: u64,
     last: (Option<PathBuf>, u64),
-    /// The first line, if it follows one that is not here.
+    /// The first line, if the one before it is missing.
     start: Option<Suspect>,
-    /// What was removed before it, as lines further on say.
+    /// Removals before it, according to later events.
     removed: Vec<Removed>,
     suspect: Option<Suspect>,
 }
@@ -105,10 +121,10 @@ impl Chain {
         Self { known, next_known, records, lines, head, from, last, start, removed, suspect }
     }
 
-    fn line(&mut self, place: Place<'_>, bytes: &[u8]) -> ControlFlow<()> {
-        let glance = glance(bytes);
+    fn line(&mut self, place: LinePlace<'_>, bytes: &[u8]) -> ControlFlow<()> {
+        let peek = peek(bytes);
         let seal = check_seal(bytes);
-        let why = match (seal, glance) {
+        let why = match (seal, peek) {
             (None, _) => {
                 Some(match read_seal(bytes).is_some() || bytes.starts_with(b"{\"seq\":") {
                     true => Why::WrongHash,
@@ -129,28 +145,28 @@ impl Chain {
                 file: place.file.map(Path::to_owned),
                 line: place.line,
                 at: self.lines,
-                seq: glance.map(|(seq, _)| seq),
+                seq: peek.map(|(seq, _)| seq),
                 hash: seal.map(|seal| seal.hash),
                 prev: seal.map(|seal| seal.prev),
                 before: self.head,
                 why,
             };
             if why == Why::WrongPrev && self.lines == 0 {
-                // Whether that is as it should be is said by a line further on.
+                // A later event must explain that.
                 self.start = Some(suspect);
             } else {
                 self.suspect = Some(suspect);
                 return ControlFlow::Break(());
             }
         }
-        let (Some(seal), Some((seq, kind))) = (seal, glance) else {
+        let (Some(seal), Some((seq, kind))) = (seal, peek) else {
             return ControlFlow::Break(());
         };
         if self.lines == 0 {
             self.from = seq;
         }
         if self.lines == 0 && self.start.is_some() {
-            // Older heads went with the lines that were removed.
+            // Older heads are of removed records.
             self.next_known = self.known.range(seq..).next().map_or(u64::MAX, |(seq, _)| *seq);
             if !self.is_as_known(Head { seq, hash: seal.hash }) {
                 self.suspect = self.start.clone().map(|s| Suspect { why: Why::NotAsKnown, ..s });
@@ -159,8 +175,8 @@ impl Chain {
         }
         self.head = Head { seq, hash: seal.hash };
         self.lines += 1;
-        self.records += u64::from(kind == Kind::Record);
-        if self.start.is_some() && kind == Kind::Event {
+        self.records += u64::from(kind == RecordKind::Message);
+        if self.start.is_some() && kind == RecordKind::Event {
             self.removed.extend(removed_by(bytes));
         }
         if self.last.0.as_deref() != place.file {
@@ -170,7 +186,7 @@ impl Chain {
         ControlFlow::Continue(())
     }
 
-    /// Whether the line is the one known under its number, and none was passed over.
+    /// Whether the record matches the known head of its number, and no known head was skipped.
     fn is_as_known(&mut self, head: Head) -> bool {
         if self.next_known > head.seq {
             return true;
@@ -182,7 +198,7 @@ impl Chain {
         is_known
     }
 
-    /// A head that is known but was not reached.
+    /// A known head behind the end.
     fn missing(&self) -> Option<Suspect> {
         let (&seq, &hash) = self.known.range(self.head.seq + 1..).next_back()?;
         Some(Suspect {
@@ -198,10 +214,10 @@ impl Chain {
     }
 }
 
-/// Whether a later line says that what came before the first was removed for its age.
-fn is_explained(source: &dyn Source, start: &Suspect) -> Result<bool, VerifyError> {
+/// Whether a later event explains that records before the first were removed.
+fn is_explained(source: &dyn LineSource, start: &Suspect) -> Result<bool, VerifyError> {
     let mut explained = false;
-    source.each(&mut |_, bytes| {
+    source.visit_lines(&mut |_, bytes| {
         explained = removed_by(bytes).iter().any(|removed| removed.explains(start, source));
         if explained { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
@@ -209,18 +225,18 @@ fn is_explained(source: &dyn Source, start: &Suspect) -> Result<bool, VerifyErro
 }
 
 impl Removed {
-    /// Whether a source may begin with this line, as what came before was removed. Where a
-    /// crash cut the removal short, some of its lines are left.
-    fn explains(&self, start: &Suspect, source: &dyn Source) -> bool {
-        source.lost(self.what)
+    /// Whether this removal explains that a source begins with this line. After an interrupted removal
+    /// some of its lines are left.
+    fn explains(&self, start: &Suspect, source: &dyn LineSource) -> bool {
+        source.has_lost(self.what)
             && (Some(self.hash) == start.prev || start.seq.is_some_and(|seq| seq <= self.last))
     }
 }
 
-/// What a line says was removed, if it is about that.
+/// The removals in a line; empty for any other record.
 pub(crate) fn removed_by(bytes: &[u8]) -> Vec<Removed> {
-    let is_event = glance(bytes).is_some_and(|(_, kind)| kind == Kind::Event);
-    // The word stands near the front; most events are passed over without being read.
+    let is_event = peek(bytes).is_some_and(|(_, kind)| kind == RecordKind::Event);
+    // The event name is near the front, so that most events need no parsing.
     let front = &bytes[..bytes.len().min(100)];
     if !is_event || memchr::memmem::find(front, b"\"event\":\"removed\"").is_none() {
         return Vec::new();
@@ -228,21 +244,21 @@ pub(crate) fn removed_by(bytes: &[u8]) -> Vec<Removed> {
     decode(bytes).map(|line| line.removed()).unwrap_or_default()
 }
 
-/// The neighbours of a suspect, wherever they are.
+/// The neighbours of a suspect, found anywhere in the source.
 #[derive(Default)]
 struct Neighbours {
-    /// The line before it, and the one right after the line it says it follows.
+    /// The line before it, and the one that follows the record of its `prev`.
     before: Option<(Option<PathBuf>, u64, Option<u64>)>,
     after_its_prev: Option<(Option<PathBuf>, u64, Option<u64>)>,
     is_copy: bool,
     prev_comes_later: bool,
-    goes_on_without: bool,
+    continues_without: bool,
     is_other_log: bool,
 }
 
-/// Says what was done.
+/// Determines what was done.
 fn explain(
-    source: &dyn Source,
+    source: &dyn LineSource,
     suspect: Suspect,
     known: &BTreeMap<u64, Hash>,
 ) -> Result<Fault, VerifyError> {
@@ -254,16 +270,16 @@ fn explain(
         Why::CutOff => (Tampering::CutOff, here),
         Why::NotAsKnown => (Tampering::Swapped, here),
         Why::NumberBack => (Tampering::Inserted, here),
-        Why::Unreadable | Why::WrongHash if near.goes_on_without => (Tampering::Inserted, here),
+        Why::Unreadable | Why::WrongHash if near.continues_without => (Tampering::Inserted, here),
         Why::Unreadable => (Tampering::Unreadable, here),
         Why::WrongHash => (Tampering::Changed, here),
         Why::WrongPrev if near.is_copy => (Tampering::Inserted, here),
         Why::WrongPrev if near.prev_comes_later => (Tampering::Reordered, here),
-        Why::WrongPrev if near.goes_on_without => (Tampering::Inserted, here),
+        Why::WrongPrev if near.continues_without => (Tampering::Inserted, here),
         Why::WrongPrev => match (near.after_its_prev, near.before) {
             (Some(inserted), _) => (Tampering::Inserted, inserted),
             _ if near.is_other_log => (Tampering::Swapped, here),
-            // Nothing is missing in between, so the line before was written anew.
+            // No number is missing in between, so that the line before was rewritten.
             (None, Some(before)) if follows_closely => (Tampering::Changed, before),
             _ => (Tampering::Removed, here),
         },
@@ -272,16 +288,16 @@ fn explain(
 }
 
 fn neighbours(
-    source: &dyn Source,
+    source: &dyn LineSource,
     suspect: &Suspect,
     known: &BTreeMap<u64, Hash>,
 ) -> Result<Neighbours, VerifyError> {
     let mut near = Neighbours::default();
     let (mut at, mut was_its_prev) = (0, false);
-    source.each(&mut |place, bytes| {
+    source.visit_lines(&mut |place, bytes| {
         let seal = read_seal(bytes);
         let (hash, prev) = (seal.map(|seal| seal.hash), seal.map(|seal| seal.prev));
-        let seq = glance(bytes).map(|(seq, _)| seq);
+        let seq = peek(bytes).map(|(seq, _)| seq);
         let here = || Some((place.file.map(Path::to_owned), place.line, seq));
         if at < suspect.at {
             if was_its_prev {
@@ -293,7 +309,7 @@ fn neighbours(
             }
         } else if at > suspect.at {
             near.prev_comes_later |= hash.is_some() && hash == suspect.prev;
-            near.goes_on_without |= at == suspect.at + 1 && prev == Some(suspect.before.hash);
+            near.continues_without |= at == suspect.at + 1 && prev == Some(suspect.before.hash);
         }
         near.is_copy |= at != suspect.at && hash.is_some() && hash == suspect.hash;
         let noted = seq.and_then(|seq| known.get(&seq));

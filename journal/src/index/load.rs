@@ -1,41 +1,41 @@
-//! Reading the metadata of all blocks when the index is opened.
+//! Loads the metadata of all blocks when the index is opened.
 //!
-//! This is what opening a large journal takes its time for: 32 bytes for each message
-//! that was accepted, and a few more for its block's filter.
+//! It dominates the time to open a large journal: 32 bytes for each accepted message, and a few more
+//! for the bloom filter of its block.
 
-use std::sync::PoisonError;
 use std::thread::ScopedJoinHandle;
 
-use super::{Index, IndexError, Opener, pieces};
-use crate::batch::Kind;
-use crate::block::{LINES, Meta, Stored};
-use crate::summary::{Gather, Summary};
-use crate::{ReadError, Seen};
+use super::block_reader::BlockReader;
+use super::{Index, IndexError, chunks};
+use crate::index::block::{BlockMeta, LINES, StoredMeta};
+use crate::index::block_summary::{BlockSummary, SummaryBuilder};
+use crate::record::batch::RecordKind;
+use crate::{DedupEntry, ReadError};
 
-/// Lines from which on metadata is read by several threads, and by how many.
-const MUCH: u64 = 500_000;
+/// Number of records from which on several threads load the metadata, and how many threads.
+const PARALLEL_FROM: u64 = 500_000;
 const LOADERS: u64 = 2;
-/// No more room is set aside than this, whatever the numbers of the lines say.
-const MOST_ROOM: usize = 16_000_000;
+/// Limit of the preallocated dedup entries, whatever the sequence numbers suggest.
+const MAX_CAPACITY: usize = 16_000_000;
 
-/// The metadata of some blocks in a row.
+/// The metadata of consecutive blocks.
 #[derive(Default)]
-struct Part {
-    /// Each with how many messages are listed up to its end.
-    blocks: Vec<(Stored, usize)>,
-    seen: Vec<Seen>,
+struct MetaRange {
+    /// Each with the number of dedup entries up to its end.
+    blocks: Vec<(StoredMeta, usize)>,
+    seen: Vec<DedupEntry>,
 }
 
-impl Part {
-    /// There is room for `lines` messages from the start: a list that grows by doubling touches
-    /// thrice the memory, and the kernel clearing it would be most of the time. What is too much
-    /// is never touched.
-    fn with_room(lines: u64) -> Self {
-        let room = usize::try_from(lines).unwrap_or(usize::MAX).min(MOST_ROOM);
-        Self { blocks: Vec::new(), seen: Vec::with_capacity(room) }
+impl MetaRange {
+    /// Reserves capacity for `lines` entries. A vector that grows by doubling touches thrice the
+    /// memory, and most of the time would go into the kernel zeroing it. Unused capacity is never
+    /// touched.
+    fn with_capacity(lines: u64) -> Self {
+        let capacity = usize::try_from(lines).unwrap_or(usize::MAX).min(MAX_CAPACITY);
+        Self { blocks: Vec::new(), seen: Vec::with_capacity(capacity) }
     }
 
-    /// This part and those after it as one.
+    /// Concatenates consecutive ranges.
     fn joined(parts: Vec<Self>) -> Self {
         let mut parts = parts.into_iter();
         let mut all = parts.next().unwrap_or_default();
@@ -49,29 +49,29 @@ impl Part {
 }
 
 impl Index {
-    /// Learns of all blocks, lists the messages they hold, and says whether there is a hole.
-    pub(super) fn load(&self) -> Result<(Vec<Seen>, bool), IndexError> {
+    /// Loads the metadata and lists the accepted messages; returns also whether there is a hole.
+    pub(super) fn load(&self) -> Result<(Vec<DedupEntry>, bool), IndexError> {
         let floor = self.floor()?;
-        let Part { blocks, mut seen } = Part::joined(self.read_parts(floor)?);
-        let mut known: Vec<(Meta, Summary)> = Vec::with_capacity(blocks.len());
+        let MetaRange { blocks, mut seen } = MetaRange::joined(self.read_parts(floor)?);
+        let mut metadata: Vec<(BlockMeta, BlockSummary)> = Vec::with_capacity(blocks.len());
         let (mut listed, mut has_hole) = (0, false);
         for (stored, end) in blocks {
             let (meta, summary) = match stored {
-                Stored::Now(meta, summary, _) => (meta, Some(summary)),
-                Stored::Old(meta) => (meta, None),
-                Stored::Newer(found) => return Err(IndexError::Newer(found)),
-                // What follows it is read from the log again.
-                Stored::Damaged => {
+                StoredMeta::Now(meta, summary, _) => (meta, Some(summary)),
+                StoredMeta::Old(meta) => (meta, None),
+                StoredMeta::Newer(found) => return Err(IndexError::Newer(found)),
+                // The records from here on are read from the log again.
+                StoredMeta::Damaged => {
                     has_hole = true;
                     break;
                 }
             };
             if meta.last.seq <= floor {
-                // A removal that was cut short.
-                self.forget(meta.first)?;
+                // An interrupted removal.
+                self.remove_block(meta.first)?;
                 continue;
             }
-            let follows = match known.last() {
+            let follows = match metadata.last() {
                 Some((before, _)) => meta.before == before.last.seq,
                 None => meta.before <= floor,
             };
@@ -81,26 +81,26 @@ impl Index {
             }
             let summary = match summary {
                 Some(summary) => summary,
-                None => self.sum_up(&meta, &seen[listed..end])?,
+                None => self.upgrade(&meta, &seen[listed..end])?,
             };
-            known.push((meta, summary));
+            metadata.push((meta, summary));
             listed = end;
         }
         seen.truncate(listed);
-        *self.known.write().unwrap_or_else(PoisonError::into_inner) = known;
+        *self.metadata.write() = metadata;
         Ok((seen, has_hole))
     }
 
-    /// All metadata, in order; two threads share the work when there is much.
-    fn read_parts(&self, floor: u64) -> Result<Vec<Part>, IndexError> {
+    /// Reads all metadata in order, with two threads for a large index.
+    fn read_parts(&self, floor: u64) -> Result<Vec<MetaRange>, IndexError> {
         let key = |item: Option<(sled::IVec, sled::IVec)>| {
             item.and_then(|(key, _)| Some(u64::from_be_bytes(key.as_ref().try_into().ok()?)))
         };
         let (first, last) = (key(self.metas.first()?), key(self.metas.last()?));
         let (Some(first), Some(last)) = (first, last) else { return Ok(Vec::new()) };
-        // The last block begins there; it has no more lines than any other.
+        // `last` is the first record of the last block, which is at most a full one.
         let lines = last - first + LINES as u64;
-        if last - first < MUCH {
+        if last - first < PARALLEL_FROM {
             return Ok(vec![self.read_part(self.metas.iter(), lines, floor)?]);
         }
         let step = (last - first) / LOADERS + 1;
@@ -109,43 +109,48 @@ impl Index {
             let parts: Vec<ScopedJoinHandle<'_, _>> = (0..LOADERS)
                 .map(|n| {
                     let range = self.metas.range(start(n)..start(n + 1));
-                    // The others are joined to the first.
-                    let room = if n == 0 { lines } else { step };
-                    scope.spawn(move || self.read_part(range, room, floor))
+                    // The other ranges are appended to the first.
+                    let capacity = if n == 0 { lines } else { step };
+                    scope.spawn(move || self.read_part(range, capacity, floor))
                 })
                 .collect();
             let joined = parts.into_iter().map(ScopedJoinHandle::join);
-            // On some damage sled panics instead of saying so.
+            // On some damage sled panics instead of returning an error.
             joined.map(|part| Ok(part.map_err(|_| IndexError::Damaged)??)).collect()
         })
     }
 
-    /// Reads until the end or until something that cannot be read. Nothing is listed of blocks
-    /// up to `floor`, whose removal was cut short: their pieces may be gone.
-    fn read_part(&self, range: sled::Iter, lines: u64, floor: u64) -> Result<Part, sled::Error> {
-        let mut part = Part::with_room(lines);
+    /// Reads a range up to its end or the first damage. Blocks up to `floor` are skipped: their
+    /// removal was interrupted, and their chunks may be missing.
+    fn read_part(
+        &self,
+        range: sled::Iter,
+        lines: u64,
+        floor: u64,
+    ) -> Result<MetaRange, sled::Error> {
+        let mut part = MetaRange::with_capacity(lines);
         let mut listed = Vec::new();
         for pair in range {
-            // Let go at once, so that the next uses the same memory.
+            // Dropped at once, so that the next pair reuses the memory.
             let (key, value) = pair?;
             let known = part.seen.len();
-            let mut stored = Meta::read(&key, &value, &mut part.seen);
+            let mut stored = BlockMeta::read(&key, &value, &mut part.seen);
             match &stored {
-                Stored::Now(meta, ..) | Stored::Old(meta) if meta.last.seq <= floor => {
+                StoredMeta::Now(meta, ..) | StoredMeta::Old(meta) if meta.last.seq <= floor => {
                     part.seen.truncate(known);
                 }
-                Stored::Now(meta, _, count) if *count > 0 => {
+                StoredMeta::Now(meta, _, count) if *count > 0 => {
                     listed.clear();
-                    let bytes = count.saturating_mul(Seen::SIZE);
-                    pieces::read_up_to(&self.seen, meta.first, bytes, &mut listed)?;
+                    let bytes = count.saturating_mul(DedupEntry::SIZE);
+                    chunks::read_up_to(&self.seen, meta.first, bytes, &mut listed)?;
                     let is_whole = listed.len() == bytes;
-                    if !is_whole || Seen::read_all(&listed, &mut part.seen).is_none() {
-                        stored = Stored::Damaged;
+                    if !is_whole || DedupEntry::read_all(&listed, &mut part.seen).is_none() {
+                        stored = StoredMeta::Damaged;
                     }
                 }
                 _ => {}
             }
-            let ends = matches!(stored, Stored::Newer(_) | Stored::Damaged);
+            let ends = matches!(stored, StoredMeta::Newer(_) | StoredMeta::Damaged);
             part.blocks.push((stored, part.seen.len()));
             if ends {
                 break;
@@ -154,16 +159,16 @@ impl Index {
         Ok(part)
     }
 
-    /// Brings a block's metadata to the format of today.
-    fn sum_up(&self, meta: &Meta, seen: &[Seen]) -> Result<Summary, IndexError> {
-        let mut opener = Opener::new()?;
-        self.read_block(meta.first, &mut opener).map_err(|error| match error {
+    /// Upgrades the metadata of a block to the current format.
+    fn upgrade(&self, meta: &BlockMeta, seen: &[DedupEntry]) -> Result<BlockSummary, IndexError> {
+        let mut reader = BlockReader::new()?;
+        self.read_block(meta.first, &mut reader).map_err(|error| match error {
             ReadError::Io(error) => IndexError::Io(error),
             _ => IndexError::Damaged,
         })?;
-        let Opener { block, stored, .. } = opener;
-        let mut gather = Gather::default();
-        for entry in block.entries.iter().filter(|entry| entry.kind == Kind::Record) {
+        let BlockReader { block, stored, .. } = reader;
+        let mut gather = SummaryBuilder::default();
+        for entry in block.entries.iter().filter(|entry| entry.kind == RecordKind::Message) {
             gather.add(entry.of(&block.bytes));
         }
         let mut summary = gather.finish();

@@ -1,4 +1,4 @@
-//! Both journals answer alike: pages, lookups, events, order, closing.
+//! Both journals behave alike: pages, lookups, events, order, closing.
 
 use a2a_journal::{Commit, CommitError, Head, MAX_PAGE, MemoryJournal};
 use a2a_protocol::Event;
@@ -25,7 +25,7 @@ fn an_empty_journal_has_nothing() {
 }
 
 #[test]
-fn a_commit_is_seen_at_once_by_every_reader() {
+fn commit_is_visible_at_once_to_every_reader() {
     on_each(|journal| {
         let reader = journal.reader();
         commit(journal, &[message(1, &["tim"]), refused(2)]);
@@ -47,7 +47,7 @@ fn pages_run_from_the_newest_to_the_oldest_over_many_blocks() {
     on_each(|journal| {
         let reader = journal.reader();
         let mut expected = Vec::new();
-        // Gaps in the numbers, acknowledgements far behind, and batches that fit no block.
+        // Gaps in the numbers, late acknowledgements, and batches that do not align with blocks.
         let mut seq = 0;
         let mut acks = std::collections::VecDeque::new();
         for size in [1, 7, 512, 1, 700, 64, 1_500, 3] {
@@ -82,7 +82,7 @@ fn pages_run_from_the_newest_to_the_oldest_over_many_blocks() {
 }
 
 #[test]
-fn numbers_must_rise() {
+fn commit_with_a_lower_number_is_refused() {
     on_each(|journal| {
         commit(journal, &[message(5, &["tim"])]);
         for bad in [vec![message(5, &[])], vec![message(6, &[]), message(6, &[])], vec![refused(0)]]

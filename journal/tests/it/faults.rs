@@ -1,11 +1,11 @@
-//! A failing disk: every step, and what the journal does next.
+//! A failing disk: every step of a commit, and the state of the journal afterwards.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use a2a_journal::{Commit, CommitError, Journal, Line, Options};
+use a2a_journal::{Commit, CommitError, Journal, Options, Record};
 
-use crate::faulty::{Faults, FaultyDisk};
+use crate::faulty_disk::{Faults, FaultyDisk};
 use crate::setup::*;
 
 struct Rig {
@@ -25,12 +25,12 @@ fn rig() -> Rig {
 }
 
 impl Rig {
-    /// Commits messages 2 and 3 on a failing disk; everything must be as it was before.
+    /// Commits messages 2 and 3 on a failing disk; the journal must be unchanged.
     fn refused(&mut self, faults: Faults) -> CommitError {
         self.refused_at(faults, [message(2, &["tim"]), message(3, &["tim"])])
     }
 
-    fn refused_at(&mut self, faults: Faults, batch: [Line; 2]) -> CommitError {
+    fn refused_at(&mut self, faults: Faults, batch: [Record; 2]) -> CommitError {
         let head = self.journal.reader().head();
         self.disk.fail(faults);
         let error = self.journal.commit(&batch).unwrap_err();
@@ -40,8 +40,8 @@ impl Rig {
         error
     }
 
-    /// The next commit takes the same numbers, and a restart knows only what was promised.
-    fn goes_on(mut self) {
+    /// The next commit may use the same numbers, and a restart recovers committed records only.
+    fn continues(mut self) {
         commit(&mut self.journal, &[message(2, &["ann"])]);
         assert_eq!(checked_log(self.dir.path()).len(), 2);
         drop(self.journal);
@@ -55,35 +55,35 @@ impl Rig {
             let error = self.journal.commit(&[message(2, &["tim"])]).unwrap_err();
             assert!(matches!(error, CommitError::Poisoned), "{error}");
         }
-        assert_eq!(self.journal.reader().head().seq, 1, "reading goes on");
+        assert_eq!(self.journal.reader().head().seq, 1, "reads still work");
     }
 }
 
 #[test]
-fn a_write_that_fails_after_any_byte_counts_for_nothing() {
+fn failed_write_is_undone_at_any_byte() {
     for written in [0, 1, 100, 400, 420, usize::MAX] {
         let mut rig = rig();
         let append = Some((written, ErrorKind::BrokenPipe));
         let error = rig.refused(Faults { append, ..Faults::default() });
         assert!(matches!(error, CommitError::Io { .. }), "{error}");
-        rig.goes_on();
+        rig.continues();
     }
 }
 
 #[test]
-fn a_full_disk_says_so_and_is_tried_again() {
+fn full_disk_is_reported_and_retried() {
     for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
         for written in [0, 300] {
             let mut rig = rig();
             let error = rig.refused(Faults { append: Some((written, kind)), ..Faults::default() });
             assert!(matches!(error, CommitError::DiskFull), "{error}");
-            rig.goes_on();
+            rig.continues();
         }
     }
 }
 
 #[test]
-fn a_failed_sync_poisons() {
+fn failed_sync_poisons() {
     let mut rig = rig();
     let error = rig.refused(Faults { sync: true, ..Faults::default() });
     assert!(matches!(error, CommitError::Io { .. }), "{error}");
@@ -94,7 +94,7 @@ fn a_failed_sync_poisons() {
 }
 
 #[test]
-fn a_write_that_cannot_be_undone_poisons() {
+fn failed_undo_of_a_write_poisons() {
     for written in [0, 300, 500, usize::MAX] {
         let mut rig = rig();
         let append = Some((written, ErrorKind::StorageFull));
@@ -102,7 +102,7 @@ fn a_write_that_cannot_be_undone_poisons() {
         assert!(matches!(error, CommitError::DiskFull), "{error}");
         rig.is_poisoned();
         rig.journal.close().unwrap();
-        // What lies behind the committed end is in doubt, but never half a line.
+        // Records behind the committed end may exist, but never half of one.
         let (_, recovered) = open(rig.dir.path());
         assert!(
             ["1 tim 0", "2 tim 0", "3 tim 0"]
@@ -114,7 +114,7 @@ fn a_write_that_cannot_be_undone_poisons() {
 }
 
 #[test]
-fn an_undo_that_cannot_be_synced_poisons() {
+fn failed_sync_of_an_undo_poisons() {
     let mut rig = rig();
     let append = Some((300, ErrorKind::BrokenPipe));
     rig.refused(Faults { append, sync: true, ..Faults::default() });
@@ -122,32 +122,32 @@ fn an_undo_that_cannot_be_synced_poisons() {
 }
 
 /// Messages 2 and 3, a day later.
-fn tomorrow() -> [Line; 2] {
+fn tomorrow() -> [Record; 2] {
     [2, 3].map(|seq| {
         let mut line = accepted(seq, &["tim"]);
         line.time = at(86_400_000);
-        Line::Message(line)
+        Record::Message(line)
     })
 }
 
 #[test]
-fn a_new_day_that_cannot_be_opened_is_tried_again() {
+fn failed_open_of_a_new_day_is_retried() {
     let mut rig = rig();
     let error = rig.refused_at(Faults { open: true, ..Faults::default() }, tomorrow());
     assert!(matches!(error, CommitError::Io { .. }), "{error}");
-    rig.goes_on();
+    rig.continues();
 }
 
 #[test]
-fn a_new_day_whose_first_write_fails_is_tried_again() {
+fn failed_first_write_of_a_new_day_is_retried() {
     let mut rig = rig();
     let append = Some((70, ErrorKind::StorageFull));
     rig.refused_at(Faults { append, ..Faults::default() }, tomorrow());
-    rig.goes_on();
+    rig.continues();
 }
 
 #[test]
-fn a_stop_after_a_new_day_failed_is_still_a_clean_one() {
+fn close_after_a_failed_new_day_is_clean() {
     let mut rig = rig();
     let append = Some((70, ErrorKind::StorageFull));
     rig.refused_at(Faults { append, ..Faults::default() }, tomorrow());
@@ -160,7 +160,7 @@ fn a_stop_after_a_new_day_failed_is_still_a_clean_one() {
 }
 
 #[test]
-fn a_new_day_whose_name_is_not_durable_poisons() {
+fn failed_folder_sync_of_a_new_day_poisons() {
     let mut rig = rig();
     rig.refused_at(Faults { sync_dir: true, ..Faults::default() }, tomorrow());
     rig.is_poisoned();

@@ -1,6 +1,6 @@
-//! No text can forge a line.
+//! No text in a message can forge a record.
 
-use a2a_journal::{Commit, Line, Received};
+use a2a_journal::{Commit, Received, Record};
 use a2a_protocol::{Code, Outcome, Violation};
 
 use crate::setup::*;
@@ -21,7 +21,7 @@ fn text_stays_inside_its_string() {
     let mut seq = 0;
     for text in HOSTILE {
         let quoted = serde_json::to_vec(text).unwrap();
-        let shapes: [fn(&mut a2a_journal::MessageLine, &str, &[u8]); 4] = [
+        let shapes: [fn(&mut a2a_journal::MessageRecord, &str, &[u8]); 4] = [
             |line, text, _| line.reason = Some(text.to_owned()),
             |line, text, _| {
                 line.errors = vec![Violation {
@@ -40,10 +40,10 @@ fn text_stays_inside_its_string() {
             let mut line = accepted(seq, &["tim"]);
             line.outcome = Outcome::Invalid;
             shape(&mut line, text, &quoted);
-            commit(&mut bench.journal, &[Line::Message(line)]);
+            commit(&mut bench.journal, &[Record::Message(line)]);
         }
     }
-    // One line each, chained, with our own number: nothing was smuggled in.
+    // One line each, chained, with the committed number: nothing was injected.
     let lines = checked_log(bench.dir.path());
     assert_eq!(lines.len() as u64, seq);
     for (i, line) in lines.iter().enumerate() {
@@ -59,27 +59,27 @@ fn text_stays_inside_its_string() {
 }
 
 #[test]
-fn a_message_may_repeat_our_own_keys() {
+fn message_may_repeat_the_keys_of_a_record() {
     let mut bench = fresh();
     let inner =
         br#"{"seq":7,"event":"joined","outcome":"invalid","recipients":[],"message":{"x":1}}"#;
     let mut line = accepted(1, &["tim"]);
     line.received = Received::Json(inner.as_slice().into());
-    commit(&mut bench.journal, &[Line::Message(line)]);
+    commit(&mut bench.journal, &[Record::Message(line)]);
     let (_, recovered) = open(bench.killed().path());
     assert_eq!(recovered.pending.len(), 1);
     assert_eq!(recovered.pending[0].message.as_ref(), inner);
 }
 
 #[test]
-fn bytes_that_are_no_text_are_kept_readable_and_short() {
+fn bytes_that_are_not_text_are_kept_readable_and_short() {
     let mut bench = fresh();
     let mut line = accepted(1, &[]);
     line.outcome = Outcome::Invalid;
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     line.bytes = bytes.len() as u64;
     line.received = Received::Raw(bytes.into());
-    commit(&mut bench.journal, &[Line::Message(line)]);
+    commit(&mut bench.journal, &[Record::Message(line)]);
     let lines = checked_log(bench.dir.path());
     assert_eq!(lines[0]["bytes"], 100_000);
     assert!(lines[0]["raw"].as_str().unwrap().chars().count() <= 4096);

@@ -1,14 +1,14 @@
-//! Indexes that other versions of the program wrote.
+//! Indexes written by other versions of the program.
 
 use std::path::Path;
 
-use a2a_journal::{Commit, Journal, Line, OpenError, Options, Query};
+use a2a_journal::{Commit, Journal, OpenError, Options, Query, Record};
 
 use crate::gaps::open_sled;
 use crate::setup::*;
 
-/// Gives a closed index the layout of format 2: each block is one value, under the number of
-/// its first line alone, and the messages of a block are listed in its metadata.
+/// Converts a closed index to format 2: each block is one value, under the number of its first
+/// record, and its dedup entries are in the metadata.
 pub fn to_format_2(dir: &Path) {
     let db = open_sled(dir);
     let [blocks, seen, metas] = ["blocks", "seen", "metas"].map(|name| db.open_tree(name).unwrap());
@@ -42,7 +42,7 @@ fn rewrite(dir: &Path, change: impl Fn(&[u8]) -> Vec<u8>) {
 
 fn closed_journal() -> tempfile::TempDir {
     let mut bench = fresh();
-    let lines: Vec<Line> = (1..=1_000)
+    let lines: Vec<Record> = (1..=1_000)
         .map(|seq| message(seq, if seq % 100 == 0 { &["ann"] } else { &["tim"] }))
         .collect();
     commit(&mut bench.journal, &lines);
@@ -57,14 +57,14 @@ fn of_ann(journal: &Journal) -> Vec<u64> {
 }
 
 #[test]
-fn metadata_without_a_summary_is_brought_up_to_date() {
+fn metadata_without_a_summary_is_upgraded() {
     let dir = closed_journal();
     to_format_2(dir.path());
     rewrite(dir.path(), |value| {
         let words = u32::from_be_bytes(value[101..105].try_into().unwrap()) as usize;
         [&value[1..69], &value[105 + words * 8..]].concat()
     });
-    // Not even the log is needed for it.
+    // The upgrade does not need the log.
     let expected: Vec<u64> = (1..=10).rev().map(|n| n * 100).collect();
     for _ in 0..2 {
         let (journal, recovered) = open(dir.path());
@@ -76,7 +76,7 @@ fn metadata_without_a_summary_is_brought_up_to_date() {
 }
 
 #[test]
-fn an_index_of_whole_values_opens_answers_and_is_added_to() {
+fn index_with_unchunked_values_opens_and_grows() {
     let dir = closed_journal();
     to_format_2(dir.path());
     let expected = |last: u64| (1..=last / 100).rev().map(|n| n * 100).collect::<Vec<_>>();
@@ -100,7 +100,7 @@ fn an_index_of_whole_values_opens_answers_and_is_added_to() {
         let tree = db.open_tree(tree).unwrap();
         tree.iter().keys().map(|key| key.unwrap().len()).collect::<Vec<_>>()
     };
-    // What was there stays as it is.
+    // Existing values stay unchanged.
     assert!(lengths("blocks").starts_with(&[8, 8, 10]), "{:?}", lengths("blocks"));
     assert!(lengths("seen").iter().all(|len| *len == 10));
     drop(db);
@@ -112,7 +112,7 @@ fn an_index_of_whole_values_opens_answers_and_is_added_to() {
 }
 
 #[test]
-fn metadata_of_a_newer_version_is_refused_and_left_alone() {
+fn metadata_of_a_newer_version_is_refused_and_unchanged() {
     let dir = closed_journal();
     rewrite(dir.path(), |value| [&[77], &value[1..]].concat());
     for _ in 0..2 {
@@ -124,8 +124,8 @@ fn metadata_of_a_newer_version_is_refused_and_left_alone() {
     assert_eq!(of_ann(&open(dir.path()).0).len(), 10);
 }
 
-/// What a version wrote that did not note sizes and times, and called the size of bytes that
-/// are no JSON `rawBytes`.
+/// Records of a version without sizes and durations, which named the size of bytes that are not JSON
+/// `rawBytes`.
 const WITHOUT_SIZES: [&str; 3] = [
     r#"{"seq":1,"time":"2026-02-21T18:30:00.001Z","outcome":"delivered","messageId":"0192a4c8-7e1a-7b3c-9d4e-000000000001","by":"roman","bodyHash":"000000000000beef","message":{"a":   [1,  2]},"recipients":[{"agentId":"tim","outcome":"delivered"}]"#,
     r#"{"seq":2,"time":"2026-02-21T18:30:00.002Z","event":"attempt_failed","of":1,"messageId":"0192a4c8-7e1a-7b3c-9d4e-000000000001","agentId":"tim","attempt":1"#,
@@ -133,7 +133,7 @@ const WITHOUT_SIZES: [&str; 3] = [
 ];
 
 #[test]
-fn lines_without_sizes_are_read_verified_and_built_again_as_they_were() {
+fn records_without_sizes_are_read_verified_and_rebuilt_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let mut prev = "0".repeat(64);
     let mut log = String::new();

@@ -1,11 +1,11 @@
-//! What one form lacks is taken from the other; what both lack is not passed over.
+//! Records missing in one form are taken from the other; records missing in both are reported.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use a2a_journal::{
-    Commit, Journal, Line, MessageLine, OpenError, Options, ReadError, Retention, rebuild_log,
+    Commit, Journal, MessageRecord, OpenError, Options, ReadError, Record, Retention, rebuild_log,
 };
 
 use crate::formats::to_format_2;
@@ -15,7 +15,7 @@ use crate::setup::*;
 const NO_FILES: Retention =
     Retention { max_age_days: None, max_bytes: None, pack: true, keep_jsonl: false };
 
-/// sled of a journal that was just closed: its threads may need a moment to let the lock go.
+/// Opens the sled of a closed journal, whose threads may need a moment to release the lock.
 pub fn open_sled(dir: &Path) -> sled::Db {
     loop {
         match sled::open(dir.join("data/a2a-journal")) {
@@ -28,7 +28,7 @@ pub fn open_sled(dir: &Path) -> sled::Db {
     }
 }
 
-/// Does something to sled behind the journal's back.
+/// Changes a tree of sled while the journal is closed.
 pub fn in_sled(dir: &Path, tree: &str, change: impl FnOnce(&sled::Tree)) {
     let db = open_sled(dir);
     change(&db.open_tree(tree).unwrap());
@@ -41,7 +41,8 @@ fn lose_checkpoint(dir: &Path) {
     });
 }
 
-/// Four days of which only the last has a file, with a message of the second still owed; closed.
+/// A closed journal with four days, of which only the last has a segment, and an open delivery on the
+/// second.
 fn without_files(retention: Retention) -> (tempfile::TempDir, u64) {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open(&options(dir.path(), retention)).unwrap();
@@ -49,7 +50,7 @@ fn without_files(retention: Retention) -> (tempfile::TempDir, u64) {
     for n in 0..4 {
         let mut lines = day(n);
         if n == 1 {
-            lines[6] = Line::Message(MessageLine { time: on(1), ..accepted(owed, &["tim"]) });
+            lines[6] = Record::Message(MessageRecord { time: on(1), ..accepted(owed, &["tim"]) });
         }
         commit(&mut journal, &lines);
     }
@@ -60,7 +61,7 @@ fn without_files(retention: Retention) -> (tempfile::TempDir, u64) {
     (dir, owed)
 }
 
-/// Puts the index of another log in place.
+/// Replaces the index by that of another log.
 fn exchange_index(dir: &Path) {
     let mut other = fresh();
     commit(&mut other.journal, &[message(1, &["tim"]), message(2, &["ann"])]);
@@ -70,7 +71,7 @@ fn exchange_index(dir: &Path) {
     copy_dir(&other.dir.path().join("data/a2a-journal"), &dir.join("data/a2a-journal"));
 }
 
-/// Every file below a folder.
+/// Every file below a folder, recursively.
 fn everything(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -88,7 +89,7 @@ fn everything(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn days_without_files_are_folded_from_the_index() {
-    // With older records removed for their age too, which the index remembers by their line.
+    // Also with removed older records, of which the index has the removal event.
     for retention in [NO_FILES, Retention { max_age_days: Some(2), ..NO_FILES }] {
         let (dir, owed) = without_files(retention);
         lose_checkpoint(dir.path());
@@ -98,7 +99,7 @@ fn days_without_files_are_folded_from_the_index() {
         assert_eq!(pending, [owed]);
         assert_eq!(recovered.report.index_set_aside, None);
         drop(journal);
-        // The next start need not do it again.
+        // The next start has a checkpoint.
         let (_, again) = Journal::open(&options(dir.path(), retention)).unwrap();
         assert_eq!(again.report.lines_replayed, 0);
         check_known(&again, 4);
@@ -106,7 +107,7 @@ fn days_without_files_are_folded_from_the_index() {
 }
 
 #[test]
-fn without_them_in_the_index_nothing_starts_and_nothing_is_touched() {
+fn days_missing_in_both_forms_refuse_the_start_and_change_nothing() {
     type Loss = fn(&Path);
     let losses: [(&str, Loss); 4] = [
         ("the index is gone", |dir| fs::remove_dir_all(dir.join("data/a2a-journal")).unwrap()),
@@ -142,7 +143,7 @@ fn without_them_in_the_index_nothing_starts_and_nothing_is_touched() {
             });
             assert_eq!(aside.count(), 0, "{what}: nothing is set aside");
         }
-        // What the sentence says to do helps: a copy of the index, or of the files.
+        // The advice of the error works: restoring the index, or the segments.
         fs::remove_dir_all(dir.path().join("data/a2a-journal")).unwrap();
         let files_back = bench_copy(dir.path());
         copy_dir(&whole.path().join("data/a2a-journal"), &dir.path().join("data/a2a-journal"));
@@ -157,7 +158,7 @@ fn without_them_in_the_index_nothing_starts_and_nothing_is_touched() {
 }
 
 #[test]
-fn with_all_files_a_damaged_index_is_built_again() {
+fn damaged_index_with_all_segments_is_rebuilt() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = filled(dir.path(), 4, by_age(2));
     journal.retain(on(3)).unwrap();
@@ -171,9 +172,9 @@ fn with_all_files_a_damaged_index_is_built_again() {
 }
 
 #[test]
-fn what_lies_behind_a_hole_in_the_index_is_stored_anew_and_once() {
+fn records_behind_a_hole_are_indexed_again_once() {
     let dir = tempfile::tempdir().unwrap();
-    // Each stop ends a block.
+    // Each close ends a block.
     for n in 0..4 {
         let (mut journal, _) = open(dir.path());
         commit(&mut journal, &(1..=10).map(|i| message(n * 10 + i, &["tim"])).collect::<Vec<_>>());
@@ -201,7 +202,7 @@ fn what_lies_behind_a_hole_in_the_index_is_stored_anew_and_once() {
     }
 }
 
-/// Text that cannot be compressed.
+/// Incompressible text.
 pub fn noise() -> String {
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     let letters = std::iter::repeat_with(|| {
@@ -214,7 +215,7 @@ pub fn noise() -> String {
 }
 
 #[test]
-fn a_value_that_sled_lost_is_damage_and_not_a_refusing_disk() {
+fn value_lost_by_sled_is_damage_and_not_a_disk_error() {
     let received = format!("{{\"x\":\"{}\"}}", noise()).into_bytes();
     let received = a2a_journal::Received::Json(received.into());
     let losses: [fn(&Path); 3] = [
@@ -231,16 +232,16 @@ fn a_value_that_sled_lost_is_damage_and_not_a_refusing_disk() {
     for (n, lose) in losses.into_iter().enumerate() {
         let mut bench = fresh();
         for seq in 1..=8 {
-            let line = MessageLine { received: received.clone(), ..accepted(seq, &[]) };
-            commit(&mut bench.journal, &[Line::Message(line)]);
+            let line = MessageRecord { received: received.clone(), ..accepted(seq, &[]) };
+            commit(&mut bench.journal, &[Record::Message(line)]);
         }
         bench.journal.close().unwrap();
         drop(bench.journal);
         let dir = bench.dir.path();
-        // Large values are files of their own; there are some where an older version wrote.
+        // Large values are separate files; an older version wrote some.
         to_format_2(dir);
-        // sled notes where everything lies when it is opened next. A file that is lost before it
-        // would take for a write that never ended.
+        // sled writes a snapshot of its locations at the next open. Before that it would take a
+        // missing file for an unfinished write.
         drop(open_sled(dir));
         let blobs: Vec<_> = fs::read_dir(dir.join("data/a2a-journal/blobs")).unwrap().collect();
         assert!(!blobs.is_empty(), "the test needs values that are files");
@@ -248,7 +249,7 @@ fn a_value_that_sled_lost_is_damage_and_not_a_refusing_disk() {
         let (journal, recovered) = open(dir);
         let report = &recovered.report;
         if report.index_set_aside.is_some() || report.lines_indexed > 0 {
-            // Found while opening, and put right.
+            // Detected at open, and repaired.
             assert_eq!(all(&journal.reader(), 10).len(), 8, "{n}");
             continue;
         }
@@ -259,7 +260,7 @@ fn a_value_that_sled_lost_is_damage_and_not_a_refusing_disk() {
         let verified = journal.reader().verify(&[]).unwrap_err();
         assert!(verified.to_string().contains("index is damaged"), "{n}: {verified}");
         drop(journal);
-        // What the sentence says to do helps: the log has everything.
+        // The advice of the error works: the log has every record.
         fs::remove_dir_all(dir.join("data/a2a-journal")).unwrap();
         let (journal, _) = Journal::open(&Options::new(dir)).unwrap();
         assert_eq!(all(&journal.reader(), 10).len(), 8, "{n}");

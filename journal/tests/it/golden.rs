@@ -1,20 +1,20 @@
-//! The exact bytes of a record and an event, hashed here by other means.
+//! The exact bytes of a message record and an event, with hashes from another program.
 
 use std::fs;
 
-use a2a_journal::{Commit, Line, Received};
+use a2a_journal::{Commit, Received, Record};
 use a2a_protocol::{Envelope, Event, Outcome};
 
 use crate::setup::*;
 
 #[test]
-fn a_record_and_an_event_are_written_exactly_so() {
+fn record_and_event_have_the_exact_bytes() {
     let mut bench = fresh();
     let mut line = accepted(1, &["tim"]);
     line.received = Received::Json(b"{\"a\":\r\n [1,  2]}".as_slice().into());
     line.bytes = 16;
     line.fingerprint = Some(0xbeef);
-    commit(&mut bench.journal, &[Line::Message(line), event(2, Event::AttemptFailed, 1, "tim")]);
+    commit(&mut bench.journal, &[Record::Message(line), event(2, Event::AttemptFailed, 1, "tim")]);
 
     let record = concat!(
         r#"{"seq":1,"time":"2026-02-21T18:30:00.001Z","outcome":"delivered","#,
@@ -23,7 +23,7 @@ fn a_record_and_an_event_are_written_exactly_so() {
         r#""recipients":[{"agentId":"tim","outcome":"delivered"}],"#,
         r#""prev":"0000000000000000000000000000000000000000000000000000000000000000""#,
     );
-    // From `sha256sum`, so that no code of ours vouches for itself.
+    // From `sha256sum`, independent of this code.
     let record_hash = "9beb2b396c78f4f9ad2a8c67d0078729e2dff6d9898680a5a8b683ba137ab4b7";
     let event = format!(
         concat!(
@@ -42,7 +42,7 @@ fn a_record_and_an_event_are_written_exactly_so() {
 }
 
 #[test]
-fn a_refusal_says_everything() {
+fn refusal_has_every_field() {
     let mut bench = fresh();
     let mut line = accepted(1, &[]);
     line.outcome = Outcome::Invalid;
@@ -55,7 +55,7 @@ fn a_refusal_says_everything() {
     line.retry_after_ms = Some(20);
     line.errors = Envelope::parse(b"not\njson").unwrap_err().into_violations();
     let errors = serde_json::to_value(&line.errors).unwrap();
-    commit(&mut bench.journal, &[Line::Message(line)]);
+    commit(&mut bench.journal, &[Record::Message(line)]);
 
     let lines = checked_log(bench.dir.path());
     let mut record = lines[0].clone();
@@ -78,13 +78,13 @@ fn a_refusal_says_everything() {
 }
 
 #[test]
-fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
+fn each_day_has_its_segment_and_the_clock_never_reopens_one() {
     let mut bench = fresh();
     const DAY: i64 = 86_400_000;
     for (seq, ms) in [(1, 0), (2, DAY), (3, 0), (4, 3 * DAY)] {
         let mut line = accepted(seq, &["tim"]);
         line.time = at(ms);
-        commit(&mut bench.journal, &[Line::Message(line)]);
+        commit(&mut bench.journal, &[Record::Message(line)]);
     }
     let names: Vec<String> = log_files(bench.dir.path())
         .iter()
@@ -96,7 +96,7 @@ fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
     assert_eq!(names, ["2026-02-21.jsonl 1", "2026-02-22.jsonl 2", "2026-02-24.jsonl 1"]);
     assert_eq!(checked_log(bench.dir.path()).len(), 4);
 
-    // A restart remembers the newest day too.
+    // A restart keeps the newest day.
     bench.journal.close().unwrap();
     let (mut journal, recovered) = open(bench.dir.path());
     assert_eq!(recovered.next_seq, 5);
@@ -105,18 +105,18 @@ fn each_day_has_its_file_and_the_clock_never_turns_it_back() {
     assert_eq!(checked_log(bench.dir.path()).len(), 5);
 }
 
-/// What is kept of a large message that was not accepted, and which one it was.
+/// A large refused message is kept as an excerpt, with the hash of all of it.
 #[test]
-fn a_large_refusal_keeps_its_head_and_the_hash_of_all() {
+fn large_refusal_keeps_an_excerpt_and_the_hash_of_all() {
     let mut bench = fresh();
     let text = "x".repeat(10_000);
     let json = format!(
         r#"{{"messageId":"7","from":{{"agentId":"roman"}},"payload":{{"taskId":"8","text":"{text}"}}}}"#
     );
     let lines = [
-        Received::JsonHead(json.as_bytes().into()),
-        Received::JsonHead(format!("[{json}]").as_bytes().into()),
-        Received::RawHead(text.as_bytes().into()),
+        Received::JsonExcerpt(json.as_bytes().into()),
+        Received::JsonExcerpt(format!("[{json}]").as_bytes().into()),
+        Received::RawExcerpt(text.as_bytes().into()),
     ];
     let lines: Vec<_> = (1..)
         .zip(lines)
@@ -125,7 +125,7 @@ fn a_large_refusal_keeps_its_head_and_the_hash_of_all() {
             line.outcome = Outcome::RateLimited;
             line.bytes = if seq == 3 { 4 << 20 } else { json.len() as u64 + 2 * (seq - 1) };
             line.received = received;
-            Line::Message(line)
+            Record::Message(line)
         })
         .collect();
     commit(&mut bench.journal, &lines);

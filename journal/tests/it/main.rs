@@ -1,51 +1,50 @@
-//! What the journal promises to the outside, one module per promise.
+//! Guarantees of the journal, one module for each.
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a test that fails should panic
 
-/// What is written ahead of the day file survives a machine that goes down at any moment.
-mod ahead;
-/// Both journals answer alike: pages, lookups, events, order, closing.
+/// Values longer than one sled chunk: every chunk counts, and a removal leaves none.
+mod chunks;
+/// Both journals behave alike: pages, lookups, events, order, closing.
 mod conformance;
-/// What the bus notes to know after a restart.
+/// Facts of the bus that a restart restores.
 mod facts;
-/// A failing disk: every step, and what the journal does next.
+/// A failing disk: every step of a commit, and the state of the journal afterwards.
 mod faults;
-/// No text can forge a line.
+/// No text in a message can forge a record.
 mod forging;
-/// Indexes that other versions of the program wrote.
+/// Indexes written by other versions of the program.
 mod formats;
-/// What one form lacks is taken from the other; what both lack is not passed over.
+/// Records missing in one form are taken from the other; records missing in both are reported.
 mod gaps;
-/// The exact bytes of a record and an event, hashed here by other means.
+/// The exact bytes of a message record and an event, with hashes from another program.
 mod golden;
 /// Random commits, faults and restarts against a simple model.
 mod model;
-/// Reading without a server: the log stays as it is, and a server can start at any time.
+/// Reading without a server: the log stays unchanged, and a server can start at any time.
 mod offline;
-/// Long values lie in sled in pieces: all of them count, and all of them go.
-mod pieces;
-/// What a power cut left of an unpromised batch is not taken for damage, nor damage for that.
-mod promised;
-/// Every filter, against a plain look at each line.
+/// Every filter of a query, against a scan of all lines.
 mod query;
-/// Much about one message, clocks that were set back, and places beyond the end.
-mod reading;
-/// What a removal must not take with it, however much that is.
+/// Histories of large messages, a clock that was set back, and positions beyond the end.
+mod reader;
+/// What a removal must preserve, however much that is.
 mod removal;
-/// What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
+/// State after a restart: after a clean stop, after a kill, with the index missing or unfit.
 mod reopen;
-/// Old days are packed, removed and written down, whatever happens in between.
+/// Old days are compressed, removed and recorded, with a stop at any step.
 mod retention;
-/// Every way to tamper with the log is noticed and named.
+/// Every kind of tampering is detected and named.
 mod tampering;
-/// A write cut at every byte, damage in the middle, files that are not ours.
+/// Writes cut at every byte, damage in the middle, files of other programs.
 mod torn;
-
-/// A failed writeback, a failed fsync and what the page cache shows afterwards.
+/// Batches in the WAL survive a machine that goes down at any moment.
+mod wal;
+/// Distinguishes a torn batch that was never durable from damage to durable ones.
+mod watermark;
+/// Failed writebacks, failed fsyncs, and what the page cache shows afterwards.
 mod writeback;
 
-/// A disk with a page cache, which shows what it has not.
-mod cached;
-/// A disk that fails when told to.
-mod faulty;
-/// Lines to commit, and ways to look at what came of them.
+/// Test disk that injects faults.
+mod faulty_disk;
+/// Test disk with a page cache that differs from the disk.
+mod page_cache_disk;
+/// Fixtures: records to commit, and checks of the result.
 mod setup;

@@ -1,17 +1,17 @@
 //! Random commits, faults and restarts against a simple model.
 //!
-//! The model is a list of the lines that were promised. Whatever happens, the journal
-//! must remember exactly what a plain fold of that list says.
+//! The model is the list of committed records. After any steps the journal must recover exactly the
+//! fold of that list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use a2a_journal::{Commit, Journal, Line, Options, Recovered};
+use a2a_journal::{Commit, Journal, Options, Record, Recovered};
 use a2a_protocol::Event;
 use proptest::prelude::*;
 
-use crate::faulty::{Faults, FaultyDisk};
+use crate::faulty_disk::{Faults, FaultyDisk};
 use crate::setup::*;
 
 const AGENTS: [&str; 3] = ["ann", "bob", "tim"];
@@ -19,7 +19,7 @@ const AGENTS: [&str; 3] = ["ann", "bob", "tim"];
 #[derive(Debug, Clone)]
 enum Step {
     Commit(Vec<Draft>),
-    /// A commit that fails after so many bytes.
+    /// A commit that fails after this many bytes.
     Fail(Vec<Draft>, usize, bool),
     /// A commit whose sync fails, and a restart.
     FailSync(Vec<Draft>),
@@ -29,12 +29,12 @@ enum Step {
     LoseSled,
 }
 
-/// A line whose number is not known yet.
+/// A record without a number.
 #[derive(Debug, Clone)]
 enum Draft {
     Message(Vec<&'static str>),
     Refused,
-    /// About the message so many records back.
+    /// About the message this many records back.
     Event(Event, usize, &'static str),
     Joined(&'static str),
 }
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 #[derive(Default)]
 struct Model {
-    lines: Vec<Line>,
+    lines: Vec<Record>,
     records: Vec<u64>,
 }
 
@@ -77,7 +77,7 @@ impl Model {
         self.lines.last().map_or(1, |line| line.seq() + 1)
     }
 
-    fn lines(&self, drafts: &[Draft]) -> Vec<Line> {
+    fn lines(&self, drafts: &[Draft]) -> Vec<Record> {
         let mut records = self.records.clone();
         let numbered = drafts.iter().zip(self.next_seq()..);
         numbered
@@ -99,27 +99,27 @@ impl Model {
             .collect()
     }
 
-    fn promise(&mut self, lines: Vec<Line>) {
+    fn promise(&mut self, lines: Vec<Record>) {
         for line in &lines {
-            self.records.extend(matches!(line, Line::Message(_)).then_some(line.seq()));
+            self.records.extend(matches!(line, Record::Message(_)).then_some(line.seq()));
         }
         self.lines.extend(lines);
     }
 
-    /// Pending and dead letters as [`pending`] and [`dead`] list them, written once more by hand.
+    /// Pending deliveries and dead letters as [`pending`] and [`dead`] list them, computed separately.
     fn owed(&self) -> (Vec<String>, Vec<String>, BTreeSet<String>) {
         let mut live: BTreeMap<(u64, usize), (String, u32)> = BTreeMap::new();
         let mut given_up: BTreeMap<(u64, usize), String> = BTreeMap::new();
         let mut agents = BTreeSet::new();
         for line in &self.lines {
             match line {
-                Line::Message(m) if m.outcome.is_accepted() => {
+                Record::Message(m) if m.outcome.is_accepted() => {
                     for (i, to) in m.recipients.iter().enumerate() {
                         live.insert((m.seq, i), (to.agent_id.to_string(), 0));
                     }
                 }
-                Line::Message(_) => {}
-                Line::Event(e) => {
+                Record::Message(_) => {}
+                Record::Event(e) => {
                     let who = e.agent_id.as_ref().unwrap().to_string();
                     let Some(of) = e.of else {
                         agents.insert(who);
@@ -166,7 +166,7 @@ impl Model {
             agents
         );
         let accepted = self.lines.iter().filter_map(|line| match line {
-            Line::Message(m) if m.outcome.is_accepted() => Some(m.seq),
+            Record::Message(m) if m.outcome.is_accepted() => Some(m.seq),
             _ => None,
         });
         assert!(recovered.seen.iter().map(|seen| seen.seq).eq(accepted));
@@ -178,7 +178,7 @@ impl Model {
         let mut expected: BTreeMap<u64, Vec<String>> =
             self.records.iter().map(|seq| (*seq, Vec::new())).collect();
         for line in &self.lines {
-            if let Line::Event(e) = line
+            if let Record::Event(e) = line
                 && let Some(list) = e.of.and_then(|of| expected.get_mut(&of))
             {
                 list.push(e.event.to_string());
@@ -249,7 +249,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happens_it_remembers_what_it_promised(steps in proptest::collection::vec(step(), 1..14)) {
+    fn any_steps_recover_what_was_committed(steps in proptest::collection::vec(step(), 1..14)) {
         run(&steps);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading without a server: the log stays as it is, and a server can start at any time.
+//! Reading without a server: the log stays unchanged, and a server can start at any time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_journal::{
-    Commit, OfflineJournal, OpenError, Read, RecoveryReport, VerifyError, read_offline,
+    Commit, JournalReader, OfflineJournal, OpenError, RecoveryReport, VerifyError, read_offline,
     verify_journal, verify_journal_in_turns,
 };
 use a2a_protocol::Event;
@@ -25,12 +25,12 @@ fn log_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-fn read(dir: &Path) -> (Arc<dyn Read>, RecoveryReport) {
+fn read(dir: &Path) -> (Arc<dyn JournalReader>, RecoveryReport) {
     let OfflineJournal { reader, report } = read_offline(dir).unwrap().unwrap();
     (reader, report)
 }
 
-/// What a kill left: a closed block, more lines in the log alone, and a write cut short.
+/// A killed journal: one stored block, more records in the log alone, and a torn write.
 fn killed() -> (tempfile::TempDir, a2a_journal::Head) {
     let mut bench = fresh();
     commit(&mut bench.journal, &(1..=20).map(|seq| message(seq, &["tim"])).collect::<Vec<_>>());
@@ -38,14 +38,14 @@ fn killed() -> (tempfile::TempDir, a2a_journal::Head) {
     drop(bench.journal);
     let (mut journal, _) = open(bench.dir.path());
     commit(&mut journal, &[message(21, &["tim"]), event(22, Event::Acknowledged, 3, "tim")]);
-    // A day has passed: the rest lies in two files.
+    // A day has passed, so that the rest is in two segments.
     let mut line = accepted(23, &["ann"]);
     line.time = at(86_400_000);
-    commit(&mut journal, &[a2a_journal::Line::Message(line)]);
+    commit(&mut journal, &[a2a_journal::Record::Message(line)]);
     let head = journal.reader().head();
     let dir = tempfile::tempdir().unwrap();
     copy_dir(bench.dir.path(), dir.path());
-    // As if the indexer had not come that far.
+    // As if the indexer had stored less.
     fs::remove_dir_all(dir.path().join("data/a2a-journal")).unwrap();
     drop(journal);
     let mut first = fresh();
@@ -80,13 +80,13 @@ fn reading_sees_everything_and_writes_nothing() {
     assert_eq!(verify_journal(dir.path(), &[head]).unwrap().head, head);
     assert!(log_of(dir.path()) == before, "not a byte");
     assert_eq!(read(dir.path()).1.lines_replayed, 3, "nothing was given to the index");
-    // The server does all of that.
+    // The server does repair it.
     let (_, recovered) = open(dir.path());
     assert_eq!((recovered.report.lines_indexed, recovered.report.torn_bytes), (3, 13));
 }
 
 #[test]
-fn packed_days_that_the_index_lacks_are_read_too() {
+fn compressed_segments_that_the_index_lacks_are_read() {
     let (dir, head) = killed();
     let day = dir.path().join("a2a-log/2026-02-21.jsonl");
     let packed = zstd::encode_all(&fs::read(&day).unwrap()[..], 3).unwrap();
@@ -101,7 +101,7 @@ fn packed_days_that_the_index_lacks_are_read_too() {
 }
 
 #[test]
-fn without_an_index_that_fits_there_is_none_to_read_and_none_is_made() {
+fn without_a_fitting_index_nothing_is_opened_or_created() {
     let (dir, _) = killed();
     let index = dir.path().join("data/a2a-journal");
     let mut other = fresh();
@@ -117,7 +117,7 @@ fn without_an_index_that_fits_there_is_none_to_read_and_none_is_made() {
 }
 
 #[test]
-fn who_reads_and_who_writes_keep_each_other_out() {
+fn readers_and_writers_exclude_each_other() {
     let bench = fresh();
     let error = read_offline(bench.dir.path()).err().unwrap();
     assert!(matches!(error, OpenError::Locked { .. }), "{error}");
@@ -128,7 +128,7 @@ fn who_reads_and_who_writes_keep_each_other_out() {
 #[test]
 fn a_server_starts_while_the_index_is_verified() {
     let dir = tempfile::tempdir().unwrap();
-    // Each stop ends a block, and each block is a turn.
+    // Each close ends a block, and each block is one turn.
     for n in 0..5 {
         let (mut journal, _) = open(dir.path());
         commit(&mut journal, &(1..=9).map(|i| message(n * 9 + i, &["tim"])).collect::<Vec<_>>());
@@ -145,7 +145,7 @@ fn a_server_starts_while_the_index_is_verified() {
     let whole = verify(&|| {}).unwrap();
     assert_eq!((whole.records, turns.get() >= 5), (45, true), "{}", turns.get());
 
-    // One that starts, works and stops in between is not noticed: the chain goes on.
+    // A server that starts, commits and stops in between is fine: the chain continues.
     let more = verify(&|| {
         if turns.get() == 2 {
             let (mut journal, recovered) = open(dir.path());
@@ -155,7 +155,7 @@ fn a_server_starts_while_the_index_is_verified() {
     });
     assert_eq!(more.unwrap().records, 46);
 
-    // One that stays has the index from then on, and is the one to be asked.
+    // A server that stays has the index locked, and must do the verification itself.
     let server = RefCell::new(None);
     let verdict = verify(&|| {
         if turns.get() == 3 {

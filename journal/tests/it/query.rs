@@ -1,10 +1,10 @@
-//! Every filter, against a plain look at each line.
+//! Every filter of a query, against a scan of all lines.
 
 use std::sync::Arc;
 
 use a2a_journal::{
-    Commit, Journal, Line, MAX_PAGE, MemoryJournal, MessageLine, Options, Page, Query, Read,
-    Received,
+    Commit, Journal, JournalReader, MAX_PAGE, MemoryJournal, MessageRecord, Options, Page, Query,
+    Received, Record,
 };
 use a2a_protocol::{CorrelationId, Event, Kind, Outcome, RecipientOutcome, TaskId};
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ use crate::setup::*;
 
 const AGENTS: [&str; 4] = ["ann", "bob", "tim", "eve.2"];
 const WORDS: [&str; 6] = ["Alpha", "beta", "ΓΑΜΜΑ", "caf\\u00e9", "\\\"quoted\\\"", "<tag>"];
-/// What is asked for, some of it in another spelling than it was written.
+/// Values to search for, some in another spelling than in the log.
 const QUESTIONS: [&str; 8] =
     ["alpha", "BETA alpha", "γαμμα", "CAFÉ", "\"quoted\"", "<TAG> beta", "nowhere", " "];
 
@@ -27,7 +27,7 @@ fn task(n: u64) -> TaskId {
     format!("0192a4c8-7e1a-7b3c-9d4e-a{n:011x}").parse().unwrap()
 }
 
-/// What a message is made from.
+/// Ingredients of a message.
 #[derive(Debug, Clone)]
 struct Draft {
     from: usize,
@@ -37,7 +37,7 @@ struct Draft {
     correlation: u64,
     task: Option<u64>,
     text: usize,
-    /// Of a shape nobody expects, or no JSON.
+    /// Of an unexpected structure, or not JSON.
     odd: u8,
     acknowledged: bool,
 }
@@ -59,12 +59,12 @@ fn draft() -> impl Strategy<Value = Draft> {
 }
 
 impl Draft {
-    fn lines(&self, seq: u64) -> Vec<Line> {
+    fn lines(&self, seq: u64) -> Vec<Record> {
         let names: Vec<&str> = self.to.iter().map(|to| AGENTS[*to]).collect();
-        let mut line = MessageLine { outcome: self.outcome, ..accepted(seq, &[]) };
+        let mut line = MessageRecord { outcome: self.outcome, ..accepted(seq, &[]) };
         line.by = (self.odd != 0).then(|| agent(AGENTS[self.from]));
         line.message_id = Some(id(seq / 3));
-        // Times go back now and then, as clocks do.
+        // Times sometimes go back, as clocks do.
         line.time = at((seq as i64 / 7) * 1_000 - (seq as i64 % 3) * 2_500);
         line.recipients = names
             .iter()
@@ -89,7 +89,7 @@ impl Draft {
                 .into(),
             ),
         };
-        let mut lines = vec![Line::Message(line)];
+        let mut lines = vec![Record::Message(line)];
         if self.acknowledged {
             lines.push(event(seq + 1, Event::Acknowledged, seq, "tim"));
         }
@@ -128,7 +128,7 @@ fn queries() -> impl Strategy<Value = Query> {
         })
 }
 
-/// The same question, answered by looking at everything.
+/// Whether a record matches, without the index.
 fn wanted(query: &Query, record: &Value) -> bool {
     let is = |value: &Value, word: &str| value.as_str().is_some_and(|text| text == word);
     let is_id =
@@ -154,7 +154,7 @@ fn wanted(query: &Query, record: &Value) -> bool {
         })
 }
 
-/// Every string in a value, in lower case, one after the other.
+/// All strings in a value, in lower case, concatenated.
 fn strings(value: &Value) -> String {
     match value {
         Value::String(text) => format!("{}\n", text.to_lowercase()),
@@ -164,8 +164,8 @@ fn strings(value: &Value) -> String {
     }
 }
 
-/// All pages of an answer.
-fn answer(reader: &Arc<dyn Read>, query: &Query) -> Vec<u64> {
+/// The numbers on all pages of a query.
+fn all_pages(reader: &Arc<dyn JournalReader>, query: &Query) -> Vec<u64> {
     let mut query = query.clone();
     let mut found = Vec::new();
     loop {
@@ -179,7 +179,7 @@ fn answer(reader: &Arc<dyn Read>, query: &Query) -> Vec<u64> {
     }
 }
 
-fn check(reader: &Arc<dyn Read>, lines: &[Value], queries: &[Query]) {
+fn check(reader: &Arc<dyn JournalReader>, lines: &[Value], queries: &[Query]) {
     let records: Vec<&Value> = lines.iter().filter(|line| line.get("outcome").is_some()).collect();
     for query in queries {
         let expected: Vec<u64> = records
@@ -188,7 +188,7 @@ fn check(reader: &Arc<dyn Read>, lines: &[Value], queries: &[Query]) {
             .filter(|record| wanted(query, record))
             .map(|record| record["seq"].as_u64().unwrap())
             .collect();
-        assert_eq!(answer(reader, query), expected, "{query:?}");
+        assert_eq!(all_pages(reader, query), expected, "{query:?}");
     }
     for n in [0, 1, 5, 99_999] {
         let expected: Vec<u64> = records
@@ -246,7 +246,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn filters_find_what_a_look_at_each_line_finds(
+    fn filters_match_a_scan_of_all_lines(
         drafts in proptest::collection::vec(draft(), 1..60),
         batch in 1..300_usize,
         repeat in 1..20_usize,
@@ -258,7 +258,7 @@ proptest! {
 }
 
 #[test]
-fn a_long_search_answers_in_between() {
+fn long_search_returns_partial_pages() {
     let text = "x".repeat(200_000);
     let mut memory = MemoryJournal::new();
     let bench = &mut fresh();
@@ -267,7 +267,7 @@ fn a_long_search_answers_in_between() {
             let mut line = accepted(seq, &["tim"]);
             let word = if seq == 3 { "needle" } else { "hay" };
             line.received = Received::Json(format!("\"{word} {text}\"").into_bytes().into());
-            commit(journal, &[Line::Message(line)]);
+            commit(journal, &[Record::Message(line)]);
         }
         let reader = journal.reader();
         let mut query = Query { text: Some("NEEDLE".to_owned()), ..Query::default() };
@@ -287,10 +287,12 @@ fn a_long_search_answers_in_between() {
 }
 
 #[test]
-fn one_answer_is_bounded() {
+fn page_is_bounded() {
     for journal in [&mut fresh().journal as &mut dyn Commit, &mut MemoryJournal::new()] {
-        let lines: Vec<Line> = (1..=1_500)
-            .map(|seq| Line::Message(MessageLine { message_id: Some(id(1)), ..accepted(seq, &[]) }))
+        let lines: Vec<Record> = (1..=1_500)
+            .map(|seq| {
+                Record::Message(MessageRecord { message_id: Some(id(1)), ..accepted(seq, &[]) })
+            })
             .collect();
         commit(journal, &lines);
         let reader = journal.reader();
@@ -304,9 +306,8 @@ fn one_answer_is_bounded() {
     }
 }
 
-/// Records as the bus writes them: most with their message as it was read, some without, and
-/// events in between.
-fn with_messages(count: u64) -> Vec<Line> {
+/// Records as the bus writes them: most with parsed messages, some without, with events in between.
+fn with_messages(count: u64) -> Vec<Record> {
     (1..=count)
         .map(|seq| {
             if seq % 5 == 0 {
@@ -318,7 +319,7 @@ fn with_messages(count: u64) -> Vec<Line> {
             message.from.agent_id = agent(&format!("agent-{seq}"));
             message.from.session_key = None;
             let bytes = message.to_json();
-            Line::Message(MessageLine {
+            Record::Message(MessageRecord {
                 received: Received::Json(bytes.into()),
                 message: (seq % 7 != 0).then(|| Arc::new(message)),
                 ..accepted(seq, &["ann"])
@@ -338,9 +339,9 @@ fn metas(dir: &std::path::Path) -> Vec<(Vec<u8>, Vec<u8>)> {
 }
 
 #[test]
-fn an_index_made_from_messages_is_the_one_made_from_their_lines() {
+fn index_from_messages_equals_index_from_lines() {
     let lines = with_messages(1_200);
-    // With the second nothing is held for the indexer, and it reads the lines.
+    // With the second limit the tail drops its bytes, and the indexer parses the lines.
     for tail_bytes in [1 << 30, 0] {
         let dir = tempfile::tempdir().unwrap();
         let options = Options { tail_bytes, ..Options::new(dir.path()) };
@@ -351,7 +352,7 @@ fn an_index_made_from_messages_is_the_one_made_from_their_lines() {
         let made = metas(dir.path());
         assert!(made.len() > 2, "the test needs several blocks");
         let (journal, _) = open(dir.path());
-        for line in lines.iter().filter(|line| matches!(line, Line::Message(_))).step_by(97) {
+        for line in lines.iter().filter(|line| matches!(line, Record::Message(_))).step_by(97) {
             let seq = line.seq();
             for query in [
                 Query { correlation: Some(correlation(seq)), ..Query::default() },

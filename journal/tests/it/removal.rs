@@ -1,18 +1,18 @@
-//! What a removal must not take with it, however much that is.
+//! What a removal must preserve, however much that is.
 
 use std::fs;
 use std::path::Path;
 
 use a2a_journal::{
-    Commit, EventLine, Fact, Head, Journal, Line, MessageLine, Options, Recovered, verify_journal,
-    verify_log,
+    Commit, EventRecord, Fact, Head, Journal, MessageRecord, Options, Record, Recovered,
+    verify_journal, verify_log,
 };
 use a2a_protocol::{Event, Outcome};
 
 use crate::retention::*;
 use crate::setup::*;
 
-/// So many agents and facts that a line with all of them is longer than these tests allow.
+/// Number of agents and facts: too many for one removal record in these tests.
 const NOTED: u64 = 60;
 const LINE: usize = 400;
 
@@ -20,15 +20,16 @@ fn small_lines(dir: &Path, days: u32) -> Options {
     Options { removal_line_bytes: LINE, ..options(dir, by_age(days)) }
 }
 
-/// A journal whose first day has noted a lot, and then had two days more.
-fn noted(dir: &Path) -> Journal {
+/// A journal with many facts on its first day, and two more days.
+fn with_facts(dir: &Path) -> Journal {
     let (mut journal, _) = Journal::open(&small_lines(dir, 1)).unwrap();
     let mut lines = Vec::new();
     for n in 0..NOTED {
         let facts = vec![fact(&format!("kept:{n}"), n)];
         let agent_id = Some(agent(&format!("old{n}")));
-        let event = EventLine { agent_id, facts, ..EventLine::new(n + 1, on(0), Event::Joined) };
-        lines.push(Line::Event(event));
+        let event =
+            EventRecord { agent_id, facts, ..EventRecord::new(n + 1, on(0), Event::Joined) };
+        lines.push(Record::Event(event));
     }
     commit(&mut journal, &lines);
     for (seq, day) in [(101, 1), (102, 2)] {
@@ -41,15 +42,15 @@ fn fact(key: &str, value: u64) -> Fact {
     Fact { key: key.into(), value: Some(value.to_string().into()) }
 }
 
-fn later(seq: u64, day: u64) -> Line {
-    Line::Message(MessageLine { time: on(day), ..accepted(seq, &[]) })
+fn later(seq: u64, day: u64) -> Record {
+    Record::Message(MessageRecord { time: on(day), ..accepted(seq, &[]) })
 }
 
-fn offer(seq: u64, day: u64) -> Line {
-    Line::Event(EventLine::new(seq, on(day), Event::Removed))
+fn offer(seq: u64, day: u64) -> Record {
+    Record::Event(EventRecord::new(seq, on(day), Event::Removed))
 }
 
-fn knows_all(recovered: &Recovered) {
+fn check_recovers_all(recovered: &Recovered) {
     for n in 0..NOTED {
         let key = format!("kept:{n}");
         let value = recovered.facts.iter().find(|(known, _)| **known == *key);
@@ -58,8 +59,8 @@ fn knows_all(recovered: &Recovered) {
     }
 }
 
-/// What the log says about removals from a line on: whether each line removes something.
-fn said(journal: &Journal, after: u64) -> Vec<bool> {
+/// For each removal event after a number: whether it removes something.
+fn removal_events(journal: &Journal, after: u64) -> Vec<bool> {
     let lines = journal.reader().after(after, 1_000).unwrap();
     let lines = lines.iter().map(|line| line.get()).filter(|line| line.contains("\"removed\""));
     lines
@@ -75,12 +76,12 @@ fn lose_sled(dir: &Path) {
 }
 
 #[test]
-fn what_is_too_much_for_a_line_is_said_in_several() {
+fn removal_too_large_for_one_record_is_split() {
     let dir = tempfile::tempdir().unwrap();
-    let mut journal = noted(dir.path());
+    let mut journal = with_facts(dir.path());
     let removed = journal.retain(on(2)).unwrap().removed;
     assert_eq!(removed[0].last, NOTED);
-    let said = said(&journal, 102);
+    let said = removal_events(&journal, 102);
     assert!(said.len() > 5, "{}", said.len());
     assert_eq!(said.iter().position(|removes| *removes), Some(said.len() - 1), "last of all");
     assert_eq!(names(dir.path()), ["2026-02-22.jsonl.zst", "2026-02-23.jsonl"]);
@@ -92,7 +93,7 @@ fn what_is_too_much_for_a_line_is_said_in_several() {
     assert_eq!(verify_journal(dir.path(), &[]).unwrap(), verified);
     for _ in 0..2 {
         let (journal, recovered) = Journal::open(&small_lines(dir.path(), 1)).unwrap();
-        knows_all(&recovered);
+        check_recovers_all(&recovered);
         is_whole(dir.path(), &journal);
         drop(journal);
         lose_sled(dir.path());
@@ -100,12 +101,12 @@ fn what_is_too_much_for_a_line_is_said_in_several() {
 }
 
 #[test]
-fn a_stop_between_these_lines_loses_nothing() {
+fn stop_between_the_removal_records_loses_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let mut journal = noted(dir.path());
+    let mut journal = with_facts(dir.path());
     journal.close().unwrap();
     drop(journal);
-    // As it is at the moment when the lines are written and nothing is removed yet.
+    // As it is when the records are written and nothing is removed yet.
     let before = bench_copy(dir.path());
     let (mut journal, _) = Journal::open(&small_lines(dir.path(), 1)).unwrap();
     journal.retain(on(2)).unwrap();
@@ -124,52 +125,53 @@ fn a_stop_between_these_lines_loses_nothing() {
                 lose_sled(stopped.path());
             }
             let (mut journal, recovered) = Journal::open(&small_lines(stopped.path(), 1)).unwrap();
-            knows_all(&recovered);
+            check_recovers_all(&recovered);
             assert_eq!(verify_log(stopped.path(), &[]).unwrap().from, 1, "{cut}: nothing went");
             journal.retain(on(2)).unwrap();
             assert_eq!(verify_log(stopped.path(), &[]).unwrap().from, 101, "{cut}");
             drop(journal);
             lose_sled(stopped.path());
-            knows_all(&Journal::open(&small_lines(stopped.path(), 1)).unwrap().1);
+            check_recovers_all(&Journal::open(&small_lines(stopped.path(), 1)).unwrap().1);
         }
     }
 }
 
 #[test]
-fn an_offer_uses_the_numbers_before_it_and_goes_on_at_the_next() {
+fn offer_uses_the_numbers_before_it_and_continues_at_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    let mut journal = noted(dir.path());
+    let mut journal = with_facts(dir.path());
     journal.close().unwrap();
     drop(journal);
     let (mut journal, _) = Journal::open(&small_lines(dir.path(), 1)).unwrap();
-    // No number to spare, then three.
+    // No spare number, then three.
     commit(&mut journal, &[later(103, 2), offer(104, 2), later(105, 2)]);
-    assert_eq!(said(&journal, 102), [false]);
+    assert_eq!(removal_events(&journal, 102), [false]);
     commit(&mut journal, &[offer(109, 2), later(110, 2)]);
-    assert_eq!(said(&journal, 105), [false; 4]);
+    assert_eq!(removal_events(&journal, 105), [false; 4]);
     assert_eq!(verify_log(dir.path(), &[]).unwrap().from, 1, "nothing goes before all is said");
     commit(&mut journal, &[offer(200, 2)]);
-    let rest = said(&journal, 110);
+    let rest = removal_events(&journal, 110);
     assert!(rest.len() < 90 && rest.last() == Some(&true), "{rest:?}");
     assert_eq!(journal.reader().head().seq, 200);
     journal.retain(on(2)).unwrap();
     assert_eq!(verify_log(dir.path(), &[]).unwrap().from, 101);
     drop(journal);
     lose_sled(dir.path());
-    knows_all(&Journal::open(&small_lines(dir.path(), 1)).unwrap().1);
+    check_recovers_all(&Journal::open(&small_lines(dir.path(), 1)).unwrap().1);
 }
 
 #[test]
-fn what_a_line_of_the_same_batch_says_anew_is_not_overwritten() {
+fn fact_set_in_the_same_batch_is_not_overwritten() {
     for lines in [LINE, 1 << 20] {
         let dir = tempfile::tempdir().unwrap();
-        let mut journal = noted(dir.path());
+        let mut journal = with_facts(dir.path());
         journal.close().unwrap();
         drop(journal);
         let options = Options { removal_line_bytes: lines, ..small_lines(dir.path(), 1) };
         let (mut journal, _) = Journal::open(&options).unwrap();
-        let says =
-            |seq, facts| Line::Message(MessageLine { time: on(2), facts, ..accepted(seq, &[]) });
+        let says = |seq, facts| {
+            Record::Message(MessageRecord { time: on(2), facts, ..accepted(seq, &[]) })
+        };
         let forgets = Fact { key: "kept:2".into(), value: None };
         commit(
             &mut journal,
@@ -200,10 +202,10 @@ fn what_a_line_of_the_same_batch_says_anew_is_not_overwritten() {
 fn a_repeat_outlives_the_record_it_repeats() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open(&options(dir.path(), by_age(1))).unwrap();
-    commit(&mut journal, &[Line::Message(MessageLine { time: on(0), ..accepted(1, &[]) })]);
+    commit(&mut journal, &[Record::Message(MessageRecord { time: on(0), ..accepted(1, &[]) })]);
     let again = |seq, day, outcome| {
         let first = accepted(1, &[]);
-        Line::Message(MessageLine { seq, time: on(day), outcome, ..first })
+        Record::Message(MessageRecord { seq, time: on(day), outcome, ..first })
     };
     commit(&mut journal, &[again(2, 1, Outcome::Duplicate)]);
     commit(&mut journal, &[again(3, 2, Outcome::Duplicate)]);
@@ -233,7 +235,7 @@ fn a_repeat_outlives_the_record_it_repeats() {
 }
 
 #[test]
-fn a_head_below_what_was_removed_is_neither_missed_nor_taken_for_another() {
+fn known_head_below_a_removal_is_neither_missing_nor_swapped() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = filled(dir.path(), 1, by_age(1));
     let old = journal.reader().head();
@@ -251,8 +253,8 @@ fn a_head_below_what_was_removed_is_neither_missed_nor_taken_for_another() {
         assert_eq!(log.is_ok(), open.is_ok(), "{known:?}");
         log.ok().map(|verified| verified.from)
     };
-    // The last line that went is what the first one left follows; others are out of reach, and
-    // `from` says so to whoever asked about them.
+    // The first remaining record follows the last removed one. Earlier heads cannot be proven, which
+    // `from` shows to the caller.
     for known in [old, Head { seq: 3, ..old }, Head { seq: 1, hash: kept.hash }] {
         assert!(known.seq < from);
         assert_eq!(check(&[known]), Some(from), "{known}");

@@ -1,24 +1,24 @@
-//! What a restart remembers: after a clean stop, a kill, with sled gone or unfit.
+//! State after a restart: after a clean stop, after a kill, with the index missing or unfit.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use a2a_journal::{Commit, Journal, Line, MessageLine, OpenError, Options, Seen};
+use a2a_journal::{Commit, DedupEntry, Journal, MessageRecord, OpenError, Options, Record};
 use a2a_protocol::{Event, Trace};
 
 use crate::setup::*;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01 a=\"b\"";
 
-/// A message whose sender gave a trace.
-fn traced(seq: u64, to: &str) -> Line {
+/// A message with a trace of its own.
+fn traced(seq: u64, to: &str) -> Record {
     let trace = Some(Arc::new(TRACE.parse().unwrap()));
-    Line::Message(MessageLine { trace, ..accepted(seq, &[to]) })
+    Record::Message(MessageRecord { trace, ..accepted(seq, &[to]) })
 }
 
-/// A little of everything; returns the lines.
-fn history() -> Vec<Line> {
+/// Records of every kind.
+fn history() -> Vec<Record> {
     vec![
         joined(1, "tim"),
         joined(2, "ann"),
@@ -44,7 +44,7 @@ fn check_history(recovered: &a2a_journal::Recovered) {
     assert_eq!(pending, [None, Some(TRACE.to_owned())]);
     assert_eq!(trace(&recovered.dead_letters[0].trace).as_deref(), Some(TRACE));
     assert_eq!(recovered.agents, [agent("ann"), agent("tim")]);
-    let seen = [3, 6, 10].map(|seq| Seen { message_id: id(seq), fingerprint: seq * 3, seq });
+    let seen = [3, 6, 10].map(|seq| DedupEntry { message_id: id(seq), fingerprint: seq * 3, seq });
     assert_eq!(recovered.seen, seen);
 }
 
@@ -60,7 +60,7 @@ fn a_new_folder_starts_at_one() {
 }
 
 #[test]
-fn after_a_clean_stop_nothing_is_read_again() {
+fn clean_stop_leaves_nothing_to_replay() {
     let mut bench = fresh();
     for line in history() {
         commit(&mut bench.journal, &[line]);
@@ -103,7 +103,7 @@ fn a_kill_between_checkpoints_reads_only_what_came_after() {
     let options = Options { checkpoint_lines: 100, ..Options::new(dir.path()) };
     let (mut journal, _) = Journal::open(&options).unwrap();
     for batch in 0..40 {
-        let lines: Vec<Line> = (1..=50).map(|n| message(batch * 50 + n, &["tim"])).collect();
+        let lines: Vec<Record> = (1..=50).map(|n| message(batch * 50 + n, &["tim"])).collect();
         commit(&mut journal, &lines);
     }
     journal.close().unwrap();
@@ -130,7 +130,7 @@ fn a_deleted_sled_is_rebuilt() {
 }
 
 #[test]
-fn an_older_sled_is_brought_up_to_date() {
+fn older_index_is_brought_up_to_date() {
     let mut bench = fresh();
     let lines = history();
     commit(&mut bench.journal, &lines[..5]);
@@ -148,7 +148,7 @@ fn an_older_sled_is_brought_up_to_date() {
 }
 
 #[test]
-fn the_sled_of_another_log_is_set_aside() {
+fn index_of_another_log_is_set_aside() {
     let mut bench = fresh();
     commit(&mut bench.journal, &history());
     bench.journal.close().unwrap();
@@ -189,7 +189,7 @@ fn a_damaged_sled_costs_nothing_but_time() {
 }
 
 #[test]
-fn two_at_once_are_refused_with_advice() {
+fn second_opener_is_refused_with_advice() {
     let bench = fresh();
     let error = Journal::open(&Options::new(bench.dir.path())).err().unwrap();
     assert!(matches!(error, OpenError::Locked { .. }));
@@ -197,7 +197,7 @@ fn two_at_once_are_refused_with_advice() {
 }
 
 #[test]
-fn a_reader_left_over_does_not_keep_the_journal_locked() {
+fn remaining_reader_does_not_keep_the_journal_locked() {
     let mut bench = fresh();
     commit(&mut bench.journal, &history());
     let reader = bench.journal.reader();
@@ -218,7 +218,7 @@ fn copies_of_one_message_share_its_bytes() {
 }
 
 #[test]
-fn lines_forgotten_by_memory_are_read_from_the_log() {
+fn lines_dropped_from_memory_are_read_from_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { tail_bytes: 0, ..Options::new(dir.path()) };
     let (mut journal, _) = Journal::open(&options).unwrap();

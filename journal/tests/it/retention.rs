@@ -1,4 +1,4 @@
-//! Old days are packed, removed and written down, whatever happens in between.
+//! Old days are compressed, removed and recorded, with a stop at any step.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use a2a_journal::{
-    Commit, Disk, EventLine, Fact, Journal, Line, LogFile, MessageLine, Options, Query, RealDisk,
-    Recovered, RemovedForm, Retained, Retention, rebuild_log, verify_journal, verify_log,
+    Commit, Disk, EventRecord, Fact, Journal, LogFile, MessageRecord, Options, Query, RealDisk,
+    Record, Recovered, RemovedForm, Retained, Retention, rebuild_log, verify_journal, verify_log,
 };
 use a2a_protocol::Event;
 use chrono::{DateTime, Utc};
@@ -18,13 +18,13 @@ use crate::setup::*;
 const DAY: i64 = 86_400_000;
 pub const LINES_A_DAY: u64 = 40;
 
-/// The time on a day, from 0.
+/// A time on a day, from 0.
 pub fn on(day: u64) -> DateTime<Utc> {
     at(day as i64 * DAY)
 }
 
-/// Lines of a day, none of them owed: each message has a fact, the first an agent joining.
-pub fn day(n: u64) -> Vec<Line> {
+/// Records of a day without open deliveries: each message has a fact, and one agent joins.
+pub fn day(n: u64) -> Vec<Record> {
     (1..=LINES_A_DAY)
         .map(|i| {
             let seq = n * LINES_A_DAY + i;
@@ -32,12 +32,12 @@ pub fn day(n: u64) -> Vec<Line> {
             let facts = vec![Fact { key: key.into(), value: Some(format!("{n}").into()) }];
             if i == 1 {
                 let agent_id = Some(agent(&format!("agent{n}")));
-                return Line::Event(EventLine {
+                return Record::Event(EventRecord {
                     agent_id,
-                    ..EventLine::new(seq, on(n), Event::Joined)
+                    ..EventRecord::new(seq, on(n), Event::Joined)
                 });
             }
-            Line::Message(MessageLine { time: on(n), facts, ..accepted(seq, &[]) })
+            Record::Message(MessageRecord { time: on(n), facts, ..accepted(seq, &[]) })
         })
         .collect()
 }
@@ -50,12 +50,12 @@ pub fn by_age(days: u32) -> Retention {
     Retention { max_age_days: Some(days), ..Retention::default() }
 }
 
-/// A journal with so many days in it.
+/// A journal with this many days.
 pub fn filled(dir: &Path, days: u64, retention: Retention) -> Journal {
     let (mut journal, _) = Journal::open(&options(dir, retention)).unwrap();
     for n in 0..days {
         let lines = day(n);
-        // A day is written in more than one batch.
+        // A day has more than one batch.
         for batch in lines.chunks(15) {
             commit(&mut journal, batch);
         }
@@ -63,7 +63,7 @@ pub fn filled(dir: &Path, days: u64, retention: Retention) -> Journal {
     journal
 }
 
-/// Name and content of the log's files, unpacked.
+/// Name and uncompressed content of the segments.
 pub fn files(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(dir.join("a2a-log")).unwrap().map(|entry| entry.unwrap().path());
     entries
@@ -86,7 +86,7 @@ pub fn records(journal: &Journal) -> Vec<u64> {
     all(&journal.reader(), 1_000).into_iter().map(|(seq, _)| seq).rev().collect()
 }
 
-/// The records of the days from `first` to `last`.
+/// Numbers of the records of the days from `first` to `last`.
 pub fn of_days(first: u64, last: u64) -> Vec<u64> {
     (first..=last).flat_map(|n| (2..=LINES_A_DAY).map(move |i| n * LINES_A_DAY + i)).collect()
 }
@@ -98,7 +98,7 @@ pub fn is_whole(dir: &Path, journal: &Journal) {
     assert_eq!((log.head, sled.head), (head, head));
 }
 
-/// What must be known however old it is.
+/// State that must be recovered, however old it is.
 pub fn check_known(recovered: &Recovered, days: u64) {
     let facts: BTreeMap<&str, &str> =
         recovered.facts.iter().map(|(key, value)| (&**key, &**value)).collect();
@@ -110,7 +110,7 @@ pub fn check_known(recovered: &Recovered, days: u64) {
 }
 
 #[test]
-fn closed_days_are_packed_and_read_as_before() {
+fn closed_days_are_compressed_and_read_as_before() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = filled(dir.path(), 4, Retention::default());
     assert_eq!(journal.retain(on(3)).unwrap(), Retained::default());
@@ -134,7 +134,7 @@ fn closed_days_are_packed_and_read_as_before() {
 }
 
 #[test]
-fn the_day_goes_on_after_its_file_was_packed() {
+fn compressed_day_can_be_appended_to() {
     let dir = tempfile::tempdir().unwrap();
     drop(filled(dir.path(), 2, Retention { pack: false, ..Retention::default() }));
     let newest = dir.path().join("a2a-log/2026-02-22.jsonl");
@@ -149,7 +149,7 @@ fn the_day_goes_on_after_its_file_was_packed() {
 }
 
 #[test]
-fn old_days_go_and_a_line_says_so() {
+fn old_days_are_removed_and_recorded() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = filled(dir.path(), 5, by_age(2));
     let head = journal.reader().head();
@@ -172,7 +172,7 @@ fn old_days_go_and_a_line_says_so() {
     assert_eq!(verify_log(dir.path(), &[]).unwrap().from, 81);
     assert!(journal.reader().find(&id(5)).unwrap().is_empty());
     assert!(journal.reader().get(5).unwrap().is_none());
-    // A second time there is nothing to do.
+    // A second run has nothing to do.
     assert_eq!(journal.retain(on(4)).unwrap(), Retained::default());
     journal.close().unwrap();
     drop(journal);
@@ -188,7 +188,7 @@ fn old_days_go_and_a_line_says_so() {
         check_known(&recovered, 5);
         is_whole(dir.path(), &journal);
     }
-    // Had somebody taken one day more, it would be missed.
+    // Removing one more day is detected.
     fs::remove_file(dir.path().join("a2a-log/2026-02-23.jsonl.zst")).unwrap();
     assert!(verify_log(dir.path(), &[]).is_err());
 }
@@ -213,24 +213,24 @@ fn size_is_limited_too_and_today_always_stays() {
 }
 
 #[test]
-fn what_is_owed_is_never_removed() {
+fn open_deliveries_are_never_removed() {
     let dir = tempfile::tempdir().unwrap();
     let (mut journal, _) = Journal::open(&options(dir.path(), by_age(0))).unwrap();
     commit(&mut journal, &day(0));
     let mut lines = day(1);
     let owed = LINES_A_DAY + 7;
-    lines[6] = Line::Message(MessageLine { time: on(1), ..accepted(owed, &["tim"]) });
+    lines[6] = Record::Message(MessageRecord { time: on(1), ..accepted(owed, &["tim"]) });
     commit(&mut journal, &lines);
     commit(&mut journal, &day(2));
     commit(&mut journal, &day(3));
     let plan = journal.retain(on(9)).unwrap();
     assert_eq!((plan.removed[0].last, plan.held_by), (LINES_A_DAY, Some(owed)));
-    // A dead letter is owed too.
+    // A dead letter counts as open.
     let mut next = journal.reader().head().seq;
     let mut tell = |journal: &mut Journal, what| {
         next += 1;
-        let Line::Event(line) = event(next, what, owed, "tim") else { panic!() };
-        commit(journal, &[Line::Event(EventLine { time: on(9), ..line })]);
+        let Record::Event(line) = event(next, what, owed, "tim") else { panic!() };
+        commit(journal, &[Record::Event(EventRecord { time: on(9), ..line })]);
     };
     tell(&mut journal, Event::DeadLetter);
     assert_eq!(journal.retain(on(9)).unwrap().held_by, Some(owed));
@@ -249,14 +249,14 @@ pub fn bench_copy(dir: &Path) -> tempfile::TempDir {
 }
 
 #[test]
-fn an_offered_line_is_used_or_left_out() {
+fn offer_is_used_or_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let mut journal = filled(dir.path(), 3, by_age(1));
     journal.close().unwrap();
     drop(journal);
     let (mut journal, _) = Journal::open(&options(dir.path(), by_age(1))).unwrap();
-    let offer = |seq, day| Line::Event(EventLine::new(seq, on(day), Event::Removed));
-    let later = |seq, day| Line::Message(MessageLine { time: on(day), ..accepted(seq, &[]) });
+    let offer = |seq, day| Record::Event(EventRecord::new(seq, on(day), Event::Removed));
+    let later = |seq, day| Record::Message(MessageRecord { time: on(day), ..accepted(seq, &[]) });
     commit(&mut journal, &[offer(200, 1)]);
     assert_eq!(journal.reader().head().seq, 3 * LINES_A_DAY, "too early");
     commit(&mut journal, &[later(201, 2), offer(202, 2), later(203, 2), offer(204, 2)]);
@@ -282,10 +282,10 @@ fn opening_removes_what_is_too_old_by_now() {
 }
 
 #[test]
-fn without_files_sled_is_the_log() {
+fn without_segments_the_index_is_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let no_files = Retention { keep_jsonl: false, ..Retention::default() };
-    // The keeper drops them only when that is on record.
+    // The worker removes them only when that is recorded.
     let mut journal = filled(dir.path(), 4, no_files);
     commit(&mut journal, &[message(170, &["tim"])]);
     let before = files(dir.path());
@@ -332,7 +332,7 @@ fn each_form_is_built_from_the_other() {
     let expected: BTreeMap<String, Vec<u8>> =
         before.iter().map(|(name, bytes)| (unpacked(name), bytes.clone())).collect();
     assert!(files(dir.path()) == expected);
-    // Opening does the same, rather than begin anew.
+    // Opening rebuilds them too, instead of beginning an empty log.
     fs::remove_dir_all(dir.path().join("a2a-log")).unwrap();
     let (journal, recovered) = open(dir.path());
     assert_eq!(
@@ -344,7 +344,7 @@ fn each_form_is_built_from_the_other() {
     fs::remove_dir_all(dir.path().join("data/a2a-journal")).unwrap();
     drop(open(dir.path()));
     assert_eq!(verify_journal(dir.path(), &[]).unwrap(), verified);
-    // What sled does not hold as a chain is not made into a log.
+    // An index without an intact chain is not made into a log.
     let db = sled::open(dir.path().join("data/a2a-journal")).unwrap();
     let blocks = db.open_tree("blocks").unwrap();
     let (key, _) = blocks.first().unwrap().unwrap();
@@ -355,7 +355,7 @@ fn each_form_is_built_from_the_other() {
     assert!(rebuild_log(dir.path()).is_err());
 }
 
-/// Copies the state folder before everything that changes a name.
+/// Copies the state folder before every operation that changes a name.
 #[derive(Clone)]
 struct Snapshots {
     state_dir: PathBuf,
@@ -397,12 +397,12 @@ impl Disk for Snapshots {
     }
 }
 
-/// Stopped at any step, a journal opens with all it had or without what is on record as
-/// removed, verifies, and comes to the same end.
+/// After a stop at any step the journal opens, verifies, has all records or all but the recorded
+/// removals, and reaches the same end.
 fn survives_every_step(retention: Retention, kept: std::ops::RangeInclusive<u64>) {
     let dir = tempfile::tempdir().unwrap();
     let taken: Arc<Mutex<Vec<tempfile::TempDir>>> = Arc::default();
-    // Nothing is packed or removed while it is filled.
+    // Nothing is compressed or removed while it is filled.
     let mut journal = filled(dir.path(), 4, Retention { pack: false, ..Retention::default() });
     journal.close().unwrap();
     drop(journal);
@@ -441,16 +441,16 @@ fn survives_every_step(retention: Retention, kept: std::ops::RangeInclusive<u64>
 }
 
 #[test]
-fn a_stop_at_any_step_of_packing_loses_nothing() {
+fn stop_at_any_step_of_compressing_loses_nothing() {
     survives_every_step(Retention::default(), 0..=3);
 }
 
 #[test]
-fn a_stop_at_any_step_of_removing_is_made_good() {
+fn stop_at_any_step_of_removing_is_resumed() {
     survives_every_step(by_age(1), 2..=3);
 }
 
 #[test]
-fn a_stop_at_any_step_of_dropping_files_loses_nothing() {
+fn stop_at_any_step_of_dropping_segments_loses_nothing() {
     survives_every_step(Retention { keep_jsonl: false, ..Retention::default() }, 0..=3);
 }

@@ -1,12 +1,12 @@
-//! Lines to commit, and ways to look at what came of them.
+//! Fixtures: records to commit, and checks of the result.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use a2a_journal::{
-    Commit, EventLine, Journal, Line, MessageLine, Options, Page, Read, Received, Recovered,
-    Retention,
+    Commit, EventRecord, Journal, JournalReader, MessageRecord, Options, Page, Received, Record,
+    Recovered, Retention,
 };
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, RecipientOutcome};
 use chrono::{DateTime, Utc};
@@ -30,8 +30,8 @@ pub fn body(n: u64) -> Vec<u8> {
 }
 
 /// Message `seq` from roman, accepted for these recipients.
-pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
-    MessageLine {
+pub fn accepted(seq: u64, to: &[&str]) -> MessageRecord {
+    MessageRecord {
         seq,
         time: at(seq as i64),
         outcome: Outcome::Delivered,
@@ -55,33 +55,33 @@ pub fn accepted(seq: u64, to: &[&str]) -> MessageLine {
     }
 }
 
-pub fn message(seq: u64, to: &[&str]) -> Line {
-    Line::Message(accepted(seq, to))
+pub fn message(seq: u64, to: &[&str]) -> Record {
+    Record::Message(accepted(seq, to))
 }
 
-pub fn refused(seq: u64) -> Line {
+pub fn refused(seq: u64) -> Record {
     let mut line = accepted(seq, &[]);
     line.outcome = Outcome::RateLimited;
     line.reason = Some("slow down".to_owned());
     line.retry_after_ms = Some(250);
-    Line::Message(line)
+    Record::Message(line)
 }
 
-pub fn event(seq: u64, event: Event, of: u64, who: &str) -> Line {
-    Line::Event(EventLine {
+pub fn event(seq: u64, event: Event, of: u64, who: &str) -> Record {
+    Record::Event(EventRecord {
         of: Some(of),
         message_id: Some(id(of)),
         agent_id: Some(agent(who)),
         attempt: matches!(event, Event::Delivered | Event::AttemptFailed).then_some(1),
         reason: matches!(event, Event::Expired | Event::DeadLetter).then(|| "why".to_owned()),
-        ..EventLine::new(seq, at(seq as i64), event)
+        ..EventRecord::new(seq, at(seq as i64), event)
     })
 }
 
-pub fn joined(seq: u64, who: &str) -> Line {
-    Line::Event(EventLine {
+pub fn joined(seq: u64, who: &str) -> Record {
+    Record::Event(EventRecord {
         agent_id: Some(agent(who)),
-        ..EventLine::new(seq, at(seq as i64), Event::Joined)
+        ..EventRecord::new(seq, at(seq as i64), Event::Joined)
     })
 }
 
@@ -99,7 +99,7 @@ pub fn fresh() -> Bench {
 }
 
 impl Bench {
-    /// What a machine would find if the process were killed now, as a folder of its own.
+    /// A copy of the folder as if the process were killed now.
     pub fn killed(&self) -> tempfile::TempDir {
         let copy = tempfile::tempdir().unwrap();
         copy_dir(self.dir.path(), copy.path());
@@ -107,13 +107,13 @@ impl Bench {
     }
 }
 
-/// Opens a journal that leaves closed days as they are, for those who look at them.
+/// Opens a journal that does not compress closed segments, so that tests can read them.
 pub fn open(dir: &Path) -> (Journal, Recovered) {
     let retention = Retention { pack: false, ..Retention::default() };
     Journal::open(&Options { retention, ..Options::new(dir) }).unwrap()
 }
 
-/// sled's file may grow while it is copied; so it may when a machine dies.
+/// Copies a folder. The file of sled may grow meanwhile, as it may before a crash.
 pub fn copy_dir(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -130,7 +130,7 @@ pub fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// The day files, oldest first.
+/// The segments, oldest first.
 pub fn log_files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = fs::read_dir(dir.join("a2a-log"))
         .unwrap()
@@ -165,8 +165,8 @@ pub fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Every record with the words of its events, newest first, read in pages of `limit`.
-pub fn all(reader: &Arc<dyn Read>, limit: usize) -> Vec<(u64, Vec<String>)> {
+/// Every message record with the names of its events, newest first, read in pages of `limit`.
+pub fn all(reader: &Arc<dyn JournalReader>, limit: usize) -> Vec<(u64, Vec<String>)> {
     let mut found = Vec::new();
     let mut before = None;
     loop {
@@ -209,6 +209,6 @@ pub fn dead(recovered: &Recovered) -> Vec<String> {
         .collect()
 }
 
-pub fn commit(journal: &mut dyn Commit, lines: &[Line]) {
+pub fn commit(journal: &mut dyn Commit, lines: &[Record]) {
     journal.commit(lines).unwrap();
 }

@@ -1,11 +1,11 @@
-//! Every way to tamper with the log is noticed and named.
+//! Every kind of tampering is detected and named.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use a2a_journal::{
-    Commit, Fault, Head, Line, MemoryJournal, Tampering, VerifyError, noted_heads, verify_journal,
-    verify_log,
+    Commit, Fault, Head, MemoryJournal, Record, Tampering, VerifyError, recorded_heads,
+    verify_journal, verify_log,
 };
 use a2a_protocol::Event;
 
@@ -13,8 +13,8 @@ use crate::setup::*;
 
 const DAY: i64 = 86_400_000;
 
-/// Three days of six lines each, the last one an event.
-fn history() -> Vec<Line> {
+/// Three days of six records each, the last one an event.
+fn history() -> Vec<Record> {
     (1..=18)
         .map(|seq| {
             let day = (seq - 1) / 6;
@@ -23,7 +23,7 @@ fn history() -> Vec<Line> {
             }
             let mut line = accepted(seq, &["tim"]);
             line.time = at(day as i64 * DAY + seq as i64);
-            Line::Message(line)
+            Record::Message(line)
         })
         .collect()
 }
@@ -34,7 +34,7 @@ struct Rig {
     packed: bool,
 }
 
-/// A closed journal with that history; its two closed days packed or not.
+/// A closed journal with that history, its two closed segments compressed or not.
 fn rig(packed: bool) -> Rig {
     let mut bench = fresh();
     for line in history() {
@@ -80,7 +80,7 @@ impl Rig {
         }
     }
 
-    /// What is found after one file was edited.
+    /// The fault after one segment was edited.
     fn edited(&self, n: usize, edit: impl Fn(&mut Vec<String>)) -> Fault {
         let before = self.lines(n);
         let mut lines = before.clone();
@@ -115,7 +115,7 @@ fn on_each(test: impl Fn(&Rig)) {
     }
 }
 
-/// Seals a line again after it was changed, as a forger who knows the format would.
+/// Changes a line and seals it again, like a forger with knowledge of the format.
 fn resealed(line: &str, from: &str, to: &str) -> String {
     let (covered, _) = line.rsplit_once(",\"hash\":").unwrap();
     let covered = covered.replace(from, to);
@@ -123,7 +123,7 @@ fn resealed(line: &str, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn a_whole_log_is_ok_and_says_its_head() {
+fn complete_log_verifies_with_its_head() {
     on_each(|rig| {
         let verified = verify_log(rig.dir.path(), &[rig.head]).unwrap();
         assert_eq!((verified.records, verified.lines, verified.from), (15, 18, 1));
@@ -131,7 +131,7 @@ fn a_whole_log_is_ok_and_says_its_head() {
         let head: Head = rig.head.to_string().parse().unwrap();
         assert_eq!(verified.head, head);
         assert_eq!(verify_journal(rig.dir.path(), &[head]).unwrap(), verified);
-        // Nothing of that hangs on the other form.
+        // It does not depend on the other form.
         fs::remove_dir_all(rig.dir.path().join("data/a2a-journal")).unwrap();
         assert_eq!(verify_log(rig.dir.path(), &[head]).unwrap(), verified);
     });
@@ -159,7 +159,7 @@ fn any_changed_byte_is_found_in_its_line() {
 }
 
 #[test]
-fn removed_lines_are_missed_by_the_next() {
+fn removed_lines_are_detected_at_the_next() {
     on_each(|rig| {
         let fault = rig.edited(1, |lines| drop(lines.remove(2)));
         rig.expect(&fault, 1, 3, 10, Tampering::Removed);
@@ -169,7 +169,7 @@ fn removed_lines_are_missed_by_the_next() {
         rig.expect(&fault, 0, 1, 2, Tampering::Removed);
         let fault = rig.edited(0, |lines| drop(lines.pop()));
         rig.expect(&fault, 1, 1, 7, Tampering::Removed);
-        // A whole file, the first or one in between.
+        // A whole segment, the first or one in between.
         for (n, next, seq) in [(0, 1, 7), (1, 2, 13)] {
             let aside = rig.dir.path().join("aside");
             fs::rename(rig.file(n), &aside).unwrap();
@@ -180,7 +180,7 @@ fn removed_lines_are_missed_by_the_next() {
 }
 
 #[test]
-fn moved_lines_are_told_from_removed_ones() {
+fn moved_lines_are_distinguished_from_removed_ones() {
     on_each(|rig| {
         let fault = rig.edited(1, |lines| lines.swap(2, 3));
         rig.expect(&fault, 1, 3, 10, Tampering::Reordered);
@@ -199,7 +199,7 @@ fn moved_lines_are_told_from_removed_ones() {
 #[test]
 fn inserted_lines_are_named_themselves() {
     on_each(|rig| {
-        // A copy, one from elsewhere, one with a hash made up, one of another kind.
+        // A copy, a line from elsewhere, one with a made-up hash, one that is not a record.
         let fault = rig.edited(1, |lines| lines.insert(3, lines[1].clone()));
         rig.expect(&fault, 1, 4, 8, Tampering::Inserted);
         let fault = rig.edited(1, |lines| lines.insert(1, lines[4].clone()));
@@ -209,12 +209,12 @@ fn inserted_lines_are_named_themselves() {
         rig.expect(&fault, 1, 4, 10, Tampering::Inserted);
         let fault = rig.edited(1, |lines| lines.insert(3, String::new()));
         assert_eq!((fault.line, fault.what), (4, Tampering::Inserted));
-        // One that fits what is before it in every way.
+        // A line that follows the one before correctly.
         let fault = rig.edited(1, |lines| {
             lines.insert(3, resealed(&lines[3], "roman", "mallo"));
         });
         rig.expect(&fault, 1, 4, 10, Tampering::Inserted);
-        // One that fits nothing but itself.
+        // A line with a valid hash that follows nothing.
         let fault = rig.edited(1, |lines| {
             let other = resealed(&lines[0], "roman", "mallo");
             lines.insert(3, other);
@@ -224,11 +224,11 @@ fn inserted_lines_are_named_themselves() {
 }
 
 #[test]
-fn a_cut_tail_is_missed_only_by_those_who_knew_it() {
+fn cut_tail_is_detected_by_a_known_head_only() {
     on_each(|rig| {
         let before = rig.lines(2);
         rig.write(2, &before[..4]);
-        // The server noted the head when it closed.
+        // The server wrote the head to its file when it closed.
         rig.expect(&rig.fault(&[]), 2, 4, 18, Tampering::CutOff);
         assert!(rig.fault(&[]).to_string().contains("line 4 is the last"));
         rig.forget_heads();
@@ -247,7 +247,7 @@ fn a_cut_tail_is_missed_only_by_those_who_knew_it() {
 fn other_log(packed: bool) -> Rig {
     let mut bench = fresh();
     for mut line in history() {
-        if let Line::Message(line) = &mut line {
+        if let Record::Message(line) = &mut line {
             line.by = Some(agent("eve"));
         }
         commit(&mut bench.journal, &[line]);
@@ -260,7 +260,7 @@ fn other_log(packed: bool) -> Rig {
 }
 
 #[test]
-fn a_swapped_file_is_another_than_was_known() {
+fn swapped_file_is_detected_by_a_known_head() {
     on_each(|rig| {
         let other = other_log(rig.packed);
         let known = |seq: u64| {
@@ -270,12 +270,12 @@ fn a_swapped_file_is_another_than_was_known() {
             format!("{seq}:{}", line["hash"].as_str().unwrap()).parse::<Head>().unwrap()
         };
         let known = [known(9), known(14)];
-        // One file: it does not follow the one before, and a known line is not in it.
+        // One segment: it does not follow the one before, and lacks a known record.
         let before = rig.lines(1);
         rig.write(1, &other.lines(1));
         rig.expect(&rig.fault(&known), 1, 1, 7, Tampering::Swapped);
         rig.write(1, &before);
-        // All of them: a chain without a fault, but not the one that was known.
+        // All of them: a correct chain, but without the known head.
         rig.forget_heads();
         (0..3).for_each(|n| rig.write(n, &other.lines(n)));
         assert_eq!(verify_log(rig.dir.path(), &[]).unwrap().head, other.head);
@@ -284,7 +284,7 @@ fn a_swapped_file_is_another_than_was_known() {
 }
 
 #[test]
-fn a_line_being_written_is_no_fault() {
+fn unfinished_line_is_no_fault() {
     on_each(|rig| {
         let text = fs::read_to_string(rig.file(2)).unwrap();
         fs::write(rig.file(2), format!("{text}{{\"seq\":19,\"ti")).unwrap();
@@ -294,14 +294,14 @@ fn a_line_being_written_is_no_fault() {
 }
 
 #[test]
-fn a_packed_file_that_does_not_unpack_is_named() {
+fn damaged_compressed_segment_is_named() {
     let rig = rig(true);
     let bytes = fs::read(rig.file(1)).unwrap();
     for damaged in [&bytes[..bytes.len() / 2], b"no zstd at all", b""] {
         fs::write(rig.file(1), damaged).unwrap();
         let fault = rig.fault(&[]);
         assert!(fault.file == Some(rig.file(1)) || fault.file == Some(rig.file(2)), "{fault}");
-        // The bus goes on all the same: sled has the lines.
+        // The bus still works: the index has the records.
         let copy = tempfile::tempdir().unwrap();
         copy_dir(rig.dir.path(), copy.path());
         let (journal, _) = open(copy.path());
@@ -312,7 +312,7 @@ fn a_packed_file_that_does_not_unpack_is_named() {
 #[test]
 fn an_open_journal_verifies_itself_and_its_log_meanwhile() {
     let mut bench = fresh();
-    let lines: Vec<Line> = (1..=1_300).map(|seq| message(seq, &["tim"])).collect();
+    let lines: Vec<Record> = (1..=1_300).map(|seq| message(seq, &["tim"])).collect();
     for batch in lines.chunks(100) {
         commit(&mut bench.journal, batch);
         let reader = bench.journal.reader();
@@ -329,10 +329,10 @@ fn an_open_journal_verifies_itself_and_its_log_meanwhile() {
     commit(&mut memory, &lines);
     let verified = memory.reader().verify(&[]).unwrap();
     assert_eq!(verified, bench.journal.reader().verify(&[]).unwrap());
-    let noted = noted_heads(bench.dir.path()).unwrap();
+    let noted = recorded_heads(bench.dir.path()).unwrap();
     assert_eq!(noted.len(), 1, "one a minute");
     bench.journal.close().unwrap();
-    assert_eq!(noted_heads(bench.dir.path()).unwrap().last(), Some(&verified.head));
+    assert_eq!(recorded_heads(bench.dir.path()).unwrap().last(), Some(&verified.head));
 }
 
 #[test]

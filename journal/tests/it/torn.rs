@@ -1,4 +1,4 @@
-//! A write cut at every byte, damage in the middle, files that are not ours.
+//! Writes cut at every byte, damage in the middle, files of other programs.
 
 use std::fs;
 
@@ -43,7 +43,7 @@ fn a_write_cut_at_any_byte_leaves_whole_lines() {
             Some(torn) => assert_eq!(fs::read(torn).unwrap(), &whole[kept..cut]),
             None => assert_eq!(kept, cut),
         }
-        // The chain goes on where it was cut.
+        // The chain continues where it was cut.
         commit(&mut journal, &[message(last + 1, &["tim"])]);
         assert_eq!(checked_log(dir.path()).len() as u64, last + 1);
     }
@@ -59,7 +59,7 @@ fn a_last_line_whose_hash_does_not_fit_is_torn_too() {
     let len = bytes.len();
     bytes[len - 400..len - 200].fill(0);
     fs::write(&file, &bytes).unwrap();
-    // With the note that it was promised it would be damage.
+    // With a watermark behind it, it would be damage.
     fs::remove_file(copy.path().join("data/a2a-watermark.bin")).unwrap();
     let (_, recovered) = open(copy.path());
     assert_eq!(recovered.next_seq, 2);
@@ -117,7 +117,7 @@ fn a_line_repeated_counts_once() {
 }
 
 #[test]
-fn other_files_and_empty_ones_are_left_alone() {
+fn other_and_empty_files_stay_unchanged() {
     let mut bench = fresh();
     commit(&mut bench.journal, &[message(1, &["tim"])]);
     let copy = bench.killed();
@@ -139,15 +139,15 @@ fn other_files_and_empty_ones_are_left_alone() {
 }
 
 #[test]
-fn an_old_day_may_be_taken_away() {
+fn removed_old_segment_is_tolerated() {
     let mut bench = fresh();
     commit(&mut bench.journal, &[message(1, &["tim"])]);
     let mut line = accepted(2, &["tim"]);
     line.time = at(86_400_000);
-    commit(&mut bench.journal, &[a2a_journal::Line::Message(line)]);
+    commit(&mut bench.journal, &[a2a_journal::Record::Message(line)]);
     bench.journal.close().unwrap();
     fs::remove_file(&log_files(bench.dir.path())[0]).unwrap();
-    // sled still has it; without sled only the rest is known, and that is no damage.
+    // The index still has it. Without the index only the rest exists, which is no damage.
     let (journal, recovered) = open(bench.dir.path());
     assert_eq!((recovered.pending.len(), all(&journal.reader(), 9).len()), (2, 2));
     drop(journal);

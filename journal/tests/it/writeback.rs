@@ -1,4 +1,4 @@
-//! A failed writeback, a failed fsync and what the page cache shows afterwards.
+//! Failed writebacks, failed fsyncs, and what the page cache shows afterwards.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,42 +10,42 @@ use a2a_journal::{
 };
 use proptest::prelude::*;
 
-use crate::cached::{CachedDisk, Refused};
+use crate::page_cache_disk::{CachedDisk, Refused};
 use crate::setup::*;
 
-const ROOM: u64 = 64 << 10;
+const WAL_BYTES: u64 = 64 << 10;
 const DAYS: Refused = Refused { days: true, fixed: false, truncate: false, all: false };
 const NOTHING: Refused = Refused { days: false, ..DAYS };
 const EVERYTHING: Refused = Refused { all: true, ..NOTHING };
 
-/// A journal on a disk with a page cache, and what it gave receipts for.
+/// A journal on a disk with a page cache, and the number of committed records.
 struct Rig {
     dir: tempfile::TempDir,
     disk: CachedDisk,
-    ahead_after: u64,
+    wal_after: u64,
     journal: Option<Journal>,
     promised: u64,
 }
 
 impl Rig {
-    fn new(ahead_after: u64) -> Self {
+    fn new(wal_after: u64) -> Self {
         let (dir, disk) = (tempfile::tempdir().unwrap(), CachedDisk::default());
-        let mut rig = Self { dir, disk, ahead_after, journal: None, promised: 0 };
+        let mut rig = Self { dir, disk, wal_after, journal: None, promised: 0 };
         rig.open().unwrap();
         rig
     }
 
-    /// One that writes ahead.
-    fn ahead() -> Self {
+    /// A journal with a WAL.
+    fn with_wal() -> Self {
         let mut rig = Self::new(0);
-        rig.reach_ahead();
+        rig.commit_until_wal();
         rig
     }
 
-    fn reach_ahead(&mut self) {
+    fn commit_until_wal(&mut self) {
         for _ in 0..100_000 {
-            let room = fs::read(room(self.dir.path(), 0)).unwrap_or_default();
-            if room.starts_with(b"A2A\x01") {
+            let file = fs::read(wal_file(self.dir.path(), 0)).unwrap_or_default();
+            if file.starts_with(b"A2A\x01") {
                 return;
             }
             self.commit(1);
@@ -56,8 +56,8 @@ impl Rig {
     fn open(&mut self) -> Result<Recovered, OpenError> {
         let options = Options {
             retention: Retention { pack: false, ..Retention::default() },
-            ahead_after: self.ahead_after,
-            ahead_bytes: ROOM,
+            wal_after: self.wal_after,
+            wal_bytes: WAL_BYTES,
             disk: Arc::new(self.disk.clone()),
             ..Options::new(self.dir.path())
         };
@@ -80,13 +80,13 @@ impl Rig {
         }
     }
 
-    /// The process is gone, the page cache is not.
+    /// Kills the process; the page cache survives.
     fn kill(&mut self) {
         self.journal = None;
     }
 
-    /// Opens it again; every promised line is there, and so are at most those of one batch that
-    /// was refused.
+    /// Reopens the journal and checks that every committed record is there, and beyond those at most
+    /// the records of one refused batch.
     fn reopen(&mut self) -> Recovered {
         self.kill();
         let recovered = self.open().unwrap();
@@ -107,42 +107,42 @@ impl Rig {
         assert_eq!((report.batches_left_out, report.lost_messages), (0, 0));
     }
 
-    /// What is on the disk and nowhere else.
+    /// Reboots: only what is on the disk survives.
     fn reboot(&mut self) {
         self.kill();
         self.disk.reboot(|| false);
     }
 }
 
-fn room(dir: &Path, number: u8) -> PathBuf {
-    dir.join(format!("data/a2a-ahead-{number}.bin"))
+fn wal_file(dir: &Path, number: u8) -> PathBuf {
+    dir.join(format!("data/a2a-wal-{number}.bin"))
 }
 
 #[test]
-fn lines_whose_writeback_failed_are_put_back_without_a_reboot() {
+fn records_with_failed_writeback_are_replayed_without_a_reboot() {
     for heals in [false, true] {
-        let mut rig = Rig::ahead();
+        let mut rig = Rig::with_wal();
         if heals {
             rig.disk.heals();
         }
         rig.commit(40);
         rig.disk.lose_dirty(false);
-        // Nothing has reported it yet, and nothing need: these rest on the ahead file.
+        // No sync has reported it yet, and none need: these batches are durable in the WAL.
         rig.commit(10);
         let file = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino();
         let report = rig.reopen().report;
         assert!(report.bytes_brought_back > 10_000, "{report:?}");
         let is_same = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino() == file;
         assert_eq!(is_same, heals, "in place where that helps, a new file otherwise");
-        assert!(!room(rig.dir.path(), 0).exists() && !room(rig.dir.path(), 1).exists());
+        assert!(!wal_file(rig.dir.path(), 0).exists() && !wal_file(rig.dir.path(), 1).exists());
         rig.reboot();
         assert_eq!(rig.reopen().report.bytes_brought_back, 0);
     }
 }
 
 #[test]
-fn nothing_is_written_where_nothing_is_missing() {
-    let mut rig = Rig::ahead();
+fn replay_without_missing_records_writes_nothing() {
+    let mut rig = Rig::with_wal();
     rig.commit(40);
     let file = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().ino();
     assert_eq!(rig.reopen().report.bytes_brought_back, 0, "what was dirty is written back first");
@@ -152,12 +152,12 @@ fn nothing_is_written_where_nothing_is_missing() {
 }
 
 #[test]
-fn a_background_sync_that_fails_poisons_before_its_room_is_written_over() {
-    let mut rig = Rig::ahead();
+fn failed_background_sync_poisons_before_its_wal_file_is_reused() {
+    let mut rig = Rig::with_wal();
     rig.commit(40);
     rig.disk.refuse(DAYS);
     let mut error = None;
-    // Both rooms hold fewer.
+    // More commits than both WAL files have space for.
     for _ in 0..2_000 {
         error = rig.try_commit(1).err();
         if error.is_some() {
@@ -172,11 +172,11 @@ fn a_background_sync_that_fails_poisons_before_its_room_is_written_over() {
     rig.reopen();
 }
 
-/// A failed writeback may be reported once; where the background sync got the report, a sync that
-/// succeeds afterwards proves nothing.
+/// A failed writeback is reported once. If the background sync gets the report, a later successful
+/// sync proves nothing.
 #[test]
-fn a_room_that_fails_after_a_writeback_did_poisons() {
-    let mut rig = Rig::ahead();
+fn wal_write_failure_after_failed_writeback_poisons() {
+    let mut rig = Rig::with_wal();
     rig.commit(40);
     rig.disk.lose_dirty(false);
     rig.disk.refuse(Refused { fixed: true, ..NOTHING });
@@ -189,20 +189,20 @@ fn a_room_that_fails_after_a_writeback_did_poisons() {
 }
 
 #[test]
-fn a_clean_stop_after_a_failed_writeback_keeps_the_rooms() {
-    let mut rig = Rig::ahead();
+fn close_after_a_failed_writeback_keeps_the_wal() {
+    let mut rig = Rig::with_wal();
     rig.commit(40);
     rig.disk.lose_dirty(false);
     rig.journal.as_mut().unwrap().close().unwrap();
-    assert!(room(rig.dir.path(), 0).exists());
+    assert!(wal_file(rig.dir.path(), 0).exists());
     rig.reboot();
     assert!(rig.reopen().report.bytes_brought_back > 0);
 }
 
 #[test]
-fn a_disk_that_still_refuses_at_the_start_is_named_and_nothing_is_removed() {
+fn failing_disk_at_open_is_named_and_nothing_is_removed() {
     for refused in [EVERYTHING, DAYS] {
-        let mut rig = Rig::ahead();
+        let mut rig = Rig::with_wal();
         rig.commit(40);
         rig.disk.lose_dirty(false);
         rig.kill();
@@ -212,7 +212,7 @@ fn a_disk_that_still_refuses_at_the_start_is_named_and_nothing_is_removed() {
             let OpenError::Unsettled { path, .. } = &error else { panic!("{error:?}") };
             assert_eq!(*path, log_files(rig.dir.path())[0]);
             assert!(error.to_string().contains("mend the disk or make room"), "{error}");
-            assert!(room(rig.dir.path(), 0).exists());
+            assert!(wal_file(rig.dir.path(), 0).exists());
         }
         rig.disk.refuse(NOTHING);
         rig.reopen();
@@ -222,12 +222,12 @@ fn a_disk_that_still_refuses_at_the_start_is_named_and_nothing_is_removed() {
 }
 
 #[test]
-fn a_batch_whose_fsync_failed_is_not_built_upon() {
+fn batch_with_failed_fsync_is_not_extended() {
     for truncate in [false, true] {
         let mut rig = Rig::new(u64::MAX);
         rig.commit(3);
         rig.disk.refuse(Refused { truncate, ..DAYS });
-        // More than a page: what is lost is behind what was promised.
+        // More than a page: the lost bytes are behind the durable ones.
         assert!(rig.try_commit(40).is_err());
         rig.disk.refuse(NOTHING);
         let shown = fs::metadata(&log_files(rig.dir.path())[0]).unwrap().len();
@@ -241,16 +241,16 @@ fn a_batch_whose_fsync_failed_is_not_built_upon() {
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// So many commits of so many lines.
+    /// Number of commits, and records of each.
     Commit(u64, u64),
     LoseDays,
     LoseFixed,
-    /// The disk refuses this until the next restart.
+    /// Faults of the disk until the next restart.
     Refuse(Refused),
     Kill,
     Close,
     Reboot(u64),
-    /// A restart on a disk that refuses something, then one on a good disk.
+    /// A restart on a faulty disk, then one on a good disk.
     FailedRestart(Refused),
 }
 
@@ -278,13 +278,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn run(steps: &[Step], heals: bool, is_ahead: bool) {
-    let mut rig = Rig::new(if is_ahead { 0 } else { 30 });
+fn run(steps: &[Step], heals: bool, has_wal: bool) {
+    let mut rig = Rig::new(if has_wal { 0 } else { 30 });
     if heals {
         rig.disk.heals();
     }
-    if is_ahead {
-        rig.reach_ahead();
+    if has_wal {
+        rig.commit_until_wal();
     }
     for step in steps {
         match step {
@@ -338,11 +338,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, max_shrink_iters: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_the_disk_drops_no_receipt_is_lost(
+    fn dropped_pages_never_lose_a_receipt(
         steps in proptest::collection::vec(step(), 1..16),
         heals in any::<bool>(),
-        is_ahead in any::<bool>(),
+        has_wal in any::<bool>(),
     ) {
-        run(&steps, heals, is_ahead);
+        run(&steps, heals, has_wal);
     }
 }
