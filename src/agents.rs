@@ -20,7 +20,7 @@ use crate::{Agent, SendError};
 const WINDOW: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
 /// How long to wait before trying again when the bus does not say.
-const TRY_AGAIN: Duration = Duration::from_millis(250);
+const DEFAULT_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Sends a message about the task of a delivery until the bus takes it. That the task is not wanted
 /// any more is no error: `false` then, and there is no more to do.
@@ -30,7 +30,7 @@ async fn send(me: &Agent, delivery: &Delivery, message: Envelope) -> Result<bool
             Ok(_) => return Ok(true),
             Err(SendError::Task(_)) => return Ok(false),
             Err(error) if error.is_temporary() => {
-                let wait = error.retry_after().unwrap_or(TRY_AGAIN);
+                let wait = error.retry_after().unwrap_or(DEFAULT_RETRY_PAUSE);
                 if !pause(delivery, wait).await {
                     return Ok(false);
                 }

@@ -5,33 +5,31 @@ mod agents;
 mod backup;
 mod bench;
 mod breaker;
+mod client;
 mod completions;
 mod config;
 mod dead_letters;
 mod doctor;
-mod format;
 mod inbox;
 mod log;
 mod objective;
-mod place;
-mod refusal;
+mod output;
 mod restore;
 mod schema;
 mod send;
 mod serve;
-mod server;
-mod stdout;
-mod table;
 mod task;
 mod token;
 mod validate;
-mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+
+use client::{server, server_error, server_locator};
+use output::{format, human, stdout, table};
 
 /// The message bus that teams of AI agents run on.
 #[derive(Parser)]
@@ -169,24 +167,25 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         // The reader of our output has left, as `head` does: nothing went wrong.
         Err(error) if stdout::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("error: {}", whole(&error));
-            let is_no = error.downcast_ref::<refusal::Refusal>().is_some_and(|r| r.is_no());
+            anstream::eprintln!("error: {}", with_causes(&error));
+            let is_no =
+                error.downcast_ref::<server_error::ServerError>().is_some_and(|r| r.is_no());
             ExitCode::from(if is_no { 1 } else { 2 })
         }
     }
 }
 
-/// An error with what led to it. Some errors name their cause themselves; nothing is said twice.
-fn whole(error: &anyhow::Error) -> String {
-    let mut said = String::new();
+/// An error with what led to it. Some errors name their cause themselves; nothing is text twice.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if said.is_empty() {
-            said = cause;
-        } else if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
         }
     }
-    said
+    text
 }
 
 /// `openclaw a2a log` hands over as `openclaw-a2a a2a log`: a leading `a2a` means nothing.
@@ -202,8 +201,11 @@ mod tests {
     #[test]
     fn an_error_says_what_led_to_it_once() {
         let cause = || anyhow::anyhow!("the disk is full");
-        assert_eq!(whole(&cause().context("no log")), "no log: the disk is full");
-        assert_eq!(whole(&cause().context("no log: the disk is full")), "no log: the disk is full");
+        assert_eq!(with_causes(&cause().context("no log")), "no log: the disk is full");
+        assert_eq!(
+            with_causes(&cause().context("no log: the disk is full")),
+            "no log: the disk is full"
+        );
     }
 
     #[test]

@@ -11,23 +11,13 @@
 //! meanings and defaults off them, for the file that `config init` writes, for `config show`, for
 //! the environment and for docs/configuration.md.
 
-mod a2a;
-mod access;
-mod agents;
 mod assembly;
-mod audit;
-mod auth;
 mod changes;
 mod document;
 mod environment;
-mod http;
 mod keys;
-mod limits;
-mod logging;
 mod problem;
-mod safeguards;
-mod sessions;
-mod tls;
+mod sections;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,12 +38,13 @@ use crate::webhooks::WebhookSettings;
 pub use assembly::{Origin, Origins};
 pub use changes::{Change, value_at};
 pub use environment::Environment;
-pub use http::{DEFAULT_LISTEN, listen_addresses};
 pub use keys::{Key, Kind, Section, sections};
-pub use logging::LogFormat;
 pub use problem::{ConfigError, Place, Problem};
-use safeguards::{BreakerValues, LedgerValues};
-pub use tls::{Certificates, Tls, is_ca};
+pub use sections::http::{DEFAULT_LISTEN, listen_addresses};
+pub use sections::logging::LogFormat;
+use sections::safeguards::{BreakerValues, LedgerValues};
+pub use sections::tls::{Certificates, Tls, is_ca};
+use sections::{a2a, access, agents, audit, auth, http, limits, logging, sessions};
 
 /// Where the bus keeps its things.
 #[derive(Debug, Clone)]

@@ -17,7 +17,7 @@ use super::{WINDOW, pause, send};
 use crate::{
     A2aRequest, Agent, AttachError, Bus, Draft, Handlers, SendError, StatusReport, TaskAnswer,
 };
-use script::{Piece, Script, script_of};
+use script::{ArtifactContent, Script, script_of};
 
 /// Its name.
 pub const NAME: &str = "conformance";
@@ -45,7 +45,7 @@ impl Conformance {
     pub async fn attach(self, bus: &Bus) -> Result<Agent, AttachError> {
         let work = move |me: Agent, delivery: Delivery, _: TaskRequest| async move {
             let script = A2aRequest::of(&delivery).map_or(Script::Complete, |asked| choose(&asked));
-            Performance { me: &me, delivery: &delivery, settings: self }.play(script).await
+            ScriptRun { me: &me, delivery: &delivery, settings: self }.play(script).await
         };
         bus.attach_many(NAME, WINDOW, Handlers::new().on_task_request(work)).await
     }
@@ -81,20 +81,20 @@ fn is_done(message: &Message) -> bool {
 }
 
 /// One task at work.
-struct Performance<'a> {
+struct ScriptRun<'a> {
     me: &'a Agent,
     delivery: &'a Delivery,
     settings: Conformance,
 }
 
-impl Performance<'_> {
+impl ScriptRun<'_> {
     async fn play(&self, script: Script) -> Result<(), SendError> {
         match script {
             Script::Complete => self.say(completed("Hello from TCK")).await,
             Script::Finish => self.say(completed("Done.")).await,
-            Script::Artifact(piece) => {
+            Script::Artifact(content) => {
                 let answer = completed("Here it is.");
-                self.say(answer.artifact(&artifact(piece.part()))).await
+                self.say(answer.artifact(&artifact(content.part()))).await
             }
             Script::Message => self.say(completed("Direct message response").directly()).await,
             Script::AskInput => self.say(self.ask("More input is needed.")).await,
@@ -104,7 +104,7 @@ impl Performance<'_> {
             }
             Script::Reject => self.say(TaskAnswer::declined("rejected")).await,
             Script::Fail => self.say(TaskAnswer::failed("It was asked to fail.")).await,
-            Script::Stream(piece) => self.stream(piece).await,
+            Script::Stream(content) => self.stream(content).await,
             Script::StreamChunks => self.stream_chunks().await,
             Script::Resubscribe => self.work(self.settings.long, completed("Done.")).await,
             Script::LongRunning => {
@@ -150,9 +150,9 @@ impl Performance<'_> {
         Ok(())
     }
 
-    async fn stream(&self, piece: Piece) -> Result<(), SendError> {
+    async fn stream(&self, content: ArtifactContent) -> Result<(), SendError> {
         let whole = StatusReport::in_progress(format!("An artifact. ({})", self.delivery.seq));
-        let whole = whole.artifact(&artifact(piece.part()), false, true);
+        let whole = whole.artifact(&artifact(content.part()), false, true);
         if self.report("Working.").await? && self.send(whole).await? {
             self.say(completed("Done.")).await?;
         }
@@ -163,10 +163,10 @@ impl Performance<'_> {
         if !self.report("Working.").await? {
             return Ok(());
         }
-        for (chunk, append) in [("chunk-1 ", false), ("chunk-2", true)] {
-            let piece = StatusReport::in_progress(format!("A piece. ({})", self.delivery.seq));
-            let piece = piece.artifact(&artifact(Part::text(chunk)), append, append);
-            if !self.send(piece).await? {
+        for (text, append) in [("chunk-1 ", false), ("chunk-2", true)] {
+            let chunk = StatusReport::in_progress(format!("A piece. ({})", self.delivery.seq));
+            let chunk = chunk.artifact(&artifact(Part::text(text)), append, append);
+            if !self.send(chunk).await? {
                 return Ok(());
             }
         }
@@ -193,7 +193,7 @@ fn artifact(part: Part) -> Artifact {
     }
 }
 
-impl Piece {
+impl ArtifactContent {
     fn part(self) -> Part {
         let file = |content| Part {
             filename: Some("output.txt".to_owned()),

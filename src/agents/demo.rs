@@ -4,7 +4,7 @@
 //! keep to the same limits. Only what they say is written down beforehand (`script`). Goals are
 //! made as an A2A client makes them (`objective`).
 
-mod errand;
+mod adhoc_task;
 mod lead;
 mod objective;
 mod researcher;

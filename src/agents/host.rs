@@ -3,9 +3,9 @@
 //!
 //! Whatever it is told is data: it is repeated in one clean line at most, and never obeyed.
 
+mod intent;
 mod parts;
 mod sum;
-mod wish;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -19,16 +19,16 @@ use chrono::{SecondsFormat, Utc};
 
 use super::{WINDOW, send};
 use crate::{A2aRequest, Agent, AttachError, Bus, Handlers, SendError, TaskAnswer};
+use intent::Intent;
 use parts::described;
 pub(super) use parts::one_line;
-use wish::Wish;
 
 /// Its name.
 pub const NAME: &str = "openclaw";
 
 /// How many agents it lists.
 const LISTED: usize = 50;
-/// The longest answer, in characters: it is said twice and must fit a message of the bus.
+/// The longest answer, in characters: it is response twice and must fit a message of the bus.
 const LONGEST: usize = 16_000;
 
 const HELP: &str = "\
@@ -66,97 +66,99 @@ pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
 /// The answer, where nobody has to be asked for it: so it is with most.
 fn answer_at_once(me: &Agent, delivery: &Delivery) -> Option<Envelope> {
     let Body::TaskRequest(task) = &delivery.message.body else { return None };
-    let asked = Asked::of(delivery, task);
-    let said = asked.known()?;
-    me.write(delivery, asked.answer(said)).ok()
+    let question = Question::of(delivery, task);
+    let response = question.immediate()?;
+    me.write(delivery, question.answer(response)).ok()
 }
 
 async fn answer(me: &Agent, delivery: &Delivery, task: &TaskRequest) -> Result<(), SendError> {
-    let (system, asked) = (me.system(), Asked::of(delivery, task));
-    let said = match asked.known() {
-        Some(said) => said,
-        None if asked.wish() == Wish::Agents => Said::Answer(who_is_here(&system.agents().await)),
-        None => Said::Answer(status(system).await),
+    let (system, question) = (me.system(), Question::of(delivery, task));
+    let response = match question.immediate() {
+        Some(response) => response,
+        None if question.intent() == Intent::Agents => {
+            Response::Answer(who_is_here(&system.agents().await))
+        }
+        None => Response::Answer(status(system).await),
     };
-    send(me, delivery, me.write(delivery, asked.answer(said))?).await.map(drop)
+    send(me, delivery, me.write(delivery, question.answer(response))?).await.map(drop)
 }
 
 /// What is answered: something, or that it cannot be worked on.
-enum Said {
+enum Response {
     Answer(String),
     /// Why not, and what to do instead.
     Decline(String),
 }
 
 /// What somebody asks.
-struct Asked<'a> {
+struct Question<'a> {
     delivery: &'a Delivery,
     text: Cow<'a, str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Question<'a> {
     fn of(delivery: &'a Delivery, task: &'a TaskRequest) -> Self {
         let description = task.description.as_str();
         // Most texts are the description as well, word for word.
         let text = if describes_whole(description) {
             None
         } else {
-            A2aRequest::of(delivery).map(|asked| asked.text())
+            A2aRequest::of(delivery).map(|question| question.text())
         };
         Self { delivery, text: text.map_or(description.into(), Cow::Owned) }
     }
 
-    fn wish(&self) -> Wish<'_> {
-        Wish::of(&self.text)
+    fn intent(&self) -> Intent<'_> {
+        Intent::of(&self.text)
     }
 
-    /// What is said to it, unless somebody has to be asked first.
-    fn known(&self) -> Option<Said> {
-        let message = || A2aRequest::of(self.delivery).map(|asked| asked.message);
-        Some(Said::Answer(match self.wish() {
-            Wish::Agents | Wish::Status => return None,
-            Wish::Nothing => return Some(Said::Decline(received(message().as_ref()))),
-            Wish::Greeting => format!("Hello! {HELP}"),
-            Wish::Help => HELP.to_owned(),
-            Wish::Time => {
+    /// What is response to it, unless somebody has to be asked first.
+    fn immediate(&self) -> Option<Response> {
+        let message = || A2aRequest::of(self.delivery).map(|question| question.message);
+        Some(Response::Answer(match self.intent() {
+            Intent::Agents | Intent::Status => return None,
+            Intent::Nothing => return Some(Response::Decline(received(message().as_ref()))),
+            Intent::Greeting => format!("Hello! {HELP}"),
+            Intent::Help => HELP.to_owned(),
+            Intent::Time => {
                 format!("It is {} (UTC).", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true))
             }
-            Wish::EchoOfNothing => {
+            Intent::EmptyEcho => {
                 "There was nothing to echo; write something after the word.".into()
             }
-            Wish::Echo(words) => words.to_owned(),
-            Wish::Sum(sum) => sum.worked_out(),
-            Wish::Unknown => {
+            Intent::Echo(words) => words.to_owned(),
+            Intent::Sum(sum) => sum.worked_out(),
+            Intent::Unknown => {
                 let parts = message().map(|message| message.parts).unwrap_or_default();
-                return Some(Said::Decline(unknown(&self.text, &parts)));
+                return Some(Response::Decline(unknown(&self.text, &parts)));
             }
         }))
     }
 
-    fn answer(&self, said: Said) -> TaskAnswer {
-        let cut = |mut said: String| {
-            if let Some((end, _)) = said.char_indices().nth(LONGEST) {
-                said.truncate(end);
+    fn answer(&self, response: Response) -> TaskAnswer {
+        let cut = |mut response: String| {
+            if let Some((end, _)) = response.char_indices().nth(LONGEST) {
+                response.truncate(end);
             }
-            said
+            response
         };
-        let said = match said {
-            Said::Answer(said) => cut(said),
+        let response = match response {
+            Response::Answer(response) => cut(response),
             // Nothing was done, so the task must not look completed.
-            Said::Decline(why) => return TaskAnswer::declined(cut(why)),
+            Response::Decline(why) => return TaskAnswer::declined(cut(why)),
         };
-        let summary = format!("Answered: {}", one_line(&said, 100));
+        let summary = format!("Answered: {}", one_line(&response, 100));
         let answer = TaskAnswer::completed(summary);
         // A question gets a plain answer; whoever wants something done gets a task with what came of it.
         if self.text.trim_end().ends_with('?') {
-            answer.saying(said).directly()
+            answer.saying(response).directly()
         } else {
-            answer.text_artifact("answer", &said).saying(said)
+            answer.text_artifact("answer", &response).saying(response)
         }
     }
 }
 
-/// What is said of a message without text.
+/// What is response of a message without text.
 fn received(message: Option<&Message>) -> String {
     let parts = message.map_or(&[] as &[Part], |message| &message.parts);
     match described(parts) {
@@ -227,7 +229,10 @@ mod tests {
 
     #[test]
     fn a_new_bus_says_that_nobody_is_there_yet() {
-        let said = who_is_here(&[]);
-        assert!(said.starts_with("No agent is known here yet") && !said.contains('0'), "{said}");
+        let response = who_is_here(&[]);
+        assert!(
+            response.starts_with("No agent is known here yet") && !response.contains('0'),
+            "{response}"
+        );
     }
 }

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 type Settle = oneshot::Sender<Result<Handled, Failed>>;
 
 /// What the log says of an attempt whose agent went away.
-const LOST: &str = "the connection of the agent was lost";
+const CONNECTION_LOST: &str = "the connection of the agent was lost";
 
 /// What arrives for the agent.
 pub(crate) enum Mail {
@@ -26,7 +26,7 @@ pub(crate) enum Mail {
     Cancel(Delivery),
 }
 
-enum Post {
+enum Outbound {
     Delivery(Delivery, Settle),
     Cancelled(MessageId),
 }
@@ -36,20 +36,20 @@ struct Remote {
     /// How many messages may be out at once; none while the connection is not ready for any.
     window: AtomicUsize,
     /// Not bounded, because the window is: each message of it is sent and called off once.
-    out: UnboundedSender<Post>,
+    out: UnboundedSender<Outbound>,
 }
 
 impl Runtime for Remote {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, mut settled) = oneshot::channel();
         // When nobody is there any more it waits with the others below.
-        let _ = self.out.send(Post::Delivery(delivery.clone(), settle));
+        let _ = self.out.send(Outbound::Delivery(delivery.clone(), settle));
         let out = self.out.clone();
         Box::pin(async move {
             let answer = tokio::select! {
                 answer = &mut settled => answer,
                 () = delivery.cancelled() => {
-                    let _ = out.send(Post::Cancelled(delivery.message.message_id));
+                    let _ = out.send(Outbound::Cancelled(delivery.message.message_id));
                     settled.await
                 }
             };
@@ -68,7 +68,7 @@ impl Runtime for Remote {
 }
 
 /// One message in the agent's hands.
-struct Held {
+struct HeldDelivery {
     delivery: Delivery,
     settle: Settle,
     cancelled: bool,
@@ -86,9 +86,9 @@ pub(crate) struct RemoteAgent {
     /// The number of the attachment; `None` when it has ended.
     attachment: Option<u64>,
     remote: Arc<Remote>,
-    post: UnboundedReceiver<Post>,
-    hands: HashMap<MessageId, Held>,
-    why_lost: &'static str,
+    post: UnboundedReceiver<Outbound>,
+    in_flight: HashMap<MessageId, HeldDelivery>,
+    loss_reason: &'static str,
 }
 
 impl RemoteAgent {
@@ -97,8 +97,8 @@ impl RemoteAgent {
         let (out, post) = unbounded_channel();
         let remote = Arc::new(Remote { window: AtomicUsize::new(0), out });
         let attachment = bus.attach(agent.clone(), Arc::clone(&remote) as _).await?;
-        let (attachment, hands) = (Some(attachment), HashMap::new());
-        Ok(Self { bus, agent, attachment, remote, post, hands, why_lost: LOST })
+        let (attachment, in_flight) = (Some(attachment), HashMap::new());
+        Ok(Self { bus, agent, attachment, remote, post, in_flight, loss_reason: CONNECTION_LOST })
     }
 
     /// Takes up to `window` messages at once from now on.
@@ -128,14 +128,15 @@ impl RemoteAgent {
     pub(crate) async fn next(&mut self) -> Option<Mail> {
         loop {
             match self.post.recv().await? {
-                Post::Delivery(delivery, settle) => {
-                    self.let_go();
-                    let held = Held { delivery: delivery.clone(), settle, cancelled: false };
-                    self.hands.insert(delivery.message.message_id, held);
+                Outbound::Delivery(delivery, settle) => {
+                    self.evict_settled();
+                    let held =
+                        HeldDelivery { delivery: delivery.clone(), settle, cancelled: false };
+                    self.in_flight.insert(delivery.message.message_id, held);
                     return Some(Mail::Deliver(delivery));
                 }
-                Post::Cancelled(id) => {
-                    let Some(held) = self.hands.get_mut(&id) else { continue };
+                Outbound::Cancelled(id) => {
+                    let Some(held) = self.in_flight.get_mut(&id) else { continue };
                     held.cancelled = true;
                     return Some(Mail::Cancel(held.delivery.clone()));
                 }
@@ -144,15 +145,15 @@ impl RemoteAgent {
     }
 
     /// Forgets what the bus took back meanwhile, for its deadline or by another's word.
-    fn let_go(&mut self) {
-        if self.hands.len() >= self.window() {
-            self.hands.retain(|_, held| !held.settle.is_closed());
+    fn evict_settled(&mut self) {
+        if self.in_flight.len() >= self.window() {
+            self.in_flight.retain(|_, held| !held.settle.is_closed());
         }
     }
 
     /// What is in its hands, in the order in which it was accepted by the bus.
     pub(crate) fn in_hands(&self) -> Vec<&Delivery> {
-        let here = self.hands.values().filter(|held| !held.settle.is_closed());
+        let here = self.in_flight.values().filter(|held| !held.settle.is_closed());
         let mut deliveries: Vec<_> = here.map(|held| &held.delivery).collect();
         deliveries.sort_by_key(|delivery| delivery.seq);
         deliveries
@@ -160,10 +161,10 @@ impl RemoteAgent {
 
     /// Of what is in its hands, those whose task was called off.
     pub(crate) fn called_off(&self) -> Vec<Delivery> {
-        let told = |delivery: &&&Delivery| {
-            self.hands.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
+        let is_cancelled = |delivery: &&&Delivery| {
+            self.in_flight.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
         };
-        self.in_hands().iter().filter(told).map(|delivery| (*delivery).clone()).collect()
+        self.in_hands().iter().filter(is_cancelled).map(|delivery| (*delivery).clone()).collect()
     }
 
     /// Acknowledges a message, or fails it for this reason; told when that is durable.
@@ -172,11 +173,11 @@ impl RemoteAgent {
         id: &MessageId,
         failed: Option<String>,
     ) -> Result<oneshot::Receiver<()>, NotInHands> {
-        let held = self.hands.remove(id).ok_or(NotInHands)?;
-        let (told, durable) = oneshot::channel();
+        let held = self.in_flight.remove(id).ok_or(NotInHands)?;
+        let (acked, durable) = oneshot::channel();
         let answer = match failed {
-            None => Ok(Handled { note: None, durable: Some(told) }),
-            Some(reason) => Err(Failed { reason, durable: Some(told) }),
+            None => Ok(Handled { note: None, durable: Some(acked) }),
+            Some(reason) => Err(Failed { reason, durable: Some(acked) }),
         };
         held.settle.send(answer).map_err(|_| NotInHands)?;
         Ok(durable)
@@ -184,7 +185,7 @@ impl RemoteAgent {
 
     /// Says why it is lost, when it is.
     pub(crate) fn because(&mut self, why: &'static str) {
-        self.why_lost = why;
+        self.loss_reason = why;
     }
 
     /// Goes without a fault: what is in its hands is given back.
@@ -197,10 +198,10 @@ impl RemoteAgent {
 
 impl std::fmt::Debug for RemoteAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (agent, hands) = (&self.agent, self.hands.len());
+        let (agent, in_flight) = (&self.agent, self.in_flight.len());
         f.debug_struct("RemoteAgent")
             .field("agent", agent)
-            .field("hands", &hands)
+            .field("hands", &in_flight)
             .finish_non_exhaustive()
     }
 }
@@ -208,7 +209,7 @@ impl std::fmt::Debug for RemoteAgent {
 impl Drop for RemoteAgent {
     fn drop(&mut self) {
         if let Some(attachment) = self.attachment.take() {
-            self.bus.lose(self.agent.clone(), attachment, self.why_lost.to_owned());
+            self.bus.lose(self.agent.clone(), attachment, self.loss_reason.to_owned());
         }
     }
 }

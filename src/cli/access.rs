@@ -5,9 +5,9 @@ use a2a_protocol::{AgentId, Kind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::place::Place;
-use super::stdout::harmless;
-use super::words::{kind, one_of, verdict};
+use super::human::{kind, one_of, verdict};
+use super::server_locator::ServerLocator;
+use super::stdout::sanitize;
 use super::{Answer, Global, format};
 
 /// See whether one agent may write to another, and by which rule
@@ -52,7 +52,7 @@ struct Explanation {
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let Verb::Explain { from, to, kind, scope } = &args.verb;
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let mut question = vec![
         ("from", from.to_string()),
         ("to", to.to_string()),
@@ -63,8 +63,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let explained: Explanation = format::read(&answer)?;
     format::document(global.format, answer.get(), |out| {
         let (word, style) = verdict(explained.allowed);
-        writeln!(out, "{style}{word}{style:#} by the rule {}", harmless(&explained.rule))?;
-        writeln!(out, "{}", harmless(&explained.sentence))?;
+        writeln!(out, "{style}{word}{style:#} by the rule {}", sanitize(&explained.rule))?;
+        writeln!(out, "{}", sanitize(&explained.sentence))?;
         Ok(())
     })?;
     Ok(if explained.allowed { Answer::Yes } else { Answer::No })

@@ -15,9 +15,9 @@ use openclaw_a2a::tokens::TokenFile;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::place::Place;
 use super::server::Server;
-use super::stdout::harmless;
+use super::server_locator::ServerLocator;
+use super::stdout::sanitize;
 use super::{Answer, Format, Global};
 
 /// Copy the state of a server into a folder, while the server runs
@@ -41,7 +41,7 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
-    let place = Place::of(global)?;
+    let locator = ServerLocator::from_options(global)?;
     let config = global.config.clone().unwrap_or_else(|| state.config_file());
     let tokens = TokenFile::below(state.path());
     // A file of tokens that makes no sense would only be found out when it is needed.
@@ -50,7 +50,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         Also { from: config, name: "a2a.toml" },
         Also { from: tokens.path().to_owned(), name: "data/a2a-tokens.json" },
     ];
-    let mut older = |before| older(&place, state.path(), before).map_err(Cause::from);
+    let mut older = |before| older(&locator, state.path(), before).map_err(Cause::from);
     let job = BackupJob {
         state_dir: state.path(),
         target: &args.to,
@@ -62,7 +62,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let mut out = super::stdout::output(global.format);
     if global.format == Format::Text {
         writeln!(out, "{}", described(&manifest))?;
-        writeln!(out, "in {}", harmless(&args.to.display().to_string()))?;
+        writeln!(out, "in {}", sanitize(&args.to.display().to_string()))?;
     } else {
         writeln!(out, "{}", summary(&args.to, &manifest))?;
     }
@@ -71,8 +71,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
 }
 
 /// Has the days written that only the index holds, by whoever has it open.
-fn older(place: &Place, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
-    match place.server()? {
+fn older(locator: &ServerLocator, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
+    match locator.running_server()? {
         Some(server) => ask(&server, state, before),
         None => Ok(rebuild_before(state, before)?),
     }
@@ -84,7 +84,7 @@ struct Rebuilt {
 }
 
 fn ask(server: &Server, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
-    let said = server.tell("/bus/log/rebuild", &json!({ "before": before }))?;
+    let said = server.call("/bus/log/rebuild", &json!({ "before": before }))?;
     let Rebuilt { files } =
         serde_json::from_str(said.get()).context("the server's answer is none")?;
     Ok(files.iter().map(|name| state.join(REBUILT).join(name)).collect())

@@ -7,11 +7,11 @@
 //! It uses the server as agents and clients do, within its limits, and ends by itself.
 
 mod call;
-mod course;
+mod counters;
 mod messages;
-mod pool;
 mod report;
-mod tally;
+mod run_control;
+mod sender_pool;
 mod tasks;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -25,23 +25,23 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use openclaw_a2a::gateway::duration;
 use uuid::Uuid;
 
-use super::place::Place;
 use super::server::Server;
+use super::server_locator::ServerLocator;
 use super::stdout::note;
 use super::{Answer, Global};
-use course::{Course, Goal, LONGEST};
-use messages::{Messages, ON_THE_WAY};
-use report::Report;
-use tally::Tally;
-use tasks::Tasks;
+use counters::Counters;
+use messages::{IN_FLIGHT_PER_SENDER, MessageLoad};
+use report::RunReport;
+use run_control::{MAX_DURATION, RunControl, RunLimit};
+use tasks::TaskLoad;
 
 /// How long a call may take, but for those that wait for a task.
-const PATIENCE: Duration = Duration::from_secs(20);
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 /// After so many calls without an answer the server is gone.
-const GIVE_UP: u32 = 10;
+const MAX_UNANSWERED: u32 = 10;
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
-/// Load a running server for a while, and see how much it carries and how fast
+/// LoadResult a running server for a while, and see how much it carries and how fast
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -106,8 +106,8 @@ impl Mode {
 }
 
 /// What a server was loaded with, and what came of it.
-struct Load {
-    tally: Tally,
+struct LoadResult {
+    counters: Counters,
     /// How long something was sent.
     sending: Duration,
     /// Until everything was dealt with.
@@ -119,7 +119,7 @@ struct Load {
 
 fn time(text: &str) -> Result<Duration, String> {
     match duration(text) {
-        Some(time) if time > Duration::ZERO && time <= LONGEST => Ok(time),
+        Some(time) if time > Duration::ZERO && time <= MAX_DURATION => Ok(time),
         _ => Err("a time such as 500ms, 30s or 2m, at most 10m".to_owned()),
     }
 }
@@ -128,26 +128,27 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     if args.agent.is_some() && args.mode == Mode::Messages {
         bail!("--agent is for tasks: openclaw-a2a bench tasks --agent ID");
     }
-    let Some(server) = Place::of(global)?.server()? else {
+    let Some(server) = ServerLocator::from_options(global)?.running_server()? else {
         bail!(
             "no server is running; start one with `openclaw-a2a serve`, or name its folder with --state-dir"
         );
     };
-    let server = server.within(PATIENCE);
+    let server = server.with_timeout(CALL_TIMEOUT);
     if !may(args, &server)? {
         anstream::eprintln!("Nothing was sent.");
         return Ok(Answer::No);
     }
     let run = Uuid::now_v7().simple().to_string().split_off(24);
     let at_once = usize::from(args.concurrency);
-    let goal = args.count.map_or(Goal::Time(args.duration.unwrap_or(DEFAULT_TIME)), Goal::Count);
-    let (load, course) = match args.mode {
+    let goal =
+        args.count.map_or(RunLimit::Time(args.duration.unwrap_or(DEFAULT_TIME)), RunLimit::Count);
+    let (load, control) = match args.mode {
         Mode::Messages => {
             let senders = usize::from(args.agents);
-            let messages = Messages::prepare(&server, &run, at_once.max(2), senders)?;
-            let course = begin(goal, at_once * ON_THE_WAY);
+            let messages = MessageLoad::prepare(&server, &run, at_once.max(2), senders)?;
+            let control = start(goal, at_once * IN_FLIGHT_PER_SENDER);
             let bar = bar();
-            let load = messages.run(&course, at_once.min(senders), &|| tick(&bar, &course));
+            let load = messages.run(&control, at_once.min(senders), &|| tick(&bar, &control));
             bar.finish_and_clear();
             // However the run ended, its agents are not needed any more.
             match messages.remove_agents(at_once) {
@@ -156,19 +157,19 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
                     "{stay} agents of the run could not be removed; see `openclaw-a2a agents`"
                 )),
             }
-            (load?, course)
+            (load?, control)
         }
         Mode::Tasks => {
-            let course = begin(goal, at_once);
+            let control = start(goal, at_once);
             let bar = bar();
-            let tasks = Tasks::new(&server, &run, args.agent.as_ref());
-            let load = tasks.run(&course, at_once, &|| tick(&bar, &course));
+            let tasks = TaskLoad::new(&server, &run, args.agent.as_ref());
+            let load = tasks.run(&control, at_once, &|| tick(&bar, &control));
             bar.finish_and_clear();
-            (load?, course)
+            (load?, control)
         }
     };
-    let (ended, why) = course.ended();
-    Report { mode: args.mode, run, concurrency: at_once, load, ended, why }.print(global.format)
+    let (ended, why) = control.ended();
+    RunReport { mode: args.mode, run, concurrency: at_once, load, ended, why }.print(global.format)
 }
 
 /// Whether it is all right to load this server: one that is empty, or that somebody means.
@@ -196,22 +197,22 @@ fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-fn begin(goal: Goal, room: usize) -> Arc<Course> {
-    let course = Course::new(goal, room);
-    let heard = Arc::clone(&course);
+fn start(limit: RunLimit, permits: usize) -> Arc<RunControl> {
+    let control = RunControl::new(limit, permits);
+    let interrupted = Arc::clone(&control);
     // It waits for as long as the program lives.
-    std::thread::spawn(move || stop_on_ctrl_c(&heard));
-    course
+    std::thread::spawn(move || stop_on_ctrl_c(&interrupted));
+    control
 }
 
 /// The first Ctrl-C ends the run, and what it came to is shown; the second ends the program.
-fn stop_on_ctrl_c(course: &Course) {
+fn stop_on_ctrl_c(control: &RunControl) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
     // Without it Ctrl-C does what it does to any program.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         if tokio::signal::ctrl_c().await.is_ok() {
-            course.interrupt();
+            control.interrupt();
             anstream::eprintln!("stopping; once more to leave what is on the way");
         }
         if tokio::signal::ctrl_c().await.is_ok() {
@@ -228,9 +229,9 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn tick(bar: &ProgressBar, course: &Course) {
-    let seconds = course.begin().elapsed().as_secs_f64().max(0.001);
-    let accepted = course.accepted();
-    bar.set_position(course.progress());
+fn tick(bar: &ProgressBar, control: &RunControl) {
+    let seconds = control.started().elapsed().as_secs_f64().max(0.001);
+    let accepted = control.accepted();
+    bar.set_position(control.progress());
     bar.set_message(format!("{accepted} accepted, {:.0}/s", accepted as f64 / seconds));
 }

@@ -9,11 +9,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::human::{gist, short, span};
 use super::server::Server;
-use super::stdout::{Out, harmless};
+use super::server_locator::ServerLocator;
+use super::stdout::{Out, sanitize};
 use super::table::{Cell, Table};
-use super::words::{gist, short, span};
 use super::{Answer, Format, Global, format};
 
 /// See what waits for an agent, without taking it; take it, and say what became of it
@@ -58,14 +58,14 @@ pub(super) struct Args {
 }
 
 #[derive(Deserialize)]
-struct Messages {
+struct InboxPage {
     messages: Vec<Box<RawValue>>,
     pending: Option<u64>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Seen {
+struct PeekedMessage {
     seq: u64,
     sender: String,
     attempts: u32,
@@ -75,7 +75,7 @@ struct Seen {
 }
 
 #[derive(Deserialize)]
-struct Taken {
+struct TakenMessage {
     seq: u64,
     sender: String,
     attempt: u32,
@@ -83,7 +83,7 @@ struct Taken {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let (agent, format) = (&args.agent, global.format);
     match (args.take, args.ack, args.nack) {
         (Some(take), ..) => self::take(&server, agent, take, args.wait.as_deref(), format),
@@ -93,13 +93,13 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
             let body = reason.map_or(json!({}), |reason| json!({ "reason": reason }));
             settle(&server, agent, (id, "nack"), &body, format)
         }
-        _ => look(&server, agent, args.limit, format),
+        _ => peek(&server, agent, args.limit, format),
     }
 }
 
-fn look(server: &Server, agent: &AgentId, limit: u8, format: Format) -> anyhow::Result<Answer> {
+fn peek(server: &Server, agent: &AgentId, limit: u8, format: Format) -> anyhow::Result<Answer> {
     let question = [("peek", "true".to_owned()), ("limit", limit.to_string())];
-    let found: Messages = server.ask(&format!("/bus/agents/{agent}/inbox"), &question)?;
+    let found: InboxPage = server.ask(&format!("/bus/agents/{agent}/inbox"), &question)?;
     let messages = &found.messages;
     format::list(format, "messages", messages, |out| {
         if messages.is_empty() {
@@ -109,15 +109,15 @@ fn look(server: &Server, agent: &AgentId, limit: u8, format: Format) -> anyhow::
         let mut table =
             Table::new(["SEQ", "STATE", "ATTEMPTS", "FROM", "TYPE", "MESSAGE", "ABOUT"]);
         for message in messages {
-            let seen: Seen = format::read(message)?;
+            let peeked: PeekedMessage = format::read(message)?;
             table.row([
-                seen.seq.to_string().into(),
-                standing(&seen),
-                seen.attempts.to_string().into(),
-                seen.sender.into(),
-                text(&seen.message["type"]).into(),
-                text(&seen.message["messageId"]).into(),
-                gist(&seen.message).into(),
+                peeked.seq.to_string().into(),
+                state_cell(&peeked),
+                peeked.attempts.to_string().into(),
+                peeked.sender.into(),
+                text(&peeked.message["type"]).into(),
+                text(&peeked.message["messageId"]).into(),
+                gist(&peeked.message).into(),
             ]);
         }
         table.write(out)?;
@@ -135,10 +135,10 @@ fn text(value: &Value) -> &str {
 }
 
 /// How it stands, and for how long.
-fn standing(seen: &Seen) -> Cell {
+fn state_cell(peeked: &PeekedMessage) -> Cell {
     let colour = |colour: AnsiColor| Style::new().fg_color(Some(colour.into()));
-    let left = seen.due_in_ms.map(|ms| span(TimeDelta::milliseconds(ms)));
-    let (words, style) = match (seen.state.as_str(), left) {
+    let left = peeked.due_in_ms.map(|ms| span(TimeDelta::milliseconds(ms)));
+    let (words, style) = match (peeked.state.as_str(), left) {
         ("taken", Some(left)) => (format!("taken, {left} left"), colour(AnsiColor::Cyan)),
         ("pausing", Some(left)) => (format!("again in {left}"), colour(AnsiColor::Yellow)),
         (state, _) => (state.to_owned(), Style::new()),
@@ -155,7 +155,7 @@ fn take(
 ) -> anyhow::Result<Answer> {
     let mut question = vec![("limit", take.to_string())];
     question.extend(wait.map(|wait| ("wait", wait.to_owned())));
-    let found: Messages = server.ask(&format!("/bus/agents/{agent}/inbox"), &question)?;
+    let found: InboxPage = server.ask(&format!("/bus/agents/{agent}/inbox"), &question)?;
     format::list(format, "messages", &found.messages, |out| {
         if found.messages.is_empty() {
             writeln!(out, "nothing waits for {agent}")?;
@@ -165,7 +165,7 @@ fn take(
     Ok(Answer::Yes)
 }
 
-fn write(agent: &AgentId, taken: &Taken, out: &mut Out) -> anyhow::Result<()> {
+fn write(agent: &AgentId, taken: &TakenMessage, out: &mut Out) -> anyhow::Result<()> {
     let (bold, message) = (Style::new().bold(), &taken.message);
     writeln!(
         out,
@@ -177,7 +177,7 @@ fn write(agent: &AgentId, taken: &Taken, out: &mut Out) -> anyhow::Result<()> {
         taken.attempt,
     )?;
     for line in serde_json::to_string_pretty(&message["payload"])?.lines() {
-        writeln!(out, "  {}", harmless(line))?;
+        writeln!(out, "  {}", sanitize(line))?;
     }
     let id = short(text(&message["messageId"]), 64);
     writeln!(out, "  next: openclaw-a2a inbox {agent} --ack {id}")?;
@@ -191,10 +191,10 @@ fn settle(
     body: &Value,
     format: Format,
 ) -> anyhow::Result<Answer> {
-    let answer = server.tell(&format!("/bus/agents/{agent}/inbox/{id}/{how}"), body)?;
+    let answer = server.call(&format!("/bus/agents/{agent}/inbox/{id}/{how}"), body)?;
     format::document(format, answer.get(), |out| {
-        let said = if how == "ack" { "is acknowledged" } else { "is given back" };
-        writeln!(out, "{id} {said}")?;
+        let done = if how == "ack" { "is acknowledged" } else { "is given back" };
+        writeln!(out, "{id} {done}")?;
         Ok(writeln!(out, "\nnext: openclaw-a2a log show {id}")?)
     })?;
     Ok(Answer::Yes)

@@ -3,26 +3,22 @@
 //! Each sub-command asks a `Source` and does not know whether a server answers or the
 //! journal itself.
 
-mod files;
 mod follow;
-mod gathered;
-mod journal;
 mod list;
 mod rebuild;
 mod record;
-mod server;
+mod record_assembler;
 mod show;
 mod source;
 mod thread;
 pub(super) mod verify;
-mod whole;
 
 use a2a_journal::{Head, Query};
 use a2a_protocol::CorrelationId;
 use chrono::Utc;
 use openclaw_a2a::gateway::log::read_query;
 
-use super::place::Place;
+use super::server_locator::ServerLocator;
 use super::{Answer, Format, Global};
 
 /// How many are shown where neither a limit nor the beginning of a time is given.
@@ -177,32 +173,32 @@ use super::stdout::Out;
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     args.must_fit()?;
-    let place = Place::of(global)?;
+    let locator = ServerLocator::from_options(global)?;
     let format = global.format;
     let mut out = super::stdout::output(format);
     match &args.verb {
         None => {
             let query = args.filter.query()?;
             if args.follow {
-                follow::run(&place, &query, args.limit.unwrap_or(10), format, &mut out)
+                follow::run(&locator, &query, args.limit.unwrap_or(10), format, &mut out)
             } else {
                 // A caller that names a start wants the whole range.
                 let all = args.limit.is_none() && args.filter.since.is_some();
                 let limit = args.limit.unwrap_or(if all { 0 } else { NEWEST });
                 let is_default = args.limit.is_none() && !all;
-                let mut source = place.source()?;
+                let mut source = locator.open_source()?;
                 list::run(source.as_mut(), &query, limit, is_default, format, &mut out)
             }
         }
         Some(Verb::Thread { correlation }) => {
-            thread::run(place.source()?.as_mut(), *correlation, format, &mut out)
+            thread::run(locator.open_source()?.as_mut(), *correlation, format, &mut out)
         }
         Some(Verb::Show { message }) => {
-            show::run(place.source()?.as_mut(), message, format, &mut out)
+            show::run(locator.open_source()?.as_mut(), message, format, &mut out)
         }
-        Some(Verb::Verify { heads }) => verify::run(&place, heads, format, &mut out),
-        Some(Verb::Rebuild) => rebuild::run(&place, format, &mut out),
-        Some(Verb::Head) => verify::head(place.source()?.as_mut(), format, &mut out),
+        Some(Verb::Verify { heads }) => verify::run(&locator, heads, format, &mut out),
+        Some(Verb::Rebuild) => rebuild::run(&locator, format, &mut out),
+        Some(Verb::Head) => verify::head(locator.open_source()?.as_mut(), format, &mut out),
     }
 }
 

@@ -9,9 +9,9 @@ use a2a_protocol::AgentId;
 use a2a_protocol::opt::{BlockedBy, Objective, ObjectiveStatus, Plan, PlanStatus, key};
 use serde_json::json;
 
-use super::stdout::harmless;
+use super::stdout::sanitize;
 use super::{Answer, Format, Global};
-use call::Calls;
+use call::OptClient;
 
 /// See objectives, their plans and tasks; call one off, approve of a plan
 #[derive(clap::Args)]
@@ -94,35 +94,35 @@ fn status(word: &str) -> Result<ObjectiveStatus, String> {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let calls = Calls::to(args.agent.as_ref(), global)?;
+    let client = OptClient::to(args.agent.as_ref(), global)?;
     match &args.verb {
-        Verb::List { status, limit } => list::run(&calls, *status, *limit, global.format),
-        Verb::Show { objective, watch: false } => show::once(&calls, objective, global.format),
-        Verb::Show { objective, watch: true } => show::watch(&calls, objective, global.format),
-        Verb::Cancel { objective } => cancel(&calls, objective, global.format),
-        Verb::Approve { plan } => approve(&calls, plan, global.format),
+        Verb::List { status, limit } => list::run(&client, *status, *limit, global.format),
+        Verb::Show { objective, watch: false } => show::once(&client, objective, global.format),
+        Verb::Show { objective, watch: true } => show::watch(&client, objective, global.format),
+        Verb::Cancel { objective } => cancel(&client, objective, global.format),
+        Verb::Approve { plan } => approve(&client, plan, global.format),
     }
 }
 
-fn cancel(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
+fn cancel(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
     let params = json!({"id": id, "status": ObjectiveStatus::Canceled});
-    let Some(result) = calls.find("objectives/update", &params)? else {
+    let Some(result) = client.find("objectives/update", &params)? else {
         return Ok(call::no_objective(id));
     };
     let line = match format {
         Format::Json | Format::Jsonl => result.to_string(),
         Format::Text => {
             let objective: Objective = call::read(&result)?;
-            format!("{} is {}", harmless(&objective.name), objective.status)
+            format!("{} is {}", sanitize(&objective.name), objective.status)
         }
     };
     call::print(format, &[line])?;
     Ok(Answer::Yes)
 }
 
-fn approve(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
+fn approve(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
     let params = json!({"id": id, "status": PlanStatus::Working});
-    let Some(result) = calls.find("plans/update", &params)? else {
+    let Some(result) = client.find("plans/update", &params)? else {
         return Ok(call::no_plan(id));
     };
     let line = match format {
@@ -146,5 +146,5 @@ fn approved(plan: &Plan) -> String {
         }
         _ => "",
     };
-    format!("{} is {}{more}", harmless(&plan.name), plan.status)
+    format!("{} is {}{more}", sanitize(&plan.name), plan.status)
 }

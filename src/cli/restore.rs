@@ -10,7 +10,7 @@ use openclaw_a2a::tokens::{TokenFile, TokenFileError};
 use serde_json::json;
 
 use super::backup::{described, summary};
-use super::stdout::harmless;
+use super::stdout::sanitize;
 use super::{Answer, Format, Global};
 
 /// Put a backup into an empty state folder
@@ -52,8 +52,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let folder = state.path().display().to_string();
     if is_text {
         writeln!(out, "restored {}", described(&manifest))?;
-        writeln!(out, "into {}", harmless(&folder))?;
-        writeln!(out, "Next: openclaw-a2a serve --state-dir {}", harmless(&folder))?;
+        writeln!(out, "into {}", sanitize(&folder))?;
+        writeln!(out, "Next: openclaw-a2a serve --state-dir {}", sanitize(&folder))?;
         writeln!(out, "{AFTERWARDS}")?;
     } else {
         let mut answer = summary(&args.from, &manifest);
@@ -77,11 +77,11 @@ fn judge(from: &Path, is_text: bool, out: &mut dyn Write) -> anyhow::Result<Answ
             answer["ok"] = true.into();
             (Answer::Yes, answer.to_string())
         }
-        Err(Problem { text, is_verdict: false }) => bail!(text),
-        Err(Problem { text, .. }) if is_text => {
-            (Answer::No, format!("not whole: {}", harmless(&text)))
+        Err(CheckFailure { text, is_verdict: false }) => bail!(text),
+        Err(CheckFailure { text, .. }) if is_text => {
+            (Answer::No, format!("not whole: {}", sanitize(&text)))
         }
-        Err(Problem { text, .. }) => {
+        Err(CheckFailure { text, .. }) => {
             (Answer::No, json!({ "ok": false, "problem": text }).to_string())
         }
     };
@@ -91,27 +91,27 @@ fn judge(from: &Path, is_text: bool, out: &mut dyn Write) -> anyhow::Result<Answ
 }
 
 /// Why a backup is not found whole.
-struct Problem {
+struct CheckFailure {
     text: String,
     /// It was looked at, and is not.
     is_verdict: bool,
 }
 
-fn check(from: &Path) -> Result<Manifest, Problem> {
+fn check(from: &Path) -> Result<Manifest, CheckFailure> {
     let manifest = check_backup(from)?;
     // The store knows nothing of tokens.
     TokenFile::below(from).tokens()?;
     Ok(manifest)
 }
 
-impl From<BackupError> for Problem {
+impl From<BackupError> for CheckFailure {
     fn from(error: BackupError) -> Self {
         let is_verdict = error.is_verdict();
         Self { text: format!("{:#}", anyhow::Error::from(error)), is_verdict }
     }
 }
 
-impl From<TokenFileError> for Problem {
+impl From<TokenFileError> for CheckFailure {
     fn from(error: TokenFileError) -> Self {
         let is_verdict = !matches!(error, TokenFileError::Read { .. });
         Self { text: format!("{:#}", anyhow::Error::from(error)), is_verdict }

@@ -1,17 +1,17 @@
 //! `openclaw-a2a send`: one message of any kind, from flags or from a whole one, and its receipt.
 
 mod payload;
+mod raw_message;
 mod receipt;
-mod whole;
 
 use a2a_protocol::{AgentId, CorrelationId, Priority, Protocol, TaskId, Timestamp};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::human::one_of;
 use super::server::{Server, text};
-use super::words::one_of;
+use super::server_locator::ServerLocator;
 use super::{Answer, Global};
 use payload::Payload;
 
@@ -43,7 +43,7 @@ Exit codes: 0 it was accepted, 1 it was refused (everything that is wrong is lis
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<SendKind>,
 
     /// Read a whole message from standard input, as `send -` does
     #[arg(long)]
@@ -54,27 +54,27 @@ pub(super) struct Args {
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum SendKind {
     /// Ask an agent to do a task
     #[command(alias = "task_request")]
-    TaskRequest(Draft<payload::TaskRequest>),
+    TaskRequest(MessageArgs<payload::TaskRequest>),
     /// Answer a task: accepted, declined, completed, failed, blocked
     #[command(alias = "task_response")]
-    TaskResponse(Draft<payload::TaskResponse>),
+    TaskResponse(MessageArgs<payload::TaskResponse>),
     /// Say how work is going
     #[command(alias = "status_update")]
-    StatusUpdate(Draft<payload::StatusUpdate>),
+    StatusUpdate(MessageArgs<payload::StatusUpdate>),
     /// Ask an agent to review work
     #[command(alias = "review_request")]
-    ReviewRequest(Draft<payload::ReviewRequest>),
+    ReviewRequest(MessageArgs<payload::ReviewRequest>),
     /// Give the verdict of a review
     #[command(alias = "review_response")]
-    ReviewResponse(Draft<payload::ReviewResponse>),
+    ReviewResponse(MessageArgs<payload::ReviewResponse>),
     /// Tell agents something that was found out
     #[command(alias = "knowledge_share")]
-    KnowledgeShare(Draft<payload::KnowledgeShare>),
+    KnowledgeShare(MessageArgs<payload::KnowledgeShare>),
     /// Announce something to many agents
-    Broadcast(Draft<payload::Broadcast>),
+    Broadcast(MessageArgs<payload::Broadcast>),
     /// Read a whole message from standard input; what is missing of its ids and times is filled in
     #[command(
         name = "-",
@@ -102,9 +102,9 @@ impl Sender {
     }
 }
 
-/// What every kind says outside its payload, and its payload.
+/// SendKind every kind says outside its payload, and its payload.
 #[derive(clap::Args)]
-struct Draft<P: clap::Args> {
+struct MessageArgs<P: clap::Args> {
     #[command(flatten)]
     sender: Sender,
     /// Whom it is for
@@ -121,39 +121,39 @@ struct Draft<P: clap::Args> {
 }
 
 /// A message on its way, and what is worth showing of it.
-struct Letter {
+struct OutgoingMessage {
     from: String,
     bytes: Vec<u8>,
     message: Value,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
-    let letter = match &args.what {
-        Some(What::TaskRequest(draft)) => draft.write(&server)?,
-        Some(What::TaskResponse(draft)) => draft.write(&server)?,
-        Some(What::StatusUpdate(draft)) => draft.write(&server)?,
-        Some(What::ReviewRequest(draft)) => draft.write(&server)?,
-        Some(What::ReviewResponse(draft)) => draft.write(&server)?,
-        Some(What::KnowledgeShare(draft)) => draft.write(&server)?,
-        Some(What::Broadcast(draft)) => draft.write(&server)?,
-        Some(What::Whole(sender)) => return whole(sender, &server, global),
-        None if args.json => return whole(&args.sender, &server, global),
+    let server = ServerLocator::from_options(global)?.require_server()?;
+    let message = match &args.what {
+        Some(SendKind::TaskRequest(draft)) => draft.write(&server)?,
+        Some(SendKind::TaskResponse(draft)) => draft.write(&server)?,
+        Some(SendKind::StatusUpdate(draft)) => draft.write(&server)?,
+        Some(SendKind::ReviewRequest(draft)) => draft.write(&server)?,
+        Some(SendKind::ReviewResponse(draft)) => draft.write(&server)?,
+        Some(SendKind::KnowledgeShare(draft)) => draft.write(&server)?,
+        Some(SendKind::Broadcast(draft)) => draft.write(&server)?,
+        Some(SendKind::Whole(sender)) => return send_raw(sender, &server, global),
+        None if args.json => return send_raw(&args.sender, &server, global),
         None => {
             bail!("say which kind to send, such as task-request; see `openclaw-a2a send --help`")
         }
     };
-    letter.send(&server, global)
+    message.send(&server, global)
 }
 
-fn whole(sender: &Sender, server: &Server, global: &Global) -> anyhow::Result<Answer> {
-    match whole::read(sender)? {
-        Ok(letter) => letter.send(server, global),
+fn send_raw(sender: &Sender, server: &Server, global: &Global) -> anyhow::Result<Answer> {
+    match raw_message::read(sender)? {
+        Ok(message) => message.send(server, global),
         Err(report) => receipt::refused_unsent(&report, global.format),
     }
 }
 
-impl Letter {
+impl OutgoingMessage {
     fn send(&self, server: &Server, global: &Global) -> anyhow::Result<Answer> {
         let headers = [(ON_BEHALF_OF, self.from.clone())];
         let (status, answer) = text(server.post("/bus/messages", &headers, &self.bytes)?)?;
@@ -161,20 +161,20 @@ impl Letter {
     }
 }
 
-/// What the ledger knows of the task that a message is about.
+/// SendKind the ledger knows of the task that a message is about.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Known {
+struct TaskParties {
     correlation_id: CorrelationId,
     requester: AgentId,
     assignee: AgentId,
 }
 
-impl<P: clap::Args + Payload> Draft<P> {
+impl<P: clap::Args + Payload> MessageArgs<P> {
     /// Makes it a message: what is not said follows from the task that it is about.
-    fn write(&self, server: &Server) -> anyhow::Result<Letter> {
+    fn write(&self, server: &Server) -> anyhow::Result<OutgoingMessage> {
         let known = match self.payload.task().filter(|_| self.lacks_something()) {
-            Some(task) => known(server, task)?,
+            Some(task) => task_parties(server, task)?,
             None => None,
         };
         let answered = known.as_ref().and_then(|known| self.payload.addressee(known));
@@ -204,7 +204,7 @@ impl<P: clap::Args + Payload> Draft<P> {
         if let Some(to) = to {
             message["to"] = json!({ "agentId": to });
         }
-        Ok(Letter { from, bytes: message.to_string().into_bytes(), message })
+        Ok(OutgoingMessage { from, bytes: message.to_string().into_bytes(), message })
     }
 
     fn lacks_something(&self) -> bool {
@@ -212,8 +212,8 @@ impl<P: clap::Args + Payload> Draft<P> {
     }
 }
 
-/// What the ledger says of a task; nothing where we may not ask, for it is only to save typing.
-fn known(server: &Server, task: TaskId) -> anyhow::Result<Option<Known>> {
+/// SendKind the ledger says of a task; nothing where we may not ask, for it is only to save typing.
+fn task_parties(server: &Server, task: TaskId) -> anyhow::Result<Option<TaskParties>> {
     let (status, answer) = text(server.get(&format!("/bus/tasks/{task}"), &[], &[])?)?;
     if status != 200 {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! `openclaw-a2a serve`: the bus, and HTTP in front of it.
+//! `openclaw-a2a serve`: the bus, and HTTP in frontend of it.
 
 mod banner;
-mod files;
+mod open_files;
 mod reload;
 
 use std::io::IsTerminal;
@@ -34,15 +34,15 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::{Answer, Global};
-use banner::{Banner, say_goodbye};
-pub(super) use files::files_for;
-use reload::Reloading;
+use banner::{Banner, print_stopped};
+pub(super) use open_files::files_for;
+use reload::Reloader;
 
 /// How long handlers and requests may go on after a signal to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// The HTTP server's clock may be behind by so much; nobody shall have less time for that.
-const CLOCK: Duration = Duration::from_millis(500);
+const CLOCK_LAG: Duration = Duration::from_millis(500);
 
 /// Start the bus and listen for agents
 #[derive(clap::Args)]
@@ -111,7 +111,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let address = args.listen.as_deref().unwrap_or(config.listen());
     let listener = listen(address, &keys)?;
     let is_new = create_folder(state.path())?;
-    http.connections = files::allow_connections(http.connections);
+    http.connections = open_files::allow_connections(http.connections);
     let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
     let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
     if args.agent == Some(BuiltIn::Conformance) {
@@ -121,7 +121,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         tasks.reused_ids.push(a2a.host.clone());
     }
     let rates = (args.agent == Some(BuiltIn::Conformance)).then_some(settings.rates);
-    know_the_host(&mut settings, &a2a.host);
+    list_host_agent(&mut settings, &a2a.host);
     settings.clients = keys.clients();
     settings.unnamed.push(UNNAMED_CLIENT.parse()?);
     // Where somebody else answers for the host, nobody built in does.
@@ -139,7 +139,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
     let keys = Arc::new(keys);
-    let reloading = Reloading {
+    let reloader = Reloader {
         file,
         required: global.config.is_some(),
         rates,
@@ -166,15 +166,16 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     .map_err(anyhow::Error::msg)?;
     let (recovery, secured, demo) = (bus.recovery().to_string(), keys.has_tokens(), args.demo);
     let banner = Banner { url: url.clone(), local, state: &state, is_new, recovery, demo, secured };
-    let front = Front { listener, edge, http, tls, keys, url };
-    let inside = Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, reloading };
-    let hello = || banner.say(global);
-    let unwritten = actix_web::rt::System::new().block_on(serve(front, inside, &state, hello))?;
-    say_goodbye(global.format, unwritten);
+    let frontend = Frontend { listener, edge, http, tls, keys, url };
+    let backend = Backend { bus, tasks, tasks_work, webhooks, lobby, agent, demo, reloader };
+    let print_banner = || banner.print(global);
+    let unwritten =
+        actix_web::rt::System::new().block_on(serve(frontend, backend, &state, print_banner))?;
+    print_stopped(global.format, unwritten);
     Ok(if unwritten == 0 { Answer::Yes } else { Answer::No })
 }
 
-/// What is said unless somebody asks for more. The HTTP library calls every broken request an
+/// What is filter unless somebody asks for more. The HTTP library calls every broken request an
 /// error; anybody could fill the disk with those.
 const DEFAULT_LOG: &str = "info,actix_server=warn,actix_http=off";
 
@@ -193,7 +194,7 @@ fn log_format(args: &Args, config: &Config) -> anyhow::Result<LogFormat> {
 fn start_log(format: LogFormat) {
     let mut filter = tracing_subscriber::EnvFilter::try_from_env("OPENCLAW_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
-    if !std::env::var("OPENCLAW_LOG").is_ok_and(|said| said.contains("sled"))
+    if !std::env::var("OPENCLAW_LOG").is_ok_and(|filter| filter.contains("sled"))
         && let Ok(quiet) = "sled=off".parse()
     {
         // It says the same of every write while the disk is full. The journal says it once.
@@ -217,7 +218,7 @@ fn start_log(format: LogFormat) {
 }
 
 /// The host's own agent is known from the start, also to a directory that takes no others.
-fn know_the_host(settings: &mut BusSettings, agent: &AgentId) {
+fn list_host_agent(settings: &mut BusSettings, agent: &AgentId) {
     let is_built_in = [host::NAME, conformance::NAME].contains(&agent.as_str());
     if is_built_in && !settings.agents.iter().any(|(listed, _)| listed == agent) {
         let role = Some("built-in agent of the host".to_owned());
@@ -250,7 +251,7 @@ fn create_folder(folder: &Path) -> anyhow::Result<bool> {
 }
 
 /// What works behind it.
-struct Inside {
+struct Backend {
     bus: Bus,
     tasks: TaskSystem,
     tasks_work: TaskWork,
@@ -258,11 +259,11 @@ struct Inside {
     lobby: Arc<Lobby>,
     agent: Option<BuiltIn>,
     demo: bool,
-    reloading: Reloading,
+    reloader: Reloader,
 }
 
 /// What callers meet.
-struct Front {
+struct Frontend {
     listener: TcpListener,
     edge: Edge,
     http: HttpSettings,
@@ -287,8 +288,8 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
     format!("{}://{local}", if tls { "https" } else { "http" })
 }
 
-fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
-    let Front { listener, edge, http, tls, .. } = front;
+fn start_http(frontend: Frontend) -> anyhow::Result<actix_web::dev::Server> {
+    let Frontend { listener, edge, http, tls, .. } = frontend;
     let connections = Arc::clone(edge.vitals().connections());
     let watch = Arc::clone(&connections).watch();
     actix_web::rt::spawn(edge.parts().endlessly("connection_watcher", watch));
@@ -304,10 +305,10 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     .on_connect(move |connection, data| connections.adopt(connection, data))
     .workers(workers)
     // Ours is the smaller limit: it closes what does nothing, this one keeps all others waiting.
-    .max_connections(files::accepted(http.connections).div_ceil(workers))
-    .client_request_timeout(http.head + CLOCK)
+    .max_connections(open_files::accepted(http.connections).div_ceil(workers))
+    .client_request_timeout(http.head + CLOCK_LAG)
     .tls_handshake_timeout(http.head)
-    .keep_alive(http.idle + CLOCK)
+    .keep_alive(http.idle + CLOCK_LAG)
     .disable_signals()
     .shutdown_timeout(STOP_DEADLINE.as_secs());
     Ok(match tls {
@@ -328,21 +329,21 @@ fn end_at_once(ended: &EndedPart) -> ! {
 }
 
 async fn serve(
-    front: Front,
-    inside: Inside,
+    frontend: Frontend,
+    backend: Backend,
     state: &StateDir,
-    say_hello: impl FnOnce(),
+    print_banner: impl FnOnce(),
 ) -> anyhow::Result<u64> {
-    let Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, mut reloading } = inside;
-    let url = front.url.clone();
-    let vitals = front.edge.vitals();
+    let Backend { bus, tasks, tasks_work, webhooks, lobby, agent, demo, mut reloader } = backend;
+    let url = frontend.url.clone();
+    let vitals = frontend.edge.vitals();
     match agent {
         Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
         Some(BuiltIn::Conformance) => drop(Conformance::default().attach(&bus).await?),
         None => {}
     }
     let demo = if demo {
-        let secured = front.keys.has_tokens();
+        let secured = frontend.keys.has_tokens();
         Some(Arc::new(Demo::attach(&bus, tasks.clone(), secured, Pace::default()).await?))
     } else {
         None
@@ -350,9 +351,9 @@ async fn serve(
     let parts = bus.system().parts().clone();
     let pump = Pump::new(tasks.clone(), webhooks).run();
     let pump = actix_web::rt::spawn(parts.endlessly("webhooks", pump));
-    let watch = Arc::clone(&front.keys).watch(bus.system().clone());
+    let watch = Arc::clone(&frontend.keys).watch(bus.system().clone());
     actix_web::rt::spawn(parts.endlessly("token_watcher", watch));
-    let server = start_http(front)?;
+    let server = start_http(frontend)?;
     let handle = server.handle();
     let server = actix_web::rt::spawn(parts.endlessly("http", server));
     // Before anybody can know that we are here: whoever does may tell us to stop.
@@ -361,13 +362,13 @@ async fn serve(
     let mut hangup = signal(SignalKind::hangup())?;
     vitals.set_ready();
     let address = write_address(&state.address_file(), &url)?;
-    say_hello();
+    print_banner();
     let rounds = demo.clone().map(|demo| actix_web::rt::spawn(async move { demo.run().await }));
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => reloading.reload().await,
+            _ = hangup.recv() => reloader.reload().await,
             ended = parts.first_end() => end_at_once(&ended),
         }
     }

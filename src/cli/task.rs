@@ -1,17 +1,17 @@
 //! `openclaw-a2a task`: tasks, whether A2A callers asked for them or agents did.
 
 mod cancel;
-mod delete;
-mod found;
 mod list;
-mod screen;
+mod lookup;
+mod renderer;
 mod show;
 mod watch;
 
 use a2a_protocol::{AgentId, TaskId};
 
+use super::server_locator::ServerLocator;
 use super::stdout::note;
-use super::{Answer, Global};
+use super::{Answer, Global, format};
 
 /// See tasks: all of them, one, how it is going; call one off, delete one
 #[derive(clap::Args)]
@@ -22,7 +22,7 @@ pub(super) struct Args {
 
 /// A task, and perhaps the agent that has it.
 #[derive(clap::Args)]
-struct Named {
+struct TaskRef {
     /// The task's id
     task: TaskId,
     /// Only if this agent does it or has a part in it
@@ -44,7 +44,7 @@ Examples:
 It is looked for among the tasks of A2A and in the ledger of the bus; one of A2A may be in both.
 
 Exit codes: 0 it was shown, 1 there is none, 2 the server could not be asked.")]
-    Show(Named),
+    Show(TaskRef),
     /// Call a task off: no answer to it is accepted any more, and its agent is told
     #[command(after_help = "\
 Examples:
@@ -55,7 +55,7 @@ Examples:
 Exit codes: 0 it is called off, 1 there is none or it has ended, 2 it could not be done.")]
     Cancel {
         #[command(flatten)]
-        named: Named,
+        named: TaskRef,
         /// Why, for the agent
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
@@ -100,13 +100,26 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         Verb::List(args) => list::run(args, global),
         Verb::Show(named) => show::run(named, global),
         Verb::Cancel { named, reason } => cancel::run(named, reason.as_deref(), global),
-        Verb::Delete { task } => delete::run(*task, global),
+        Verb::Delete { task } => delete(*task, global),
         Verb::Watch { task, agent } => watch::run(*task, agent.as_ref(), global),
     }
 }
 
+/// Removes an A2A task that has ended from the task store.
+fn delete(task: TaskId, global: &Global) -> anyhow::Result<Answer> {
+    let server = ServerLocator::from_options(global)?.require_server()?;
+    let Some(answer) = server.delete_found(&format!("/bus/tasks/{task}/a2a"))? else {
+        return Ok(no_task(&TaskRef { task, agent: None }));
+    };
+    format::document(global.format, answer.get(), |out| {
+        writeln!(out, "task {task} is deleted")?;
+        Ok(writeln!(out, "\nnext: openclaw-a2a log --task {task}")?)
+    })?;
+    Ok(Answer::Yes)
+}
+
 /// Says that there is none.
-fn no_task(named: &Named) -> Answer {
+fn no_task(named: &TaskRef) -> Answer {
     let whose = named.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
     note(&format!("there is no task {}{whose}; see `openclaw-a2a task list`", named.task));
     Answer::No

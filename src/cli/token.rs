@@ -3,8 +3,8 @@
 //! It works on the token file, which a running server looks at by itself: nothing has to be
 //! restarted, and no server has to be there.
 
-mod first;
-mod names;
+mod first_token;
+mod name_check;
 
 use std::io::Write;
 
@@ -15,10 +15,10 @@ use openclaw_a2a::tokens::{Principal, StoredToken, TokenFile, TokenHash};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
-use super::place::Place;
-use super::stdout::{harmless, note};
+use super::human::after;
+use super::server_locator::ServerLocator;
+use super::stdout::{note, sanitize};
 use super::table::Table;
-use super::words::after;
 use super::{Answer, Format, Global, format};
 
 /// What every token begins with, so that people and scanners know one when they see it.
@@ -104,8 +104,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let tokens = TokenFile::below(state.path());
     match &args.verb {
         Verb::Create(args) => {
-            let place = Place::with(global, &config)?;
-            create(args, &config, &tokens, &place, global.format)
+            let locator = ServerLocator::with_config(global, &config)?;
+            create(args, &config, &tokens, &locator, global.format)
         }
         Verb::List => list(&config, &tokens, global.format),
         Verb::Revoke { id } => revoke(id, &config, &tokens, global.format),
@@ -116,7 +116,7 @@ fn create(
     args: &Create,
     config: &Config,
     file: &TokenFile,
-    place: &Place,
+    locator: &ServerLocator,
     format: Format,
 ) -> anyhow::Result<Answer> {
     let Holder { agent, client, operator } = &args.holder;
@@ -128,13 +128,13 @@ fn create(
         bail!("--note has at most {LONGEST_NOTE} characters, all on one line");
     }
     let stored = file.read()?.unwrap_or_default();
-    names::must_be_free(&principal, &stored, config)?;
+    name_check::must_be_free(&principal, &stored, config)?;
     // A server knows more names: those of agents that have no token.
-    let server = names::server(place)?;
-    let said = server.as_ref().map(|server| names::ask(server, &principal)).transpose()?;
-    let is_first = first::is_next(file, config)?;
+    let server = name_check::server(locator)?;
+    let status = server.as_ref().map(|server| name_check::ask(server, &principal)).transpose()?;
+    let is_first = first_token::is_next(file, config)?;
     if let Some(server) = server.as_ref().filter(|_| is_first) {
-        first::cuts_nobody_off(server, args.yes)?;
+        first_token::refuse_cutting_off(server, args.yes)?;
     }
     let token = new_token()?;
     let hash = TokenHash::of(&token);
@@ -142,14 +142,14 @@ fn create(
         if tokens.len() >= MOST {
             bail!("there are {MOST} tokens already; revoke some of them first");
         }
-        names::must_be_free(&principal, tokens, config)?;
+        name_check::must_be_free(&principal, tokens, config)?;
         let note = note.map(str::to_owned);
         tokens.push(StoredToken::new(hash, &principal, now, expires, note));
         Ok(())
     })?;
-    if said == Some(names::Said::NotToUs)
+    if status == Some(name_check::NameStatus::Withheld)
         && let Err(taken) =
-            place.server_for(&token).and_then(|server| names::ask(&server, &principal))
+            locator.server_for(&token).and_then(|server| name_check::ask(&server, &principal))
     {
         // The one who has the new token may ask, so the server could be asked only now.
         file.change(|tokens| {
@@ -159,7 +159,7 @@ fn create(
         return Err(taken);
     }
     if is_first {
-        first::explain(server.is_some());
+        first_token::explain(server.is_some());
     }
     let (id, until) = (hash.id(), expires.map(shown));
     if format == Format::Text {
@@ -233,7 +233,7 @@ fn revoke(id: &str, config: &Config, file: &TokenFile, format: Format) -> anyhow
         bail!("{id} stands in a2a.toml; remove it there and start the server anew");
     }
     if !file.read()?.unwrap_or_default().iter().any(|token| token.id == id) {
-        anstream::eprintln!("error: there is no token {}; see `token list`", harmless(id));
+        anstream::eprintln!("error: there is no token {}; see `token list`", sanitize(id));
         return Ok(Answer::No);
     }
     let left = file.change(|tokens| {

@@ -13,7 +13,7 @@ pub(super) enum Script {
     /// Completes with nothing to say about it.
     Finish,
     /// Completes with an artifact.
-    Artifact(Piece),
+    Artifact(ArtifactContent),
     /// Answers with a plain message, no task.
     Message,
     /// Asks for input.
@@ -27,7 +27,7 @@ pub(super) enum Script {
     /// Fails.
     Fail,
     /// Works, hands over an artifact, completes.
-    Stream(Piece),
+    Stream(ArtifactContent),
     /// The same with an artifact in two pieces.
     StreamChunks,
     /// Works long enough for a caller to come back, completes.
@@ -42,7 +42,7 @@ pub(super) enum Script {
 
 /// What an artifact holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum ArtifactContent {
     Text(&'static str),
     File,
     FileUrl,
@@ -52,10 +52,10 @@ pub(super) enum Piece {
 /// Each beginning and what it asks for. The longest that fits counts.
 const SCRIPTS: &[(&str, Script)] = &[
     ("tck-complete-task", Complete),
-    ("tck-artifact-text", Artifact(Piece::Text("Generated text content"))),
-    ("tck-artifact-file", Artifact(Piece::File)),
-    ("tck-artifact-file-url", Artifact(Piece::FileUrl)),
-    ("tck-artifact-data", Artifact(Piece::Data)),
+    ("tck-artifact-text", Artifact(ArtifactContent::Text("Generated text content"))),
+    ("tck-artifact-file", Artifact(ArtifactContent::File)),
+    ("tck-artifact-file-url", Artifact(ArtifactContent::FileUrl)),
+    ("tck-artifact-data", Artifact(ArtifactContent::Data)),
     ("tck-message-response", Message),
     ("tck-input-required", AskInput),
     ("tck-auth-required", AskCredentials),
@@ -64,13 +64,13 @@ const SCRIPTS: &[(&str, Script)] = &[
     ("tck-multi-turn", MultiTurn),
     ("tck-long-running", LongRunning),
     ("tck-cancel", WaitForCancel),
-    ("tck-stream-001", Stream(Piece::Text("Stream hello from TCK"))),
+    ("tck-stream-001", Stream(ArtifactContent::Text("Stream hello from TCK"))),
     ("tck-stream-002", Finish),
-    ("tck-stream-003", Stream(Piece::Text("Stream task lifecycle"))),
-    ("tck-stream-ordering-001", Stream(Piece::Text("Ordered output"))),
-    ("tck-stream-basic", Stream(Piece::Text("Streamed output"))),
-    ("tck-stream-artifact-text", Stream(Piece::Text("Streamed text content"))),
-    ("tck-stream-artifact-file", Stream(Piece::File)),
+    ("tck-stream-003", Stream(ArtifactContent::Text("Stream task lifecycle"))),
+    ("tck-stream-ordering-001", Stream(ArtifactContent::Text("Ordered output"))),
+    ("tck-stream-basic", Stream(ArtifactContent::Text("Streamed output"))),
+    ("tck-stream-artifact-text", Stream(ArtifactContent::Text("Streamed text content"))),
+    ("tck-stream-artifact-file", Stream(ArtifactContent::File)),
     ("tck-stream-artifact-chunked", StreamChunks),
     ("tck-stream-chunked", StreamChunks),
     ("test-resubscribe-message-id", Resubscribe),
@@ -89,8 +89,8 @@ mod tests {
     #[test]
     fn the_longest_beginning_counts() {
         for (text, script) in [
-            ("tck-artifact-file-url-1a2b", Some(Artifact(Piece::FileUrl))),
-            ("tck-artifact-file-1a2b", Some(Artifact(Piece::File))),
+            ("tck-artifact-file-url-1a2b", Some(Artifact(ArtifactContent::FileUrl))),
+            ("tck-artifact-file-1a2b", Some(Artifact(ArtifactContent::File))),
             ("tck-stream-artifact-chunked-1", Some(StreamChunks)),
             ("tck-complete-task hello", Some(Complete)),
             ("tck-terminal-1", None),

@@ -3,8 +3,8 @@
 use a2a_actors::Delivery;
 use a2a_protocol::body::{ReviewRequest, Severity, TaskRequest};
 
-use super::errand::{self, Craft};
-use super::script::Piece;
+use super::adhoc_task::{self, Skill};
+use super::script::WorkItem;
 use super::{Pace, send};
 use crate::{Agent, Handlers, ReviewAnswer, SendError};
 
@@ -13,7 +13,7 @@ const LONG_LINE: usize = 100;
 /// How many remarks it makes.
 const MOST_REMARKS: usize = 20;
 
-const CRAFT: Craft = Craft {
+const SKILL: Skill = Skill {
     artifact: "review",
     steps: &["reading line by line", "writing remarks"],
     make: remarks,
@@ -22,7 +22,7 @@ const CRAFT: Craft = Craft {
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new()
         .on_task_request(move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
-            errand::run(&me, &delivery, &task, pace, &CRAFT).await
+            adhoc_task::run(&me, &delivery, &task, pace, &SKILL).await
         })
         .on_review_request(move |me: Agent, delivery: Delivery, asked: ReviewRequest| async move {
             judge(&me, &delivery, &asked, pace).await
@@ -38,9 +38,9 @@ async fn judge(
 ) -> Result<(), SendError> {
     tokio::time::sleep(pace.step).await;
     let file = asked.files_for_review.first().map_or("", |file| file.as_str());
-    let verdict = match (&asked.prior_review_notes, Piece::of_branch(&asked.branch)) {
+    let verdict = match (&asked.prior_review_notes, WorkItem::of_branch(&asked.branch)) {
         (Some(_), _) => ReviewAnswer::approved(),
-        (None, Some(Piece { concern: (line, what), .. })) => {
+        (None, Some(WorkItem { concern: (line, what), .. })) => {
             ReviewAnswer::changes_requested().concern_at(file, *line, Severity::MustFix, *what)
         }
         (None, None) => ReviewAnswer::changes_requested().concern(

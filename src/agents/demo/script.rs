@@ -7,7 +7,7 @@ use a2a_protocol::body::TaskRequest;
 
 /// One piece of work: what is asked for, what the reviewer finds, what is learned from it.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct WorkItem {
     /// The end of its branch, by which everybody knows it again.
     slug: &'static str,
     pub(super) title: &'static str,
@@ -24,8 +24,8 @@ pub(super) struct Piece {
     pub(super) action: &'static str,
 }
 
-const PIECES: [Piece; 5] = [
-    Piece {
+const WORK_ITEMS: [WorkItem; 5] = [
+    WorkItem {
         slug: "retry-after",
         title: "Retry refused uploads",
         description: "The importer gives up at the first 503. Let it wait as long as Retry-After \
@@ -39,7 +39,7 @@ const PIECES: [Piece; 5] = [
         learned: "Two of our providers send Retry-After as a date instead of seconds.",
         action: "Read both forms, and cap the wait at a minute",
     },
-    Piece {
+    WorkItem {
         slug: "export-utf8",
         title: "Export names with accents",
         description: "Names such as Zoë come out broken in the CSV export. Write UTF-8, and tell \
@@ -53,7 +53,7 @@ const PIECES: [Piece; 5] = [
         learned: "Spreadsheet programs guess the encoding of a CSV unless it begins with a mark.",
         action: "Begin every CSV for people with a byte order mark",
     },
-    Piece {
+    WorkItem {
         slug: "slow-search",
         title: "Make the customer search fast",
         description: "Searching customers by city takes seconds. Find out why and bring it below \
@@ -67,7 +67,7 @@ const PIECES: [Piece; 5] = [
         learned: "An index on a column is not used when the query calls a function on it.",
         action: "Index the expression that the query has",
     },
-    Piece {
+    WorkItem {
         slug: "session-timeout",
         title: "Keep people signed in while they type",
         description: "Whoever fills in the long form is signed out on the way and loses the text. \
@@ -81,7 +81,7 @@ const PIECES: [Piece; 5] = [
         learned: "One in nine people needs longer for the form than a session lasts.",
         action: "Keep drafts of every form that takes longer than five minutes",
     },
-    Piece {
+    WorkItem {
         slug: "invoice-rounding",
         title: "Round invoices once",
         description: "The total of an invoice differs from the sum of its lines by a cent. Round \
@@ -97,17 +97,17 @@ const PIECES: [Piece; 5] = [
     },
 ];
 
-impl Piece {
+impl WorkItem {
     /// What a round is about.
     pub(super) fn of_round(round: u32) -> &'static Self {
-        &PIECES[round.wrapping_sub(1) as usize % PIECES.len()]
+        &WORK_ITEMS[round.wrapping_sub(1) as usize % WORK_ITEMS.len()]
     }
 
     /// Which one is worked on in a branch; `None` when it is somebody else's.
     pub(super) fn of_branch(branch: &str) -> Option<&'static Self> {
         let (round, slug) = branch.strip_prefix("demo-")?.split_once('/')?;
         round.parse::<u32>().ok()?;
-        PIECES.iter().find(|piece| piece.slug == slug)
+        WORK_ITEMS.iter().find(|item| item.slug == slug)
     }
 
     /// Which one a task is about.
@@ -121,7 +121,7 @@ impl Piece {
 
     /// All that was learned: what the researcher knows.
     pub(super) fn all() -> &'static [Self] {
-        &PIECES
+        &WORK_ITEMS
     }
 }
 
@@ -312,14 +312,14 @@ mod tests {
     #[test]
     fn a_piece_is_known_by_its_branch_and_nothing_else_is() {
         for round in 1..=12 {
-            let piece = Piece::of_round(round);
-            let found = Piece::of_branch(&piece.branch(round)).map(|piece| piece.slug);
-            assert_eq!(found, Some(piece.slug));
-            assert_eq!(ticket(&piece.branch(round)), format!("DEMO-{round}"));
+            let item = WorkItem::of_round(round);
+            let found = WorkItem::of_branch(&item.branch(round)).map(|item| item.slug);
+            assert_eq!(found, Some(item.slug));
+            assert_eq!(ticket(&item.branch(round)), format!("DEMO-{round}"));
         }
         for other in ["", "retry-after", "roman/retry-after", "demo-x/retry-after", "demo-1/router"]
         {
-            assert!(Piece::of_branch(other).is_none(), "{other}");
+            assert!(WorkItem::of_branch(other).is_none(), "{other}");
         }
     }
 

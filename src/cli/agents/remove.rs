@@ -3,7 +3,7 @@
 use a2a_protocol::AgentId;
 use serde_json::Value;
 
-use crate::cli::place::Place;
+use crate::cli::server_locator::ServerLocator;
 use crate::cli::{Answer, Global, format};
 
 #[derive(clap::Args)]
@@ -26,7 +26,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let Args { agent, drop } = args;
     let query = if *drop { "?drop=true" } else { "" };
     let answer = server.delete(&format!("/bus/agents/{agent}{query}"))?;

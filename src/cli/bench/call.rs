@@ -6,7 +6,7 @@ use anyhow::{anyhow, bail};
 use serde_json::Value;
 
 use crate::cli::server::{Headers, Server};
-use crate::cli::stdout::harmless;
+use crate::cli::stdout::sanitize;
 
 /// What became of something that was sent.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,7 +20,7 @@ pub(super) enum Reply {
 }
 
 /// When the server does not say how long to wait.
-const A_MOMENT: Duration = Duration::from_millis(200);
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_millis(200);
 
 pub(super) fn post(
     server: &Server,
@@ -45,13 +45,13 @@ fn judged(status: u16, wait: Option<Duration>, body: Value) -> Reply {
     let word = body["code"].as_str().or(fault["details"][0]["reason"].as_str());
     let word = word.map_or_else(|| format!("status_{status}"), str::to_ascii_lowercase);
     let said = body["detail"].as_str().or(fault["message"].as_str());
-    let said = said.map_or_else(|| format!("it answered with status {status}"), harmless);
+    let said = said.map_or_else(|| format!("it answered with status {status}"), sanitize);
     let exact = body["retryAfterMs"]
         .as_u64()
         .or_else(|| fault["details"][0]["metadata"]["retryAfterMs"].as_str()?.parse().ok());
     let wait = exact.map(Duration::from_millis).or(wait);
     match status {
-        429 | 503 => Reply::Later(word, said, wait.unwrap_or(A_MOMENT)),
+        429 | 503 => Reply::Later(word, said, wait.unwrap_or(DEFAULT_RETRY_AFTER)),
         _ => Reply::Never(word, said),
     }
 }

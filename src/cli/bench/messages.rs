@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::call::{self, Reply};
-use super::course::Course;
-use super::pool::Pool;
-use super::tally::Tally;
-use super::{GIVE_UP, Load, PATIENCE};
-use crate::cli::refusal::Refusal;
+use super::counters::Counters;
+use super::run_control::RunControl;
+use super::sender_pool::SenderPool;
+use super::{CALL_TIMEOUT, LoadResult, MAX_UNANSWERED};
 use crate::cli::server::Server;
+use crate::cli::server_error::ServerError;
 
 /// What is on the way at most, for each of those who send at once.
-pub(super) const ON_THE_WAY: usize = 4;
+pub(super) const IN_FLIGHT_PER_SENDER: usize = 4;
 /// How long a taker waits for something to come.
 const WAIT: &str = "250ms";
 /// How often what still waits in the end is looked at.
@@ -31,17 +31,17 @@ const ROUNDS: usize = 20;
 const TEXT: &str = "bench ";
 
 /// Everybody who takes part.
-pub(super) struct Messages<'a> {
+pub(super) struct MessageLoad<'a> {
     server: &'a Server,
     /// What the names of all agents of this run begin with.
     prefix: String,
     takers: Vec<String>,
-    senders: Mutex<Pool>,
+    senders: Mutex<SenderPool>,
     /// Nobody sends any more.
     done: AtomicBool,
 }
 
-impl<'a> Messages<'a> {
+impl<'a> MessageLoad<'a> {
     /// Has those join who take messages; a server that lets nobody join says so here.
     pub(super) fn prepare(
         server: &'a Server,
@@ -54,129 +54,130 @@ impl<'a> Messages<'a> {
         for taker in &takers {
             call::take(server, taker, "0s")?;
         }
-        let senders = Mutex::new(Pool::new(run.to_owned(), senders));
+        let senders = Mutex::new(SenderPool::new(run.to_owned(), senders));
         Ok(Self { server, prefix, takers, senders, done: AtomicBool::new(false) })
     }
 
     pub(super) fn run(
         &self,
-        course: &Course,
+        control: &RunControl,
         at_once: usize,
         tick: &dyn Fn(),
-    ) -> anyhow::Result<Load> {
-        let mut tally = Tally::new()?;
+    ) -> anyhow::Result<LoadResult> {
+        let mut counters = Counters::new()?;
         let sending = thread::scope(|scope| {
             let takers: Vec<_> = self
                 .takers
                 .iter()
-                .map(|taker| scope.spawn(move || self.take(taker, course)))
+                .map(|taker| scope.spawn(move || self.take(taker, control)))
                 .collect();
-            let senders: Vec<_> = (0..at_once).map(|_| scope.spawn(|| self.send(course))).collect();
+            let senders: Vec<_> =
+                (0..at_once).map(|_| scope.spawn(|| self.send(control))).collect();
             wait_for(&senders, tick);
-            let sending = course.begin().elapsed();
+            let sending = control.started().elapsed();
             self.done.store(true, Ordering::Release);
-            let joined = gather(&mut tally, senders);
-            gather(&mut tally, takers).and(joined)?;
+            let joined = gather(&mut counters, senders);
+            gather(&mut counters, takers).and(joined)?;
             anyhow::Ok(sending)
         })?;
-        let whole = course.begin().elapsed();
+        let whole = control.started().elapsed();
         // A server that is gone cannot say.
-        let unseen = tally.accepted.saturating_sub(tally.acknowledged);
-        let left = self.clear(&mut tally).unwrap_or(unseen);
+        let unseen = counters.accepted.saturating_sub(counters.acknowledged);
+        let left = self.clear(&mut counters).unwrap_or(unseen);
         let agents = self.takers.len() + self.pool(|pool| pool.len());
-        Ok(Load { tally, sending, whole, agents, left })
+        Ok(LoadResult { counters, sending, whole, agents, left })
     }
 
-    fn pool<T>(&self, act: impl FnOnce(&mut Pool) -> T) -> T {
+    fn pool<T>(&self, act: impl FnOnce(&mut SenderPool) -> T) -> T {
         act(&mut self.senders.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// An agent that may send; `None` when the run is over.
-    fn sender(&self, course: &Course, tally: &mut Tally) -> Option<usize> {
+    fn sender(&self, control: &RunControl, counters: &mut Counters) -> Option<usize> {
         loop {
             let now = Instant::now();
             match self.pool(|pool| pool.take(now)) {
                 Ok(number) => return Some(number),
                 Err(until) => {
-                    course.pause(until.unwrap_or(now + Duration::from_millis(50)));
-                    tally.held_up += now.elapsed();
+                    control.pause(until.unwrap_or(now + Duration::from_millis(50)));
+                    counters.held_up += now.elapsed();
                 }
             }
-            if course.is_over() {
+            if control.is_over() {
                 return None;
             }
         }
     }
 
-    fn send(&self, course: &Course) -> anyhow::Result<Tally> {
-        let server = self.server.within(PATIENCE);
-        let mut tally = Tally::new()?;
+    fn send(&self, control: &RunControl) -> anyhow::Result<Counters> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
+        let mut counters = Counters::new()?;
         let (mut agent, mut said, mut silent) = (None, 0, 0);
-        while course.take_room() {
-            if !course.begin_one() {
-                course.free_room();
+        while control.acquire_permit() {
+            if !control.try_start() {
+                control.release_permit();
                 break;
             }
             // Only whoever has something to send needs somebody to send it.
-            agent = agent.or_else(|| self.sender(course, &mut tally));
+            agent = agent.or_else(|| self.sender(control, &mut counters));
             let Some(number) = agent else {
-                course.give_back();
-                course.free_room();
+                control.cancel_start();
+                control.release_permit();
                 break;
             };
             let name = self.pool(|pool| pool.name(number));
             // An agent may say less to one than to several.
             let to = &self.takers[(number + said) % self.takers.len()];
             said += 1;
-            tally.sent += 1;
+            counters.sent += 1;
             let begin = Instant::now();
-            let message = message(&name, to, begin - course.begin());
+            let message = message(&name, to, begin - control.started());
             let headers = [("a2a-on-behalf-of", name.clone())];
             let reply = call::post(&server, "/bus/messages", &headers, &message);
             silent = if reply.is_ok() { 0 } else { silent + 1 };
             match reply {
                 Ok(Reply::Accepted(_)) => {
-                    tally.answer.record(begin.elapsed());
-                    tally.accepted += 1;
-                    course.accept_one();
+                    counters.answer.record(begin.elapsed());
+                    counters.accepted += 1;
+                    control.count_accepted();
                     // Whoever takes it makes room.
                     continue;
                 }
                 Ok(Reply::Later(word, said, wait)) => {
-                    course.give_back();
+                    control.cancel_start();
                     let now = Instant::now();
                     if word == "rate_limited" {
                         self.pool(|pool| pool.rest(number, wait, now));
                         agent = None;
                     } else {
-                        course.pause(now + wait);
-                        tally.held_up += now.elapsed();
+                        control.pause(now + wait);
+                        counters.held_up += now.elapsed();
                     }
-                    tally.refuse(word, said);
+                    counters.refuse(word, said);
                 }
                 Ok(Reply::Never(word, said)) => {
-                    course.give_back();
-                    course.refuse(said.clone());
-                    tally.refuse(word, said);
+                    control.cancel_start();
+                    control.abort(said.clone());
+                    counters.refuse(word, said);
                 }
                 Err(error) => {
-                    tally.unanswered += 1;
-                    if silent >= GIVE_UP {
-                        course.refuse(format!("{error:#}"));
+                    counters.unanswered += 1;
+                    if silent >= MAX_UNANSWERED {
+                        control.abort(format!("{error:#}"));
                     }
                 }
             }
-            course.free_room();
+            control.release_permit();
         }
-        Ok(tally)
+        Ok(counters)
     }
 
     /// Takes and acknowledges what comes for one agent, until nobody sends and nothing is left.
-    fn take(&self, taker: &str, course: &Course) -> anyhow::Result<Tally> {
-        let server = self.server.within(PATIENCE);
-        let mut tally = Tally::new()?;
+    fn take(&self, taker: &str, control: &RunControl) -> anyhow::Result<Counters> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
+        let mut counters = Counters::new()?;
         let mut silent = 0;
-        while silent < GIVE_UP {
+        while silent < MAX_UNANSWERED {
             let is_last = self.done.load(Ordering::Acquire);
             let Ok(messages) = call::take(&server, taker, if is_last { "0s" } else { WAIT }) else {
                 silent += 1;
@@ -187,21 +188,21 @@ impl<'a> Messages<'a> {
             if messages.is_empty() && is_last {
                 break;
             }
-            let taken = course.begin().elapsed();
+            let taken = control.started().elapsed();
             for message in &messages {
                 if let Some(sent) = sent_at(message) {
-                    tally.end_to_end.record(taken.saturating_sub(sent));
+                    counters.end_to_end.record(taken.saturating_sub(sent));
                 }
-                tally.acknowledged += u64::from(acknowledge(&server, taker, message));
-                course.free_room();
+                counters.acknowledged += u64::from(acknowledge(&server, taker, message));
+                control.release_permit();
             }
         }
-        Ok(tally)
+        Ok(counters)
     }
 
     /// Deals with what was accepted though its sender never heard so; how much waits after that.
-    fn clear(&self, tally: &mut Tally) -> anyhow::Result<u64> {
-        let server = self.server.within(PATIENCE);
+    fn clear(&self, counters: &mut Counters) -> anyhow::Result<u64> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
         let mut left = 0;
         for _ in 0..ROUNDS {
             let waiting = self.waiting(&server)?;
@@ -211,7 +212,7 @@ impl<'a> Messages<'a> {
             }
             for (agent, _) in &waiting {
                 for message in call::take(&server, agent, "0s")? {
-                    tally.acknowledged += u64::from(acknowledge(&server, agent, &message));
+                    counters.acknowledged += u64::from(acknowledge(&server, agent, &message));
                 }
             }
         }
@@ -226,12 +227,14 @@ impl<'a> Messages<'a> {
         thread::scope(|scope| {
             let parts = all.chunks(share).map(|names| {
                 scope.spawn(move || {
-                    let server = self.server.within(PATIENCE);
+                    let server = self.server.with_timeout(CALL_TIMEOUT);
                     let stays = |name: &&String| {
                         server.delete(&format!("/bus/agents/{name}?drop=true")).is_err_and(
                             |error| {
                                 // One that never said anything is not there.
-                                error.downcast_ref::<Refusal>().is_none_or(|no| no.status != 404)
+                                error
+                                    .downcast_ref::<ServerError>()
+                                    .is_none_or(|no| no.status != 404)
                             },
                         )
                     };
@@ -273,12 +276,12 @@ pub(super) fn wait_for<T>(threads: &[ScopedJoinHandle<'_, T>], tick: &dyn Fn()) 
 
 /// Adds up what threads counted.
 pub(super) fn gather(
-    tally: &mut Tally,
-    threads: Vec<ScopedJoinHandle<'_, anyhow::Result<Tally>>>,
+    counters: &mut Counters,
+    threads: Vec<ScopedJoinHandle<'_, anyhow::Result<Counters>>>,
 ) -> anyhow::Result<()> {
     for thread in threads {
         let counted = thread.join().map_err(|_| anyhow!("a thread of the bench panicked"))?;
-        tally.add(counted?)?;
+        counters.add(counted?)?;
     }
     Ok(())
 }

@@ -8,32 +8,32 @@ use a2a_protocol::AgentId;
 use serde_json::{Value, json};
 
 use super::call::{self, Reply};
-use super::course::Course;
+use super::counters::Counters;
 use super::messages::{gather, wait_for};
-use super::tally::Tally;
-use super::{GIVE_UP, Load};
+use super::run_control::RunControl;
+use super::{LoadResult, MAX_UNANSWERED};
 use crate::cli::server::Server;
 
 /// How long one task may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Whom the tasks are for.
-pub(super) struct Tasks<'a> {
+pub(super) struct TaskLoad<'a> {
     server: &'a Server,
     run: &'a str,
     /// Where the agent is called.
     below: String,
-    pace: Mutex<Pace>,
+    pace: Mutex<Pacer>,
 }
 
 /// All calls have one caller, so they share its limit: once that was met, they go one by one.
 #[derive(Default)]
-struct Pace {
+struct Pacer {
     next: Option<Instant>,
     apart: Duration,
 }
 
-impl Pace {
+impl Pacer {
     /// When the next may go; nobody else goes before it has a moment of its own.
     fn turn(&mut self, now: Instant) -> Instant {
         let turn = self.next.map_or(now, |next| next.max(now));
@@ -51,7 +51,7 @@ impl Pace {
     }
 }
 
-impl<'a> Tasks<'a> {
+impl<'a> TaskLoad<'a> {
     pub(super) fn new(server: &'a Server, run: &'a str, agent: Option<&AgentId>) -> Self {
         let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
         Self { server, run, below, pace: Mutex::default() }
@@ -59,76 +59,76 @@ impl<'a> Tasks<'a> {
 
     pub(super) fn run(
         &self,
-        course: &Course,
+        control: &RunControl,
         at_once: usize,
         tick: &dyn Fn(),
-    ) -> anyhow::Result<Load> {
-        let mut tally = Tally::new()?;
+    ) -> anyhow::Result<LoadResult> {
+        let mut counters = Counters::new()?;
         thread::scope(|scope| {
             let callers: Vec<_> =
-                (0..at_once).map(|n| scope.spawn(move || self.call(n, course))).collect();
+                (0..at_once).map(|n| scope.spawn(move || self.call(n, control))).collect();
             wait_for(&callers, tick);
-            gather(&mut tally, callers)
+            gather(&mut counters, callers)
         })?;
-        let whole = course.begin().elapsed();
+        let whole = control.started().elapsed();
         let ended = ["completed", "failed", "canceled", "rejected", "message"];
-        let left = tally.ended.iter().filter(|(state, _)| !ended.contains(&state.as_str()));
+        let left = counters.ended.iter().filter(|(state, _)| !ended.contains(&state.as_str()));
         let left = left.map(|(_, count)| count).sum();
-        Ok(Load { tally, sending: whole, whole, agents: 0, left })
+        Ok(LoadResult { counters, sending: whole, whole, agents: 0, left })
     }
 
-    fn pace<T>(&self, act: impl FnOnce(&mut Pace) -> T) -> T {
+    fn pace<T>(&self, act: impl FnOnce(&mut Pacer) -> T) -> T {
         act(&mut self.pace.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn call(&self, caller: usize, course: &Course) -> anyhow::Result<Tally> {
-        let server = self.server.within(PATIENCE);
+    fn call(&self, caller: usize, control: &RunControl) -> anyhow::Result<Counters> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
         let path = format!("{}/message:send", self.below);
-        let mut tally = Tally::new()?;
+        let mut counters = Counters::new()?;
         let (mut said, mut silent) = (0_u64, 0);
-        while course.begin_one() {
+        while control.try_start() {
             let now = Instant::now();
             let turn = self.pace(|pace| pace.turn(now));
             if turn > now {
-                course.pause(turn);
-                tally.held_up += now.elapsed();
-                if course.is_over() {
-                    course.give_back();
+                control.pause(turn);
+                counters.held_up += now.elapsed();
+                if control.is_over() {
+                    control.cancel_start();
                     break;
                 }
             }
             let id = format!("bench-{}-{caller}-{said}", self.run);
             said += 1;
-            tally.sent += 1;
+            counters.sent += 1;
             let begin = Instant::now();
             let reply = call::post(&server, &path, &[], &message(&id));
             silent = if reply.is_ok() { 0 } else { silent + 1 };
             match reply {
                 Ok(Reply::Accepted(body)) => {
-                    tally.answer.record(begin.elapsed());
-                    tally.accepted += 1;
-                    course.accept_one();
-                    *tally.ended.entry(self.end(&server, &body)).or_default() += 1;
+                    counters.answer.record(begin.elapsed());
+                    counters.accepted += 1;
+                    control.count_accepted();
+                    *counters.ended.entry(self.end(&server, &body)).or_default() += 1;
                 }
                 Ok(Reply::Later(word, said, wait)) => {
-                    course.give_back();
+                    control.cancel_start();
                     self.pace(|pace| pace.slow_down(wait, Instant::now()));
-                    tally.refuse(word, said);
+                    counters.refuse(word, said);
                 }
                 Ok(Reply::Never(word, said)) => {
-                    course.give_back();
-                    course.refuse(said.clone());
-                    tally.refuse(word, said);
+                    control.cancel_start();
+                    control.abort(said.clone());
+                    counters.refuse(word, said);
                 }
                 Err(error) => {
-                    tally.unanswered += 1;
-                    if silent >= GIVE_UP {
-                        course.refuse(format!("{error:#}"));
+                    counters.unanswered += 1;
+                    if silent >= MAX_UNANSWERED {
+                        control.abort(format!("{error:#}"));
                     }
                 }
             }
         }
-        Ok(tally)
+        Ok(counters)
     }
 
     /// How a task has ended. One that waits for its caller would do so for ever: it is called off.
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn after_a_refusal_calls_go_one_by_one() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
-        let mut pace = Pace::default();
+        let mut pace = Pacer::default();
         assert_eq!((pace.turn(now), pace.turn(now)), (now, now));
         pace.slow_down(second, now);
         let turns = [pace.turn(now), pace.turn(now), pace.turn(now)];

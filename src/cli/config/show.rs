@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let (file, named) = file(None, global);
     let config = Config::read(&file, named)?;
     let values = config.values().map_err(anyhow::Error::msg)?;
-    let shown = Shown { config: &config, values, file: &file, with_origin: args.origin };
+    let shown = EffectiveConfig { config: &config, values, file: &file, with_origin: args.origin };
     let mut out = output(global.format);
     match global.format {
         Format::Text => shown.write(&mut out)?,
@@ -46,14 +46,14 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-struct Shown<'a> {
+struct EffectiveConfig<'a> {
     config: &'a Config,
     values: Table,
     file: &'a Path,
     with_origin: bool,
 }
 
-impl Shown<'_> {
+impl EffectiveConfig<'_> {
     fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
         for (n, section) in sections().iter().enumerate() {
             if n > 0 {
@@ -107,7 +107,7 @@ impl Shown<'_> {
         }
         // A path may hold anything but must not end the comment.
         let words = origin_words(self.config.origins().of(path), self.file);
-        format!("  # {}", crate::cli::stdout::harmless(&words))
+        format!("  # {}", crate::cli::stdout::sanitize(&words))
     }
 
     fn entries(&self, section: &Section) -> Vec<Value> {
@@ -128,14 +128,15 @@ impl Shown<'_> {
         for section in sections() {
             let part = if section.is_list {
                 let entries = self.entries(&section).into_iter().enumerate();
-                let entries = entries
-                    .map(|(n, entry)| self.told(json!(entry), &format!("{}.{n}", section.name)));
+                let entries = entries.map(|(n, entry)| {
+                    self.with_origin_json(json!(entry), &format!("{}.{n}", section.name))
+                });
                 Json::Array(entries.collect())
             } else {
                 let keys = section.keys.iter().map(|key| {
                     let path = key.path();
                     let value = json!(value_at(&self.values, &path));
-                    (key.name.clone(), self.told(value, &path))
+                    (key.name.clone(), self.with_origin_json(value, &path))
                 });
                 Json::Object(keys.collect())
             };
@@ -145,7 +146,7 @@ impl Shown<'_> {
     }
 
     /// The value, or the value and where it comes from.
-    fn told(&self, value: Json, path: &str) -> Json {
+    fn with_origin_json(&self, value: Json, path: &str) -> Json {
         if !self.with_origin {
             return value;
         }

@@ -105,7 +105,7 @@ fn shown(time: DateTime<Utc>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
+    use super::super::finding::FindingState;
     use super::*;
 
     fn at(ms: i64) -> DateTime<Utc> {
@@ -115,17 +115,17 @@ mod tests {
     #[test]
     fn a_clock_behind_what_was_written_is_wrong() {
         for (made, newest, state, word) in [
-            (None, None, State::Ok, "no record"),
-            (Some(0), Some(-5_000), State::Ok, "after the newest"),
-            (Some(1_000), Some(1_000), State::Ok, "after the newest"),
-            (Some(60_000), None, State::Problem, "before this program was made"),
-            (Some(0), Some(60_000), State::Warning, "60 s before the newest"),
-            (Some(0), Some(301_000), State::Problem, "refused"),
+            (None, None, FindingState::Ok, "no record"),
+            (Some(0), Some(-5_000), FindingState::Ok, "after the newest"),
+            (Some(1_000), Some(1_000), FindingState::Ok, "after the newest"),
+            (Some(60_000), None, FindingState::Problem, "before this program was made"),
+            (Some(0), Some(60_000), FindingState::Warning, "60 s before the newest"),
+            (Some(0), Some(301_000), FindingState::Problem, "refused"),
         ] {
             let found = judge(at(0), made.map(at), newest.map(at));
             assert_eq!(found.state, state, "{found:?}");
             assert!(found.detail.contains(word), "{found:?}");
-            assert_eq!(found.next.is_some(), state != State::Ok, "{found:?}");
+            assert_eq!(found.next.is_some(), state != FindingState::Ok, "{found:?}");
         }
     }
 

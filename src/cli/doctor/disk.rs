@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
 
-use super::finding::{Finding, bytes};
+use super::finding::{Finding, RUN_AS_SERVER_USER, bytes};
 
 /// With less there is hardly room for a day.
 const LITTLE: u64 = 1 << 30;
@@ -115,7 +115,7 @@ fn durable(state: &Path) -> Finding {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::problem(
             NAME,
             format!("not measured: you may not write to {} ({error})", state.display()),
-            super::denied::AS_THE_SERVER,
+            RUN_AS_SERVER_USER,
         ),
         Err(error) => Finding::problem(
             NAME,
@@ -161,20 +161,20 @@ fn measure(folder: &Path) -> io::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
+    use super::super::finding::FindingState;
     use super::*;
 
     #[test]
     fn little_room_is_a_warning_and_none_a_problem() {
         let gib = 1 << 30;
         for (free, total, state) in [
-            (50 * gib, 100 * gib, State::Ok),
-            (gib, 10 * gib, State::Ok),
-            (gib - 1, 10 * gib, State::Warning),
-            (4 * gib, 100 * gib, State::Warning),
-            (NOTHING, 10 * gib, State::Warning),
-            (NOTHING - 1, 10 * gib, State::Problem),
-            (0, 0, State::Problem),
+            (50 * gib, 100 * gib, FindingState::Ok),
+            (gib, 10 * gib, FindingState::Ok),
+            (gib - 1, 10 * gib, FindingState::Warning),
+            (4 * gib, 100 * gib, FindingState::Warning),
+            (NOTHING, 10 * gib, FindingState::Warning),
+            (NOTHING - 1, 10 * gib, FindingState::Problem),
+            (0, 0, FindingState::Problem),
         ] {
             let found = space(Path::new("/x"), free, total);
             assert_eq!(found.state, state, "{found:?}");
@@ -185,9 +185,9 @@ mod tests {
     fn inodes_count_where_they_are_counted() {
         let state = |free, total| inodes(Path::new("/x"), free, total).map(|found| found.state);
         assert_eq!(state(0, 0), None);
-        assert_eq!(state(500, 1_000), Some(State::Ok));
-        assert_eq!(state(400, 10_000), Some(State::Warning));
-        assert_eq!(state(99, 100), Some(State::Problem));
+        assert_eq!(state(500, 1_000), Some(FindingState::Ok));
+        assert_eq!(state(400, 10_000), Some(FindingState::Warning));
+        assert_eq!(state(99, 100), Some(FindingState::Problem));
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! What a check found: how bad it is, what was looked at, and what to do next.
 
-use std::io::{BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::stdout::{harmless, output};
+use crate::cli::stdout::{output, sanitize};
 use crate::cli::{Answer, Format};
 
 /// How it stands with what was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum FindingState {
     /// As it should be.
     Ok,
     /// It works, and somebody should look at it.
@@ -26,7 +30,7 @@ pub(super) enum State {
 pub(super) struct Finding {
     /// What is checked, in a word.
     pub(super) name: &'static str,
-    pub(super) state: State,
+    pub(super) state: FindingState,
     /// What was looked at.
     pub(super) detail: String,
     /// What to do; only where something is not as it should be.
@@ -35,7 +39,7 @@ pub(super) struct Finding {
 
 impl Finding {
     pub(super) fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, detail: detail.into(), next: None }
+        Self { name, state: FindingState::Ok, detail: detail.into(), next: None }
     }
 
     pub(super) fn warning(
@@ -43,7 +47,7 @@ impl Finding {
         detail: impl Into<String>,
         next: impl Into<String>,
     ) -> Self {
-        Self { name, state: State::Warning, detail: detail.into(), next: Some(next.into()) }
+        Self { name, state: FindingState::Warning, detail: detail.into(), next: Some(next.into()) }
     }
 
     pub(super) fn problem(
@@ -51,18 +55,49 @@ impl Finding {
         detail: impl Into<String>,
         next: impl Into<String>,
     ) -> Self {
-        Self { name, state: State::Problem, detail: detail.into(), next: Some(next.into()) }
+        Self { name, state: FindingState::Problem, detail: detail.into(), next: Some(next.into()) }
     }
 }
 
+pub(super) const RUN_AS_SERVER_USER: &str =
+    "run this as the user that the server runs as; nothing is known to be wrong with it";
+
+/// Whether an error, or what led to it, is that this user may not.
+pub(super) fn is_denied(error: &anyhow::Error) -> bool {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.map(io::Error::kind).any(|kind| kind == ErrorKind::PermissionDenied)
+}
+
+/// That this user may not read one of these, which are looked at in their order; those that are
+/// not there count as readable.
+pub(super) fn unreadable(name: &'static str, paths: &[&Path]) -> Option<Finding> {
+    paths.iter().find_map(|path| {
+        let looked = match path.is_dir() {
+            true => std::fs::read_dir(path).map(drop),
+            false => File::open(path).map(drop),
+        };
+        let denied = looked.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        denied.then(|| unreadable_finding(name, path))
+    })
+}
+
+fn unreadable_finding(name: &'static str, path: &Path) -> Finding {
+    let owner = std::fs::metadata(path).map(|metadata| metadata.uid());
+    let owner =
+        owner.map_or_else(|_| String::new(), |owner| format!(", it belongs to user {owner}"));
+    let (shown, me) = (path.display(), geteuid().as_raw());
+    let detail = format!("{shown} cannot be read: you are user {me}{owner}, and may not");
+    Finding::problem(name, detail, RUN_AS_SERVER_USER)
+}
+
 /// Everything that was found. People see each finding when it is made, for some take their time.
-pub(super) struct Report {
+pub(super) struct CheckReport {
     format: Format,
     out: BufWriter<Box<dyn Write>>,
     found: Vec<Finding>,
 }
 
-impl Report {
+impl CheckReport {
     pub(super) fn new(format: Format) -> Self {
         Self { format, out: output(format), found: Vec::new() }
     }
@@ -70,15 +105,15 @@ impl Report {
     pub(super) fn add(&mut self, finding: Finding) -> anyhow::Result<()> {
         if self.format == Format::Text {
             let (word, colour) = match finding.state {
-                State::Ok => ("ok", AnsiColor::Green),
-                State::Warning => ("warning", AnsiColor::Yellow),
-                State::Problem => ("problem", AnsiColor::Red),
+                FindingState::Ok => ("ok", AnsiColor::Green),
+                FindingState::Warning => ("warning", AnsiColor::Yellow),
+                FindingState::Problem => ("problem", AnsiColor::Red),
             };
             let style = Style::new().fg_color(Some(colour.into()));
-            let detail = harmless(&finding.detail);
+            let detail = sanitize(&finding.detail);
             writeln!(self.out, "{style}{word:<7}{style:#}  {:<12}  {detail}", finding.name)?;
             if let Some(next) = &finding.next {
-                writeln!(self.out, "{:23}→ {}", "", harmless(next))?;
+                writeln!(self.out, "{:23}→ {}", "", sanitize(next))?;
             }
             self.out.flush()?;
         }
@@ -96,7 +131,7 @@ impl Report {
     /// The end: how it stands as a whole.
     pub(super) fn finish(mut self) -> anyhow::Result<Answer> {
         let count = |state| self.found.iter().filter(|finding| finding.state == state).count();
-        let (warnings, problems) = (count(State::Warning), count(State::Problem));
+        let (warnings, problems) = (count(FindingState::Warning), count(FindingState::Problem));
         if self.format == Format::Text {
             let counted = |count: usize, noun: &str| match count {
                 0 => format!("no {noun}s"),

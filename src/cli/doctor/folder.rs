@@ -36,8 +36,8 @@ pub(super) fn check(state: &Path) -> Vec<Finding> {
     };
     let mut findings = vec![of_folder(state, &metadata)];
     findings.extend(owners(state, metadata.uid()));
-    findings.extend(private(TokenFile::below(state).path(), Holds::Hashes));
-    findings.extend(private(&state.join("data/a2a-tasks.db"), Holds::Secrets));
+    findings.extend(private(TokenFile::below(state).path(), FileContents::Hashes));
+    findings.extend(private(&state.join("data/a2a-tasks.db"), FileContents::Secrets));
     findings.extend(readable(state));
     findings
 }
@@ -102,29 +102,29 @@ fn owners(state: &Path, owner: u32) -> Option<Finding> {
 
 /// What is in a file that is for its owner alone.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
+enum FileContents {
     /// Who reads them cannot come in with them; who writes them can.
     Hashes,
     /// Who reads them can use them.
     Secrets,
 }
 
-fn private(file: &Path, holds: Holds) -> Option<Finding> {
+fn private(file: &Path, contents: FileContents) -> Option<Finding> {
     const NAME: &str = "permissions";
     let mode = fs::metadata(file).ok()?.mode() & 0o777;
     let shown = file.display();
     let next = format!("keep it to its owner: chmod 600 {shown}");
-    Some(match (mode & 0o077, holds) {
+    Some(match (mode & 0o077, contents) {
         (0, _) => Finding::ok(NAME, format!("{shown} is its owner's alone")),
-        (others, Holds::Hashes) if others & 0o022 == 0 => {
+        (others, FileContents::Hashes) if others & 0o022 == 0 => {
             let detail = format!("others may read the hashes in {shown} (mode {mode:03o})");
             Finding::warning(NAME, detail, next)
         }
-        (_, Holds::Hashes) => {
+        (_, FileContents::Hashes) => {
             let detail = format!("others may make themselves tokens in {shown} (mode {mode:03o})");
             Finding::problem(NAME, detail, next)
         }
-        (_, Holds::Secrets) => {
+        (_, FileContents::Secrets) => {
             let detail =
                 format!("others may read the secrets of webhooks in {shown} (mode {mode:03o})");
             Finding::problem(NAME, detail, next)
@@ -154,9 +154,9 @@ fn is_kept(path: &Path) -> bool {
 /// Messages are for their senders and recipients, and for who runs the server.
 fn readable(state: &Path) -> Option<Finding> {
     // These two have findings of their own.
-    let told = [TokenFile::below(state).path().to_owned(), state.join("data/a2a-tasks.db")];
+    let reported = [TokenFile::below(state).path().to_owned(), state.join("data/a2a-tasks.db")];
     let mut exposed = exposed(state).ok()?;
-    exposed.retain(|exposed| !told.contains(&exposed.path));
+    exposed.retain(|exposed| !reported.contains(&exposed.path));
     let first = exposed.first()?;
     let detail = format!(
         "other users may get at {} of the folders and files here, such as {} (mode {:03o})",

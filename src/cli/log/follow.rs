@@ -6,27 +6,27 @@ use a2a_journal::Query;
 use anyhow::bail;
 use chrono::Utc;
 
+use super::Out;
 use super::list::{each, write_line};
-use super::source::Source;
-use super::{Out, journal::OwnJournal};
-use crate::cli::place::{Found, LOOK, Place, STARTING};
+use super::source::{OwnJournal, Source};
 use crate::cli::server::Server;
+use crate::cli::server_locator::{Located, MAX_POLLS, POLL_INTERVAL, ServerLocator};
 use crate::cli::stdout::note;
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(
-    place: &Place,
+    locator: &ServerLocator,
     query: &Query,
     limit: u64,
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<Answer> {
-    let mut server = wait(place, &mut |found| matches!(found, Found::Nobody))?;
+    let mut server = wait(locator, &mut |found| matches!(found, Located::NotRunning))?;
     let mut last = match &mut server {
         Some(server) => history(server, query, limit, format, out)?,
         None => {
-            place.must_exist()?;
-            history(&mut OwnJournal::new(place), query, limit, format, out)?
+            locator.require_log()?;
+            history(&mut OwnJournal::new(locator), query, limit, format, out)?
         }
     };
     if server.is_none() {
@@ -35,7 +35,7 @@ pub(super) fn run(
     loop {
         let found = match server.take() {
             Some(server) => Some(server),
-            None => wait(place, &mut |_| is_over(query))?,
+            None => wait(locator, &mut |_| is_over(query))?,
         };
         let Some(found) = found else { return Ok(Answer::Yes) };
         last = stream(&found, query, last, format, out)?;
@@ -52,26 +52,26 @@ fn is_over(query: &Query) -> bool {
 
 /// Waits until there is a server, or until `is_enough`.
 fn wait(
-    place: &Place,
-    is_enough: &mut dyn FnMut(&Found) -> bool,
+    locator: &ServerLocator,
+    is_enough: &mut dyn FnMut(&Located) -> bool,
 ) -> anyhow::Result<Option<Server>> {
     let mut silent = 0;
     loop {
-        match place.look()? {
-            (Found::Server(server), _) => return Ok(Some(server)),
+        match locator.locate()? {
+            (Located::Server(server), _) => return Ok(Some(server)),
             (found, _) if is_enough(&found) => return Ok(None),
-            (Found::Nobody, _) => silent = 0,
-            (Found::Silent, why) => {
+            (Located::NotRunning, _) => silent = 0,
+            (Located::Unresponsive, why) => {
                 silent += 1;
-                if silent == STARTING {
+                if silent == MAX_POLLS {
                     bail!(
                         "{why}. It cannot be followed; start that server anew, or read {}",
-                        place.state.path().join("a2a-log").display()
+                        locator.state.path().join("a2a-log").display()
                     );
                 }
             }
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -6,8 +6,8 @@ use anstyle::Style;
 use super::record::{Event, Record};
 use super::source::Source;
 use super::{Out, is_for_programs};
+use crate::cli::human::{short, style_of, timestamp};
 use crate::cli::stdout::note;
-use crate::cli::words::{moment, short, style_of};
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(
@@ -106,7 +106,7 @@ fn write_record(record: &Record, out: &mut Out) -> anyhow::Result<()> {
         out,
         "{:>6}  {}  {style}{:<12}{style:#}  {who:<20}  {:<15}  {}",
         record.seq,
-        moment(record.time),
+        timestamp(record.time),
         short(&record.outcome, 32),
         record.kind(&message),
         record.gist(&message),
@@ -129,7 +129,7 @@ fn write_event(event: &Event, out: &mut Out) -> anyhow::Result<()> {
         out,
         "{:>6}  {}  {style}{word:<12}{style:#}  {}",
         event.seq,
-        moment(event.time),
+        timestamp(event.time),
         event.sentence()
     )?;
     Ok(())

@@ -7,12 +7,16 @@ use anyhow::{Context, bail};
 use serde_json::json;
 
 use super::{Out, is_for_programs};
-use crate::cli::place::Place;
-use crate::cli::stdout::harmless;
+use crate::cli::server_locator::ServerLocator;
+use crate::cli::stdout::sanitize;
 use crate::cli::{Answer, Format};
 
-pub(super) fn run(place: &Place, format: Format, out: &mut Out) -> anyhow::Result<Answer> {
-    let state = place.state.path();
+pub(super) fn run(
+    locator: &ServerLocator,
+    format: Format,
+    out: &mut Out,
+) -> anyhow::Result<Answer> {
+    let state = locator.state.path();
     let index = state.join("data/a2a-journal");
     // Looked for first: opening would make one.
     if !index.join("db").is_file() {
@@ -34,7 +38,7 @@ pub(super) fn run(place: &Place, format: Format, out: &mut Out) -> anyhow::Resul
         writeln!(out, "no day of the log is missing")?;
     } else {
         for path in &written {
-            writeln!(out, "wrote {}", harmless(&path.display().to_string()))?;
+            writeln!(out, "wrote {}", sanitize(&path.display().to_string()))?;
         }
     }
     out.flush()?;

@@ -9,12 +9,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::Out;
-use super::gathered::Gathered;
 use super::list::each;
-use super::record::{Event, Record};
+use super::record::{Event, Record, RecordSet};
 use super::source::Source;
+use crate::cli::human::{short, span, style_of, timestamp};
 use crate::cli::stdout::note;
-use crate::cli::words::{moment, short, span, style_of};
 use crate::cli::{Answer, Format};
 
 /// More lanes than this fit no terminal; further participants are named instead.
@@ -47,7 +46,7 @@ pub(super) fn run(
     let key = CircuitKey::Correlation(correlation);
     let events = circuit_events(source, &key, first)?;
     let circuit = circuit_fact(&key);
-    Gathered { records: found, events }.write(format, out, |records, events, out| {
+    RecordSet { records: found, events }.write(format, out, |records, events, out| {
         draw(correlation, records, &stops(events, &circuit), out)
     })
 }
@@ -145,7 +144,7 @@ fn draw(
         names.len(),
         records.len(),
         span(last.time - first.time),
-        moment(first.time)
+        timestamp(first.time)
     )?;
     let lanes = &names[..names.len().min(MOST_LANES)];
     let heads: String =

@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::source::Source;
 use super::{Out, is_for_programs};
-use crate::cli::place::{Found, Place};
 use crate::cli::server::Server;
-use crate::cli::stdout::harmless;
+use crate::cli::server_locator::{Located, ServerLocator};
 use crate::cli::stdout::note;
+use crate::cli::stdout::sanitize;
 use crate::cli::{Answer, Format};
 
 /// What checking a log came to.
@@ -36,13 +36,13 @@ pub(in crate::cli) enum Checked {
 }
 
 pub(super) fn run(
-    place: &Place,
+    locator: &ServerLocator,
     known: &[Head],
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<Answer> {
-    place.must_exist()?;
-    match check(place, &place.find()?, known)? {
+    locator.require_log()?;
+    match check(locator, &locator.locate_or_note()?, known)? {
         Checked::Whole { files, index } => {
             if !index {
                 note(NOT_CHECKED);
@@ -56,15 +56,15 @@ pub(super) fn run(
 
 /// Checks the files and the index, and that they hold the heads somebody knows.
 pub(in crate::cli) fn check(
-    place: &Place,
-    found: &Found,
+    locator: &ServerLocator,
+    found: &Located,
     known: &[Head],
 ) -> anyhow::Result<Checked> {
     // What the index holds must be in the files as well, down to its last line.
     let mut heads = known.to_vec();
     // Where files of closed days are not kept, only the index can prove an old head.
     let mut index_proves = false;
-    if let Found::Server(server) = found {
+    if let Located::Server(server) = found {
         match ask(server, known)? {
             Ok(head) => {
                 heads.extend(head);
@@ -73,13 +73,13 @@ pub(in crate::cli) fn check(
             Err(details) => return Ok(Checked::Broken { details, place: INDEX }),
         }
     }
-    let state = place.state.path();
+    let state = locator.state.path();
     let whole = match verify_log(state, &heads) {
         Ok(whole) => whole,
         Err(error) => return fault(error, ""),
     };
-    let mut index = !matches!(found, Found::Silent);
-    if matches!(found, Found::Nobody) && state.join("data/a2a-journal").is_dir() {
+    let mut index = !matches!(found, Located::Unresponsive);
+    if matches!(found, Located::NotRunning) && state.join("data/a2a-journal").is_dir() {
         match verify_journal(state, known) {
             Ok(index) => {
                 index_proves = index.unproven(known).is_none();
@@ -91,7 +91,7 @@ pub(in crate::cli) fn check(
                 }
             }
             // A server has started meanwhile: it has the index now.
-            Err(VerifyError::InUse { .. }) => match place.server()? {
+            Err(VerifyError::InUse { .. }) => match locator.running_server()? {
                 Some(server) => match ask(&server, known)? {
                     Ok(_) => index_proves = true,
                     Err(details) => return Ok(Checked::Broken { details, place: INDEX }),
@@ -168,7 +168,7 @@ fn bad(details: &Value, place: &str, format: Format, out: &mut Out) -> anyhow::R
         writeln!(out, "{details}")?;
     } else {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        let problem = harmless(details["problem"].as_str().unwrap_or_default());
+        let problem = sanitize(details["problem"].as_str().unwrap_or_default());
         writeln!(out, "{red}not whole{red:#}: {place}{problem}")?;
     }
     out.flush()?;

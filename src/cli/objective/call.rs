@@ -8,9 +8,9 @@ use anyhow::{Context, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cli::place::Place;
-use crate::cli::refusal::Refusal;
-use crate::cli::server::{Events, Response, Server, text};
+use crate::cli::server::{EventStream, Response, Server, text};
+use crate::cli::server_error::ServerError;
+use crate::cli::server_locator::ServerLocator;
 use crate::cli::stdout::{note, output};
 use crate::cli::{Answer, Format, Global};
 
@@ -20,14 +20,14 @@ const NOT_FOUND: i64 = -32001;
 const NO_METHOD: i64 = -32601;
 
 /// A server, and whom we call there.
-pub(super) struct Calls {
+pub(super) struct OptClient {
     server: Server,
     path: String,
 }
 
-impl Calls {
+impl OptClient {
     pub(super) fn to(agent: Option<&AgentId>, global: &Global) -> anyhow::Result<Self> {
-        let server = Place::of(global)?.must_have_server()?;
+        let server = ServerLocator::from_options(global)?.require_server()?;
         let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
         Ok(Self { server, path: format!("{below}/a2a") })
     }
@@ -44,13 +44,16 @@ impl Calls {
     }
 
     /// What happens to an objective; `None` if there is none.
-    pub(super) fn events(&self, id: &str) -> anyhow::Result<Option<Events<impl Read + use<>>>> {
+    pub(super) fn events(
+        &self,
+        id: &str,
+    ) -> anyhow::Result<Option<EventStream<impl Read + use<>>>> {
         let response = self.post("objectives/subscribe", &json!({ "id": id }))?;
         let streams = response.headers().get("content-type");
         let streams = streams.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if streams {
             let body = response.into_body().into_with_config();
-            return Ok(Some(Events::new(body.limit(u64::MAX).reader(), 0)));
+            return Ok(Some(EventStream::new(body.limit(u64::MAX).reader(), 0)));
         }
         let (status, text) = text(response)?;
         match judged(status, &text)? {
@@ -72,7 +75,7 @@ fn judged(status: u16, text: &str) -> anyhow::Result<Option<Value>> {
         (200, None) if answer.get("result").is_some() => Ok(Some(answer["result"].take())),
         (_, Some(NOT_FOUND)) => Ok(None),
         (_, Some(NO_METHOD)) => bail!("the server knows no objectives; is it older?"),
-        _ => Err(Refusal::of(status, text).into()),
+        _ => Err(ServerError::from_response(status, text).into()),
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::call::{Calls, read};
+use super::call::{OptClient, read};
 use crate::cli::table::Table;
 use crate::cli::{Answer, Format, format};
 
@@ -14,14 +14,14 @@ const PAGE: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
+struct ObjectivePage {
     objectives: Vec<Box<RawValue>>,
     #[serde(default)]
     next_page_token: String,
 }
 
 pub(super) fn run(
-    calls: &Calls,
+    client: &OptClient,
     status: Option<ObjectiveStatus>,
     limit: usize,
     format: Format,
@@ -31,7 +31,7 @@ pub(super) fn run(
         let size = PAGE.min(limit - found.len());
         let params = json!({"pageSize": size, "pageToken": token, "includePlans": true,
             "status": status});
-        let page: Page = read(&calls.ask("objectives/list", &params)?)?;
+        let page: ObjectivePage = read(&client.ask("objectives/list", &params)?)?;
         found.extend(page.objectives);
         token = page.next_page_token;
         if token.is_empty() {

@@ -6,7 +6,7 @@ use a2a_protocol::opt::{BlockedBy, Objective, Plan, PlanTask, key};
 use a2a_protocol::task::{Metadata, PlanId};
 use serde_json::Value;
 
-use crate::cli::stdout::harmless;
+use crate::cli::stdout::sanitize;
 
 /// The whole tree, a line each.
 pub(super) fn drawn(objective: &Objective) -> Vec<String> {
@@ -58,7 +58,7 @@ pub(super) fn changes(before: &Objective, now: &Objective) -> Vec<String> {
 }
 
 fn head(objective: &Objective) -> String {
-    let (name, id) = (harmless(&objective.name), harmless(objective.id.as_str()));
+    let (name, id) = (sanitize(&objective.name), sanitize(objective.id.as_str()));
     format!("{name}  {}  {id}", objective.status)
 }
 
@@ -70,21 +70,21 @@ fn drafted_after(plan: &Plan) -> Vec<PlanId> {
 }
 
 fn of_plan(plan: &Plan) -> String {
-    let id = harmless(&plan.id.to_string());
-    let mut line = format!("{}  {}  {id}", harmless(&plan.name), plan.status);
+    let id = sanitize(&plan.id.to_string());
+    let mut line = format!("{}  {}  {id}", sanitize(&plan.name), plan.status);
     line.push_str(&assignee(plan.metadata.as_ref()));
     let said = |key: &str| plan.metadata.as_ref().and_then(|all| all.get(key)?.as_str());
     if said(key::BLOCKED_BY) == Some(BlockedBy::Approval.as_str()) {
         line.push_str(&format!("  (approve with: openclaw-a2a objective approve {id})"));
     }
     if let Some(reason) = said(key::REASON) {
-        line.push_str(&format!("  ({})", harmless(reason)));
+        line.push_str(&format!("  ({})", sanitize(reason)));
     }
     line
 }
 
 fn of_task(task: &PlanTask) -> String {
-    let mut line = format!("{}  {}", harmless(&task.name), task.status);
+    let mut line = format!("{}  {}", sanitize(&task.name), task.status);
     line.push_str(&assignee(task.metadata.as_ref()));
     if let Some(id) = task.a2a_task_id.filter(|_| task.status.is_interrupted()) {
         line.push_str(&format!("  (answer the A2A task {id})"));
@@ -94,11 +94,11 @@ fn of_task(task: &PlanTask) -> String {
 
 fn assignee(metadata: Option<&Metadata>) -> String {
     let name = metadata.and_then(|all| all.get(key::ASSIGNEE)?.as_str());
-    name.map(|name| format!("  by {}", harmless(name))).unwrap_or_default()
+    name.map(|name| format!("  by {}", sanitize(name))).unwrap_or_default()
 }
 
 fn after<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<_> = names.map(|name| harmless(name)).collect();
+    let names: Vec<_> = names.map(|name| sanitize(name)).collect();
     if names.is_empty() { String::new() } else { format!("  after: {}", names.join(", ")) }
 }
 

@@ -10,8 +10,8 @@ use a2a_protocol::{AgentId, Kind, TaskId, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Known;
-use crate::cli::words::{after, one_of};
+use super::TaskParties;
+use crate::cli::human::{after, one_of};
 
 pub(super) use review::{ReviewRequest, ReviewResponse};
 pub(super) use task::{StatusUpdate, TaskRequest, TaskResponse};
@@ -27,7 +27,7 @@ pub(super) trait Payload {
     }
 
     /// Whom it is for where nobody is named.
-    fn addressee<'a>(&self, _: &'a Known) -> Option<&'a AgentId> {
+    fn addressee<'a>(&self, _: &'a TaskParties) -> Option<&'a AgentId> {
         None
     }
 
@@ -63,7 +63,7 @@ impl Fields {
 }
 
 /// A moment: RFC 3339, or how long from now.
-fn moment(text: &str) -> Result<String, String> {
+fn timestamp(text: &str) -> Result<String, String> {
     if let Some(moment) = after(chrono::Utc::now(), text) {
         return Ok(Timestamp::from(moment).to_string());
     }

@@ -5,10 +5,10 @@ use anstyle::Style;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use crate::cli::refusal::Refusal;
-use crate::cli::stdout::{Out, harmless};
+use crate::cli::human::{short, span, style_of};
+use crate::cli::server_error::ServerError;
+use crate::cli::stdout::{Out, sanitize};
 use crate::cli::table::fields;
-use crate::cli::words::{short, span, style_of};
 use crate::cli::{Answer, Format, format};
 
 /// More recipients than these are counted.
@@ -26,7 +26,7 @@ pub(super) fn show(
 ) -> anyhow::Result<Answer> {
     let mut receipt: Value = serde_json::from_str(answer).unwrap_or_default();
     if !receipt["outcome"].is_string() {
-        return Err(Refusal::of(status, answer).into());
+        return Err(ServerError::from_response(status, answer).into());
     }
     // What the bus did not read of a message that it refused, and what it never says.
     for (name, value) in [
@@ -75,12 +75,12 @@ fn write(receipt: &Value, message: &Value, out: &mut Out) -> anyhow::Result<()> 
     for error in receipt["errors"].as_array().into_iter().flatten() {
         let path = error["path"].as_str().filter(|path| !path.is_empty()).unwrap_or("(the whole)");
         let (code, said) = (text(&error["code"]), text(&error["message"]));
-        let said = harmless(&said.unwrap_or_default());
+        let said = sanitize(&said.unwrap_or_default());
         let (path, code) = (short(path, 200), short(&code.unwrap_or_default(), 32));
         writeln!(out, "  {bold}{path}{bold:#}  {code}: {said}{}", suggestion(error, &said))?;
     }
     if let Some(next) = next(outcome, receipt, message) {
-        writeln!(out, "\nnext: {}", harmless(&next))?;
+        writeln!(out, "\nnext: {}", sanitize(&next))?;
     }
     Ok(())
 }

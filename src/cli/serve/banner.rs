@@ -32,12 +32,12 @@ pub(super) struct Banner<'a> {
 
 impl Banner<'_> {
     /// Says that the server is ready.
-    pub(super) fn say(&self, global: &Global) {
+    pub(super) fn print(&self, global: &Global) {
         let text = match global.format {
-            Format::Text => self.text(&as_called(global, self.state.path())),
+            Format::Text => self.text(&current_invocation(global, self.state.path())),
             Format::Json | Format::Jsonl => self.json(),
         };
-        say(&text);
+        print_text(&text);
     }
 
     fn json(&self) -> String {
@@ -79,7 +79,7 @@ impl Banner<'_> {
         })
     }
 
-    fn text(&self, called: &Called) -> String {
+    fn text(&self, invocation: &Invocation) -> String {
         let folder = absolute(self.state.path());
         let found = if self.is_new { "created now" } else { &self.recovery };
         let mut text = format!(
@@ -93,13 +93,13 @@ impl Banner<'_> {
             text.push_str("  demo     lead, worker, reviewer and researcher are at work\n");
         }
         if self.secured {
-            let Called { program, folder } = called;
+            let Invocation { program, folder } = invocation;
             text.push_str(&format!(
                 "\nA token is needed here. Make one for yourself, and set OPENCLAW_TOKEN to it:\n    {program} token create --operator me{folder}\n"
             ));
         }
         text.push_str("\nTry, in another terminal (Ctrl-C stops the server):\n");
-        for (what, line) in self.tries(called) {
+        for (what, line) in self.tries(invocation) {
             text.push_str(&format!("\n  {what}\n    {line}\n"));
         }
         text.push('\n');
@@ -107,7 +107,7 @@ impl Banner<'_> {
     }
 
     /// Three things to try, each with its line.
-    fn tries(&self, Called { program, folder }: &Called) -> [(&'static str, String); 3] {
+    fn tries(&self, Invocation { program, folder }: &Invocation) -> [(&'static str, String); 3] {
         let follow = format!("{program} log --follow{folder}");
         if self.demo {
             return [
@@ -141,7 +141,7 @@ impl Banner<'_> {
 }
 
 /// Says that the server is gone, and how many records the disk did not take before.
-pub(super) fn say_goodbye(format: Format, unwritten: u64) {
+pub(super) fn print_stopped(format: Format, unwritten: u64) {
     let text = match format {
         Format::Json | Format::Jsonl if unwritten == 0 => {
             format!("{}\n", json!({"stopped": true}))
@@ -154,24 +154,24 @@ pub(super) fn say_goodbye(format: Format, unwritten: u64) {
             "Stopped, but the disk did not take {unwritten} records. What was accepted is kept; a message whose acknowledgement is among them comes again.\n"
         ),
     };
-    say(&text);
+    print_text(&text);
 }
 
-fn say(text: &str) {
+fn print_text(text: &str) {
     let mut out = anstream::stdout();
     // Nobody has to read it.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// How other commands reach this server.
-struct Called {
-    /// The program as it was called: whoever uses `cargo run` has none on the PATH.
+struct Invocation {
+    /// The program as it was invocation: whoever uses `cargo run` has none on the PATH.
     program: String,
     /// ` --state-dir …`, unless it is where everybody looks.
     folder: String,
 }
 
-fn as_called(global: &Global, state: &Path) -> Called {
+fn current_invocation(global: &Global, state: &Path) -> Invocation {
     let program = std::env::args_os().next().unwrap_or_else(|| "openclaw-a2a".into());
     // Another terminal has neither this one's folder nor its environment.
     let is_usual = global.state_dir.is_none() && std::env::var_os("OPENCLAW_STATE_DIR").is_none();
@@ -180,7 +180,7 @@ fn as_called(global: &Global, state: &Path) -> Called {
     } else {
         format!(" --state-dir {}", quoted(OsStr::new(&absolute(state))))
     };
-    Called { program: quoted(&program), folder }
+    Invocation { program: quoted(&program), folder }
 }
 
 fn absolute(path: &Path) -> String {
@@ -203,8 +203,8 @@ fn quoted(word: &OsStr) -> String {
 mod tests {
     use super::*;
 
-    fn called() -> Called {
-        Called { program: "./openclaw-a2a".into(), folder: " --state-dir /srv/bus".into() }
+    fn invocation() -> Invocation {
+        Invocation { program: "./openclaw-a2a".into(), folder: " --state-dir /srv/bus".into() }
     }
 
     fn banner(state: &StateDir) -> Banner<'_> {
@@ -237,11 +237,11 @@ mod tests {
     fn a_server_on_every_address_says_what_others_can_use() {
         let state = StateDir::find(Some("/srv/bus".into()));
         let all = Banner { local: "0.0.0.0:7420".parse().unwrap(), ..banner(&state) };
-        let said = all.text(&called());
+        let said = all.text(&invocation());
         assert!(said.starts_with("OpenClaw A2A listens on http://127.0.0.1:7420\n"), "{said}");
         assert!(said.contains("0.0.0.0:7420 is every address of this machine"), "{said}");
         assert!(said.contains("http://ADDRESS:7420"), "{said}");
-        assert!(!banner(&state).text(&called()).contains("reach"));
+        assert!(!banner(&state).text(&invocation()).contains("reach"));
     }
 
     #[test]
@@ -260,9 +260,9 @@ mod tests {
     #[test]
     fn a_server_with_tokens_says_how_to_get_one() {
         let state = StateDir::find(Some("/srv/bus".into()));
-        let open = banner(&state).text(&called());
+        let open = banner(&state).text(&invocation());
         assert!(!open.contains("token") && open.contains("/srv/bus (created now)"), "{open}");
-        let secured = Banner { secured: true, is_new: false, ..banner(&state) }.text(&called());
+        let secured = Banner { secured: true, is_new: false, ..banner(&state) }.text(&invocation());
         let make = "    ./openclaw-a2a token create --operator me --state-dir /srv/bus\n";
         assert!(secured.contains(make), "{secured}");
         assert!(secured.contains("-H \"Authorization: Bearer $OPENCLAW_TOKEN\""), "{secured}");

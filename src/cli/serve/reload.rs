@@ -14,7 +14,7 @@ use openclaw_a2a::gateway::LogSettings;
 use openclaw_a2a::tokens::KeyRing;
 
 /// What is needed to take up another configuration.
-pub(super) struct Reloading {
+pub(super) struct Reloader {
     pub(super) file: PathBuf,
     /// Somebody named the file, so it has to be there.
     pub(super) required: bool,
@@ -32,10 +32,10 @@ pub(super) struct Reloading {
     pub(super) config: Config,
 }
 
-impl Reloading {
+impl Reloader {
     /// Takes up what the file and the environment say now, and tells the log what came of it.
     pub(super) async fn reload(&mut self) {
-        match self.take_up().await {
+        match self.apply().await {
             Ok(changes) => report(&changes),
             Err(error) => {
                 let error = format!("{error:#}");
@@ -47,7 +47,7 @@ impl Reloading {
         }
     }
 
-    async fn take_up(&mut self) -> anyhow::Result<Vec<Change>> {
+    async fn apply(&mut self) -> anyhow::Result<Vec<Change>> {
         let (file, required) = (self.file.clone(), self.required);
         let read = actix_web::rt::task::spawn_blocking(move || Config::read(&file, required));
         let new = read.await.context("reading it panicked")??;

@@ -4,9 +4,9 @@ use a2a_protocol::body::{NextAction, Severity, Verdict};
 use a2a_protocol::{AgentId, Kind, TaskId};
 use serde_json::{Value, json};
 
-use super::super::{Known, new_id};
+use super::super::{TaskParties, new_id};
 use super::{Fields, Payload};
-use crate::cli::words::one_of;
+use crate::cli::human::one_of;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -158,7 +158,7 @@ impl Payload for ReviewResponse {
         Some(self.task)
     }
 
-    fn addressee<'a>(&self, known: &'a Known) -> Option<&'a AgentId> {
+    fn addressee<'a>(&self, known: &'a TaskParties) -> Option<&'a AgentId> {
         Some(&known.assignee)
     }
 

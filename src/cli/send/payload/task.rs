@@ -4,9 +4,9 @@ use a2a_protocol::body::{Action, Complexity, Status, TaskType};
 use a2a_protocol::{AgentId, Kind, TaskId};
 use serde_json::Value;
 
-use super::super::{Known, new_id};
-use super::{Fields, Payload, moment};
-use crate::cli::words::one_of;
+use super::super::{TaskParties, new_id};
+use super::{Fields, Payload, timestamp};
+use crate::cli::human::one_of;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -32,7 +32,7 @@ pub(in super::super) struct TaskRequest {
     #[arg(long, default_value = "medium", value_parser = one_of(Complexity::ALL, Complexity::as_str))]
     complexity: Complexity,
     /// When it must be done: RFC 3339, or from now on: 90s, 15m, 2h, 3d
-    #[arg(long, value_name = "T", value_parser = moment)]
+    #[arg(long, value_name = "T", value_parser = timestamp)]
     deadline: Option<String>,
     /// What must be true for it to count as done; may be given several times
     #[arg(long = "criterion", value_name = "TEXT")]
@@ -120,7 +120,7 @@ impl Payload for TaskResponse {
         Some(self.task)
     }
 
-    fn addressee<'a>(&self, known: &'a Known) -> Option<&'a AgentId> {
+    fn addressee<'a>(&self, known: &'a TaskParties) -> Option<&'a AgentId> {
         Some(&known.requester)
     }
 
@@ -165,7 +165,7 @@ pub(in super::super) struct StatusUpdate {
     #[arg(long, value_name = "TEXT")]
     blocked_by: Option<String>,
     /// When it will probably be done: RFC 3339, or from now on: 15m, 2h
-    #[arg(long, value_name = "T", value_parser = moment)]
+    #[arg(long, value_name = "T", value_parser = timestamp)]
     done_by: Option<String>,
 }
 
@@ -176,7 +176,7 @@ impl Payload for StatusUpdate {
         self.task
     }
 
-    fn addressee<'a>(&self, known: &'a Known) -> Option<&'a AgentId> {
+    fn addressee<'a>(&self, known: &'a TaskParties) -> Option<&'a AgentId> {
         Some(&known.requester)
     }
 
