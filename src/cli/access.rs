@@ -1,4 +1,4 @@
-//! `openclaw-a2a access`: who may write to whom, and which rule says so.
+//! `openclaw-a2a access`: explains whether one agent may write to another.
 
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind};
@@ -10,7 +10,7 @@ use super::server_locator::ServerLocator;
 use super::stdout::sanitize;
 use super::{Answer, Global, format};
 
-/// See whether one agent may write to another, and by which rule
+/// Explain whether one agent may write to another
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -19,7 +19,7 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Say whether a message may go there, and why
+    /// Show the decision on a message, and the rule that made it
     #[command(after_help = "\
 Examples:
   openclaw-a2a access explain roman tim task_request
@@ -30,14 +30,14 @@ The rules are `[[access]]` in a2a.toml; the first that matches decides.
 Exit codes: 0 it may, 1 it may not (the rule is named) or one of them is unknown, 2 the server could not be
 asked.")]
     Explain {
-        /// Who would send
+        /// Sending agent
         from: AgentId,
-        /// Who would receive
+        /// Receiving agent
         to: AgentId,
-        /// What would be sent, such as task_request
+        /// Kind of message, such as task_request
         #[arg(value_parser = kind())]
         kind: Kind,
-        /// How far a broadcast would go
+        /// Scope, for a broadcast
         #[arg(long, value_parser = one_of(Scope::ALL, Scope::as_str))]
         scope: Option<Scope>,
     },

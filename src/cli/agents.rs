@@ -1,4 +1,4 @@
-//! `openclaw-a2a agents`: who is there, what they are, how much waits for them.
+//! `openclaw-a2a agents`: lists agents with their profile, presence and pending messages.
 
 mod remove;
 
@@ -15,7 +15,7 @@ use super::server_locator::ServerLocator;
 use super::table::{Cell, Table, fields};
 use super::{Answer, Format, Global, format};
 
-/// See who is there: roles, squads, sessions, and how much waits for each
+/// List agents: role, squad, sessions and pending messages
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,14 +33,14 @@ pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
 
-    /// Only this one, with everything that is known of it
+    /// Show only this agent, with every field
     #[arg(value_name = "ID")]
     agent: Option<AgentId>,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Remove an agent that nobody needs any more
+    /// Remove an agent from the directory
     Remove(remove::Args),
 }
 
@@ -108,7 +108,7 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Every agent, page by page.
+/// All agents, page by page.
 fn all(server: &Server) -> anyhow::Result<Vec<Box<RawValue>>> {
     let (mut agents, mut cursor) = (Vec::new(), String::new());
     loop {

@@ -1,10 +1,11 @@
-//! `openclaw-a2a bench`: loads a running server for a while and says what it carried.
+//! `openclaw-a2a bench`: loads a running server for a while and reports throughput and latency.
 //!
 //! ```text
-//! course (how far) ─▶ messages (pool: who sends) │ tasks ─▶ tally (counts, times) ─▶ report
+//! run_control (limits) ─▶ messages (sender_pool) │ tasks ─▶ counters (counts, latencies) ─▶ report
 //! ```
 //!
-//! It uses the server as agents and clients do, within its limits, and ends by itself.
+//! It uses the public HTTP API as agents and clients do, respects the server's limits, and ends by
+//! itself.
 
 mod call;
 mod counters;
@@ -22,26 +23,25 @@ use a2a_protocol::AgentId;
 use anyhow::bail;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use openclaw_a2a::gateway::duration;
 use uuid::Uuid;
 
 use super::server::Server;
 use super::server_locator::ServerLocator;
 use super::stdout::note;
-use super::{Answer, Global};
+use super::{Answer, Global, duration};
 use counters::Counters;
 use messages::{IN_FLIGHT_PER_SENDER, MessageLoad};
 use report::RunReport;
 use run_control::{MAX_DURATION, RunControl, RunLimit};
 use tasks::TaskLoad;
 
-/// How long a call may take, but for those that wait for a task.
+/// Timeout of a call, except of those that wait for a task.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
-/// After so many calls without an answer the server is gone.
+/// Consecutive calls without an answer after which the server counts as gone.
 const MAX_UNANSWERED: u32 = 10;
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
-/// LoadResult a running server for a while, and see how much it carries and how fast
+/// Load a running server and measure its throughput and latency
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,41 +53,42 @@ Examples:
 
 Messages go from agents named bench-… to others that take and acknowledge them, so nothing waits in
 the end; the records stay in the log, and these agents in the directory. A server that has records
-already is only loaded when you say so. Limits are respected: an agent that was told to wait waits,
+already is only loaded when you say so. Limits are respected: an agent that reaches its rate limit rests,
 and another one sends. Try it on a server of its own: openclaw-a2a serve --state-dir DIR
 
 Exit codes: 0 it ran, 1 nothing was accepted, something still waits or you said no, 2 it could not run.")]
 pub(super) struct Args {
-    /// What to load it with
+    /// What to send
     #[arg(value_enum, default_value_t = Mode::Messages)]
     mode: Mode,
 
-    /// How long: 500ms, 30s, 2m, at most 10m [default: 10s]
+    /// Duration: 500ms, 30s, 2m, at most 10m [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "count")]
     duration: Option<Duration>,
 
-    /// How many are to be accepted, instead of how long
+    /// Number of accepted messages or tasks, instead of a duration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     count: Option<u64>,
 
-    /// How many calls at once
+    /// Number of concurrent calls
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     concurrency: u16,
 
-    /// How many agents may send; each is made when those before it have met their limits
+    /// Maximum number of sending agents; another is added when all others have reached their rate
+    /// limit
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: u16,
 
-    /// Whom the tasks are for [default: the server's own agent]
+    /// Agent that gets the tasks [default: the server's own agent]
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
 
-    /// Do not ask, also when the server has records already
+    /// Skip the question when the server has records already
     #[arg(long, short)]
     yes: bool,
 }
 
-/// What a server is loaded with.
+/// Kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Messages of the bus, from agent to agent
@@ -105,20 +106,20 @@ impl Mode {
     }
 }
 
-/// What a server was loaded with, and what came of it.
+/// Result of a run.
 struct LoadResult {
     counters: Counters,
-    /// How long something was sent.
+    /// Time during which messages or tasks were sent.
     sending: Duration,
-    /// Until everything was dealt with.
+    /// Time until everything was processed.
     whole: Duration,
     agents: usize,
-    /// What still waits.
+    /// Messages or tasks still pending at the end.
     left: u64,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    match duration(text) {
+    match duration::parse_or_seconds(text) {
         Some(time) if time > Duration::ZERO && time <= MAX_DURATION => Ok(time),
         _ => Err("a time such as 500ms, 30s or 2m, at most 10m".to_owned()),
     }
@@ -150,7 +151,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
             let bar = bar();
             let load = messages.run(&control, at_once.min(senders), &|| tick(&bar, &control));
             bar.finish_and_clear();
-            // However the run ended, its agents are not needed any more.
+            // The agents are removed also when the run has failed.
             match messages.remove_agents(at_once) {
                 0 => {}
                 stay => note(&format!(
@@ -172,7 +173,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     RunReport { mode: args.mode, run, concurrency: at_once, load, ended, why }.print(global.format)
 }
 
-/// Whether it is all right to load this server: one that is empty, or that somebody means.
+/// Asks before loading a server that has records, unless `--yes` is given.
 fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
     if args.yes {
         return Ok(true);
@@ -180,7 +181,7 @@ fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
     let is_empty = match (call::get(server, "/bus/log?limit=1"), args.mode) {
         (Ok(page), _) => page["records"].as_array().is_some_and(Vec::is_empty),
         (Err(error), Mode::Messages) => return Err(error),
-        // A client may have tasks without seeing the log.
+        // A client token may create tasks without being allowed to read the log.
         (Err(_), Mode::Tasks) => false,
     };
     if is_empty {
@@ -200,15 +201,15 @@ fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
 fn start(limit: RunLimit, permits: usize) -> Arc<RunControl> {
     let control = RunControl::new(limit, permits);
     let interrupted = Arc::clone(&control);
-    // It waits for as long as the program lives.
+    // The thread lives until the process exits.
     std::thread::spawn(move || stop_on_ctrl_c(&interrupted));
     control
 }
 
-/// The first Ctrl-C ends the run, and what it came to is shown; the second ends the program.
+/// The first Ctrl-C ends the run and prints its report; the second exits.
 fn stop_on_ctrl_c(control: &RunControl) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-    // Without it Ctrl-C does what it does to any program.
+    // Without a runtime Ctrl-C keeps its default effect.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         if tokio::signal::ctrl_c().await.is_ok() {
@@ -221,7 +222,7 @@ fn stop_on_ctrl_c(control: &RunControl) {
     });
 }
 
-/// A bar for people; it hides where nobody looks.
+/// Progress bar on stderr, hidden when that is no terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}");

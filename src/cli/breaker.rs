@@ -1,4 +1,4 @@
-//! `openclaw-a2a breaker`: what was stopped because it went in circles, and letting it go on.
+//! `openclaw-a2a breaker`: lists, shows, trips and resets circuits.
 
 use a2a_policy::CircuitKey;
 use a2a_protocol::CorrelationId;
@@ -15,7 +15,7 @@ use super::stdout::{Out, note, sanitize};
 use super::table::{Cell, Table, fields};
 use super::{Answer, Format, Global, format};
 
-/// See which conversations are stopped, stop one, let one go on
+/// List, show, trip or reset circuits
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,29 +36,29 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// List what is stopped, the latest first
+    /// List open circuits, the latest first
     List,
-    /// Show one circuit: why it opened, on what evidence, and what happened to it
+    /// Show a circuit: reason, evidence and history
     Show {
         #[arg(value_parser = key)]
         key: CircuitKey,
     },
-    /// Let what was stopped go on
+    /// Reset a circuit, so that its conversation continues
     Reset {
         #[arg(value_parser = key)]
         key: CircuitKey,
     },
-    /// Stop a conversation until somebody resets it; everybody who takes part is told
+    /// Trip a circuit: stop a conversation until it is reset, and notify its participants
     Trip {
         #[arg(value_parser = key)]
         key: CircuitKey,
-        /// Why, for those who take part
+        /// Reason, for the participants
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
 }
 
-/// A circuit's key, or the conversation it is about.
+/// Parses a circuit key; a bare conversation id is one, too.
 fn key(text: &str) -> Result<CircuitKey, String> {
     if let Ok(conversation) = text.parse::<CorrelationId>() {
         return Ok(CircuitKey::Correlation(conversation));
@@ -92,7 +92,7 @@ struct CircuitRow {
 }
 
 impl CircuitRow {
-    /// When it goes on by itself.
+    /// When the circuit closes.
     fn until(&self) -> String {
         match self.retry_after_ms {
             _ if self.state == "half_open" => "lets a few through".to_owned(),
@@ -170,7 +170,7 @@ fn show(server: &Server, key: &CircuitKey, format: Format) -> anyhow::Result<Ans
     Ok(Answer::Yes)
 }
 
-/// Everything that happened to it, oldest first.
+/// All events of the circuit, oldest first.
 fn history(server: &Server, key: &CircuitKey) -> anyhow::Result<Vec<Box<RawValue>>> {
     let (mut events, mut next) = (Vec::new(), "0".to_owned());
     while !next.is_empty() {

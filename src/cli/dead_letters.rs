@@ -1,4 +1,4 @@
-//! `openclaw-a2a dead-letters`: messages that were given up; sending one again, or letting it go.
+//! `openclaw-a2a dead-letters`: lists, shows, retries and drops dead letters.
 
 use a2a_protocol::AgentId;
 use anstyle::Style;
@@ -13,7 +13,7 @@ use super::stdout::{Out, note, sanitize};
 use super::table::{Table, fields};
 use super::{Answer, Format, Global, format};
 
-/// See messages that no attempt could deliver; send one again, or let it go
+/// List, retry or drop dead letters
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,21 +33,21 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// List what was given up
+    /// List dead letters
     List,
-    /// Show one: the message, and why it was given up
+    /// Show a dead letter: its message and the reason
     Show(LetterRef),
-    /// Send it again: it has all its attempts once more
+    /// Retry a dead letter: redeliver it with all its attempts
     Retry(LetterRef),
-    /// Throw it away; the log keeps it
+    /// Drop a dead letter; the log keeps it
     Drop(LetterRef),
 }
 
 #[derive(clap::Args)]
 struct LetterRef {
-    /// The number of its record
+    /// Sequence number of its record
     seq: u64,
-    /// Who could not handle it [default: the only recipient of that number]
+    /// Recipient [default: the only recipient of that number]
     agent: Option<AgentId>,
 }
 
@@ -104,7 +104,7 @@ fn list(all: &[Box<RawValue>], format: Format) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// The one that is meant; says so when there is none.
+/// Finds the dead letter that is named, and notes when there is none.
 fn find<'a>(
     all: &'a [Box<RawValue>],
     wanted: &LetterRef,

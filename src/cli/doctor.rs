@@ -1,5 +1,5 @@
-//! `openclaw-a2a doctor`: looks at everything a server needs, says what is wrong and what to do,
-//! and changes nothing.
+//! `openclaw-a2a doctor`: checks everything a server needs, read-only, and prints findings with
+//! what to do.
 //!
 //! ```text
 //! state, config ─▶ address (is a server there?) ─▶ server ─▶ data, chain ─▶ clock, disk, limits
@@ -25,10 +25,10 @@ use super::server_locator::Located;
 use super::{Answer, Global};
 use finding::CheckReport;
 
-/// A server on this machine answers these questions at once, or something is wrong with it.
+/// Timeout of a call to a server on this machine.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Check the state folder, configuration, address, data, clock and disk, and say what to do
+/// Check the state folder, configuration, address, data, clock and disk, and print what to do
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +43,7 @@ letters and circuits.
 
 Exit codes: 0 no problems (there may be warnings), 1 problems, 2 it could not run.")]
 pub(super) struct Args {
-    /// Leave out proving the whole log, which takes long when it is large
+    /// Skip verifying the whole log, which takes long for a large one
     #[arg(long)]
     quick: bool,
 }

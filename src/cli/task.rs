@@ -1,4 +1,5 @@
-//! `openclaw-a2a task`: tasks, whether A2A callers asked for them or agents did.
+//! `openclaw-a2a task`: lists, shows, watches, cancels and deletes tasks of A2A callers and of the
+//! bus.
 
 mod cancel;
 mod list;
@@ -13,28 +14,28 @@ use super::server_locator::ServerLocator;
 use super::stdout::note;
 use super::{Answer, Global, format};
 
-/// See tasks: all of them, one, how it is going; call one off, delete one
+/// List, show, watch, cancel or delete tasks
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
 
-/// A task, and perhaps the agent that has it.
+/// A task, optionally restricted to an agent.
 #[derive(clap::Args)]
 struct TaskRef {
-    /// The task's id
+    /// Task id
     task: TaskId,
-    /// Only if this agent does it or has a part in it
+    /// Only if this agent is its assignee or takes part in it
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// List tasks, those that changed last first
+    /// List tasks, the last changed first
     List(list::Args),
-    /// Show everything that is known of a task
+    /// Show a task with its history and artifacts
     #[command(after_help = "\
 Examples:
   openclaw-a2a task show 0192a4c8-7e1a-7b3c-9d4e-000000000003
@@ -45,18 +46,18 @@ It is looked for among the tasks of A2A and in the ledger of the bus; one of A2A
 
 Exit codes: 0 it was shown, 1 there is none, 2 the server could not be asked.")]
     Show(TaskRef),
-    /// Call a task off: no answer to it is accepted any more, and its agent is told
+    /// Cancel a task: further answers are refused, and its agent is notified
     #[command(after_help = "\
 Examples:
   openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003
   openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
     --reason 'no longer needed'
 
-Exit codes: 0 it is called off, 1 there is none or it has ended, 2 it could not be done.")]
+Exit codes: 0 it is cancelled, 1 there is none or it has ended, 2 it could not be done.")]
     Cancel {
         #[command(flatten)]
         named: TaskRef,
-        /// Why, for the agent
+        /// Reason, for the agent
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -71,10 +72,10 @@ of the task on the bus stay there. Without this, tasks that ended are removed af
 
 Exit codes: 0 it is deleted, 1 there is none or it has not ended, 2 it could not be done.")]
     Delete {
-        /// The task's id
+        /// Task id
         task: TaskId,
     },
-    /// Watch a task until it ends: a bar for everything that progresses, and what its agent says
+    /// Watch a task until it ends: progress bars and messages of its agent
     #[command(after_help = "\
 Examples:
   openclaw-a2a task watch 0192a4c8-7e1a-7b3c-9d4e-000000000003 --agent tim
@@ -87,9 +88,9 @@ writes it. A task that has ended shows its end.
 
 Exit codes: 0 the task is completed, 1 it ended in another way or there is none, 2 it could not be watched.")]
     Watch {
-        /// The task's id
+        /// Task id
         task: TaskId,
-        /// The agent that does it [default: the host's own]
+        /// Assignee [default: the host's own]
         #[arg(long, value_name = "ID")]
         agent: Option<AgentId>,
     },
@@ -118,7 +119,7 @@ fn delete(task: TaskId, global: &Global) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Says that there is none.
+/// Notes that the task does not exist.
 fn no_task(named: &TaskRef) -> Answer {
     let whose = named.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
     note(&format!("there is no task {}{whose}; see `openclaw-a2a task list`", named.task));

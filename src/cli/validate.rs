@@ -1,4 +1,4 @@
-//! `openclaw-a2a validate`: JSON Lines in, one verdict a line out.
+//! `openclaw-a2a validate`: validates JSON Lines and prints one verdict per line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::stdout::sanitize;
 use super::{Answer, Format};
 
-/// Check messages, one JSON object a line, and say everything that is wrong with each
+/// Check messages, one JSON object a line, and list every violation
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,11 +27,11 @@ Blank lines are skipped but counted.
 
 Exit codes: 0 all valid, 1 any invalid, 2 a file could not be read.")]
 pub(super) struct Args {
-    /// Files to read; - is standard input
+    /// Files to read; - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
 
-    /// InputKind the lines are: bus messages, or payloads of the task-progress extension
+    /// What the lines contain: bus messages, or payloads of the task-progress extension
     #[arg(long, value_enum, default_value_t = InputKind::Message)]
     kind: InputKind,
 }
@@ -44,14 +44,14 @@ enum InputKind {
     Progress,
 }
 
-/// One line of output for programs.
+/// A verdict as JSON.
 #[derive(Serialize)]
 struct LineVerdict<'a> {
     file: &'a str,
     line: u64,
     valid: bool,
     errors: &'a [Violation],
-    /// How many violations lie beyond the listed ones.
+    /// Number of violations beyond the listed ones.
     #[serde(skip_serializing_if = "is_zero")]
     more: usize,
 }
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Answer> {
     for file in &args.files {
         if let Err(error) = check_file(file, args.kind, format, &mut out, &mut totals) {
             if super::stdout::is_closed(&error) {
-                // Whoever read our output has left; what they saw still counts.
+                // The reader has closed our output; lines checked so far count.
                 return Ok(totals.answer());
             }
             out.flush()?;
@@ -173,11 +173,11 @@ fn write_verdict(
     Ok(())
 }
 
-/// Lines of a reader, none of which takes more memory than a message may have.
+/// Reads lines in bounded memory, at most the size limit of a message each.
 struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// The number of the line last returned, from 1.
+    /// Number of the line returned last, from 1.
     number: u64,
 }
 
@@ -227,7 +227,7 @@ impl<R: BufRead> Lines<R> {
             return Ok(Some(Line::Blank));
         }
         if last == b'\r' {
-            // Half of a line's end as other systems write it.
+            // Part of a CRLF line end.
             bytes -= 1;
             self.buffer.truncate(bytes);
         }

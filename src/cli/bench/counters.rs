@@ -1,4 +1,4 @@
-//! What a run counts and measures. Every thread has one of its own; they are added up in the end.
+//! Counters and latency histograms of a run. Every thread has its own; they are merged at the end.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use anyhow::Context;
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
 
-/// What is measured, in microseconds: up to ten minutes, to three digits.
+/// Upper bound of the histograms in microseconds (ten minutes, three digits).
 const LONGEST_US: u64 = 600_000_000;
 
-/// How long something took, many times over.
+/// Latency histogram.
 pub(super) struct Latencies(Histogram<u64>);
 
-/// The figures that are shown, and their names.
+/// Reported quantiles.
 pub(super) const QUANTILES: [(&str, f64); 4] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
@@ -31,7 +31,7 @@ impl Latencies {
         self.0.is_empty()
     }
 
-    /// Each figure with its name, in milliseconds; the largest comes last.
+    /// Each quantile with its name in milliseconds, the maximum last.
     pub(super) fn figures(&self) -> Vec<(&'static str, f64)> {
         let ms = |us: u64| us as f64 / 1_000.0;
         let quantiles = QUANTILES.map(|(name, part)| (name, ms(self.0.value_at_quantile(part))));
@@ -47,26 +47,26 @@ impl Latencies {
     }
 }
 
-/// What a run did.
+/// Counters of a run.
 pub(super) struct Counters {
-    /// Calls that were made to send something.
+    /// Calls made.
     pub(super) sent: u64,
     pub(super) accepted: u64,
-    /// Nobody knows what became of these.
+    /// Calls without an answer; the server may have processed them.
     pub(super) unanswered: u64,
-    /// By the server's word for it.
+    /// Refused calls by code.
     pub(super) refused: BTreeMap<String, u64>,
-    /// The server's last sentence for each word.
+    /// Last reason for each code.
     pub(super) reasons: BTreeMap<String, String>,
-    /// Messages that were taken and acknowledged.
+    /// Messages taken and acknowledged.
     pub(super) acknowledged: u64,
-    /// How tasks ended.
+    /// Number of tasks by final state.
     pub(super) ended: BTreeMap<String, u64>,
-    /// How long senders stood still because a limit was met.
+    /// Total time that senders waited because of a limit.
     pub(super) held_up: Duration,
-    /// Until the answer to what was sent.
+    /// Latency of the answer to a call.
     pub(super) answer: Latencies,
-    /// Until the recipient had it.
+    /// Latency until the recipient has taken the message.
     pub(super) end_to_end: Latencies,
 }
 
@@ -86,9 +86,9 @@ impl Counters {
         })
     }
 
-    pub(super) fn refuse(&mut self, word: String, said: String) {
-        *self.refused.entry(word.clone()).or_default() += 1;
-        self.reasons.insert(word, said);
+    pub(super) fn refuse(&mut self, code: String, reason: String) {
+        *self.refused.entry(code.clone()).or_default() += 1;
+        self.reasons.insert(code, reason);
     }
 
     pub(super) fn add(&mut self, other: Self) -> anyhow::Result<()> {
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_of_several_threads_are_one() {
+    fn counters_of_several_threads_are_merged() {
         let (mut whole, mut part) = (Counters::new().unwrap(), Counters::new().unwrap());
         for ms in 1..=1_000 {
             part.answer.record(Duration::from_millis(ms));

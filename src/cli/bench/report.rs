@@ -1,4 +1,4 @@
-//! What a run came to, for people and for programs, and what to change to get more.
+//! Report of a run as text and as JSON, with advice on the limits that were reached.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,15 +11,15 @@ use super::{LoadResult, Mode};
 use crate::cli::stdout::output;
 use crate::cli::{Answer, Format};
 
-/// A run that is over.
+/// A finished run.
 pub(super) struct RunReport {
     pub(super) mode: Mode,
-    /// Names its agents and messages.
+    /// Part of the ids of its agents and messages.
     pub(super) run: String,
     pub(super) concurrency: usize,
     pub(super) load: LoadResult,
     pub(super) ended: EndReason,
-    /// Why it was refused.
+    /// Reason why the run was aborted.
     pub(super) why: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl RunReport {
         body
     }
 
-    /// What was measured, by its name for people and for programs.
+    /// Measured latencies with their labels for text and JSON.
     fn times(&self) -> Vec<(&'static str, &'static str, &Latencies)> {
         let Counters { answer, end_to_end, .. } = &self.load.counters;
         match self.mode {
@@ -122,7 +122,7 @@ impl RunReport {
         lines
     }
 
-    /// Which limits were met, what to change, and what stays behind.
+    /// Lists the limits reached, the settings to change, and what the run leaves behind.
     fn advice(&self) -> Vec<String> {
         let LoadResult { counters, agents, left, .. } = &self.load;
         let mut advice = Vec::new();
@@ -134,7 +134,8 @@ impl RunReport {
             }
             (EndReason::Count | EndReason::Duration | EndReason::Refused, None) => {}
         }
-        advice.extend(counters.reasons.iter().filter_map(|(word, said)| self.limit(word, said)));
+        advice
+            .extend(counters.reasons.iter().filter_map(|(code, reason)| self.limit(code, reason)));
         if counters.unanswered > 0 {
             let what = match self.mode {
                 Mode::Messages if *left == 0 => {
@@ -161,11 +162,11 @@ impl RunReport {
         advice
     }
 
-    /// What to change about a limit that was met.
-    fn limit(&self, word: &str, said: &str) -> Option<String> {
-        let count = self.load.counters.refused.get(word)?;
+    /// Advice on one limit.
+    fn limit(&self, code: &str, reason: &str) -> Option<String> {
+        let count = self.load.counters.refused.get(code)?;
         let held_up = self.load.counters.held_up.as_secs_f64();
-        let next = match (word, self.mode) {
+        let next = match (code, self.mode) {
             ("rate_limited", Mode::Messages) if held_up == 0.0 => {
                 "other agents went on in their place, so nothing stood still. To have none refused raise per_agent_per_minute, per_pair_per_minute and burst in [limits].".to_owned()
             }
@@ -182,7 +183,7 @@ impl RunReport {
             }
             _ => return None,
         };
-        Some(format!("{count} were refused ({word}: {said}): {next}"))
+        Some(format!("{count} were refused ({code}: {reason}): {next}"))
     }
 }
 
@@ -216,22 +217,22 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_that_was_met_is_named_with_its_settings() {
+    fn advice_names_the_limit_and_its_settings() {
         let limited =
             |load: &mut LoadResult| load.counters.refuse("rate_limited".into(), "Wait.".into());
-        let said = |report: &RunReport| report.advice().join("\n");
-        assert!(!said(&report(Mode::Messages, |_| {})).contains("refused"));
-        let went_on = said(&report(Mode::Messages, limited));
+        let advice = |report: &RunReport| report.advice().join("\n");
+        assert!(!advice(&report(Mode::Messages, |_| {})).contains("refused"));
+        let in_turn = advice(&report(Mode::Messages, limited));
         assert!(
-            went_on.contains("nothing stood still") && went_on.contains("[limits]"),
-            "{went_on}"
+            in_turn.contains("nothing stood still") && in_turn.contains("[limits]"),
+            "{in_turn}"
         );
-        let stood = said(&report(Mode::Messages, |load| {
+        let delayed = advice(&report(Mode::Messages, |load| {
             limited(load);
             load.counters.held_up = Duration::from_secs(7);
         }));
-        assert!(stood.contains("7.0 s") && stood.contains("--agents"), "{stood}");
-        let left = said(&report(Mode::Messages, |load| {
+        assert!(delayed.contains("7.0 s") && delayed.contains("--agents"), "{delayed}");
+        let left = advice(&report(Mode::Messages, |load| {
             load.left = 2;
             load.counters.unanswered = 1;
         }));
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_the_time_they_took() {
+    fn rates_use_the_time_of_their_phase() {
         let report = report(Mode::Messages, |load| {
             load.counters.accepted = 100;
             load.counters.acknowledged = 100;

@@ -1,21 +1,21 @@
-//! How far a run goes: so many, or so long, and never longer than the hard maximum; Ctrl-C ends it
-//! early. Its threads ask here before they begin anything.
+//! Run control shared by all threads of a bench: limits, permits and early end by Ctrl-C.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Condvar, Mutex};
 use serde::Serialize;
 
-/// No run lasts longer, whatever is asked for.
+/// Upper bound of every run.
 pub(super) const MAX_DURATION: Duration = Duration::from_secs(600);
 
-/// What ends a run.
+/// Requested limit of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunLimit {
-    /// So many were accepted.
+    /// Number of accepted calls.
     Count(u64),
-    /// So long.
+    /// Duration of the run.
     Time(Duration),
 }
 
@@ -23,36 +23,36 @@ pub(super) enum RunLimit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum EndReason {
-    /// As many as were asked for.
+    /// The requested number was accepted.
     Count,
-    /// The time that was asked for.
+    /// The requested time has passed.
     Duration,
-    /// The time no run may exceed.
+    /// The upper bound of every run has passed.
     Maximum,
     /// Ctrl-C.
     Interrupted,
-    /// The server refuses what waiting does not help, or is gone.
+    /// The server refuses for good, or is gone.
     Refused,
 }
 
-/// A run as its threads see it.
+/// State of a run, shared by its threads.
 pub(super) struct RunControl {
     goal: RunLimit,
     begin: Instant,
     deadline: Instant,
-    /// How many may still be begun.
+    /// Calls that may still be started.
     left: AtomicU64,
     accepted: AtomicU64,
     interrupted: AtomicBool,
-    /// Why going on makes no sense.
+    /// Reason for aborting the run.
     refused: Mutex<Option<String>>,
-    /// Places for what was sent and not yet dealt with.
+    /// Permits for messages in flight.
     permits: Mutex<usize>,
     released: Condvar,
 }
 
 impl RunControl {
-    /// A run that begins now, with permits for so many on the way.
+    /// Starts the clock of a run with this many permits.
     pub(super) fn new(goal: RunLimit, permits: usize) -> Arc<Self> {
         let (longest, left) = match goal {
             RunLimit::Count(count) => (MAX_DURATION, count),
@@ -76,21 +76,21 @@ impl RunControl {
         self.begin
     }
 
-    /// Whether nothing more may be begun.
+    /// Whether no further call may be started.
     pub(super) fn is_over(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
             || Instant::now() >= self.deadline
-            || self.refused.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+            || self.refused.lock().is_some()
     }
 
-    /// Leave to begin one; `false` when the run is over.
+    /// Claims one call; `false` when the run is over.
     pub(super) fn try_start(&self) -> bool {
         let one_less = |left: u64| left.checked_sub(1);
         !self.is_over()
             && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// One that was begun was not accepted: somebody else may.
+    /// Returns the claim on a call that was not accepted.
     pub(super) fn cancel_start(&self) {
         self.left.fetch_add(1, Ordering::Relaxed);
     }
@@ -99,7 +99,7 @@ impl RunControl {
         self.accepted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How far it is, of a thousand.
+    /// Progress in thousandths.
     pub(super) fn progress(&self) -> u64 {
         let done = match self.goal {
             RunLimit::Count(count) => self.accepted.load(Ordering::Relaxed) as f64 / count as f64,
@@ -115,26 +115,25 @@ impl RunControl {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Waits for a place for one more; `false` when the run is over.
+    /// Waits for a permit; `false` when the run is over.
     pub(super) fn acquire_permit(&self) -> bool {
-        let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut permits = self.permits.lock();
         while *permits == 0 {
             if self.is_over() {
                 return false;
             }
-            let woken = self.released.wait_timeout(permits, Duration::from_millis(100));
-            permits = woken.unwrap_or_else(PoisonError::into_inner).0;
+            self.released.wait_for(&mut permits, Duration::from_millis(100));
         }
         *permits -= 1;
         true
     }
 
     pub(super) fn release_permit(&self) {
-        *self.permits.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.permits.lock() += 1;
         self.released.notify_one();
     }
 
-    /// Waits, but not longer than the run lasts.
+    /// Sleeps until `until`, or until the run is over.
     pub(super) fn pause(&self, until: Instant) {
         while !self.is_over() {
             let now = Instant::now();
@@ -149,15 +148,15 @@ impl RunControl {
         self.interrupted.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the run, because everything else would be refused like this.
+    /// Ends the run with a reason.
     pub(super) fn abort(&self, why: String) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         refused.get_or_insert(why);
     }
 
-    /// What ended it, and why if it was refused.
+    /// What ended the run, and the reason if it was aborted.
     pub(super) fn ended(&self) -> (EndReason, Option<String>) {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let refused = self.refused.lock().clone();
         let ended = match self.goal {
             _ if refused.is_some() => EndReason::Refused,
             RunLimit::Count(_) if self.left.load(Ordering::Relaxed) == 0 => EndReason::Count,
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_is_what_was_accepted() {
+    fn count_limit_counts_accepted_calls() {
         let control = RunControl::new(RunLimit::Count(2), 1);
         assert!(control.try_start() && control.try_start() && !control.try_start());
         control.cancel_start();
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_begins_after_the_end() {
+    fn run_that_is_over_starts_nothing() {
         let control = RunControl::new(RunLimit::Time(Duration::ZERO), 1);
         assert!(!control.try_start());
         assert_eq!(control.ended().0, EndReason::Duration);

@@ -1,17 +1,17 @@
-//! The agents that send. Each may say only so much a minute, so whoever has met its limit rests and
-//! another goes on in its place; new ones are made only when nobody is rested.
+//! Pool of sending agents. One that reaches its rate limit rests and another takes its turn; a new
+//! one is created only when none is available.
 
 use std::time::{Duration, Instant};
 
-/// An agent that is sent back to work the moment it may say one thing is refused again after it.
+/// Factor on the pause of a rate-limited agent, so that it can send several messages afterwards.
 const REST: u32 = 10;
 
-/// The agents of one run.
+/// Sending agents of one run.
 pub(super) struct SenderPool {
-    /// Names this run's agents.
+    /// Part of the agent ids.
     run: String,
     most: usize,
-    /// Until when each rests; `None` for one that is at work.
+    /// End of each agent's rest; `None` while it is in use.
     agents: Vec<Option<Instant>>,
 }
 
@@ -20,17 +20,17 @@ impl SenderPool {
         Self { run, most, agents: Vec::new() }
     }
 
-    /// How many there are.
+    /// Number of agents created.
     pub(super) fn len(&self) -> usize {
         self.agents.len()
     }
 
-    /// The name of an agent by its number.
+    /// Id of an agent by its index.
     pub(super) fn name(&self, number: usize) -> String {
         format!("bench-{}-{:03}", self.run, number + 1)
     }
 
-    /// An agent that may send, or when one may.
+    /// Takes an available agent, or returns the time at which one becomes available.
     pub(super) fn take(&mut self, now: Instant) -> Result<usize, Option<Instant>> {
         let rested = self.agents.iter().position(|until| until.is_some_and(|until| until <= now));
         if let Some(number) = rested {
@@ -44,7 +44,7 @@ impl SenderPool {
         Err(self.agents.iter().flatten().min().copied())
     }
 
-    /// Its limit was met: it may say one thing more after `wait`.
+    /// Marks an agent as rate-limited; its next message is admitted after `wait`.
     pub(super) fn rest(&mut self, number: usize, wait: Duration, now: Instant) {
         if let Some(until) = self.agents.get_mut(number) {
             *until = Some(now + wait.saturating_mul(REST));
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_rested_goes_before_a_new_one() {
+    fn rested_sender_is_taken_before_a_new_one() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut pool = SenderPool::new("x".into(), 2);
         assert_eq!(pool.take(now), Ok(0));

@@ -1,4 +1,4 @@
-//! A running server, asked over HTTP: the one way in which every verb speaks to it.
+//! HTTP client of a running server, used by every verb.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
@@ -11,29 +11,30 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::server_error::ServerError;
 
-/// A server on this machine connects at once or not at all.
+/// Timeout of connecting to a server on this machine.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Far more than any answer has.
+/// Upper bound of a response body.
 const MAX_RESPONSE_BYTES: u64 = 1 << 30;
 
-/// A server and how to speak to it.
+/// A server and the credentials for it.
 pub(in crate::cli) struct Server {
     url: String,
     authorization: Option<String>,
     agent: ureq::Agent,
-    /// How long a call may take; as long as it likes without.
+    /// Timeout of a call; `None` waits without a limit.
     timeout: Option<Duration>,
 }
 
 pub(in crate::cli) type Parameters<'a> = &'a [(&'static str, String)];
-/// Headers of a call.
+/// Headers of a call
 pub(in crate::cli) type Headers<'a> = &'a [(&'a str, String)];
-/// What came back, its body not read yet.
+/// A response whose body has not been read.
 pub(in crate::cli) type Response = ureq::http::Response<ureq::Body>;
 
 impl Server {
-    /// Makes sure that a server of ours is there, before it is shown a token. Under TLS that is
-    /// one with a certificate that our own configuration names, or one that such a one vouches for.
+    /// Connects to a server and checks that it is one of ours before it gets a token.
+    ///
+    /// Under TLS the server must present a certificate of `trusted`, or one issued by it.
     pub(in crate::cli) fn connect(
         url: &str,
         token: Option<&str>,
@@ -68,7 +69,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The same server over connections of its own, whose calls may take this long each.
+    /// The same server with its own connections and this timeout per call.
     pub(in crate::cli) fn with_timeout(&self, timeout: Duration) -> Self {
         Self {
             url: self.url.clone(),
@@ -78,7 +79,7 @@ impl Server {
         }
     }
 
-    /// The answer, whatever it is.
+    /// Sends a GET request and returns the response, whatever its status.
     pub(in crate::cli) fn get(
         &self,
         path: &str,
@@ -92,7 +93,7 @@ impl Server {
         self.answered(self.headed(request, headers).call())
     }
 
-    /// The same for a call with a body of JSON.
+    /// Sends a POST request with a JSON body and returns the response, whatever its status.
     pub(in crate::cli) fn post(
         &self,
         path: &str,
@@ -104,10 +105,10 @@ impl Server {
         self.answered(self.headed(request, headers).send(body))
     }
 
-    /// What the server answers to a call that removes something.
+    /// Sends a DELETE request and returns the answer.
     ///
     /// # Errors
-    /// A [`ServerError`] when it says no.
+    /// A [`ServerError`] when the server refuses.
     pub(in crate::cli) fn delete(&self, path: &str) -> anyhow::Result<Box<RawValue>> {
         let request = self.agent.delete(format!("{}{path}", self.url));
         read(self.answered(self.headed(request, &[]).call())?)
@@ -133,7 +134,7 @@ impl Server {
         })
     }
 
-    /// What is there, or `None` if nothing is.
+    /// Gets a resource; `None` when it does not exist (404).
     pub(in crate::cli) fn find<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -146,10 +147,10 @@ impl Server {
         }
     }
 
-    /// What the server answers.
+    /// Gets a resource.
     ///
     /// # Errors
-    /// A [`ServerError`] when it says no.
+    /// A [`ServerError`] when the server refuses.
     pub(in crate::cli) fn ask<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -158,15 +159,15 @@ impl Server {
         read(self.get(path, parameters, &[])?)
     }
 
-    /// What the server answers to a call that changes something.
+    /// Posts a JSON body and returns the answer.
     ///
     /// # Errors
-    /// A [`ServerError`] when it says no.
+    /// A [`ServerError`] when the server refuses.
     pub(in crate::cli) fn call(&self, path: &str, body: &Value) -> anyhow::Result<Box<RawValue>> {
         read(self.post(path, &[], body.to_string().as_bytes())?)
     }
 
-    /// The same for a call that deletes something; `None` if there is nothing.
+    /// Deletes a resource; `None` when it does not exist (404).
     pub(in crate::cli) fn delete_found(&self, path: &str) -> anyhow::Result<Option<Box<RawValue>>> {
         match self.delete(path) {
             Ok(answer) => Ok(Some(answer)),
@@ -176,7 +177,7 @@ impl Server {
     }
 }
 
-/// The status of an answer, and its text.
+/// Reads a response: status and text.
 pub(in crate::cli) fn text(mut response: Response) -> anyhow::Result<(u16, String)> {
     let status = response.status().as_u16();
     let text = response.body_mut().with_config().limit(MAX_RESPONSE_BYTES).read_to_string()?;
@@ -192,31 +193,31 @@ fn read<T: DeserializeOwned>(response: Response) -> anyhow::Result<T> {
         .context("the server's answer is not what it should be; is it older?")
 }
 
-/// Whether an error says that what was asked for is not there.
+/// Whether an error is a 404 of the server.
 fn is_not_found(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ServerError>().is_some_and(|refusal| refusal.status == 404)
 }
 
-/// Server-sent events.
+/// Server-sent events of a response.
 pub(in crate::cli) struct EventStream<R> {
     lines: BufReader<R>,
-    /// The place of the last event.
+    /// Id of the last event.
     pub(in crate::cli) last: u64,
 }
 
 impl<R: Read> EventStream<R> {
-    /// The events of an answer, after the last one that was seen.
+    /// Reads events of a body; `last` is the id of the last event already seen.
     pub(in crate::cli) fn new(body: R, last: u64) -> Self {
         Self { lines: BufReader::new(body), last }
     }
 
-    /// The next line of the log; `None` when the server has ended the stream.
+    /// Waits for the data of the next event; `None` when the stream has ended.
     pub(in crate::cli) fn next(&mut self) -> Option<String> {
         let mut data = None;
         let mut line = String::new();
         loop {
             line.clear();
-            // Both ends and errors mean the same to whoever follows: connect again.
+            // The end of the stream and an error are handled alike: the caller reconnects.
             if self.lines.read_line(&mut line).ok().is_none_or(|read| read == 0) {
                 return None;
             }

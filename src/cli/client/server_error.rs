@@ -1,7 +1,7 @@
-//! A server's no, whichever form it has, as one sentence that says what to do next.
+//! Refusals of the server, in all their forms, as one sentence with a hint.
 //!
-//! The bus answers with problems (RFC 9457), A2A with errors of JSON-RPC or of HTTP+JSON. People
-//! should not have to know which of them was asked.
+//! The bus answers with problem documents (RFC 9457), A2A with JSON-RPC or HTTP+JSON errors. The
+//! caller of a verb needs no knowledge of which API was used.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::cli::stdout::sanitize;
 
-/// What a server said instead of an answer.
+/// A refusal of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli) struct ServerError {
-    /// Of HTTP.
+    /// HTTP status.
     pub(in crate::cli) status: u16,
-    /// The word for programs, such as `unknown_task` or `TASK_NOT_FOUND`; empty without one.
+    /// Code for programs, such as `unknown_task` or `TASK_NOT_FOUND`; empty without one.
     pub(in crate::cli) code: String,
-    said: String,
-    /// What was named is not in a state for it.
+    sentence: String,
+    /// The resource is not in a state for the request.
     is_too_late: bool,
 }
 
 impl ServerError {
-    /// Reads the answer.
+    /// Parses a response.
     pub(in crate::cli) fn from_response(status: u16, text: &str) -> Self {
         let answer: Value = serde_json::from_str(text).unwrap_or_default();
         let fault = match &answer["error"] {
@@ -31,31 +31,31 @@ impl ServerError {
         };
         let code = fault["details"][0]["reason"].as_str().or(fault["code"].as_str());
         let sentence = fault["detail"].as_str().or(fault["message"].as_str());
-        let mut said = match sentence {
+        let mut sentences = match sentence {
             Some(sentence) => vec![sentence.to_owned()],
             None => vec![format!("it answered with status {status}")],
         };
         for why in violations(fault) {
-            if !said[0].contains(&why) {
-                said.push(why);
+            if !sentences[0].contains(&why) {
+                sentences.push(why);
             }
         }
         let code = code.unwrap_or_default().to_owned();
         let is_too_late = fault["data"]["violations"].as_array().is_some_and(|all| {
             all.iter().any(|one| one["path"] == "/status" && one["code"] == "not_allowed")
         });
-        Self { status, code, said: sanitize(&said.join(" ")), is_too_late }
+        Self { status, code, sentence: sanitize(&sentences.join(" ")), is_too_late }
     }
 
-    /// Whether this is an answer, and the answer is no: what was named is not there, or not in a
-    /// state for it. Anything else means that the question was not answered.
+    /// Whether the answer is "no": the resource does not exist or is not in a state for the
+    /// request. Otherwise the request was not carried out.
     pub(in crate::cli) fn is_no(&self) -> bool {
         matches!(self.status, 404 | 409 | 422)
             || self.code == "TASK_NOT_CANCELABLE"
             || self.is_too_late
     }
 
-    /// What the person can do about it.
+    /// What to do about the refusal.
     fn hint(&self) -> &'static str {
         match (self.status, self.code.as_str()) {
             (401, _) => " (give a token with --token, or in OPENCLAW_TOKEN)",
@@ -72,7 +72,7 @@ impl ServerError {
     }
 }
 
-/// What exactly is wrong, where a server says that.
+/// Descriptions of the individual violations, if the server lists any.
 fn violations(fault: &Value) -> Vec<String> {
     let details = ["data", "details"].map(|key| match &fault[key] {
         Value::Array(details) => details.clone(),
@@ -93,7 +93,7 @@ fn violations(fault: &Value) -> Vec<String> {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the server refuses: {}{}", self.said, self.hint())
+        write!(f, "the server refuses: {}{}", self.sentence, self.hint())
     }
 }
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_form_of_no_is_one_sentence_with_what_to_do() {
+    fn refusal_of_every_form_is_one_sentence_with_a_hint() {
         let cases = [
             (
                 401,

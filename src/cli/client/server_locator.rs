@@ -1,4 +1,5 @@
-//! Where a verb finds the server: the state folder names it, and its lock says whether it lives.
+//! Server locator: finds the running server of a state folder through its address file and journal
+//! lock.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -12,31 +13,31 @@ use openclaw_a2a::gateway::Redaction;
 use super::server::Server;
 use crate::cli::Global;
 
-/// How often to look for a server.
+/// Interval between two attempts to find a server.
 pub(in crate::cli) const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// How often to look when a server is there that does not say where; it may be starting.
+/// Maximum attempts while a process holds the journal without an address file; it may be starting.
 pub(in crate::cli) const MAX_POLLS: u32 = 50;
 
-/// Where to look, and what to show of it.
+/// State folder, credentials and settings that a verb needs to reach a server.
 pub(in crate::cli) struct ServerLocator {
     pub(in crate::cli) state: StateDir,
     pub(in crate::cli) token: Option<String>,
-    /// The certificates by which a server under TLS is known.
+    /// Trusted certificates (DER) of a server under TLS.
     pub(in crate::cli) trusted: Vec<Vec<u8>>,
     pub(in crate::cli) redaction: Redaction,
 }
 
-/// Who can answer.
+/// Result of a search for a server.
 pub(in crate::cli) enum Located {
     Server(Server),
-    /// Nobody has the journal open.
+    /// No process has the journal open.
     NotRunning,
-    /// Somebody has, but does not answer, or does not say where it listens.
+    /// A process has the journal open, but does not answer or has written no address.
     Unresponsive,
 }
 
 impl ServerLocator {
-    /// As the options of every verb say.
+    /// Reads the configuration that the global options name.
     pub(in crate::cli) fn from_options(global: &Global) -> anyhow::Result<Self> {
         let state = StateDir::find(global.state_dir.clone());
         let file = global.config.clone().unwrap_or_else(|| state.config_file());
@@ -45,7 +46,7 @@ impl ServerLocator {
         Self::with_config(global, &config)
     }
 
-    /// The same where the configuration has been read.
+    /// Builds a locator from a configuration that has been read.
     pub(in crate::cli) fn with_config(global: &Global, config: &Config) -> anyhow::Result<Self> {
         let state = StateDir::find(global.state_dir.clone());
         let redaction = config.redaction().map_err(anyhow::Error::msg)?;
@@ -55,9 +56,10 @@ impl ServerLocator {
         Ok(Self { state, token, trusted, redaction })
     }
 
-    /// Looks for a server, and says why it found none where one should be. The lock on the
-    /// journal tells whether there is one; the address alone may be a leftover that by now
-    /// belongs to a program that must not see a token.
+    /// Looks for a server and returns the reason when there is none where one is expected.
+    ///
+    /// The journal lock decides whether a server runs. The address file alone may be stale, and its
+    /// port may belong to another program, which must not get a token.
     pub(in crate::cli) fn locate(&self) -> anyhow::Result<(Located, String)> {
         let file = self.state.address_file();
         let url = match std::fs::read_to_string(&file) {
@@ -65,8 +67,8 @@ impl ServerLocator {
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => bail!("cannot read {}: {error}", file.display()),
         };
-        // Where there is no journal at all, the address was put there on purpose: it is no leftover
-        // of a server of this folder.
+        // Without a journal the address file was put there on purpose, by a user of another
+        // machine's or container's server; it cannot be stale.
         if let Some(url) = url.as_deref().filter(|_| !self.has_journal()) {
             return Ok(match Server::connect(url, self.token.as_deref(), &self.trusted) {
                 Ok(server) => (Located::Server(server), String::new()),
@@ -110,7 +112,7 @@ impl ServerLocator {
         state.join("a2a-log").exists() || state.join(journal).exists()
     }
 
-    /// What to do about a server under TLS that our own commands do not trust.
+    /// Advice about a server whose certificate our own commands do not trust.
     fn hint(&self, url: &str) -> &'static str {
         if url.starts_with("https://") && self.trusted.first().is_some_and(|cert| is_ca(cert)) {
             return ". The first certificate in [http.tls] cert is that of an authority (CA:TRUE), which callers refuse as a server's own: make the server a certificate of its own, signed by that authority, and put it first";
@@ -118,7 +120,7 @@ impl ServerLocator {
         ""
     }
 
-    /// The server that runs, asked by the holder of this token.
+    /// The running server, called with this token.
     pub(in crate::cli) fn server_for(&self, token: &str) -> anyhow::Result<Server> {
         let url = std::fs::read_to_string(self.state.address_file())?;
         Server::connect(url.trim(), Some(token), &self.trusted)
@@ -138,12 +140,12 @@ impl ServerLocator {
         }
     }
 
-    /// The server that runs, or has just opened the journal.
+    /// The running server, also one that is just starting.
     pub(in crate::cli) fn running_server(&self) -> anyhow::Result<Option<Server>> {
         Ok(self.locate_until_started()?.ok())
     }
 
-    /// The same for a verb that is nothing without one.
+    /// The running server, or an error that states how to start one.
     pub(in crate::cli) fn require_server(&self) -> anyhow::Result<Server> {
         self.locate_until_started()?.map_err(|(is_there, why)| {
             let state = self.state.path().display();
@@ -157,8 +159,8 @@ impl ServerLocator {
         })
     }
 
-    /// The server, or why there is none. One that starts says where it is a moment after it has
-    /// opened the journal.
+    /// Polls until the server has started. A starting server writes its address shortly after it
+    /// has opened the journal.
     fn locate_until_started(&self) -> anyhow::Result<Result<Server, (bool, String)>> {
         let mut last = String::new();
         for _ in 0..MAX_POLLS {

@@ -1,4 +1,4 @@
-//! `config check`: everything that is wrong, at once, each with its place.
+//! `config check`: lists every problem of the configuration with its location.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::{Answer, Global, file, origin_json, origin_words};
 use crate::cli::Format;
 use crate::cli::stdout::{output, sanitize};
 
-/// Check the file and the environment: OK and what is in force, or every problem with its line
+/// Check the file and the environment, and list every problem with its line
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -56,7 +56,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(answer)
 }
 
-/// OK, and what is no default.
+/// Writes OK and the values that are not defaults.
 fn write_ok(out: &mut impl Write, file: &Path, config: &Config) -> anyhow::Result<()> {
     let missing = if file.exists() { "" } else { " (there is no such file)" };
     writeln!(out, "{}: OK{missing}", file.display())?;
@@ -76,7 +76,7 @@ fn write_ok(out: &mut impl Write, file: &Path, config: &Config) -> anyhow::Resul
 
 type SetValue<'a> = (&'a str, Option<toml::Value>, Origin<'a>);
 
-/// What was set; of entries of lists only that they are there.
+/// Values that were set, with their origins. List entries have no value here.
 fn set(config: &Config) -> anyhow::Result<Vec<SetValue<'_>>> {
     let values = config.values().map_err(anyhow::Error::msg)?;
     let all = config.origins().iter();

@@ -1,4 +1,4 @@
-//! `config show`: every key with its value, as a file that could be read again.
+//! `config show`: prints effective values as a valid configuration file.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,12 +11,12 @@ use super::{Answer, Global, file, origin_json, origin_words};
 use crate::cli::Format;
 use crate::cli::stdout::output;
 
-/// The one list whose entries are not for everybody's eyes.
+/// Section whose entries are shown as comments only, with shortened hashes.
 const TOKENS: &str = "auth.tokens";
-/// By so many digits people call a token; they do not tell the hash.
+/// Number of hash digits shown, as token ids have them.
 const SHOWN_DIGITS: usize = 12;
 
-/// Show every key with the value that is in force
+/// Show every key with its effective value
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,9 +25,9 @@ Examples:
   openclaw-a2a config show --format json
 
 The text is a configuration that means the same. Hashes of tokens are not shown in full, so tokens
-stand in comments.")]
+appear in comments.")]
 pub(super) struct Args {
-    /// Say where each value comes from: default, file or environment
+    /// Show the origin of each value: default, file or environment
     #[arg(long)]
     origin: bool,
 }
@@ -105,7 +105,7 @@ impl EffectiveConfig<'_> {
         if !self.with_origin {
             return String::new();
         }
-        // A path may hold anything but must not end the comment.
+        // A file name may contain any character, but must not end the comment.
         let words = origin_words(self.config.origins().of(path), self.file);
         format!("  # {}", crate::cli::stdout::sanitize(&words))
     }
@@ -145,7 +145,7 @@ impl EffectiveConfig<'_> {
         Json::Object(all)
     }
 
-    /// The value, or the value and where it comes from.
+    /// The value, with its origin if requested.
     fn with_origin_json(&self, value: Json, path: &str) -> Json {
         if !self.with_origin {
             return value;
@@ -155,7 +155,7 @@ impl EffectiveConfig<'_> {
     }
 }
 
-/// Puts a section where its name says.
+/// Inserts a section at its dotted path.
 fn put(all: &mut Map<String, Json>, name: &str, part: Json) {
     match name.split_once('.') {
         None => drop(all.insert(name.to_owned(), part)),

@@ -1,4 +1,4 @@
-//! Where the server is, or where it would be: a stale address, a port that is taken.
+//! Check of the server's address: a stale address file, a port in use.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -13,7 +13,7 @@ use crate::cli::server_locator::{Located, ServerLocator};
 
 const NAME: &str = "address";
 
-/// Who answers for the state folder, and what is to be said about that.
+/// Locates the server and reports what was found.
 pub(super) fn check(locator: &ServerLocator, config: &Config) -> (Located, Vec<Finding>) {
     let file = locator.state.address_file();
     let (found, why) = match locate(locator) {
@@ -47,7 +47,7 @@ pub(super) fn check(locator: &ServerLocator, config: &Config) -> (Located, Vec<F
     (found, findings)
 }
 
-/// A server that starts says where it is a moment after it has opened its journal.
+/// Locates the server, and waits for one that is starting.
 fn locate(locator: &ServerLocator) -> anyhow::Result<(Located, String)> {
     let (found, why) = locator.locate()?;
     if matches!(found, Located::Unresponsive)
@@ -58,7 +58,7 @@ fn locate(locator: &ServerLocator) -> anyhow::Result<(Located, String)> {
     Ok((found, why))
 }
 
-/// Whether a server could listen where it is told to.
+/// Checks whether a server could listen at the configured address.
 fn port(locator: &ServerLocator, config: &Config) -> Finding {
     const NAME: &str = "port";
     let text = config.listen();
@@ -102,7 +102,7 @@ fn has_tokens(locator: &ServerLocator, config: &Config) -> bool {
     made || config.tokens().is_ok_and(|tokens| tokens.iter().next().is_some())
 }
 
-/// Whoever has the port, as far as one can tell. It is shown no token.
+/// Describes the process that has the port. It gets no token.
 fn in_the_way(address: SocketAddr) -> String {
     let who = port_owner::of(address.port());
     let who = who.unwrap_or_else(|| "a program of another user".to_owned());

@@ -1,4 +1,4 @@
-//! Whether the clock can be right: later than everything that was written, and like the server's.
+//! Check of the clock: later than every record, and equal to the server's.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::cli::server::Server;
 
 const NAME: &str = "clock";
 const SET_IT: &str = "set the clock, best by a time service: timedatectl set-ntp true";
-/// What two clocks may differ without anybody noticing.
+/// Tolerated difference between two clocks.
 const NEAR: TimeDelta = TimeDelta::seconds(2);
-/// The bus refuses messages that are further ahead of its clock.
+/// The bus refuses messages with timestamps further ahead of its clock.
 const REFUSED: TimeDelta = TimeDelta::minutes(5);
-/// `Date` counts whole seconds, and servers write it anew only twice a second.
+/// Resolution of the `Date` header: whole seconds, updated twice a second.
 const DATE_SPAN: TimeDelta = TimeDelta::milliseconds(1_500);
 
-/// The clock of this machine beside what was written on it.
+/// Compares the clock of this machine with the newest record.
 pub(super) fn check(state: &Path) -> Finding {
     let program = std::env::current_exe().and_then(std::fs::metadata);
     let made = program.and_then(|program| program.modified()).ok().map(DateTime::<Utc>::from);
@@ -62,7 +62,7 @@ fn judge(
     Finding::ok(NAME, format!("{}, after the newest record ({})", shown(now), shown(newest)))
 }
 
-/// The clock of this machine beside the server's.
+/// Compares the clock of this machine with the server's.
 pub(super) fn against(server: &Server) -> Finding {
     const NAME: &str = "server-clock";
     let before = Utc::now();
@@ -87,7 +87,7 @@ pub(super) fn against(server: &Server) -> Finding {
     Finding::warning(NAME, detail, next)
 }
 
-/// How far a date that came between two moments is behind them; below zero when it is ahead.
+/// How far a date, received between two instants, is behind them; negative when it is ahead.
 fn apart(date: DateTime<Utc>, before: DateTime<Utc>, after: DateTime<Utc>) -> TimeDelta {
     let latest = date + DATE_SPAN;
     if before > latest {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_behind_what_was_written_is_wrong() {
+    fn clock_before_the_newest_record_is_reported() {
         for (made, newest, state, word) in [
             (None, None, FindingState::Ok, "no record"),
             (Some(0), Some(-5_000), FindingState::Ok, "after the newest"),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_is_good_for_as_long_as_it_is_shown() {
+    fn date_header_resolution_is_tolerated() {
         let ms = |date, before, after| apart(at(date), at(before), at(after)).num_milliseconds();
         assert_eq!(ms(0, 0, 0), 0);
         assert_eq!(ms(0, 1_500, 1_600), 0);

@@ -1,4 +1,4 @@
-//! What is kept: the journal and its index, the task database, and the chain through all of it.
+//! Checks of the stored data: journal and index, task database, hash chain.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -15,13 +15,13 @@ use crate::cli::log::verify::{self, Checked};
 use crate::cli::server_locator::{Located, ServerLocator};
 use crate::cli::stdout::note;
 
-/// A log that is larger takes a moment to read.
+/// Logs above this size get a note, because verifying them takes a while.
 const LARGE: u64 = 256 << 20;
-/// Whoever is asked something has answered by then, or has forgotten it.
+/// Age after which an unanswered question counts as forgotten.
 const FORGOTTEN: TimeDelta = TimeDelta::hours(1);
 const PUT_BACK: &str = "stop the server, keep a copy of the state folder, and put a good copy back";
 
-/// Whether the journal can be opened and its index fits the log.
+/// Checks whether the journal opens and its index matches the log.
 pub(super) fn journal(locator: &ServerLocator, found: &Located) -> Vec<Finding> {
     const NAME: &str = "journal";
     let state = locator.state.path();
@@ -33,7 +33,7 @@ pub(super) fn journal(locator: &ServerLocator, found: &Located) -> Vec<Finding> 
     }
     match found {
         Located::Server(_) => vec![Finding::ok(NAME, "the server has it open")],
-        // Named with the address.
+        // Reported by the address check.
         Located::Unresponsive => Vec::new(),
         Located::NotRunning if !state.join("a2a-log").is_dir() => {
             vec![Finding::ok(NAME, "there is none yet")]
@@ -86,11 +86,11 @@ fn opened(report: &RecoveryReport) -> Finding {
     }
 }
 
-/// Whether SQLite finds the task database whole.
+/// Checks the integrity of the task database.
 pub(super) fn tasks(state: &Path) -> Option<Finding> {
     const NAME: &str = "tasks";
     let file = state.join("data/a2a-tasks.db");
-    // SQLite only says that it cannot open them.
+    // SQLite does not name the file that it cannot open.
     let beside = [state.join("data/a2a-tasks.db-wal"), state.join("data/a2a-tasks.db-shm")];
     let files = [&state.join("data"), &file, &beside[0], &beside[1]];
     if let Some(denied) = unreadable(NAME, &files.map(PathBuf::as_path)) {
@@ -125,7 +125,7 @@ pub(super) fn tasks(state: &Path) -> Option<Finding> {
     })
 }
 
-/// Whether nobody changed a line, in the files and in the index.
+/// Verifies the hash chain in the files and in the index.
 pub(super) fn chain(locator: &ServerLocator, found: &Located, quick: bool) -> Finding {
     const NAME: &str = "chain";
     let folder = locator.state.path().join("a2a-log");
@@ -172,7 +172,7 @@ pub(super) fn chain(locator: &ServerLocator, found: &Located, quick: bool) -> Fi
     }
 }
 
-/// Tasks that wait for an answer of their caller for so long that nobody may know of it.
+/// Reports tasks that have waited long for an answer of their caller.
 pub(super) fn waiting(state: &Path) -> Option<Finding> {
     const NAME: &str = "waiting";
     let reader = Sqlite::open_read_only(state).ok()?;

@@ -1,4 +1,4 @@
-//! What a check found: how bad it is, what was looked at, and what to do next.
+//! Findings of the checks, and the report that prints them.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -13,27 +13,27 @@ use serde_json::json;
 use crate::cli::stdout::{output, sanitize};
 use crate::cli::{Answer, Format};
 
-/// How it stands with what was looked at.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum FindingState {
-    /// As it should be.
+    /// As expected.
     Ok,
-    /// It works, and somebody should look at it.
+    /// Works, but needs attention.
     Warning,
-    /// It does not work, or will not for long.
+    /// Does not work, or will fail soon.
     Problem,
 }
 
-/// What one check found.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What is checked, in a word.
+    /// Name of the check.
     pub(super) name: &'static str,
     pub(super) state: FindingState,
-    /// What was looked at.
+    /// What was found.
     pub(super) detail: String,
-    /// What to do; only where something is not as it should be.
+    /// What to do; only for warnings and problems.
     pub(super) next: Option<String>,
 }
 
@@ -62,14 +62,13 @@ impl Finding {
 pub(super) const RUN_AS_SERVER_USER: &str =
     "run this as the user that the server runs as; nothing is known to be wrong with it";
 
-/// Whether an error, or what led to it, is that this user may not.
+/// Whether an error was caused by missing permissions.
 pub(super) fn is_denied(error: &anyhow::Error) -> bool {
     let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     causes.map(io::Error::kind).any(|kind| kind == ErrorKind::PermissionDenied)
 }
 
-/// That this user may not read one of these, which are looked at in their order; those that are
-/// not there count as readable.
+/// A finding for the first of these paths that this user may not read. Missing paths are skipped.
 pub(super) fn unreadable(name: &'static str, paths: &[&Path]) -> Option<Finding> {
     paths.iter().find_map(|path| {
         let looked = match path.is_dir() {
@@ -90,7 +89,7 @@ fn unreadable_finding(name: &'static str, path: &Path) -> Finding {
     Finding::problem(name, detail, RUN_AS_SERVER_USER)
 }
 
-/// Everything that was found. People see each finding when it is made, for some take their time.
+/// All findings. Each is printed immediately, because some checks take long.
 pub(super) struct CheckReport {
     format: Format,
     out: BufWriter<Box<dyn Write>>,
@@ -128,7 +127,7 @@ impl CheckReport {
         findings.into_iter().try_for_each(|finding| self.add(finding))
     }
 
-    /// The end: how it stands as a whole.
+    /// Prints the summary and returns the result.
     pub(super) fn finish(mut self) -> anyhow::Result<Answer> {
         let count = |state| self.found.iter().filter(|finding| finding.state == state).count();
         let (warnings, problems) = (count(FindingState::Warning), count(FindingState::Problem));
@@ -149,7 +148,7 @@ impl CheckReport {
     }
 }
 
-/// A number of bytes as people say it.
+/// Formats a number of bytes with its unit.
 pub(super) fn bytes(count: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, unit)| count >= *unit) {
@@ -163,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_said_in_the_largest_unit_that_fits() {
+    fn bytes_are_formatted_in_the_largest_fitting_unit() {
         let cases = [
             (0, "0 bytes"),
             (1_023, "1023 bytes"),
@@ -171,8 +170,8 @@ mod tests {
             (100 << 20, "100.0 MiB"),
             (5 << 30, "5.0 GiB"),
         ];
-        for (count, said) in cases {
-            assert_eq!(bytes(count), said);
+        for (count, text) in cases {
+            assert_eq!(bytes(count), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a process may open as many files as the connections that are allowed would need.
+//! Check of the limit on open files against the configured number of connections.
 
 use openclaw_a2a::config::Config;
 use rustix::process::{Resource, getrlimit};
@@ -6,9 +6,9 @@ use rustix::process::{Resource, getrlimit};
 use super::finding::Finding;
 use crate::cli::serve::files_for;
 
-/// A server started from here has the same limit, and raises it as far as the system lets it.
+/// A server started from this shell has the same hard limit, and raises its soft limit to it.
 pub(super) fn check(config: &Config) -> Finding {
-    // A value that makes no sense has been named with the configuration.
+    // An invalid value is reported by the configuration check.
     let http = config.http().unwrap_or_default();
     judge(http.connections, getrlimit(Resource::Nofile).maximum)
 }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_need_files() {
+    fn low_descriptor_limit_is_a_warning() {
         for (connections, most, state) in [
             (100, None, FindingState::Ok),
             (100, Some(1_256), FindingState::Ok),

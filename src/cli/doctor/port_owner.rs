@@ -1,12 +1,12 @@
-//! Which process listens on a port, as far as the system lets us see: `/proc`, where there is one.
+//! Finds the process that listens on a port, from `/proc` where available.
 
 use std::fs;
 use std::path::Path;
 
-/// The state of a socket that listens, in `/proc/net/tcp`.
+/// State of a listening socket in `/proc/net/tcp`.
 const LISTENING: &str = "0A";
 
-/// The process that listens on `port`: its name and number.
+/// Name and process id of the listener on `port`.
 pub(super) fn of(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"];
     let text: String = tables.iter().filter_map(|file| fs::read_to_string(file).ok()).collect();
@@ -21,7 +21,7 @@ pub(super) fn of(port: u16) -> Option<String> {
     Some(format!("{} (process {number})", name.trim()))
 }
 
-/// The sockets that listen on `port`, as their descriptors are called.
+/// Inodes of the sockets that listen on `port`, as `/proc/PID/fd` shows them.
 fn sockets(table: &str, port: u16) -> Vec<String> {
     let wanted = format!(":{port:04X}");
     table
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_the_system_is_read() {
+    fn listening_sockets_are_parsed_from_proc() {
         let table = "\
   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1CFC 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1

@@ -1,4 +1,4 @@
-//! Whether every token has a name of its own: agents, clients and operators share one list.
+//! Check of token names: agents, clients and operators share one namespace.
 
 use openclaw_a2a::config::Config;
 use openclaw_a2a::tokens::{TokenFile, Tokens};
@@ -24,7 +24,7 @@ struct RefusedToken {
     reason: String,
 }
 
-/// What a server refuses; without one, or where it does not say, what the tokens alone show.
+/// Reports names refused by the server; without a server, conflicts between the tokens themselves.
 pub(super) fn check(
     locator: &ServerLocator,
     config: &Config,

@@ -1,6 +1,6 @@
-//! `openclaw-a2a log --follow`: what was, then what happens, until somebody stops it.
+//! `openclaw-a2a log --follow`: prints recent records, then new ones as they are written.
 //!
-//! It outlives the server: when that stops, it waits for the next one and goes on where it was.
+//! It reconnects when the server restarts and continues after the last record.
 
 use a2a_journal::Query;
 use anyhow::bail;
@@ -50,7 +50,7 @@ fn is_over(query: &Query) -> bool {
     query.until.is_some_and(|until| Utc::now() >= until)
 }
 
-/// Waits until there is a server, or until `is_enough`.
+/// Polls until a server is found, or until `is_enough` returns true.
 fn wait(
     locator: &ServerLocator,
     is_enough: &mut dyn FnMut(&Located) -> bool,
@@ -75,7 +75,7 @@ fn wait(
     }
 }
 
-/// Shows the newest records, oldest first; returns the line after which to go on.
+/// Prints the newest records, oldest first. Returns the sequence number to continue after.
 fn history(
     source: &mut dyn Source,
     query: &Query,
@@ -97,7 +97,7 @@ fn history(
     Ok(head)
 }
 
-/// Shows what comes until the server ends the stream; returns the last line seen.
+/// Prints records until the server ends the stream. Returns the last sequence number.
 fn stream(
     server: &Server,
     query: &Query,
@@ -105,7 +105,7 @@ fn stream(
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<u64> {
-    // It may stop between answering and streaming; then there is nothing to show yet.
+    // The server may stop between the health check and the stream.
     let mut events = match server.stream(query, last) {
         Ok(events) => events,
         Err(error) if error.downcast_ref::<ureq::Error>().is_some() => return Ok(last),

@@ -1,6 +1,6 @@
-//! `openclaw-a2a log rebuild`: day files that are missing, written again from the index.
+//! `openclaw-a2a log rebuild`: rebuilds missing day files from the index.
 //!
-//! The only command that writes to the log, so only while nobody else does.
+//! It is the only verb that writes to the log, and needs the journal lock.
 
 use a2a_journal::{OpenError, rebuild_log};
 use anyhow::{Context, bail};
@@ -18,7 +18,7 @@ pub(super) fn run(
 ) -> anyhow::Result<Answer> {
     let state = locator.state.path();
     let index = state.join("data/a2a-journal");
-    // Looked for first: opening would make one.
+    // Checked first, because opening would create an index.
     if !index.join("db").is_file() {
         bail!("there is no index in {} to build the log from", index.display());
     }

@@ -1,20 +1,21 @@
-//! A record whose events come in several parts, put together again as text: what programs get
-//! is what the log has, byte for byte.
+//! Record assembler: joins a record whose events arrive in several pages.
+//!
+//! It works on text, so that programs get the bytes of the log unchanged.
 
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// How the number of events that are still to come is written.
+/// Field with the number of events that are still missing.
 const MORE: &str = ",\"moreDeliveries\":";
 
-/// A record in the making.
+/// A record with the events received so far.
 pub(super) struct RecordAssembler {
     pub(super) seq: u64,
-    /// What stands before its events, and after them.
+    /// Text before and after the list of events.
     before: String,
     after: String,
-    /// Its events as they stand in each part, with commas between them.
+    /// Lists of events, one per page, without brackets.
     parts: Vec<String>,
 }
 
@@ -29,7 +30,7 @@ struct PartialRecord<'a> {
 }
 
 impl RecordAssembler {
-    /// A record as an answer has it.
+    /// Parses the first page of a record.
     pub(super) fn parse(record: &str) -> anyhow::Result<Self> {
         let partial: PartialRecord<'_> =
             serde_json::from_str(record).context("this is no record of a log")?;
@@ -54,18 +55,18 @@ impl RecordAssembler {
         Ok(Self { seq: partial.seq, before, after, parts: parts.into_iter().collect() })
     }
 
-    /// Adds the events that follow.
+    /// Appends the events of a following page.
     pub(super) fn append(&mut self, rest: Self) {
         self.parts.extend(rest.parts);
     }
 
-    /// All of it.
+    /// The complete record.
     pub(super) fn finish(self) -> String {
         [self.before, self.parts.join(","), self.after].concat()
     }
 }
 
-/// Where a piece of a text stands in it.
+/// Byte range of a piece in the text that contains it.
 fn span_of(piece: &RawValue, text: &str) -> (usize, usize) {
     let start = piece.get().as_ptr() as usize - text.as_ptr() as usize;
     (start, start + piece.get().len())
@@ -76,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_become_one_record_wherever_their_fields_stand() {
+    fn assembler_joins_pages_in_any_field_order() {
         for (first, second, whole) in [
             (
                 r#"{"seq":1,"x":[],"deliveries":[{"a":[1]},{"b":2}],"moreDeliveries":1}"#,

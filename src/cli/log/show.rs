@@ -1,4 +1,4 @@
-//! `openclaw-a2a log show`: one message and every step of its delivery, timed.
+//! `openclaw-a2a log show`: prints one message and every step of its delivery with its time.
 
 use a2a_journal::{Bookmark, Query};
 use a2a_protocol::MessageId;
@@ -30,7 +30,7 @@ pub(super) fn run(
         .write(format, out, |records, _, out| write(records, out))
 }
 
-/// By its id, or by the number of one of its records.
+/// Finds records by message id or by sequence number.
 fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     if let Ok(id) = message.parse::<MessageId>() {
         return every_part(source, id, Bookmark::default(), |_| true);
@@ -53,7 +53,7 @@ fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// The records of a message from one on, while they are wanted, each with all its events.
+/// All records of a message from a cursor on, while `wanted`, each with all its events.
 fn every_part(
     source: &mut dyn Source,
     id: MessageId,

@@ -1,4 +1,4 @@
-//! Where the log comes from: a running server, the journal, or only its files.
+//! Sources of the log: a running server, the journal, or its day files.
 
 mod day_files;
 mod own_journal;
@@ -14,30 +14,30 @@ use crate::cli::stdout::note;
 pub(super) use day_files::DayFiles;
 pub(super) use own_journal::OwnJournal;
 
-/// Records as JSON texts, each with its `deliveries`, or events.
+/// A page of records (JSON texts with their `deliveries`) or events.
 pub(super) struct Page<Cursor = u64> {
     pub(super) records: Vec<String>,
-    /// Where the next page begins; a page may be short, or empty, before there is none.
+    /// Cursor of the next page. Pages before the last may be short or empty.
     pub(super) next: Option<Cursor>,
 }
 
-/// Answers questions about the log.
+/// Reads the log.
 pub(super) trait Source {
-    /// Records that are wanted, newest first.
+    /// Matching records, newest first.
     fn page(&mut self, query: &Query) -> anyhow::Result<Page>;
 
-    /// Records of a message from a place on, oldest first.
+    /// Records of a message from a cursor on, oldest first.
     fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>>;
 
-    /// Events after a line that have to do with a circuit, oldest first.
+    /// Events of a circuit after a sequence number, oldest first.
     fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page>;
 
-    /// The last line.
+    /// Sequence number and hash of the last line.
     fn head(&mut self) -> anyhow::Result<Head>;
 }
 
 impl ServerLocator {
-    /// Looks for a server, telling the person why another source is read.
+    /// Looks for a server, and notes the reason when another source is read.
     pub(super) fn locate_or_note(&self) -> anyhow::Result<Located> {
         let (found, why) = self.locate()?;
         if !why.is_empty() {
@@ -50,7 +50,7 @@ impl ServerLocator {
         Ok(found)
     }
 
-    /// Fails when there is nothing to read, so that nothing is created by looking.
+    /// Fails when there is no log, before anything creates one.
     pub(super) fn require_log(&self) -> anyhow::Result<()> {
         if !self.state.path().join("a2a-log").is_dir() {
             bail!(
@@ -61,7 +61,7 @@ impl ServerLocator {
         Ok(())
     }
 
-    /// Whoever can answer.
+    /// Opens the best source available.
     pub(super) fn open_source(&self) -> anyhow::Result<Box<dyn Source + '_>> {
         Ok(match self.locate_or_note()? {
             Located::Server(server) => Box::new(server),
@@ -76,8 +76,8 @@ impl ServerLocator {
         })
     }
 
-    /// Whoever can answer when the journal is not ours to open: a server that starts says where
-    /// it is a moment after it has opened the journal.
+    /// Opens a source when another process has the journal: its server, once started, or the day
+    /// files.
     pub(super) fn fallback_source(&self) -> anyhow::Result<Box<dyn Source + '_>> {
         if let Some(server) = self.running_server()? {
             return Ok(Box::new(server));

@@ -1,4 +1,4 @@
-//! The calls of the OPT extension to a running server.
+//! JSON-RPC calls of the OPT extension.
 
 use std::io::{Read, Write};
 
@@ -14,12 +14,12 @@ use crate::cli::server_locator::ServerLocator;
 use crate::cli::stdout::{note, output};
 use crate::cli::{Answer, Format, Global};
 
-/// What A2A answers when there is no such thing.
+/// Error code of A2A for a missing resource.
 const NOT_FOUND: i64 = -32001;
-/// What JSON-RPC answers when there is no such method.
+/// Error code of JSON-RPC for an unknown method.
 const NO_METHOD: i64 = -32601;
 
-/// A server, and whom we call there.
+/// A server and the endpoint of an agent on it.
 pub(super) struct OptClient {
     server: Server,
     path: String,
@@ -32,18 +32,18 @@ impl OptClient {
         Ok(Self { server, path: format!("{below}/a2a") })
     }
 
-    /// What came of a call; `None` if what it names is not there.
+    /// Calls a method; `None` when the resource does not exist.
     pub(super) fn find(&self, method: &str, params: &Value) -> anyhow::Result<Option<Value>> {
         let (status, text) = text(self.post(method, params)?)?;
         judged(status, &text)
     }
 
-    /// The same where something always is.
+    /// Calls a method whose resource always exists.
     pub(super) fn ask(&self, method: &str, params: &Value) -> anyhow::Result<Value> {
         self.find(method, params)?.ok_or_else(|| anyhow!("the server knows nothing of it"))
     }
 
-    /// What happens to an objective; `None` if there is none.
+    /// Subscribes to an objective; `None` when it does not exist.
     pub(super) fn events(
         &self,
         id: &str,
@@ -79,7 +79,7 @@ fn judged(status: u16, text: &str) -> anyhow::Result<Option<Value>> {
     }
 }
 
-/// What is in a result.
+/// Deserializes a result.
 pub(super) fn read<T: DeserializeOwned>(result: &Value) -> anyhow::Result<T> {
     T::deserialize(result).context("the server's answer is not what it should be")
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_result_nothing_or_a_reason() {
+    fn answer_is_a_result_or_none_or_an_error() {
         let judge = |status, body: Value| judged(status, &body.to_string());
         assert_eq!(judge(200, json!({"result": {"id": 1}})).unwrap(), Some(json!({"id": 1})));
         assert_eq!(judge(200, json!({"error": {"code": NOT_FOUND}})).unwrap(), None);

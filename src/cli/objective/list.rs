@@ -1,4 +1,4 @@
-//! `openclaw-a2a objective list`: a table, or the objectives as they came.
+//! `openclaw-a2a objective list`: lists objectives.
 
 use a2a_protocol::opt::{Objective, ObjectiveStatus, PlanStatus};
 use serde::Deserialize;
@@ -6,10 +6,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::call::{OptClient, read};
-use crate::cli::table::Table;
+use crate::cli::table::{Cell, Table};
 use crate::cli::{Answer, Format, format};
 
-/// The most that a server gives at once.
+/// Maximum page size of the server.
 const PAGE: usize = 100;
 
 #[derive(Deserialize)]
@@ -50,7 +50,7 @@ pub(super) fn run(
             let is_done = |status| matches!(status, PlanStatus::Completed | PlanStatus::Skipped);
             let done = plans.iter().filter(|plan| is_done(plan.status)).count();
             table.row([
-                objective.id.as_str().into(),
+                Cell::id(objective.id.as_str()),
                 objective.status.to_string().into(),
                 objective.name.into(),
                 format!("{done}/{}", plans.len()).into(),

@@ -1,4 +1,4 @@
-//! `openclaw-a2a objective show`: once, or until the objective ends.
+//! `openclaw-a2a objective show`: draws an objective once, or follows it until it ends.
 
 use std::io::IsTerminal;
 
@@ -11,7 +11,7 @@ use super::call::{OptClient, no_objective, print, read};
 use super::tree::{changes, drawn};
 use crate::cli::{Answer, Format};
 
-/// How often a stream that broke is taken up again without anything having come.
+/// Maximum consecutive reconnects without an event.
 const TRIES: u32 = 3;
 
 pub(super) fn once(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
@@ -24,7 +24,7 @@ pub(super) fn once(client: &OptClient, id: &str, format: Format) -> anyhow::Resu
     Ok(Answer::Yes)
 }
 
-/// The answer says how it ended.
+/// Follows an objective; the result is whether it was completed.
 pub(super) fn watch(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
     let mut renderer = ObjectiveRenderer::new(format);
     let mut silent = 0;
@@ -34,17 +34,18 @@ pub(super) fn watch(client: &OptClient, id: &str, format: Format) -> anyhow::Res
         while let Some(data) = events.next() {
             silent = 0;
             renderer.event(&data)?;
-            // Events say that something is new; the whole is asked for, so that nothing is missed.
+            // An event only signals a change. The whole objective is fetched, so that nothing is
+            // missed.
             let Some(result) = get(client, id)? else { return Ok(no_objective(id)) };
             let now = objective(&result)?;
             let status = now.status;
             renderer.show(now)?;
-            // Programs get every event to the last.
+            // JSON output includes every event to the last.
             if status.is_terminal() && format == Format::Text {
                 return renderer.end(status);
             }
         }
-        // The stream is over: with the objective, or because the server broke off.
+        // The stream has ended: the objective has ended, or the server closed the connection.
         let Some(result) = get(client, id)? else { return Ok(no_objective(id)) };
         let now = objective(&result)?;
         let status = now.status;
@@ -65,7 +66,7 @@ fn objective(result: &Value) -> anyhow::Result<Objective> {
     read(&result["objective"])
 }
 
-/// Where the tree is drawn.
+/// Renders an objective for one output mode.
 struct ObjectiveRenderer {
     mode: RenderMode,
     seen: Option<Objective>,
@@ -74,7 +75,7 @@ struct ObjectiveRenderer {
 enum RenderMode {
     Json,
     Lines,
-    /// One drawing that changes in its place.
+    /// A drawing that is updated in place.
     Drawing(ProgressBar),
 }
 
@@ -95,7 +96,7 @@ impl ObjectiveRenderer {
         Self { mode, seen: None }
     }
 
-    /// For programs: the event as it came.
+    /// JSON output: the event unchanged.
     fn event(&self, data: &str) -> anyhow::Result<()> {
         if matches!(self.mode, RenderMode::Json) {
             let answer: Value = serde_json::from_str(data)?;
@@ -104,7 +105,7 @@ impl ObjectiveRenderer {
         Ok(())
     }
 
-    /// For people: what is new.
+    /// Text output: what has changed.
     fn show(&mut self, now: Objective) -> anyhow::Result<()> {
         match (&self.mode, &self.seen) {
             (RenderMode::Json, _) => {}
@@ -119,7 +120,7 @@ impl ObjectiveRenderer {
         Ok(())
     }
 
-    /// The drawing stays as it was last, whole even if the terminal is small.
+    /// Prints the final drawing in full, also on a small terminal.
     fn end(&self, status: ObjectiveStatus) -> anyhow::Result<Answer> {
         if let (RenderMode::Drawing(bar), Some(seen)) = (&self.mode, &self.seen) {
             bar.finish_and_clear();

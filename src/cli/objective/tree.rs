@@ -1,4 +1,4 @@
-//! An objective as people see it: a tree of its plans and their tasks.
+//! Objective as a tree of plans and tasks.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::cli::stdout::sanitize;
 
-/// The whole tree, a line each.
+/// The whole tree as lines.
 pub(super) fn drawn(objective: &Objective) -> Vec<String> {
     let mut lines = vec![head(objective)];
     let plans = objective.plans.as_deref().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn drawn(objective: &Objective) -> Vec<String> {
     lines
 }
 
-/// What is different from before, a line each.
+/// Changes since `before`, one line each.
 pub(super) fn changes(before: &Objective, now: &Objective) -> Vec<String> {
     let old_plans = before.plans.as_deref().unwrap_or_default();
     let old_tasks: HashMap<_, _> = old_plans
@@ -62,7 +62,7 @@ fn head(objective: &Objective) -> String {
     format!("{name}  {}  {id}", objective.status)
 }
 
-/// The plans that the server put before this one when it planned a message.
+/// Plans that the server's planner put before this one.
 fn drafted_after(plan: &Plan) -> Vec<PlanId> {
     let listed = plan.metadata.as_ref().and_then(|all| all.get(key::AFTER)?.as_array());
     let ids = listed.into_iter().flatten().filter_map(Value::as_str);
@@ -73,11 +73,11 @@ fn of_plan(plan: &Plan) -> String {
     let id = sanitize(&plan.id.to_string());
     let mut line = format!("{}  {}  {id}", sanitize(&plan.name), plan.status);
     line.push_str(&assignee(plan.metadata.as_ref()));
-    let said = |key: &str| plan.metadata.as_ref().and_then(|all| all.get(key)?.as_str());
-    if said(key::BLOCKED_BY) == Some(BlockedBy::Approval.as_str()) {
+    let field = |key: &str| plan.metadata.as_ref().and_then(|all| all.get(key)?.as_str());
+    if field(key::BLOCKED_BY) == Some(BlockedBy::Approval.as_str()) {
         line.push_str(&format!("  (approve with: openclaw-a2a objective approve {id})"));
     }
-    if let Some(reason) = said(key::REASON) {
+    if let Some(reason) = field(key::REASON) {
         line.push_str(&format!("  ({})", sanitize(reason)));
     }
     line
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_and_tasks_hang_below_their_parents() {
+    fn tree_nests_tasks_below_plans() {
         let mut second = task("step-2", "plan-1", "input-required");
         second["dependencies"] = json!(["step-1"]);
         second["metadata"] = json!({"opt/v1/assignee": "tim"});
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_a_line_and_nothing_else_is() {
+    fn changes_are_listed_one_per_line() {
         let at = |status: &str, plans: &str, tasks: &str| {
             objective(status, &[plan("plan-1", plans, &[task("step-1", "plan-1", tasks)])])
         };

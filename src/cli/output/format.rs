@@ -1,7 +1,7 @@
-//! The one rule of `--format`: text for people, JSON for programs.
+//! Rule of `--format`.
 //!
-//! `json` is one document, as the server gave it. `jsonl` is one object a line: the items of a
-//! list, or the document. What streams is one object a line in both.
+//! `json` is one document as the server returned it. `jsonl` is one object per line: the items of a
+//! list, or the document. Streams are one object per line in both.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::stdout::{Out, output};
 use crate::cli::Format;
 
-/// Writes one answer: as it came, or as `text` shows it.
+/// Writes one answer, unchanged or rendered by `text`.
 pub(in crate::cli) fn document(
     format: Format,
     answer: &str,
@@ -26,7 +26,7 @@ pub(in crate::cli) fn document(
     Ok(())
 }
 
-/// Writes a list: its items in one document under `name`, each on its line, or as `text` shows them.
+/// Writes a list: as one document under `name`, one item per line, or rendered by `text`.
 pub(in crate::cli) fn list(
     format: Format,
     name: &str,
@@ -46,7 +46,7 @@ pub(in crate::cli) fn list(
     Ok(())
 }
 
-/// What can be shown to people of what a server gave.
+/// Deserializes the part of an answer that text output needs.
 pub(in crate::cli) fn read<'de, T: Deserialize<'de>>(item: &'de RawValue) -> anyhow::Result<T> {
     let older = "the server's answer is not what it should be; is it older?";
     serde_json::from_str(item.get()).map_err(|error| anyhow::Error::new(error).context(older))

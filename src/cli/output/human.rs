@@ -1,5 +1,4 @@
-//! Words between people and the protocol: how times, spans and texts of others look, and how the
-//! words of closed sets are read, with either `-` or `_` in them.
+//! Human-readable forms of times, spans, messages and outcomes.
 
 use std::ffi::OsStr;
 
@@ -12,9 +11,9 @@ use serde_json::Value;
 
 use super::stdout::sanitize;
 
-/// A text that fits a line.
+/// Sanitizes a text and cuts it at `most` characters.
 pub(in crate::cli) fn short(text: &str, most: usize) -> String {
-    // Far more than is shown, so that a long text costs little.
+    // Cut before sanitizing, so that a long text costs little.
     let mut shown = sanitize(&text.chars().take(most + 1).collect::<String>());
     if let Some((end, _)) = shown.char_indices().nth(most) {
         shown.truncate(end);
@@ -23,12 +22,12 @@ pub(in crate::cli) fn short(text: &str, most: usize) -> String {
     shown
 }
 
-/// A time of day, with its day.
+/// Formats a UTC time with its date.
 pub(in crate::cli) fn timestamp(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M:%S%.3f").to_string()
 }
 
-/// How long something took, in the two largest units.
+/// Formats a span in its two largest units.
 pub(in crate::cli) fn span(span: TimeDelta) -> String {
     let ms = span.num_milliseconds();
     let seconds = ms / 1_000;
@@ -41,22 +40,7 @@ pub(in crate::cli) fn span(span: TimeDelta) -> String {
     }
 }
 
-/// A moment that lies so long after `now`: 90s, 15m, 12h, 30d; at least a second.
-pub(in crate::cli) fn after(now: DateTime<Utc>, text: &str) -> Option<DateTime<Utc>> {
-    let split = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(split);
-    let unit: i64 = match unit {
-        "s" => 1,
-        "m" => 60,
-        "h" => 3_600,
-        "d" => 86_400,
-        _ => return None,
-    };
-    let seconds = number.parse::<i64>().ok()?.checked_mul(unit).filter(|seconds| *seconds > 0)?;
-    now.checked_add_signed(TimeDelta::try_seconds(seconds)?)
-}
-
-/// Green for what was accepted, yellow for what may be tried again, red for what was refused.
+/// Colour of an outcome or event: green accepted, yellow retryable, red refused.
 pub(in crate::cli) fn style_of(word: &str) -> Style {
     let colour = match word {
         "delivered" | "acknowledged" => AnsiColor::Green,
@@ -71,7 +55,7 @@ pub(in crate::cli) fn style_of(word: &str) -> Style {
     Style::new().fg_color(Some(colour.into()))
 }
 
-/// What a message is about, in a few words.
+/// Summarizes a message in one line.
 pub(in crate::cli) fn gist(message: &Value) -> String {
     let payload = &message["payload"];
     let text = |name: &str| payload[name].as_str().filter(|text| !text.trim().is_empty());
@@ -93,14 +77,14 @@ pub(in crate::cli) fn gist(message: &Value) -> String {
     short(&words, 100)
 }
 
-/// What an answer is called, and how it looks.
+/// Label and style of a decision.
 pub(in crate::cli) fn verdict(allowed: bool) -> (&'static str, Style) {
     let (word, colour) =
         if allowed { ("allowed", AnsiColor::Green) } else { ("refused", AnsiColor::Red) };
     (word, Style::new().fg_color(Some(colour.into())).bold())
 }
 
-/// Reads a word of a closed set; help and completions list them all.
+/// Parser for one value of a closed set, listed in help and completions. Accepts `-` for `_`.
 pub(in crate::cli) fn one_of<T>(all: &'static [T], word: fn(T) -> &'static str) -> OneOf<T> {
     OneOf { all, word }
 }
@@ -133,7 +117,7 @@ impl<T: Copy + Send + Sync + 'static> TypedValueParser for OneOf<T> {
         if let Some(found) = self.all.iter().find(is_given) {
             return Ok(*found);
         }
-        // Says which there are, and which is near.
+        // Produces the error that lists the values and suggests the nearest.
         PossibleValuesParser::new(self.words()).parse_ref(command, arg, value)?;
         Err(clap::Error::new(ErrorKind::InvalidValue).with_cmd(command))
     }
@@ -143,7 +127,7 @@ impl<T: Copy + Send + Sync + 'static> TypedValueParser for OneOf<T> {
     }
 }
 
-/// Reads a kind of message.
+/// Parser for a kind of message.
 pub(in crate::cli) fn kind() -> OneOf<Kind> {
     one_of(Kind::ALL, Kind::as_str)
 }
@@ -153,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_long_is_said_in_two_units() {
+    fn span_is_formatted_in_two_units() {
         for (ms, text) in [
             (7, "7 ms"),
             (2_150, "2.1 s"),
@@ -167,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_hostile_texts_fit_a_line() {
+    fn short_cuts_and_sanitizes() {
         assert_eq!(short("a\nb", 10), r"a\nb");
         assert_eq!(short("abcdef", 3), "abc…");
         assert_eq!(short(&"\u{1b}".repeat(9), 5).chars().count(), 6);

@@ -1,4 +1,4 @@
-//! Standard output that a reader may close early.
+//! Standard output that may be closed early, and sanitizing of text for terminals.
 
 use std::io::{self, BufWriter, ErrorKind, Write};
 
@@ -6,11 +6,11 @@ use anstream::AutoStream;
 
 use crate::cli::Format;
 
-/// Where everything is written to.
+/// Destination of all output.
 pub(crate) type Out = dyn Write;
 
-/// Standard output. Whatever takes colours out for a file also takes out characters that
-/// messages may hold, so it is only there for people: programs get every byte.
+/// Buffered standard output. Stripping colours also strips other control sequences, so JSON output
+/// bypasses it.
 pub(crate) fn output(format: Format) -> BufWriter<Box<dyn Write>> {
     let out: Box<dyn Write> = match format {
         Format::Text => Box::new(AutoStream::auto(io::stdout())),
@@ -19,19 +19,18 @@ pub(crate) fn output(format: Format) -> BufWriter<Box<dyn Write>> {
     BufWriter::with_capacity(1 << 16, out)
 }
 
-/// Tells the person something, beside the output.
+/// Prints a note on stderr.
 pub(crate) fn note(text: &str) {
     anstream::eprintln!("note: {}", sanitize(text));
 }
 
-/// Whether `error` says that nobody reads our output any more.
+/// Whether an error means that the reader has closed our output.
 pub(crate) fn is_closed(error: &anyhow::Error) -> bool {
     let closed = |cause: &io::Error| cause.kind() == ErrorKind::BrokenPipe;
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(closed))
 }
 
-/// Text of unknown origin, with nothing in it that a terminal would act on and nothing that
-/// cannot be seen.
+/// Escapes characters that a terminal would act on or that are invisible.
 pub(crate) fn sanitize(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -44,7 +43,7 @@ pub(crate) fn sanitize(text: &str) -> String {
     shown
 }
 
-/// What changes the direction or the lines of a text, or hides in it, without being seen.
+/// Characters that change the direction or line of a text, or are invisible.
 fn is_unseen(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
@@ -57,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_acts_on_is_shown_instead() {
+    fn sanitize_escapes_control_and_invisible_characters() {
         assert_eq!(sanitize("a\u{1b}[31m\nb\u{9b}c"), r"a\u{1b}[31m\nb\u{9b}c");
         assert_eq!(sanitize("\u{202e}nimda\u{2066}\u{200b}"), r"\u{202e}nimda\u{2066}\u{200b}");
         assert_eq!(sanitize("Häuser 👩\u{200d}🚀 <b>x</b>"), "Häuser 👩\u{200d}🚀 <b>x</b>");

@@ -1,5 +1,7 @@
-//! A whole message from standard input. What is missing of its header is put in front of its own
-//! bytes; the rest stays as it is, so that the bus judges what was written.
+//! Raw message from standard input.
+//!
+//! Missing header fields are inserted before its own bytes; the rest is sent unchanged, so that the
+//! bus validates what was written.
 
 use std::io::{IsTerminal, Read};
 
@@ -10,7 +12,8 @@ use serde_json::{Map, Value, json};
 use super::{OutgoingMessage, Sender, new_id, now};
 use crate::cli::stdout::sanitize;
 
-/// Reads it; what is no JSON object is refused at once, with the protocol's own words.
+/// Reads a message. Input that is not a JSON object is refused here, with the protocol's
+/// violations.
 pub(super) fn read(sender: &Sender) -> anyhow::Result<Result<OutgoingMessage, Report>> {
     if std::io::stdin().is_terminal() {
         anstream::eprintln!("Reading a message from the terminal; end with Ctrl-D.");
@@ -23,7 +26,7 @@ pub(super) fn read(sender: &Sender) -> anyhow::Result<Result<OutgoingMessage, Re
         bail!("standard input is empty; write a message such as {{\"type\": …, \"payload\": …}}");
     }
     if bytes.len() > limits::MESSAGE_BYTES {
-        // The rest is counted, not kept.
+        // The excess is counted, not stored.
         let rest = std::io::stdin().lock().take(limits::COUNTED_BYTES as u64);
         let rest = std::io::copy(&mut { rest }, &mut std::io::sink());
         let rest = rest.context("cannot read standard input")?;
@@ -45,11 +48,13 @@ fn filled(bytes: &[u8], sender: &Sender) -> anyhow::Result<Result<OutgoingMessag
         }
     };
     let from = match (given["from"]["agentId"].as_str(), &sender.from) {
-        (Some(said), Some(meant)) if said != meant.as_str() => {
-            let said = sanitize(said);
-            bail!("the message is from `{said}`, and --from says `{meant}`; leave one of them out")
+        (Some(claimed), Some(wanted)) if claimed != wanted.as_str() => {
+            let claimed = sanitize(claimed);
+            bail!(
+                "the message is from `{claimed}`, and --from says `{wanted}`; leave one of them out"
+            )
         }
-        (Some(said), _) => said.to_owned(),
+        (Some(claimed), _) => claimed.to_owned(),
         _ => sender.name().to_owned(),
     };
     let header = [
@@ -68,7 +73,7 @@ fn filled(bytes: &[u8], sender: &Sender) -> anyhow::Result<Result<OutgoingMessag
     Ok(Ok(OutgoingMessage { from, bytes, message }))
 }
 
-/// The fields in front of those that an object has.
+/// Inserts fields at the start of an object.
 fn joined(fields: &Map<String, Value>, object: &[u8]) -> Vec<u8> {
     let Some(at) = object.iter().position(|byte| *byte == b'{').filter(|_| !fields.is_empty())
     else {
@@ -88,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_put_in_front_and_the_rest_stays_as_written() {
+    fn missing_fields_are_inserted_and_other_bytes_kept() {
         let one = Map::from_iter([("a".to_owned(), json!(1))]);
         for (object, expected) in [
             (" {\"b\": 1.0, \"b\":2}\n", "{\"a\":1,\"b\": 1.0, \"b\":2}\n"),

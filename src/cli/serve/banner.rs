@@ -1,6 +1,4 @@
-//! What `serve` says to people: where it listens, where things lie, and what to try next.
-//!
-//! It goes to stdout. What went on is the business of the log on stderr.
+//! Banner of `serve` on stdout: address, folders and what to try next. The log is on stderr.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -13,25 +11,25 @@ use serde_json::json;
 
 use crate::cli::{Format, Global};
 
-/// A server that is ready.
+/// State of a server that is ready.
 pub(super) struct Banner<'a> {
-    /// Its address.
+    /// Base URL.
     pub(super) url: String,
-    /// Where it listens, as bound.
+    /// Bound address.
     pub(super) local: SocketAddr,
     pub(super) state: &'a StateDir,
-    /// The folder was not there before.
+    /// The state folder was created by this start.
     pub(super) is_new: bool,
-    /// What was found in the folder.
+    /// Result of the recovery.
     pub(super) recovery: String,
-    /// The cast of the demo is here.
+    /// The demo is attached.
     pub(super) demo: bool,
-    /// A token is asked for.
+    /// Tokens are required.
     pub(super) secured: bool,
 }
 
 impl Banner<'_> {
-    /// Says that the server is ready.
+    /// Prints the banner.
     pub(super) fn print(&self, global: &Global) {
         let text = match global.format {
             Format::Text => self.text(&current_invocation(global, self.state.path())),
@@ -53,8 +51,8 @@ impl Banner<'_> {
         format!("{line}\n")
     }
 
-    /// Where messages are written: the file of today, or of a later day where the clock was set
-    /// back since, because the log never goes back.
+    /// The day file in use: of today, or of a later day if the clock was set back, because days of
+    /// the log never decrease.
     fn log_file(&self) -> PathBuf {
         let folder = self.state.path().join("a2a-log");
         let today = Utc::now().date_naive();
@@ -67,7 +65,7 @@ impl Banner<'_> {
         folder.join(format!("{day}.jsonl"))
     }
 
-    /// What those elsewhere can use, where the server listens on every address.
+    /// Hint for other machines when the server listens on every address.
     fn reach(&self) -> Option<String> {
         let (scheme, port) =
             (self.url.split_once("://").map_or("http", |(s, _)| s), self.local.port());
@@ -106,7 +104,7 @@ impl Banner<'_> {
         text
     }
 
-    /// Three things to try, each with its line.
+    /// Three commands to try.
     fn tries(&self, Invocation { program, folder }: &Invocation) -> [(&'static str, String); 3] {
         let follow = format!("{program} log --follow{folder}");
         if self.demo {
@@ -129,8 +127,8 @@ impl Banner<'_> {
         ]
     }
 
-    /// A line that sends a message. Its id is new each time: the same message again would get the
-    /// same answer again.
+    /// A `curl` command that sends a message. Its id is computed at run time, because a reused id
+    /// would return the first answer.
     fn ask(&self, agent: &str, text: &str) -> String {
         let token = if self.secured { " -H \"Authorization: Bearer $OPENCLAW_TOKEN\"" } else { "" };
         let address = quoted(OsStr::new(&format!("{}{agent}/message:send", self.url)));
@@ -140,7 +138,7 @@ impl Banner<'_> {
     }
 }
 
-/// Says that the server is gone, and how many records the disk did not take before.
+/// Reports that the server has stopped, and how many records could not be written.
 pub(super) fn print_stopped(format: Format, unwritten: u64) {
     let text = match format {
         Format::Json | Format::Jsonl if unwritten == 0 => {
@@ -159,21 +157,21 @@ pub(super) fn print_stopped(format: Format, unwritten: u64) {
 
 fn print_text(text: &str) {
     let mut out = anstream::stdout();
-    // Nobody has to read it.
+    // A closed stdout is no error.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// How other commands reach this server.
+/// How to invoke other commands for this server.
 struct Invocation {
-    /// The program as it was invocation: whoever uses `cargo run` has none on the PATH.
+    /// Program as invoked; with `cargo run` it is not on the PATH.
     program: String,
-    /// ` --state-dir …`, unless it is where everybody looks.
+    /// ` --state-dir …`, or empty for the default folder.
     folder: String,
 }
 
 fn current_invocation(global: &Global, state: &Path) -> Invocation {
     let program = std::env::args_os().next().unwrap_or_else(|| "openclaw-a2a".into());
-    // Another terminal has neither this one's folder nor its environment.
+    // Another terminal has neither this working directory nor this environment.
     let is_usual = global.state_dir.is_none() && std::env::var_os("OPENCLAW_STATE_DIR").is_none();
     let folder = if is_usual {
         String::new()
@@ -188,7 +186,7 @@ fn absolute(path: &Path) -> String {
     whole.as_deref().unwrap_or(path).display().to_string()
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_where_a_shell_needs_it() {
+    fn quoted_escapes_for_the_shell() {
         for (word, shown) in [
             ("target/release/openclaw-a2a", "target/release/openclaw-a2a"),
             ("/my programs/a2a", "'/my programs/a2a'"),
@@ -234,18 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_every_address_says_what_others_can_use() {
+    fn banner_on_all_addresses_shows_how_to_reach_it() {
         let state = StateDir::find(Some("/srv/bus".into()));
         let all = Banner { local: "0.0.0.0:7420".parse().unwrap(), ..banner(&state) };
-        let said = all.text(&invocation());
-        assert!(said.starts_with("OpenClaw A2A listens on http://127.0.0.1:7420\n"), "{said}");
-        assert!(said.contains("0.0.0.0:7420 is every address of this machine"), "{said}");
-        assert!(said.contains("http://ADDRESS:7420"), "{said}");
+        let text = all.text(&invocation());
+        assert!(text.starts_with("OpenClaw A2A listens on http://127.0.0.1:7420\n"), "{text}");
+        assert!(text.contains("0.0.0.0:7420 is every address of this machine"), "{text}");
+        assert!(text.contains("http://ADDRESS:7420"), "{text}");
         assert!(!banner(&state).text(&invocation()).contains("reach"));
     }
 
     #[test]
-    fn the_log_file_is_the_one_that_is_written_also_when_the_clock_went_back() {
+    fn log_file_is_the_newest_day_after_a_clock_step() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::find(Some(folder.path().into()));
         let today = Utc::now().date_naive();
@@ -258,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_with_tokens_says_how_to_get_one() {
+    fn banner_with_tokens_shows_how_to_create_one() {
         let state = StateDir::find(Some("/srv/bus".into()));
         let open = banner(&state).text(&invocation());
         assert!(!open.contains("token") && open.contains("/srv/bus (created now)"), "{open}");

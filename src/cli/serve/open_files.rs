@@ -1,42 +1,43 @@
-//! Open files: how many a server needs, and how many connections it takes where the system allows
-//! fewer. The journal, the token file and the task store must never find that connections have used
-//! all of them up.
+//! Limit on open files: how many a server needs, and how many connections fit a lower limit.
+//!
+//! Connections must never exhaust the descriptors of the journal, the token file and the task
+//! store.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// A connection takes the socket and a second handle, by which it can be closed.
+/// The socket and a duplicate of it, by which the connection can be closed.
 const PER_CONNECTION: u64 = 2;
-/// Files that are for no connection: logs, databases, webhooks, the runtime.
+/// Descriptors for everything else: logs, databases, webhooks, the runtime.
 const RESERVED: u64 = 1_000;
 
-/// Connections that may be accepted where so many may stay: some are still in their TLS handshake,
-/// some wait to be closed.
+/// Number of connections to accept so that `connections` can stay: some are in their TLS handshake,
+/// some are being closed.
 pub(super) fn accepted(connections: usize) -> usize {
     connections.saturating_add(in_passing(connections))
 }
 
-/// They hold as many files as any other until they are gone.
+/// Connections in handshake or closing; they use descriptors, too.
 fn in_passing(connections: usize) -> usize {
     16 + connections / 8
 }
 
-/// How many files a server with so many connections may have open.
+/// Number of descriptors that this many connections need.
 pub(in crate::cli) fn files_for(connections: usize) -> u64 {
     let accepted = accepted(connections) as u64;
     accepted.saturating_mul(PER_CONNECTION).saturating_add(RESERVED)
 }
 
-/// How many connections fit, if no more files than this may be open: a quarter of them, or the
-/// usual reserve, is for no connection.
+/// Number of connections that fit a limit on descriptors. A quarter of them, or the usual reserve,
+/// is not for connections.
 fn connections_for(files: u64) -> usize {
     let accepted = files.saturating_sub(RESERVED.min(files / 4)) / PER_CONNECTION;
-    // For each eight that stay one may be in passing.
+    // One in nine may be in handshake or closing.
     let staying = accepted.saturating_sub(in_passing(0) as u64) * 8 / 9;
     usize::try_from(staying).unwrap_or(usize::MAX).max(1)
 }
 
-/// Asks the system for as many files as `most` connections need: many allow a program a thousand
-/// unless it asks. How many connections there may be then.
+/// Raises the soft limit to what `most` connections need; many systems default to 1,024. Returns
+/// how many connections fit.
 pub(super) fn allow_connections(most: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let wanted = files_for(most);
@@ -52,7 +53,7 @@ pub(super) fn allow_connections(most: usize) -> usize {
     if connections < most / 2 {
         tracing::warn!(connections, max_connections = most, files, "{advice}");
     } else if connections < most {
-        // Most servers never have as many; `doctor` says so to those who ask.
+        // Most servers never have that many connections; `doctor` reports the limit on request.
         tracing::debug!(connections, max_connections = most, files, "{advice}");
     }
     connections
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_leave_files_for_everything_else() {
+    fn connection_limit_reserves_descriptors() {
         for files in [256, 1_024, 4_096, 22_314, 1 << 20] {
             let connections = connections_for(files);
             let of_connections = files_for(connections) - RESERVED;

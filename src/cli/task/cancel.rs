@@ -1,4 +1,4 @@
-//! `openclaw-a2a task cancel`: a task is called off where whoever asked for it would do so.
+//! `openclaw-a2a task cancel`: cancels a task.
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -27,7 +27,7 @@ pub(super) fn run(
     Ok(Answer::Yes)
 }
 
-/// One of A2A is called off there: its caller hears of it, and the ledger follows.
+/// Cancels an A2A task through A2A, which notifies its caller and updates the ledger.
 fn cancel(
     server: &Server,
     named: &TaskRef,

@@ -1,4 +1,4 @@
-//! `openclaw-a2a task list`: tasks of both sorts in one table, those that changed last first.
+//! `openclaw-a2a task list`: lists tasks of both origins, the last changed first.
 
 use std::collections::HashSet;
 
@@ -14,9 +14,9 @@ use crate::cli::server_locator::ServerLocator;
 use crate::cli::table::{Cell, Table};
 use crate::cli::{Answer, Global, format};
 
-/// The most of A2A's that a server gives at once.
+/// Maximum page size of A2A tasks.
 const PAGE: usize = 100;
-/// The most of the ledger's that a server gives at all.
+/// Maximum page size of the ledger.
 const LEDGER: usize = 1_000;
 
 #[derive(clap::Args)]
@@ -30,32 +30,32 @@ Examples:
   openclaw-a2a task list --format jsonl | jq 'select(.of == \"bus\") | .taskId'
 
 OF says which sort a task is: `a2a`, asked for by an A2A caller, or `bus`, asked for by an agent or a person on the
-bus. One of A2A that is being worked on is in the ledger of the bus as well; it is shown once, as A2A tells it,
+bus. One of A2A that is being worked on is in the ledger of the bus as well; it is shown once, as A2A reports it,
 unless --of bus asks for the ledger. FOR asked for it, BY does it.
 
 Exit codes: 0 success, 2 the server could not be asked.")]
 pub(super) struct Args {
-    /// Only those that this agent does or has a part in
+    /// Agent that is the assignee or takes part
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
-    /// Only those in this state, such as working, requested, input-required or completed
+    /// State, such as working, requested, input-required or completed
     #[arg(long, value_name = "STATE", value_parser = state_filter)]
     state: Option<StateFilter>,
-    /// Only those of this conversation: a contextId of A2A, or a correlationId of the bus
+    /// Conversation: a contextId of A2A, or a correlationId of the bus
     #[arg(long, value_name = "ID")]
     context: Option<String>,
-    /// At most so many
+    /// Maximum number of tasks
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// Only those of the bus that are overdue: past their deadline, or without news for too long
+    /// Only tasks of the bus that are overdue: past their deadline, or without news for too long
     #[arg(long)]
     overdue: bool,
-    /// Only those of this sort
+    /// Origin of the task
     #[arg(long, value_name = "SORT")]
     of: Option<TaskOrigin>,
 }
 
-/// The states that a word stands for, in each sort.
+/// The states that a name selects, per origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct StateFilter {
     a2a: Option<A2aState>,
@@ -64,7 +64,7 @@ struct StateFilter {
 
 fn state_filter(word: &str) -> Result<StateFilter, String> {
     let plain = word.to_ascii_lowercase().replace('_', "-");
-    // The two spell it differently, and people should not have to know which does how.
+    // The origins spell some states differently; either spelling selects both.
     let same =
         |one: &str| one == plain || (one.starts_with("cancel") && plain.starts_with("cancel"));
     let a2a = A2aState::ALL.iter().copied().find(|state| same(&a2a_state(*state)));
@@ -91,7 +91,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     }
     let server = ServerLocator::from_options(global)?.require_server()?;
     let mut rows = Vec::new();
-    // Only the ledger of the bus marks tasks; A2A ends its own after a time without news.
+    // Only the ledger marks tasks as overdue; A2A tasks end after a timeout.
     if wants(TaskOrigin::A2a) && fits(TaskOrigin::A2a) && !args.overdue {
         rows.extend(a2a_tasks(&server, args)?);
     }
@@ -116,11 +116,11 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
 }
 
 impl TaskRow {
-    /// For people, and for programs.
+    /// Cells for text, raw JSON for programs.
     fn apart(self) -> ([Cell; 7], Box<serde_json::value::RawValue>) {
         let style = state_style(&self.state);
         let cells = [
-            self.id.to_string().into(),
+            Cell::id(self.id.to_string()),
             self.of.word().into(),
             Cell::from(self.state).styled(style),
             self.owner.into(),
@@ -132,7 +132,7 @@ impl TaskRow {
     }
 }
 
-/// Green for what is done, red for what will not be, yellow for what needs somebody.
+/// Colour of a state: green completed, red failed or refused, yellow waiting for input.
 fn state_style(state: &str) -> Style {
     let colour = match state {
         "completed" => AnsiColor::Green,
@@ -168,7 +168,7 @@ fn a2a_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<TaskRow>> {
 fn bus_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<TaskRow>> {
     let mut question = agent_of(args);
     if let Some(context) = &args.context {
-        // Names of conversations that others chose are of A2A.
+        // A context id that is no UUID can only be of A2A.
         let Ok(correlation) = context.parse::<CorrelationId>() else { return Ok(Vec::new()) };
         question.push(("correlation", correlation.to_string()));
     }
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_stands_for_the_states_of_both_sorts() {
+    fn state_filter_accepts_names_of_both_origins() {
         let state = |word| state_filter(word).map(|wanted| (wanted.a2a, wanted.bus));
         assert_eq!(state("working"), Ok((Some(A2aState::Working), Some(BusState::Working))));
         assert_eq!(state("input_required"), Ok((Some(A2aState::InputRequired), None)));

@@ -1,7 +1,7 @@
-//! Tasks of both sorts, as one: those that A2A callers asked for, and those between agents.
+//! Lookup of tasks of both origins: requested by A2A callers, and between agents.
 //!
-//! A task of A2A that is being worked on is in the ledger of the bus as well, under the same id;
-//! for people it is one task.
+//! An A2A task that is being worked on is also in the ledger, under the same id. It is shown as one
+//! task.
 
 use a2a_protocol::task::{Task, TaskState as A2aState};
 use a2a_protocol::{AgentId, TaskId, TaskState as BusState};
@@ -13,12 +13,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::cli::format;
 use crate::cli::server::Server;
 
-/// Which sort a task is of.
+/// Origin of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum TaskOrigin {
-    /// Asked for by A2A callers
+    /// Requested by A2A callers
     A2a,
-    /// Asked for by agents and people on the bus
+    /// Requested by agents and people on the bus
     Bus,
 }
 
@@ -31,7 +31,7 @@ impl TaskOrigin {
     }
 }
 
-/// A page of one sort.
+/// A page of tasks of one origin.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskPage {
@@ -40,7 +40,7 @@ pub(super) struct TaskPage {
     pub(super) next_cursor: String,
 }
 
-/// A task as an A2A caller asked for it, and who that was.
+/// An A2A task with its caller.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct A2aTask {
@@ -69,25 +69,25 @@ pub(super) struct BusTask {
     pub(super) review: Option<Value>,
 }
 
-/// What a list shows of either.
+/// A row of the list.
 pub(super) struct TaskRow {
     pub(super) of: TaskOrigin,
     pub(super) id: TaskId,
     pub(super) state: String,
-    /// Who asked for it.
+    /// Requester.
     pub(super) owner: String,
-    /// Who does it.
+    /// Assignee.
     pub(super) agent: String,
     pub(super) changed: DateTime<Utc>,
     pub(super) about: String,
-    /// For programs.
+    /// JSON for programs.
     pub(super) raw: Box<RawValue>,
 }
 
 impl TaskRow {
     pub(super) fn of_a2a(raw: &RawValue) -> anyhow::Result<Self> {
         let A2aTask { agent_id, owner, task, .. } = format::read(raw)?;
-        let said = task.status.message.as_ref().map(|message| message.text());
+        let text = task.status.message.as_ref().map(|message| message.text());
         Ok(Self {
             of: TaskOrigin::A2a,
             id: task.id,
@@ -95,7 +95,7 @@ impl TaskRow {
             owner,
             agent: agent_id.to_string(),
             changed: task.status.timestamp.to_utc(),
-            about: said.unwrap_or_default(),
+            about: text.unwrap_or_default(),
             raw: marked(raw, TaskOrigin::A2a)?,
         })
     }
@@ -116,7 +116,7 @@ impl TaskRow {
 }
 
 impl BusTask {
-    /// What else there is to know, in a few words.
+    /// Further facts in a few words.
     pub(super) fn about(&self) -> String {
         let review = self.review.as_ref().map(|review| {
             let [state, by] = ["state", "reviewer"].map(|key| review[key].as_str().unwrap_or("?"));
@@ -128,27 +128,27 @@ impl BusTask {
     }
 }
 
-/// The same with the sort it is of.
+/// Adds the origin to the JSON.
 fn marked(raw: &RawValue, of: TaskOrigin) -> anyhow::Result<Box<RawValue>> {
     let mut task: Value = format::read(raw)?;
     task["of"] = of.word().into();
     Ok(to_raw_value(&task)?)
 }
 
-/// The state as people and the older version of A2A write it, such as `input-required`.
+/// State in the spelling of A2A 0.3, such as `input-required`.
 pub(super) fn a2a_state(state: A2aState) -> String {
     let word = state.as_str().trim_start_matches("TASK_STATE_").to_ascii_lowercase();
     word.replace('_', "-")
 }
 
-/// One task of either sort, or of both.
+/// A task found in either store, or in both.
 pub(super) struct TaskLookup {
     pub(super) a2a: Option<Box<RawValue>>,
     pub(super) bus: Option<Box<RawValue>>,
 }
 
 impl TaskLookup {
-    /// Looks for a task, of this agent if one is given.
+    /// Looks a task up, optionally restricted to an agent.
     pub(super) fn find(
         server: &Server,
         id: TaskId,

@@ -1,5 +1,7 @@
-//! How a task looks: bars that move on a terminal, a line for each change elsewhere, or the events
-//! as they came. Whatever agents say is shown without anything a terminal would act on.
+//! Renderer of a watched task: moving bars on a terminal, a line per change elsewhere, or raw
+//! events.
+//!
+//! Texts of agents are sanitized.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -13,7 +15,7 @@ use super::lookup::a2a_state;
 use crate::cli::Format;
 use crate::cli::stdout::sanitize;
 
-/// Bars count in whole steps; work does not always.
+/// Bars count in whole steps; this many make one unit of progress.
 const STEPS: f64 = 1_000.0;
 
 pub(super) struct TaskRenderer {
@@ -27,7 +29,7 @@ enum RenderMode {
     Bars { all: MultiProgress, bars: HashMap<String, ProgressBar> },
 }
 
-/// What was shown last.
+/// State shown last.
 #[derive(Default)]
 struct LastShown {
     status: Option<(TaskState, String)>,
@@ -47,7 +49,7 @@ impl TaskRenderer {
         Self { mode, last_shown: LastShown::default() }
     }
 
-    /// Shows an event, whose text is `data`.
+    /// Shows an event; `data` is its JSON.
     pub(super) fn show(&mut self, data: &str, event: &StreamEvent) -> anyhow::Result<()> {
         let changes = self.last_shown.changes(event);
         match &mut self.mode {
@@ -65,12 +67,12 @@ impl TaskRenderer {
         Ok(())
     }
 
-    /// The task has ended: bars stay where they are.
+    /// Ends the rendering and leaves the bars on the screen.
     pub(super) fn end(&mut self) {
         if let RenderMode::Bars { bars, .. } = &mut self.mode {
             bars.values().filter(|bar| !bar.is_finished()).for_each(ProgressBar::abandon);
             if !bars.is_empty() {
-                // What is written next stands below the bars.
+                // Further output goes below the bars.
                 anstream::println!();
             }
         }
@@ -86,7 +88,7 @@ fn print(lines: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What an event changes, in lines; those of trackers are indented.
+/// Changes of an event as lines; those of trackers are indented.
 struct Changes {
     lines: Vec<String>,
     snapshot: Option<Vec<ProgressTracker>>,
@@ -97,7 +99,7 @@ impl LastShown {
         let (status, metadata) = match event {
             StreamEvent::Task(task) => (&task.status, None),
             StreamEvent::StatusUpdate(update) => (&update.status, update.metadata.as_ref()),
-            // Nobody asked for objectives here.
+            // This stream was not subscribed for objectives.
             StreamEvent::Objective(_) => return Changes { lines: Vec::new(), snapshot: None },
             StreamEvent::Message(message) => {
                 let lines = vec![format!("message  {}", sanitize(&message.text()))];
@@ -121,7 +123,7 @@ impl LastShown {
         let text = status.message.as_ref().map(|message| message.text()).unwrap_or_default();
         let now = (status.state, text);
         let same_state = self.status.as_ref().is_some_and(|(state, _)| *state == now.0);
-        // The words beside a bar that moved say the same again.
+        // The text beside a bar that moved is redundant.
         if self.status.as_ref() != Some(&now) && (lines.is_empty() || !same_state) {
             lines.insert(0, status_line(&now));
         }
@@ -171,7 +173,7 @@ fn tracker_words(tracker: &ProgressTracker) -> Option<String> {
     }
 }
 
-/// A bar where it is known how far it goes, words alone where it is not.
+/// A bar if the total is known, otherwise text.
 fn style(tracker: &ProgressTracker) -> ProgressStyle {
     let has_total = tracker.total.is_some_and(|total| total > 0.0);
     let template = if has_total { "{prefix:20} [{bar:30}] {msg}" } else { "{prefix:20} {msg}" };
@@ -179,7 +181,7 @@ fn style(tracker: &ProgressTracker) -> ProgressStyle {
     style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
 }
 
-/// Moves the bars to where the trackers are; what is not there any more is no longer active.
+/// Updates the bars. A bar whose tracker is missing is no longer active.
 fn move_bars(
     all: &MultiProgress,
     bars: &mut HashMap<String, ProgressBar>,
@@ -187,7 +189,7 @@ fn move_bars(
 ) {
     for tracker in trackers {
         let bar = bars.entry(tracker.id.clone()).or_insert_with(|| {
-            // As it is to mode before it is drawn for the first time.
+            // The style must be set before the bar is drawn.
             let bar = ProgressBar::no_length().with_prefix(sanitize(&tracker.id));
             all.add(bar.with_style(style(tracker)))
         });
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_a_line_and_nothing_else_is() {
+    fn changes_are_listed_one_per_line() {
         let mut last_shown = LastShown::default();
         let mut lines = |event| last_shown.changes(&event).lines;
         let working = |text, trackers| event("TASK_STATE_WORKING", text, trackers);

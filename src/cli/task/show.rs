@@ -1,4 +1,4 @@
-//! `openclaw-a2a task show`: everything that is known of one task, whichever sort it is of.
+//! `openclaw-a2a task show`: shows one task of either origin, or of both.
 
 use a2a_protocol::AgentId;
 use a2a_protocol::task::Content;

@@ -1,4 +1,4 @@
-//! `openclaw-a2a task watch`: one task from where it stands to its end.
+//! `openclaw-a2a task watch`: follows one task until it ends.
 
 use std::io::Read;
 
@@ -14,23 +14,23 @@ use crate::cli::server_locator::ServerLocator;
 use crate::cli::stdout::note;
 use crate::cli::{Answer, Global};
 
-/// How often a stream that broke is taken up again without anything having come.
+/// Maximum consecutive reconnects without an event.
 const TRIES: u32 = 3;
 
-/// What a server has to show.
+/// Answer to a subscription.
 enum Subscription<R> {
-    /// What happens.
+    /// A stream of events.
     Events(EventStream<R>),
-    /// It has ended, and nothing was missed.
+    /// The task has ended already.
     Ended,
-    /// There is no such task.
+    /// The task does not exist.
     NotFound,
 }
 
-/// The task as the server has it.
+/// Endpoint of a task.
 struct TaskEndpoint<'a> {
     server: &'a Server,
-    /// Where it is.
+    /// Path below the server's URL.
     path: String,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn run(
     }
 }
 
-/// How the task has ended, if it has.
+/// Final state of the task, if it has ended.
 fn end(event: &StreamEvent) -> Option<TaskState> {
     let state = match event {
         StreamEvent::Task(task) => task.status.state,

@@ -1,5 +1,5 @@
-//! The first token: from then on a running server asks everyone for one, and agents that are
-//! connected without are cut off.
+//! Creation of the first token: from then on a running server requires tokens and disconnects
+//! agents without one.
 
 use anyhow::bail;
 use openclaw_a2a::config::Config;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::cli::server::Server;
 use crate::cli::stdout::note;
 
-/// How many names a refusal lists.
+/// Maximum names in a refusal.
 const LISTED: usize = 10;
 
 #[derive(Deserialize)]
@@ -27,13 +27,13 @@ struct ConnectedAgent {
     connected: bool,
 }
 
-/// Whether no token exists yet, so that callers are not asked for any.
+/// Whether no token exists yet.
 pub(super) fn is_next(file: &TokenFile, config: &Config) -> anyhow::Result<bool> {
     let configured = config.tokens().map_err(anyhow::Error::msg)?;
     Ok(configured.is_empty() && file.read()?.is_none())
 }
 
-/// Refuses to cut off agents that are connected without a token, unless that is meant.
+/// Refuses to disconnect agents without a token, unless `yes`.
 pub(super) fn refuse_cutting_off(server: &Server, yes: bool) -> anyhow::Result<()> {
     let online = connected(server)?;
     if online.is_empty() || yes {
@@ -49,7 +49,7 @@ pub(super) fn refuse_cutting_off(server: &Server, yes: bool) -> anyhow::Result<(
     )
 }
 
-/// The agents that are connected at this moment.
+/// Agents connected now.
 fn connected(server: &Server) -> anyhow::Result<Vec<String>> {
     let (mut online, mut cursor) = (Vec::new(), None);
     loop {
@@ -64,7 +64,7 @@ fn connected(server: &Server) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Says what the first token changes.
+/// Notes what the first token changes.
 pub(super) fn explain(running: bool) {
     let who = if running { "the running server" } else { "a server on this state folder" };
     note(&format!(

@@ -1,4 +1,4 @@
-//! Whether a name can be had: by the tokens that are there, and by what a running server knows.
+//! Check of a token's name against other tokens and a running server.
 
 use std::time::Duration;
 
@@ -12,15 +12,15 @@ use crate::cli::server::Server;
 use crate::cli::server_error::ServerError;
 use crate::cli::server_locator::{Located, ServerLocator};
 
-/// A server on this machine answers at once, or something is wrong with it.
+/// Timeout of a call to a server on this machine.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a server said about a name.
+/// Result of a server's name check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NameStatus {
-    /// It can be had.
+    /// The name is available.
     Free,
-    /// The server does not say so to this caller; ask again with the new token.
+    /// This caller is not authorized to check names; repeat with the new token.
     Withheld,
 }
 
@@ -30,7 +30,7 @@ struct InUse {
     holder: Holder,
 }
 
-/// Refuses a name that a token of the file or the configuration has for something else.
+/// Refuses a name that another kind of holder has, in the file or the configuration.
 pub(super) fn must_be_free(
     principal: &Principal,
     stored: &[StoredToken],
@@ -50,7 +50,7 @@ pub(super) fn must_be_free(
     Ok(names.check(principal.name(), principal.holder())?)
 }
 
-/// The server on this state folder, if one answers.
+/// The running server of this state folder, if it answers.
 pub(super) fn server(locator: &ServerLocator) -> anyhow::Result<Option<Server>> {
     Ok(match locator.locate()?.0 {
         Located::Server(server) => Some(server.with_timeout(CALL_TIMEOUT)),
@@ -58,10 +58,10 @@ pub(super) fn server(locator: &ServerLocator) -> anyhow::Result<Option<Server>> 
     })
 }
 
-/// Asks a server who has the name.
+/// Checks a name on a server.
 ///
 /// # Errors
-/// When it stands for something else, with the holder.
+/// When another kind of holder has the name.
 pub(super) fn ask(server: &Server, principal: &Principal) -> anyhow::Result<NameStatus> {
     let path = format!("/bus/names/{}", percent(principal.name()));
     match server.ask::<InUse>(&path, &[]) {
@@ -80,7 +80,7 @@ pub(super) fn ask(server: &Server, principal: &Principal) -> anyhow::Result<Name
     }
 }
 
-/// An operator's name may hold letters of any script.
+/// Percent-encodes a name, which may contain letters of any script.
 fn percent(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
     let shown = |b: u8| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") };

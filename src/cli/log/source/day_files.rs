@@ -1,5 +1,5 @@
-//! The files of the log alone: for when somebody else has the journal open and does not
-//! answer. Every question reads all of them, which is slow but touches nothing.
+//! Day files as a source, when another process has the journal open and does not answer. Every
+//! query reads all files.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,13 +19,13 @@ use serde::de::IgnoredAny;
 use super::{Page, Source};
 use crate::cli::server_locator::ServerLocator;
 
-/// The day files of a state folder.
+/// Day files of a state folder.
 pub(in crate::cli::log) struct DayFiles<'a> {
     folder: PathBuf,
     redaction: &'a Redaction,
 }
 
-/// A record, and its events so far.
+/// Matching records by sequence number, with their events.
 type Matches = BTreeMap<u64, (String, Vec<String>)>;
 
 #[derive(Deserialize)]
@@ -43,7 +43,7 @@ impl<'a> DayFiles<'a> {
         Self { folder: locator.state.path().join("a2a-log"), redaction: &locator.redaction }
     }
 
-    /// The day files, oldest first; of a day that is there in both forms, the plain one.
+    /// Day files, oldest first; of a day that exists in both forms, the uncompressed one.
     fn days(&self) -> anyhow::Result<Vec<PathBuf>> {
         let mut days = BTreeMap::new();
         for entry in std::fs::read_dir(&self.folder)? {
@@ -60,7 +60,7 @@ impl<'a> DayFiles<'a> {
         Ok(days.into_values().collect())
     }
 
-    /// Shows every line; one that is not finished yet is passed over.
+    /// Calls `see` for every complete line.
     fn each(&self, mut see: impl FnMut(&str, &Glance)) -> anyhow::Result<()> {
         for path in self.days()? {
             let fail = || format!("cannot read {}", path.display());
@@ -83,8 +83,7 @@ impl<'a> DayFiles<'a> {
         Ok(())
     }
 
-    /// The newest `limit` records that are wanted, with their events, and whether there are
-    /// more.
+    /// Collects the newest `limit` matching records with their events, and whether there are more.
     fn gather(
         &self,
         limit: usize,
@@ -122,7 +121,7 @@ impl Source for DayFiles<'_> {
         Ok(Page { records, next })
     }
 
-    /// All of it: the files are read once for each question, so few are better.
+    /// Returns everything in one page, because every query reads all files.
     fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>> {
         let plan = Plan::of_message(id);
         let wants = |line: &str, glance: &Glance| glance.seq >= from.record && plan.wants(line);

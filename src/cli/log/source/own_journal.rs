@@ -1,12 +1,11 @@
-//! The journal itself, when no server has it open.
+//! The journal as a source, when no server has it open.
 //!
-//! It is opened for reading and not recovered: that is for the server to do. Only one process
-//! can have it open, and a server must be able to start at any time, also while somebody reads
-//! our output page by page or we read all of it: so the journal is let go as soon as it was not
-//! asked for a timestamp, and every now and then in any case, and opened again when it is needed.
-//! If a server was quicker, it is asked.
+//! It is opened read-only and without recovery. Only one process can have it open, and a server
+//! must be able to start at any time, also while the output is being paged. So it is closed when
+//! idle and at regular intervals, and reopened on demand. If a server has opened it in between,
+//! that server is queried.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use a2a_actors::circuit_fact;
@@ -18,27 +17,28 @@ use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::Context;
 use openclaw_a2a::gateway::log::with_deliveries;
+use parking_lot::Mutex;
 
 use super::DayFiles;
 use super::{Page, Source};
 use crate::cli::server_locator::ServerLocator;
 use crate::cli::stdout::note;
 
-/// How long the journal is kept open after the last question. Less than a server that starts
-/// waits for it.
+/// Time after the last query until the journal is closed. Shorter than a starting server waits for
+/// the lock.
 const IDLE_CLOSE: Duration = Duration::from_millis(300);
-/// How long it is kept open while question follows question.
+/// Maximum time it stays open during consecutive queries.
 const MAX_HOLD: Duration = Duration::from_millis(800);
-/// How long it is left alone then: a server that waits for it looks more often.
+/// Pause after that. A server waiting for the lock polls more often.
 const YIELD_PAUSE: Duration = Duration::from_millis(100);
 
-/// The journal of a state folder.
+/// Journal of a state folder.
 pub(in crate::cli::log) struct OwnJournal<'a> {
     locator: &'a ServerLocator,
     open: Arc<Mutex<Option<OpenJournal>>>,
-    /// What is wrong was said.
+    /// Whether faults found on opening were reported.
     is_reported: bool,
-    /// Who is asked since somebody else has the journal open, or it has no index.
+    /// Source to use instead, once another process has the journal or the index is unusable.
     fallback: Option<Box<dyn Source + 'a>>,
 }
 
@@ -53,7 +53,7 @@ impl<'a> OwnJournal<'a> {
         Self { locator, open: Arc::default(), is_reported: false, fallback: None }
     }
 
-    /// Asks the journal; `None` when somebody else has it open by now, who is to be asked.
+    /// Queries the journal; `None` when the fallback is to be used.
     fn ask<T>(
         &mut self,
         question: impl Fn(&dyn Read) -> Result<T, ReadError>,
@@ -61,7 +61,7 @@ impl<'a> OwnJournal<'a> {
         if self.fallback.is_some() {
             return Ok(None);
         }
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if open.take_if(|open| open.since.elapsed() >= MAX_HOLD).is_some() {
             std::thread::sleep(YIELD_PAUSE);
         }
@@ -107,7 +107,7 @@ impl<'a> OwnJournal<'a> {
     }
 }
 
-/// A person who looks into the log wants to know that something is wrong with it.
+/// Notes the faults that recovery would repair.
 fn report_faults(report: &RecoveryReport) {
     let RecoveryReport { torn_bytes, unreadable_lines, broken_links, .. } = report;
     if *torn_bytes > 0 {
@@ -123,7 +123,7 @@ fn close_when_idle(shared: Arc<Mutex<Option<OpenJournal>>>) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(IDLE_CLOSE / 3);
-            let mut open = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = shared.lock();
             if open.as_ref().is_none_or(|open| open.asked.elapsed() >= IDLE_CLOSE) {
                 *open = None;
                 return;
@@ -168,6 +168,6 @@ impl Source for OwnJournal<'_> {
 
 impl Drop for OwnJournal<'_> {
     fn drop(&mut self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.open.lock().take();
     }
 }

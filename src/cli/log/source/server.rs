@@ -1,4 +1,4 @@
-//! The log of a running server, asked over HTTP.
+//! A running server as a source, over HTTP.
 
 use std::io::Read;
 use std::str::FromStr;
@@ -39,7 +39,7 @@ struct CurrentHead {
     head: String,
 }
 
-/// What a server says about its journal.
+/// Result of the server's own verification.
 #[derive(Deserialize)]
 pub(in crate::cli::log) struct VerifyAnswer {
     pub(in crate::cli::log) ok: bool,
@@ -50,13 +50,13 @@ pub(in crate::cli::log) struct VerifyAnswer {
 }
 
 impl Server {
-    /// Has the server check its journal.
+    /// Verifies the journal on the server.
     pub(in crate::cli::log) fn verify(&self, known: &[Head]) -> anyhow::Result<VerifyAnswer> {
         let known: Vec<_> = known.iter().map(|head| ("head", head.to_string())).collect();
         self.ask("/bus/log/verify", &known)
     }
 
-    /// The lines after `last`, as they come.
+    /// Streams lines after `last`.
     pub(in crate::cli::log) fn stream(
         &self,
         query: &Query,
