@@ -1,4 +1,4 @@
-//! `[tasks]` and `[a2a]`: how long tasks may take and are kept, and what A2A clients are offered.
+//! `[tasks]` and `[a2a]`: lifetime of A2A tasks, and features offered to A2A clients.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -60,7 +60,7 @@ pub(in crate::config) struct A2aValues {
 }
 
 impl TaskValues {
-    /// What it means for tasks.
+    /// Converts to settings of the task service.
     pub(in crate::config) fn settings(&self) -> Result<TaskSettings, String> {
         let defaults = TaskSettings::default();
         let (ttl, timeout) = (self.ttl_days, self.timeout_minutes);
@@ -79,7 +79,7 @@ impl TaskValues {
         })
     }
 
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Result<Self, String> {
         let settings = self.settings()?;
         Ok(Self {
@@ -95,7 +95,7 @@ impl TaskValues {
 }
 
 impl A2aValues {
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Result<Self, String> {
         let settings = self.settings()?;
         let versions = settings.versions.iter().map(|version| version.as_str().to_owned());
@@ -110,7 +110,7 @@ impl A2aValues {
         })
     }
 
-    /// What it means for A2A clients.
+    /// Converts to settings of the A2A API.
     pub(in crate::config) fn settings(&self) -> Result<A2aSettings, String> {
         let host = self.agent.as_deref().unwrap_or(crate::agents::host::NAME);
         let host: AgentId =
@@ -127,13 +127,13 @@ impl A2aValues {
         })
     }
 
-    /// What it means for webhooks.
+    /// Converts to settings of webhooks.
     pub(in crate::config) fn webhooks(&self) -> WebhookSettings {
         WebhookSettings { allow_private: self.allow_private_webhooks, ..WebhookSettings::default() }
     }
 }
 
-/// The versions to be spoken, the preferred one first.
+/// Parses the offered versions, the preferred one first.
 fn versions(words: &[String]) -> Result<Vec<Version>, String> {
     let mut versions = Vec::new();
     for word in words {
@@ -150,7 +150,7 @@ fn versions(words: &[String]) -> Result<Vec<Version>, String> {
     Ok(versions)
 }
 
-/// A span of time, which may have a fraction; up to a hundred years.
+/// Converts a number with a unit to a duration of up to a hundred years.
 fn span(
     place: &str,
     value: Option<f64>,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_values_are_refused() {
+    fn invalid_values_are_refused() {
         for bad in ["ttl_days = 0", "timeout_minutes = -1", "ttl_days = 1e99", "ttl_days = nan"] {
             assert!(tasks(&format!("[tasks]\n{bad}")).is_err(), "{bad}");
         }

@@ -1,4 +1,4 @@
-//! `[[access]]`: the rules as they are written, read so that a slip is named with its rule.
+//! `[[access]]`: access rules. Errors name the rule.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub(in crate::config) struct AccessEntry {
     scopes: Option<Words>,
 }
 
-/// The rules of the file, with the built-in ones after them.
+/// Rules of the file, followed by the built-in ones.
 pub(in crate::config) fn read(entries: &[AccessEntry]) -> Result<AccessRules, String> {
     let rules = (1..).zip(entries).map(|(place, entry)| entry.read(place));
     let rules = rules.collect::<Result<Vec<_>, _>>()?;
@@ -60,7 +60,7 @@ impl AccessEntry {
     }
 }
 
-/// What each word means; a list that is left out stands for any.
+/// Parses each word of a list; a missing list means any.
 fn each<T>(
     rule: &str,
     key: &str,
@@ -68,7 +68,7 @@ fn each<T>(
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
     let Some(Words(words)) = words else { return Ok(Vec::new()) };
-    // Whoever takes the last name off a list means nobody by it, not everybody.
+    // An empty list could be read as "none" or as "any", so it is refused.
     if words.is_empty() {
         return Err(format!(
             "[[access]] rule `{rule}`: `{key}` is an empty list; leave it out to mean any, or take the rule out"
@@ -83,7 +83,7 @@ fn one_of(word: &str, what: &str, all: &[impl fmt::Display]) -> String {
     format!("{word:?} is no {what}; write one of {}", all.join(", "))
 }
 
-/// One word, or a list of them.
+/// A string or a list of strings.
 #[derive(Debug, Clone, Serialize)]
 struct Words(Vec<String>);
 
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_is_read_as_it_is_written() {
+    fn access_rules_are_read_in_order() {
         let rules = parse(
             r#"
             [[access]]
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_is_refused_with_its_rule_and_the_words_there_are() {
+    fn invalid_rule_is_refused_with_its_name_and_the_accepted_words() {
         for (rule, expected) in [
             ("allow = true\nfrom = \"sqad:core\"", &["rule-1", "from", "sqad:core", "squad:"][..]),
             ("allow = true\nname = \"x\"\nto = [\"tim\", \"\"]", &["`x`", "to", "same-squad"]),

@@ -1,4 +1,4 @@
-//! `[[agents]]` and `[directory]`: who is known from the start, and whether others are let in.
+//! `[[agents]]` and `[directory]`: listed agents, and whether others are admitted.
 
 use std::collections::HashSet;
 
@@ -17,13 +17,13 @@ pub(in crate::config) struct AgentEntry {
     /// What it is, in words
     #[schemars(example = &"VP Architecture")]
     role: Option<String>,
-    /// Its squad, which hears its broadcasts of that scope
+    /// Its squad, which gets broadcasts of that scope
     #[schemars(example = &"core")]
     squad: Option<String>,
     /// How senior it is; T1 is the most
     #[schemars(example = &"T1")]
     tier: Option<String>,
-    /// Whether it hears broadcasts of scope c-suite
+    /// Whether it gets broadcasts of scope c-suite
     #[serde(default)]
     c_suite: bool,
     /// What it can do, in words of your own
@@ -36,12 +36,12 @@ pub(in crate::config) struct AgentEntry {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::config) struct Directory {
-    /// Whether senders nobody listed are admitted
+    /// Whether senders that are not listed are admitted
     #[schemars(extend("x-default" = "true while no agent is listed"))]
     pub(in crate::config) open: Option<bool>,
 }
 
-/// The agents that are listed, each once.
+/// Listed agents, checked for duplicates.
 pub(in crate::config) fn read(entries: &[AgentEntry]) -> Result<Vec<(AgentId, Profile)>, String> {
     let agents = entries.iter().map(AgentEntry::read).collect::<Result<Vec<_>, _>>()?;
     let mut ids = HashSet::new();

@@ -1,4 +1,4 @@
-//! `[audit]`: how long the log is kept, and what of it is shown.
+//! `[audit]`: retention and redaction of the log.
 
 use std::num::NonZeroU32;
 
@@ -12,7 +12,8 @@ use crate::gateway::Redaction;
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::config) struct AuditValues {
-    /// Fields of payloads, or JSON Pointers such as "/payload/result", whose values nobody is shown
+    /// Fields of payloads, or JSON Pointers such as "/payload/result", whose values are hidden from
+    /// all readers
     #[schemars(extend("x-reload" = true))]
     redact: Vec<String>,
     /// Days of the log older than this are removed
@@ -42,7 +43,7 @@ impl AuditValues {
         }
     }
 
-    /// The same with nothing left out that has a value.
+    /// Fills in the defaults that have a value.
     pub(in crate::config) fn in_force(&self) -> Self {
         let settings = self.retention();
         let mb = settings.max_bytes.and_then(|bytes| u32::try_from(bytes >> 20).ok());
@@ -63,7 +64,7 @@ mod tests {
     use crate::config::Config;
 
     #[test]
-    fn what_is_hidden_is_named_or_pointed_to() {
+    fn redaction_accepts_names_and_pointers() {
         let parse = |text: &str| Config::parse(text)?.redaction();
         assert!(parse("").unwrap().is_empty());
         let some = parse("[audit]\nredact = [\"description\", \"/payload/result/summary\"]");
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_kept_unless_it_is_said_for_how_long() {
+    fn retention_keeps_everything_by_default() {
         let parse = |text: &str| Config::parse(text).map(|config| config.retention());
         assert_eq!(parse("").unwrap(), Retention::default());
         let all = "[audit]\nmax_age_days = 90\nmax_mb = 2\npack = false\nkeep_jsonl = false";

@@ -1,4 +1,4 @@
-//! `[auth]`: the tokens that are known, by their SHA-256.
+//! `[auth]`: tokens by their SHA-256.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_an_agents_or_a_persons() {
+    fn token_entry_has_exactly_one_holder() {
         let sha = "a".repeat(64);
         let entry = |who: &str| format!("[[auth.tokens]]\n{who}\nsha256 = \"{sha}\"");
         assert!(parse("").is_ok());

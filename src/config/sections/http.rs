@@ -1,4 +1,4 @@
-//! `[http]`: where to listen, what a caller may cost, whom to answer.
+//! `[http]`: address, limits per caller, allowed origins.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -11,14 +11,13 @@ use serde::{Deserialize, Serialize};
 use super::tls::TlsValues;
 use crate::gateway::HttpSettings;
 
-/// Where the server listens unless somebody says otherwise.
+/// Default listen address.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:7420";
 
-/// The addresses that `text` names: an address and a port, or a name and a port, which is looked
-/// up. Those of IPv4 come first.
+/// Resolves `text` (an address and a port, or a name and a port) to addresses, IPv4 first.
 ///
 /// # Errors
-/// When it is neither, or the name cannot be looked up.
+/// When it is neither, or the name does not resolve.
 pub fn listen_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = text.parse() {
         return Ok(vec![address]);
@@ -35,7 +34,7 @@ pub fn listen_addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// Whether it is `NAME:PORT`.
+/// Whether the text has the form `NAME:PORT`.
 fn names_a_port(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     text.rsplit_once(':').is_some_and(|(host, port)| {
@@ -43,7 +42,7 @@ fn names_a_port(text: &str) -> bool {
     })
 }
 
-/// `[http]`. Times are seconds and may have a fraction.
+/// `[http]`. Durations are in seconds and may have a fraction.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::config) struct HttpValues {
@@ -100,7 +99,7 @@ impl HttpValues {
         &self.tls
     }
 
-    /// The same with nothing left out that has a value.
+    /// Fills in the defaults that have a value.
     pub(in crate::config) fn in_force(&self) -> Result<Self, String> {
         let settings = self.settings()?;
         let seconds = |span: Duration| Some(span.as_secs_f64());
@@ -142,7 +141,7 @@ impl HttpValues {
             Some(mib) => Err(format!("[http] {name} = {mib} is more than {}", 1 << 20)),
         };
         let listen = self.listen();
-        // A name is looked up where the server listens; whether it has an address may change.
+        // The name is resolved when the server listens, because the result may change.
         if listen.parse::<SocketAddr>().is_err() && !names_a_port(listen) {
             let example = DEFAULT_LISTEN;
             return Err(format!(
@@ -161,7 +160,7 @@ impl HttpValues {
             body: seconds("body_seconds", self.body_seconds, defaults.body)?,
             idle: seconds("idle_seconds", self.idle_seconds, defaults.idle)?,
             stalled: seconds("stalled_seconds", self.stalled_seconds, defaults.stalled)?,
-            // The server itself gives up at 128 KiB.
+            // The HTTP library itself refuses heads above 128 KiB.
             head_bytes: bytes(self.max_head_kib, 96, defaults.head_bytes, "max_head_kib")?,
             body_bytes: bytes(self.max_body_kib, 1 << 20, defaults.body_bytes, "max_body_kib")?,
             streams: count(self.max_streams, defaults.streams),
@@ -181,7 +180,7 @@ impl HttpValues {
     }
 }
 
-/// Whether `url` is a scheme and a host, and nothing after it.
+/// Whether `url` consists of a scheme and a host.
 fn is_base(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, rest)| {
         let plain = |c: char| c.is_ascii_alphanumeric() || ".-_:[]".contains(c);
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_up_and_ipv4_comes_first() {
+    fn listen_names_resolve_with_ipv4_first() {
         let local = listen_addresses("localhost:7421").unwrap();
         assert!(local.iter().all(|address| address.ip().is_loopback() && address.port() == 7421));
         assert!(local[0].is_ipv4() || local.iter().all(SocketAddr::is_ipv6), "{local:?}");
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn senseless_limits_are_refused_by_name() {
+    fn invalid_limits_are_refused_by_name() {
         for (text, word) in [
             ("head_seconds = 0", "head_seconds"),
             ("idle_seconds = -1.0", "idle_seconds"),

@@ -1,4 +1,4 @@
-//! `[limits]` and `[delivery]`: how much agents may say, and how often a delivery is tried.
+//! `[limits]` and `[delivery]`: rate limits, inbox limits and retries.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub(in crate::config) struct Limits {
     pair_burst: Option<NonZeroU32>,
     /// Messages a minute with priority urgent from one agent
     urgent_per_minute: Option<NonZeroU32>,
-    /// Messages a minute from one agent that may be refused before they count as sent, such as those to
-    /// nobody; more are answered rate_limited
+    /// Messages a minute from one agent that may be refused before they count as sent, such as
+    /// those to unknown recipients; more are answered rate_limited
     refusals_per_minute: Option<NonZeroU32>,
     /// How many of those may come at once
     refusal_burst: Option<NonZeroU32>,
@@ -87,7 +87,7 @@ impl Limits {
         self.max_recipients.map_or(defaults.max_recipients, NonZeroUsize::get)
     }
 
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Self {
         let (rates, defaults) = (self.rates(), BusSettings::default());
         Self {
@@ -113,13 +113,13 @@ impl Limits {
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(in crate::config) struct Delivery {
-    /// Attempts before a message is given up
+    /// Attempts before a message becomes a dead letter
     attempts: Option<NonZeroU32>,
     /// The pause after the first failed attempt; each further one is four times as long
     first_pause_ms: Option<u64>,
     /// No pause is longer
     longest_pause_ms: Option<u64>,
-    /// How long a message taken over HTTP is kept for the one who took it
+    /// How long a message taken over HTTP is leased to the session that took it
     lease_seconds: Option<u64>,
     /// How long a handler, or an agent on its WebSocket, may take for one message
     handler_deadline_seconds: Option<u64>,
@@ -144,7 +144,7 @@ impl Delivery {
         seconds(self.handler_deadline_seconds, defaults.handler_deadline)
     }
 
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Self {
         let (retry, defaults) = (self.retry(), BusSettings::default());
         let ms = |span: Duration| u64::try_from(span.as_millis()).ok();
@@ -169,7 +169,7 @@ fn megabytes(bytes: usize) -> Option<NonZeroU32> {
 }
 
 fn seconds(given: Option<u64>, default: Duration) -> Duration {
-    // Longer than anybody waits, and short enough to be added to any time.
+    // Bounded, so that it can be added to any instant.
     let longest = Duration::from_secs(30 * 86_400);
     given.map_or(default, |seconds| Duration::from_secs(seconds).min(longest))
 }

@@ -1,9 +1,9 @@
-//! `[logging]`: how the program writes its own log, on stderr.
+//! `[logging]`: the program's own log, on stderr.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How the program's own log is written.
+/// Format of the program's own log.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema, clap::ValueEnum,
 )]
@@ -29,7 +29,7 @@ impl LoggingValues {
         self.format.unwrap_or_default()
     }
 
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Self {
         Self { format: Some(self.format()) }
     }

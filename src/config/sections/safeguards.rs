@@ -1,5 +1,4 @@
-//! `[breaker]` and `[ledger]`: what keeps conversations from going in circles, and how much
-//! about tasks is remembered. What is left out keeps its default.
+//! `[breaker]` and `[ledger]`: circuit breaker and task ledger.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -20,7 +19,7 @@ pub(in crate::config) struct BreakerValues {
     max_hops: Option<NonZeroU32>,
     /// Messages without the end of a task, besides three for each participant
     max_turns: Option<NonZeroU32>,
-    /// How often an agent may say the same to the same agent within the window
+    /// How often an agent may send the same content to the same agent within the window
     repeats: Option<NonZeroU32>,
     /// Messages that a half-open circuit lets through
     probes: Option<NonZeroU32>,
@@ -35,7 +34,7 @@ pub(in crate::config) struct BreakerValues {
 }
 
 impl BreakerValues {
-    /// What it means for the bus; each value by itself is checked by its type.
+    /// Converts to settings of the bus. Single values are checked by their types.
     pub(in crate::config) fn settings(&self) -> Result<BreakerSettings, String> {
         let defaults = BreakerSettings::default();
         let number = |value: Option<NonZeroU32>, default| value.map_or(default, NonZeroU32::get);
@@ -71,7 +70,7 @@ impl BreakerValues {
 }
 
 impl BreakerValues {
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Result<Self, String> {
         let settings = self.settings()?;
         let number = NonZeroU32::new;
@@ -111,12 +110,13 @@ pub(in crate::config) struct LedgerValues {
     max_finished: Option<NonZeroUsize>,
     /// Megabytes of text in all tasks, such as reasons and proposals; the oldest ended tasks go first
     max_text_mb: Option<NonZeroU32>,
-    /// An open task without news for so long is marked overdue, and both sides are told; 0 for never
+    /// An open task without news for so long is marked overdue, and both sides are notified; 0 for
+    /// never
     overdue_minutes: Option<u32>,
 }
 
 impl LedgerValues {
-    /// What it means for the bus.
+    /// Converts to settings of the bus.
     pub(in crate::config) fn settings(&self) -> LedgerSettings {
         let defaults = LedgerSettings::default();
         let number =
@@ -136,7 +136,7 @@ impl LedgerValues {
         }
     }
 
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Self {
         let settings = self.settings();
         Self {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_and_too_much_are_refused() {
+    fn zero_and_invalid_values_are_refused() {
         for (table, key) in [
             ("breaker", "rounds"),
             ("breaker", "max_hops"),

@@ -1,4 +1,4 @@
-//! `[sessions]`: agents of other processes, over WebSocket.
+//! `[sessions]`: WebSocket sessions of agents in other processes.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(in crate::config) struct SessionValues {
     per_agent: Option<NonZeroUsize>,
     /// Connections of all agents
     total: Option<NonZeroUsize>,
-    /// A connection of which nothing is heard for so long, answers to pings included, is lost
+    /// A connection from which nothing arrives for so long, answers to pings included, is lost
     silent_seconds: Option<NonZeroU32>,
     /// How long a client may ask for its session to be kept after its connection was lost
     longest_grace_seconds: Option<u32>,
@@ -41,7 +41,7 @@ impl SessionValues {
         }
     }
 
-    /// The same with nothing left out.
+    /// Fills in the defaults.
     pub(in crate::config) fn in_force(&self) -> Self {
         let settings = self.settings(Duration::ZERO, Duration::ZERO);
         let seconds = |span: Duration| u32::try_from(span.as_secs()).ok();

@@ -1,8 +1,9 @@
-//! `[http.tls]`: the certificate and its key, as PEM files.
+//! `[http.tls]`: certificate and key as PEM files.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
@@ -24,23 +25,23 @@ pub(in crate::config) struct TlsValues {
     key: Option<PathBuf>,
 }
 
-/// How a server speaks TLS, and the certificate that it shows, which can be replaced.
+/// TLS of the listener, with its replaceable certificate.
 #[derive(Debug)]
 pub struct Tls {
-    /// For the listener.
+    /// Configuration of the listener.
     pub config: ServerConfig,
-    /// What new connections are shown.
+    /// Certificate presented to new connections.
     pub certificates: Arc<Certificates>,
 }
 
-/// The certificate that a server shows to new connections. Replacing it leaves open ones alone.
+/// Certificate presented to new connections. Replacing it does not affect open ones.
 #[derive(Debug)]
 pub struct Certificates(RwLock<Arc<CertifiedKey>>);
 
 impl Certificates {
-    /// Shows this one from now on; `false` when it is the same as before.
+    /// Replaces the certificate; `false` when it is unchanged.
     pub fn replace(&self, new: Arc<CertifiedKey>) -> bool {
-        let mut shown = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut shown = self.0.write();
         let is_another = shown.cert != new.cert;
         *shown = new;
         is_another
@@ -49,20 +50,20 @@ impl Certificates {
 
 impl ResolvesServerCert for Certificates {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner)))
+        Some(Arc::clone(&self.0.read()))
     }
 }
 
-/// Whether a certificate says that it is an authority's (basic constraints with CA:TRUE). Such a
-/// one is refused by callers that look at it, when a server shows it as its own.
+/// Whether a certificate is an authority's (basic constraints with CA:TRUE). Strict clients refuse
+/// such a certificate as a server's own.
 #[must_use]
 pub fn is_ca(der: &[u8]) -> bool {
-    /// The OID 2.5.29.19, as DER writes it.
+    /// DER encoding of the OID 2.5.29.19.
     const BASIC_CONSTRAINTS: [u8; 5] = [0x06, 0x03, 0x55, 0x1d, 0x13];
     const TRUE: [u8; 3] = [0x01, 0x01, 0xff];
     let Some(at) = memchr::memmem::find(der, &BASIC_CONSTRAINTS) else { return false };
     let rest = &der[at + BASIC_CONSTRAINTS.len()..];
-    // Perhaps that it is critical, then the extension's octets: a sequence that begins with CA.
+    // An optional critical flag, then an octet string: a sequence that begins with CA.
     let rest = rest.strip_prefix(&TRUE).unwrap_or(rest);
     matches!(rest, [0x04, _, 0x30, _, value @ ..] if value.starts_with(&TRUE))
 }
@@ -76,8 +77,7 @@ impl TlsValues {
         self.cert.is_none() && self.key.is_none()
     }
 
-    /// What the server needs, if it shall speak TLS; which versions of HTTP it offers is added
-    /// where it listens.
+    /// TLS settings for the listener, which adds the offered HTTP versions.
     pub(in crate::config) fn server(&self, folder: &Path) -> Result<Option<Tls>, String> {
         let Some(key) = self.certified_key(folder)? else { return Ok(None) };
         let certificates = Arc::new(Certificates(RwLock::new(key)));
@@ -89,7 +89,7 @@ impl TlsValues {
         Ok(Some(Tls { config, certificates }))
     }
 
-    /// The certificate and its key as the files are now.
+    /// Reads the certificate and its key from their files.
     pub(in crate::config) fn certified_key(
         &self,
         folder: &Path,
@@ -108,7 +108,7 @@ impl TlsValues {
             .map_err(|error| format!("[http.tls] the certificate and the key do not fit: {error}"))
     }
 
-    /// The certificates as they stand, for those who want to know the server by them.
+    /// Certificates in DER form, for clients that are to trust the server.
     pub(in crate::config) fn trusted(&self, folder: &Path) -> Result<Vec<Vec<u8>>, String> {
         if self.is_off() {
             return Ok(Vec::new());
