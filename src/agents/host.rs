@@ -1,7 +1,8 @@
-//! The host's own agent: it answers at once, without a model, so that the first message of a new
-//! user gets a sensible answer. It knows a few words and says so when it knows no more.
+//! Built-in agent of the host: answers a few fixed requests without a model, so that a new user's
+//! first message gets a useful answer.
 //!
-//! Whatever it is told is data: it is repeated in one clean line at most, and never obeyed.
+//! Input is data: it is echoed as one sanitized line at most, and never interpreted beyond
+//! [`intent`].
 
 mod intent;
 mod parts;
@@ -23,12 +24,13 @@ use intent::Intent;
 use parts::described;
 pub(super) use parts::one_line;
 
-/// Its name.
+/// Agent id of the host's agent.
 pub const NAME: &str = "openclaw";
 
-/// How many agents it lists.
+/// Maximum number of agents in a list.
 const LISTED: usize = 50;
-/// The longest answer, in characters: it is response twice and must fit a message of the bus.
+/// Maximum length of an answer in characters. A message contains the answer twice and must fit its
+/// size limit.
 const LONGEST: usize = 16_000;
 
 const HELP: &str = "\
@@ -51,10 +53,10 @@ const HOW_TO_GO_ON: &str = "\
 Say help to see what I know. For real work attach an agent to this bus and send your message below \
 /agents/{id}/; say agents to see who is here.";
 
-/// Brings it in.
+/// Attaches the agent to a bus.
 ///
 /// # Errors
-/// When the bus takes no agent of that name.
+/// When the bus refuses the agent.
 pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
     let answer = move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
         answer(&me, &delivery, &task).await
@@ -63,7 +65,7 @@ pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
     bus.attach_quick(NAME, WINDOW, answer_at_once, handlers).await
 }
 
-/// The answer, where nobody has to be asked for it: so it is with most.
+/// Answers without awaiting anything; most requests end here.
 fn answer_at_once(me: &Agent, delivery: &Delivery) -> Option<Envelope> {
     let Body::TaskRequest(task) = &delivery.message.body else { return None };
     let question = Question::of(delivery, task);
@@ -83,14 +85,14 @@ async fn answer(me: &Agent, delivery: &Delivery, task: &TaskRequest) -> Result<(
     send(me, delivery, me.write(delivery, question.answer(response))?).await.map(drop)
 }
 
-/// What is answered: something, or that it cannot be worked on.
+/// Result of a request.
 enum Response {
     Answer(String),
-    /// Why not, and what to do instead.
+    /// Declined, with the reason and what to do instead.
     Decline(String),
 }
 
-/// What somebody asks.
+/// A request and its text.
 struct Question<'a> {
     delivery: &'a Delivery,
     text: Cow<'a, str>,
@@ -99,7 +101,7 @@ struct Question<'a> {
 impl<'a> Question<'a> {
     fn of(delivery: &'a Delivery, task: &'a TaskRequest) -> Self {
         let description = task.description.as_str();
-        // Most texts are the description as well, word for word.
+        // Most requests contain their whole text in the description.
         let text = if describes_whole(description) {
             None
         } else {
@@ -112,7 +114,7 @@ impl<'a> Question<'a> {
         Intent::of(&self.text)
     }
 
-    /// What is response to it, unless somebody has to be asked first.
+    /// The response, unless it needs a query to the bus.
     fn immediate(&self) -> Option<Response> {
         let message = || A2aRequest::of(self.delivery).map(|question| question.message);
         Some(Response::Answer(match self.intent() {
@@ -149,7 +151,7 @@ impl<'a> Question<'a> {
         };
         let summary = format!("Answered: {}", one_line(&response, 100));
         let answer = TaskAnswer::completed(summary);
-        // A question gets a plain answer; whoever wants something done gets a task with what came of it.
+        // A question gets a plain message; any other request gets a task with an artifact.
         if self.text.trim_end().ends_with('?') {
             answer.saying(response).directly()
         } else {
@@ -158,7 +160,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// What is response of a message without text.
+/// Response to a message without text.
 fn received(message: Option<&Message>) -> String {
     let parts = message.map_or(&[] as &[Part], |message| &message.parts);
     match described(parts) {
@@ -186,7 +188,7 @@ fn who_is_here(agents: &[AgentView]) -> String {
     }
     let noun = if count == 1 { "agent is" } else { "agents are" };
     let mut text = format!("{count} {noun} known here:");
-    // Those who can answer first; each group is in the order of the names.
+    // Online agents first; each group is sorted by name.
     let (online, offline): (Vec<_>, Vec<_>) =
         agents.iter().partition(|agent| agent.presence == Presence::Online);
     for agent in online.iter().chain(&offline).take(LISTED) {
@@ -228,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_bus_says_that_nobody_is_there_yet() {
+    fn empty_directory_is_stated_in_words() {
         let response = who_is_here(&[]);
         assert!(
             response.starts_with("No agent is known here yet") && !response.contains('0'),

@@ -1,8 +1,8 @@
-//! An agent in another process: its messages go out one by one and are settled from there.
+//! Session runtime of an agent in another process: sends its deliveries out and settles them by its
+//! answers.
 //!
-//! [`Remote`] is what the session of the bus runs; [`RemoteAgent`] is the other end, which
-//! belongs to whoever keeps the connection and can be handed from one connection to the next.
-//! It knows neither frames nor sockets.
+//! [`Remote`] is the end that the bus runs. [`RemoteAgent`] is the end of the connection; it can
+//! move from a lost connection to the next one. Neither depends on frames or sockets.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use tokio::sync::oneshot;
 
 type Settle = oneshot::Sender<Result<Handled, Failed>>;
 
-/// What the log says of an attempt whose agent went away.
+/// Logged reason of an attempt whose connection was lost.
 const CONNECTION_LOST: &str = "the connection of the agent was lost";
 
-/// What arrives for the agent.
+/// Event for the remote agent.
 pub(crate) enum Mail {
-    /// A message to handle.
+    /// A delivery to handle.
     Deliver(Delivery),
-    /// The task that a message in its hands asks for was called off.
+    /// The task of a delivery in flight was cancelled.
     Cancel(Delivery),
 }
 
@@ -31,18 +31,19 @@ enum Outbound {
     Cancelled(MessageId),
 }
 
-/// The end that the session runs.
+/// The end that the bus runs.
 struct Remote {
-    /// How many messages may be out at once; none while the connection is not ready for any.
+    /// Maximum number of deliveries in flight; 0 while the connection accepts none.
     window: AtomicUsize,
-    /// Not bounded, because the window is: each message of it is sent and called off once.
+    /// Unbounded, because `window` bounds it: each delivery is sent once and cancelled at most
+    /// once.
     out: UnboundedSender<Outbound>,
 }
 
 impl Runtime for Remote {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, mut settled) = oneshot::channel();
-        // When nobody is there any more it waits with the others below.
+        // Without a receiver the delivery stays pending until the bus removes the session.
         let _ = self.out.send(Outbound::Delivery(delivery.clone(), settle));
         let out = self.out.clone();
         Box::pin(async move {
@@ -55,8 +56,8 @@ impl Runtime for Remote {
             };
             match answer {
                 Ok(answer) => answer,
-                // The connection is gone. What that means for the message is in what the bus is
-                // told of it, which is on its way and ends this.
+                // The connection is gone. The bus ends this future when it processes the loss of
+                // the session.
                 Err(_) => std::future::pending().await,
             }
         })
@@ -67,23 +68,24 @@ impl Runtime for Remote {
     }
 }
 
-/// One message in the agent's hands.
+/// A delivery in flight.
 struct HeldDelivery {
     delivery: Delivery,
     settle: Settle,
     cancelled: bool,
 }
 
-/// The message is not in the agent's hands.
+/// The message is not in flight at this agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message is not in your hands: it was settled before, taken back, or never delivered")]
 pub(crate) struct NotInHands;
 
-/// The end that a connection has. Dropped, the agent is lost: what it had has failed.
+/// The end of the connection. Dropping it reports the agent as lost, which fails its deliveries in
+/// flight.
 pub(crate) struct RemoteAgent {
     bus: BusSystem,
     agent: AgentId,
-    /// The number of the attachment; `None` when it has ended.
+    /// Number of the session on the bus; `None` after it has ended.
     attachment: Option<u64>,
     remote: Arc<Remote>,
     post: UnboundedReceiver<Outbound>,
@@ -92,7 +94,7 @@ pub(crate) struct RemoteAgent {
 }
 
 impl RemoteAgent {
-    /// Joins the bus as one session of the agent, which takes nothing before [`Self::open`].
+    /// Attaches a session of the agent. It gets no deliveries before [`Self::open`].
     pub(crate) async fn attach(bus: BusSystem, agent: AgentId) -> Result<Self, InboxError> {
         let (out, post) = unbounded_channel();
         let remote = Arc::new(Remote { window: AtomicUsize::new(0), out });
@@ -101,12 +103,12 @@ impl RemoteAgent {
         Ok(Self { bus, agent, attachment, remote, post, in_flight, loss_reason: CONNECTION_LOST })
     }
 
-    /// Takes up to `window` messages at once from now on.
+    /// Sets the maximum number of deliveries in flight and accepts deliveries.
     pub(crate) fn open(&self, window: usize) {
         self.set(window, true);
     }
 
-    /// Takes nothing for a while and keeps what it has; others of the agent take over the rest.
+    /// Accepts no deliveries but keeps those in flight. Other sessions of the agent get the rest.
     pub(crate) fn away(&self) {
         self.set(0, false);
     }
@@ -118,13 +120,12 @@ impl RemoteAgent {
         }
     }
 
-    /// How many messages it takes at once.
+    /// Maximum number of deliveries in flight.
     pub(crate) fn window(&self) -> usize {
         self.remote.window()
     }
 
-    /// What arrives next; `None` when the bus has ended. Nothing is lost when it is not awaited
-    /// to its end.
+    /// Waits for the next event; `None` when the bus has stopped. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Mail> {
         loop {
             match self.post.recv().await? {
@@ -144,14 +145,14 @@ impl RemoteAgent {
         }
     }
 
-    /// Forgets what the bus took back meanwhile, for its deadline or by another's word.
+    /// Removes deliveries that the bus has taken back, after their deadline or on request.
     fn evict_settled(&mut self) {
         if self.in_flight.len() >= self.window() {
             self.in_flight.retain(|_, held| !held.settle.is_closed());
         }
     }
 
-    /// What is in its hands, in the order in which it was accepted by the bus.
+    /// Deliveries in flight, in the order of their sequence numbers.
     pub(crate) fn in_hands(&self) -> Vec<&Delivery> {
         let here = self.in_flight.values().filter(|held| !held.settle.is_closed());
         let mut deliveries: Vec<_> = here.map(|held| &held.delivery).collect();
@@ -159,7 +160,7 @@ impl RemoteAgent {
         deliveries
     }
 
-    /// Of what is in its hands, those whose task was called off.
+    /// Deliveries in flight whose task was cancelled.
     pub(crate) fn called_off(&self) -> Vec<Delivery> {
         let is_cancelled = |delivery: &&&Delivery| {
             self.in_flight.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
@@ -167,7 +168,8 @@ impl RemoteAgent {
         self.in_hands().iter().filter(is_cancelled).map(|delivery| (*delivery).clone()).collect()
     }
 
-    /// Acknowledges a message, or fails it for this reason; told when that is durable.
+    /// Acknowledges a delivery, or fails it with a reason. The receiver resolves when that is
+    /// durable.
     pub(crate) fn settle(
         &mut self,
         id: &MessageId,
@@ -183,12 +185,13 @@ impl RemoteAgent {
         Ok(durable)
     }
 
-    /// Says why it is lost, when it is.
+    /// Sets the reason that is logged if the session is lost.
     pub(crate) fn because(&mut self, why: &'static str) {
         self.loss_reason = why;
     }
 
-    /// Goes without a fault: what is in its hands is given back.
+    /// Ends the session and returns its deliveries in flight to the mailbox without a failed
+    /// attempt.
     pub(crate) fn give_back(mut self) {
         if let Some(attachment) = self.attachment.take() {
             self.bus.give_back(self.agent.clone(), attachment);

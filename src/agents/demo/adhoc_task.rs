@@ -1,7 +1,8 @@
-//! What anybody may ask of the cast: an A2A client, a step of an objective, an agent of the bus.
+//! Tasks that any caller may send to the cast: an A2A client, a step of an objective, an agent of
+//! the bus.
 //!
-//! None of the cast has a model. A step of a goal gets its written result; whatever else is asked
-//! gets what can be made of its text alone, and says so.
+//! The cast has no model. A step of an objective gets its scripted result; any other text gets what
+//! can be derived from it, and the answer states so.
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::TaskRequest;
@@ -11,24 +12,24 @@ use super::{Pace, pause, send};
 use crate::agents::host::one_line;
 use crate::{A2aRequest, Agent, SendError, TaskAnswer};
 
-/// How many characters of a text are its title when it is handed on.
+/// Maximum length in characters of a title made from a text.
 pub(super) const TITLE_CHARS: usize = 100;
 
-/// What an agent makes of a text that is no step of a goal.
+/// What an agent does with a text that is not a step of an objective.
 pub(super) struct Skill {
-    /// What its results are called.
+    /// Name of the resulting artifact.
     pub(super) artifact: &'static str,
-    /// What it does on the way, as its bar says it.
+    /// Steps shown in the progress bar.
     pub(super) steps: &'static [&'static str],
-    /// What comes of a text.
+    /// Derives the result from the text.
     pub(super) make: fn(&str) -> String,
 }
 
-/// The text that a task is about.
+/// Returns the text that a task is about.
 pub(super) fn text_of(delivery: &Delivery, task: &TaskRequest) -> String {
     match A2aRequest::of(delivery) {
         Some(asked) => asked.text(),
-        // A title that is only the beginning of the description says nothing more.
+        // The title only repeats the beginning of the description.
         None if one_line(&task.description, TITLE_CHARS) == task.title.as_str() => {
             task.description.to_string()
         }
@@ -36,7 +37,7 @@ pub(super) fn text_of(delivery: &Delivery, task: &TaskRequest) -> String {
     }
 }
 
-/// Does what is asked, with a bar, and gives what came of it.
+/// Performs a task with a progress bar and sends the result.
 pub(super) async fn run(
     me: &Agent,
     delivery: &Delivery,
@@ -45,7 +46,7 @@ pub(super) async fn run(
     skill: &Skill,
 ) -> Result<(), SendError> {
     let text = text_of(delivery, task);
-    // A question gets a plain answer at once.
+    // A question gets a plain message, no task.
     if text.trim_end().ends_with('?') {
         let answer = answer(&(skill.make)(&text)).directly();
         return send(me, delivery, me.write(delivery, answer)?).await.map(drop);
@@ -56,15 +57,15 @@ pub(super) async fn run(
     if !work_through(me, delivery, pace, skill.steps).await? {
         return Ok(());
     }
-    let said = match GoalStep::named(&text) {
+    let result = match GoalStep::named(&text) {
         Some(step) => step.result.to_owned(),
         None => (skill.make)(&text),
     };
-    let answer = answer(&said).text_artifact(skill.artifact, said);
+    let answer = answer(&result).text_artifact(skill.artifact, result);
     send(me, delivery, me.write(delivery, answer)?).await.map(drop)
 }
 
-/// Goes through the steps, with a bar that everybody sees; `false` when the task is called off.
+/// Reports every step as progress; `false` when the task is cancelled.
 pub(super) async fn work_through(
     me: &Agent,
     delivery: &Delivery,
@@ -74,7 +75,7 @@ pub(super) async fn work_through(
     let (bars, total) = (me.progress(delivery), steps.len() as f64);
     for (done, step) in (0_u32..).zip(steps) {
         bars.update("work", f64::from(done), Some(total), *step)?;
-        // The cast says little, and what it says shall be seen: each step goes out by itself.
+        // Flushed after every step so that each one is visible; the cast sends little.
         bars.flush().await;
         if !pause(delivery, pace.step).await {
             return Ok(false);
@@ -86,6 +87,6 @@ pub(super) async fn work_through(
     Ok(true)
 }
 
-fn answer(said: &str) -> TaskAnswer {
-    TaskAnswer::completed(one_line(said, 100)).saying(said)
+fn answer(text: &str) -> TaskAnswer {
+    TaskAnswer::completed(one_line(text, 100)).saying(text)
 }

@@ -1,4 +1,4 @@
-//! The lead: hands out the work of a round, waits until it is good, and tells the squad.
+//! Lead: requests the work of a round, waits for its result and broadcasts it to the squad.
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::{Complexity, Scope, TaskRequest, TaskType};
@@ -10,10 +10,10 @@ use super::{Pace, RESEARCHER, RoundError, WORKER, send};
 use crate::agents::host::one_line;
 use crate::{Agent, Announcement, Handlers, NewTask, SendError, TaskAnswer};
 
-/// How many characters of a text are handed on: the worker makes a few steps of it at most.
+/// Maximum length in characters of a forwarded text. The worker makes at most a few steps of it.
 const HANDED_ON: usize = 4_000;
 
-/// For steps of a goal and for questions.
+/// For steps of an objective and for questions.
 const SKILL: Skill = Skill { artifact: "decision", steps: &["weighing it up"], make: say_who };
 
 pub(super) fn handlers(pace: Pace) -> Handlers {
@@ -29,7 +29,7 @@ pub(super) fn handlers(pace: Pace) -> Handlers {
     )
 }
 
-/// Has the worker do what somebody asks for, and passes on what came of it.
+/// Forwards a task to the worker and returns the worker's result.
 async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), SendError> {
     if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await? {
         return Ok(());
@@ -46,7 +46,7 @@ async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), Send
     let done = tokio::select! {
         done = work.result() => done,
         () = delivery.cancelled() => {
-            // Whether the worker was faster makes no difference to anybody.
+            // An error means that the worker has finished first, which needs no handling.
             let _ = work.cancel("the lead's own task was called off").await;
             return Ok(());
         }
@@ -63,7 +63,7 @@ async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), Send
     send(me, delivery, me.write(delivery, answer)?).await.map(drop)
 }
 
-/// One piece of work from the request to the announcement.
+/// Runs one work item from the request to the announcement.
 pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
     let item = WorkItem::of_round(round);
     let branch = item.branch(round);
@@ -92,7 +92,7 @@ pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
     Ok(())
 }
 
-/// Says that no round follows.
+/// Announces that no further round follows.
 pub(super) async fn rest(lead: &Agent, rounds: u32) -> Result<(), SendError> {
     let news = format!("That was round {rounds} of {rounds}. Start the server again for more.");
     lead.broadcast(Announcement::new(Scope::Squad, "the demo rests", news)).await.map(drop)

@@ -1,4 +1,4 @@
-//! The researcher: writes down what was learned, tells the others, and answers from its notes.
+//! Researcher: writes down what was learned, shares it, and answers questions from its notes.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::script::{WorkItem, ticket};
 use super::{LEAD, Pace, WORKER, pause, send};
 use crate::{Agent, Handlers, Knowledge, SendError, TaskAnswer};
 
-/// Words that are shorter say nothing about what is looked for.
+/// Shorter words are ignored in a search.
 const SHORTEST_WORD: usize = 4;
 
 const SKILL: Skill =
@@ -27,7 +27,7 @@ pub(super) fn handlers(pace: Pace) -> Handlers {
     )
 }
 
-/// Tells those it matters to what a piece of work has taught.
+/// Shares what a work item has taught with the agents concerned.
 async fn write_down(
     me: &Agent,
     delivery: &Delivery,
@@ -51,7 +51,7 @@ async fn write_down(
     send(me, delivery, me.write(delivery, done)?).await.map(drop)
 }
 
-/// The notes that share a word with a text, or what there are notes about.
+/// Returns the notes that share a word with the text, or the list of topics.
 fn look_up(text: &str) -> String {
     let asked = words(text);
     let fits = |item: &&WorkItem| {
@@ -67,11 +67,11 @@ fn look_up(text: &str) -> String {
             topics.join(", ")
         );
     }
-    let mut said = String::from("From the team's notes:");
+    let mut notes = String::from("From the team's notes:");
     for item in found {
-        let _ = write!(said, "\n- {}: {} {}.", item.topic, item.learned, item.action);
+        let _ = write!(notes, "\n- {}: {} {}.", item.topic, item.learned, item.action);
     }
-    said
+    notes
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_found_by_their_words() {
+    fn notes_are_found_by_shared_words() {
         let found = look_up("What do we know about rounding?");
         assert!(found.contains("- rounding money:") && found.contains("half to even"), "{found}");
         assert!(!found.contains("Retry-After"), "{found}");

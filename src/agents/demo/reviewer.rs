@@ -1,4 +1,4 @@
-//! The reviewer: sends work back once, and approves of it when it comes again.
+//! Reviewer: returns work once with a concern, and approves the second submission.
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::{ReviewRequest, Severity, TaskRequest};
@@ -8,9 +8,9 @@ use super::script::WorkItem;
 use super::{Pace, send};
 use crate::{Agent, Handlers, ReviewAnswer, SendError};
 
-/// A line that is longer is hard to read.
+/// Longer lines get a remark.
 const LONG_LINE: usize = 100;
-/// How many remarks it makes.
+/// Maximum number of remarks in a review.
 const MOST_REMARKS: usize = 20;
 
 const SKILL: Skill = Skill {
@@ -29,7 +29,7 @@ pub(super) fn handlers(pace: Pace) -> Handlers {
         })
 }
 
-/// TaskHandle that was never sent back is; work that comes with the notes of an earlier review is good.
+/// Requests changes on a first submission, and approves one that has notes of an earlier review.
 async fn judge(
     me: &Agent,
     delivery: &Delivery,
@@ -53,7 +53,7 @@ async fn judge(
     send(me, delivery, me.write(delivery, verdict)?).await.map(drop)
 }
 
-/// What can be said about a text without understanding it.
+/// Remarks that need no understanding of the text.
 fn remarks(text: &str) -> String {
     let lines = (1..).zip(text.lines());
     let found: Vec<String> =
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_about_a_text() {
+    fn remarks_name_repeated_words_todos_and_long_lines() {
         let good = remarks("One line.\nAnother.");
         assert!(good.starts_with("I have read 2 lines with 3 words. I found nothing"), "{good}");
         let bad = remarks(&format!("the the end\nTODO: more\n{}\n- - -", "x".repeat(101)));

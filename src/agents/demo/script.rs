@@ -1,22 +1,22 @@
-//! What the cast works on: a few small pieces of work and goals, the same ones in turn.
+//! Scripted content of the demo: work items and goals, used in rotation.
 //!
-//! Every round has a number of its own in its branch and its texts, because to the bus the same
-//! words over and over are a loop.
+//! Branches and texts contain the number of the round, because repeating identical texts would trip
+//! the circuit breaker.
 
 use a2a_protocol::body::TaskRequest;
 
-/// One piece of work: what is asked for, what the reviewer finds, what is learned from it.
+/// One work item: the request, the reviewer's concern and the lesson.
 #[derive(Debug)]
 pub(super) struct WorkItem {
-    /// The end of its branch, by which everybody knows it again.
+    /// Last part of the branch name, which identifies the item.
     slug: &'static str,
     pub(super) title: &'static str,
     pub(super) description: &'static str,
     pub(super) criterion: &'static str,
     pub(super) files: [&'static str; 2],
-    /// What the worker does, one after the other.
+    /// Steps of the worker, in order.
     pub(super) steps: [&'static str; 3],
-    /// What the first review finds in the first file.
+    /// Line and text of the first review's concern, about the first file.
     pub(super) concern: (u64, &'static str),
     pub(super) summary: &'static str,
     pub(super) topic: &'static str,
@@ -98,19 +98,19 @@ const WORK_ITEMS: [WorkItem; 5] = [
 ];
 
 impl WorkItem {
-    /// What a round is about.
+    /// The item of a round.
     pub(super) fn of_round(round: u32) -> &'static Self {
         &WORK_ITEMS[round.wrapping_sub(1) as usize % WORK_ITEMS.len()]
     }
 
-    /// Which one is worked on in a branch; `None` when it is somebody else's.
+    /// The item of a branch; `None` for a branch outside the demo.
     pub(super) fn of_branch(branch: &str) -> Option<&'static Self> {
         let (round, slug) = branch.strip_prefix("demo-")?.split_once('/')?;
         round.parse::<u32>().ok()?;
         WORK_ITEMS.iter().find(|item| item.slug == slug)
     }
 
-    /// Which one a task is about.
+    /// The item of a task.
     pub(super) fn of_task(task: &TaskRequest) -> Option<&'static Self> {
         Self::of_branch(task.context.as_ref()?.branch.as_ref()?)
     }
@@ -119,23 +119,23 @@ impl WorkItem {
         format!("demo-{round}/{}", self.slug)
     }
 
-    /// All that was learned: what the researcher knows.
+    /// All items, which are the researcher's notes.
     pub(super) fn all() -> &'static [Self] {
         &WORK_ITEMS
     }
 }
 
-/// Where the work of a branch lies.
+/// Path of the worktree of a branch.
 pub(super) fn worktree(branch: &str) -> String {
     format!("worktrees/{}", branch.replace('/', "-"))
 }
 
-/// What people call the work of a round.
+/// Ticket number of a branch, such as `DEMO-3`.
 pub(super) fn ticket(branch: &str) -> String {
     branch.split('/').next().unwrap_or(branch).to_uppercase()
 }
 
-/// A goal: two plans, the second of which builds on the first.
+/// Objective with two plans; the second depends on the first.
 #[derive(Debug)]
 pub(super) struct Goal {
     name: &'static str,
@@ -152,11 +152,11 @@ pub(super) struct GoalPlan {
 /// One step of a plan.
 #[derive(Debug)]
 pub(super) struct GoalStep {
-    /// Who does it.
+    /// Agent that performs the step.
     pub(super) by: &'static str,
     pub(super) name: &'static str,
     pub(super) description: &'static str,
-    /// What comes of it.
+    /// Scripted result.
     pub(super) result: &'static str,
 }
 
@@ -295,7 +295,7 @@ impl Goal {
 }
 
 impl GoalStep {
-    /// Which one a text asks for: its first line is the name.
+    /// The step that a text asks for: its first line is the name.
     pub(super) fn named(text: &str) -> Option<&'static Self> {
         let name = text.lines().next()?.trim();
         let mut all = GOALS.iter().flat_map(|goal| &goal.plans).flat_map(|plan| &plan.steps);
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_known_by_its_branch_and_nothing_else_is() {
+    fn work_item_is_identified_by_its_branch() {
         for round in 1..=12 {
             let item = WorkItem::of_round(round);
             let found = WorkItem::of_branch(&item.branch(round)).map(|item| item.slug);
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn every_step_is_found_by_its_name_and_done_by_one_of_the_cast() {
+    fn goal_steps_have_unique_names_and_known_assignees() {
         let mut names = HashSet::new();
         for step in GOALS.iter().flat_map(|goal| &goal.plans).flat_map(|plan| &plan.steps) {
             assert!(names.insert(step.name), "{} is there twice", step.name);

@@ -1,7 +1,7 @@
-//! The worker: builds what the lead asks for, has it reviewed, and repairs what comes back.
+//! Worker: builds what the lead requests, has it reviewed, and repairs what the review found.
 //!
-//! It remembers nothing. What it has to do next stands in the message it gets, so it goes on after
-//! a restart where it was.
+//! It keeps no state. Each message contains what is needed for the next step, so a restart loses
+//! nothing.
 
 use a2a_actors::Delivery;
 use a2a_protocol::CorrelationId;
@@ -14,7 +14,7 @@ use super::{LEAD, Pace, REVIEWER, WORKER, profile, send};
 use crate::agents::host::one_line;
 use crate::{Agent, Handlers, NewReview, SendError, StatusReport, TaskAnswer};
 
-/// How many lines of a text it makes steps of.
+/// Maximum number of lines in an outline.
 const MOST_LINES: usize = 20;
 
 const SKILL: Skill = Skill {
@@ -38,7 +38,7 @@ pub(super) fn handlers(pace: Pace) -> Handlers {
         )
 }
 
-/// Takes a piece of work, does it, and asks for a review. The task ends when that is good.
+/// Accepts a work item, performs it and requests a review. An approving review completes the task.
 async fn build(
     me: &Agent,
     delivery: &Delivery,
@@ -58,7 +58,7 @@ async fn build(
     send(me, delivery, me.write(REVIEWER, review)?).await.map(drop)
 }
 
-/// Repairs what the reviewer found and asks again, or says that the task is done.
+/// Repairs what the reviewer found and requests another review, or completes the task.
 async fn handle_verdict(
     me: &Agent,
     delivery: &Delivery,
@@ -98,7 +98,7 @@ async fn handle_verdict(
             let again = review(task, &verdict.branch, item, talk).prior_notes(found);
             send(me, delivery, me.write(REVIEWER, again)?).await.map(drop)
         }
-        // Somebody more senior has it now.
+        // A more senior agent has the review now.
         Verdict::Escalated => Ok(()),
     }
 }
@@ -123,7 +123,7 @@ fn repair_at(progress: f64, status: TrackerStatus) -> Progress {
     Progress { trackers: vec![tracker], aggregate: None }
 }
 
-/// A text as a list of steps: as much as can be made of it without a model.
+/// Outlines a text as a list of steps, without a model.
 fn outline(text: &str) -> String {
     let sentences = text.split_inclusive(['\n', '.', ';']).map(|sentence| one_line(sentence, 200));
     let is_said = |sentence: &String| sentence.chars().any(char::is_alphanumeric);
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_becomes_steps() {
+    fn outline_splits_a_text_into_steps() {
         let made = outline("Buy milk. Call the\nbank;\u{1b}[2J ...\n\nPay");
         let steps = "\n1. Buy milk.\n2. Call the\n3. bank;\n4. [2J .\n5. Pay\n\n";
         assert!(made.contains(steps), "{made}");

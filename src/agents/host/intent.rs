@@ -1,11 +1,11 @@
-//! What a message asks of the host's agent: a few plain words, and nothing cleverer.
+//! Intent of a message to the host's agent, recognized from fixed phrases.
 
 use super::sum::Sum;
 
-/// What is wanted.
+/// What a message asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Intent<'a> {
-    /// There is no text.
+    /// The message has no text.
     Nothing,
     Greeting,
     Help,
@@ -15,11 +15,11 @@ pub(super) enum Intent<'a> {
     Echo(&'a str),
     EmptyEcho,
     Sum(Sum),
-    /// A text it has no answer to.
+    /// A text without an answer.
     Unknown,
 }
 
-/// Whole messages, in lower case and without punctuation, and what they ask.
+/// Whole messages (lower case, no punctuation) and their intent.
 const PHRASES: &[(Intent<'static>, &[&str])] = &[
     (
         Intent::Greeting,
@@ -77,7 +77,7 @@ const PHRASES: &[(Intent<'static>, &[&str])] = &[
     ),
 ];
 
-/// No phrase is longer, punctuation included.
+/// Upper bound of the length of a phrase in bytes, punctuation included.
 const LONGEST: usize = 64;
 
 impl<'a> Intent<'a> {
@@ -108,7 +108,7 @@ impl<'a> Intent<'a> {
     }
 }
 
-/// In lower case, without punctuation, with single spaces.
+/// Normalizes a text: lower case, no punctuation, single spaces.
 fn plain(text: &str) -> String {
     let letters = text.chars().filter(|c| c.is_alphanumeric() || c.is_whitespace());
     let lower: String = letters.flat_map(char::to_lowercase).collect();
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_words_are_understood_however_they_are_written() {
+    fn phrases_match_in_any_spelling() {
         for (text, intent) in [
             ("", Intent::Nothing),
             (" \n\t ", Intent::Nothing),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_begins_like_a_word_is_not_one() {
+    fn phrases_match_whole_messages_only() {
         for text in [
             "hello, please write a poem",
             "echoes",
