@@ -1,6 +1,8 @@
-//! Agents of the server: those that come with it (`host`, `conformance`, the cast of `demo`), which
-//! know the bus only as its authors do, and `remote`, what a session runs when an agent's code is
-//! elsewhere. Nothing here knows HTTP, or how bytes travel.
+//! Agents that run in the server's process.
+//!
+//! `host`, `conformance` and the cast of `demo` are built in; they use the bus through the SDK
+//! only. `remote` is the session runtime of an agent whose code runs elsewhere. Nothing here
+//! depends on HTTP or on a transport.
 
 pub mod conformance;
 pub mod demo;
@@ -15,22 +17,23 @@ use a2a_protocol::Envelope;
 
 use crate::{Agent, SendError};
 
-/// How many messages each of them has in hand at once. An answer is on disk before it counts, and
-/// those who wait for the same disk share one write.
+/// Maximum number of messages in flight per built-in agent. Answers in flight together share one
+/// fsync.
 const WINDOW: NonZeroUsize = NonZeroUsize::new(1_024).unwrap();
 
-/// How long to wait before trying again when the bus does not say.
-const TRY_AGAIN: Duration = Duration::from_millis(250);
+/// Pause before a retry when the bus returns no `retry_after`.
+const DEFAULT_RETRY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Sends a message about the task of a delivery until the bus takes it. That the task is not wanted
-/// any more is no error: `false` then, and there is no more to do.
+/// Sends a message about the task of a delivery, and retries until the bus accepts it.
+///
+/// Returns `false` when the task is cancelled or has ended, so that no further work is needed.
 async fn send(me: &Agent, delivery: &Delivery, message: Envelope) -> Result<bool, SendError> {
     loop {
         match me.post(message.clone()).await {
             Ok(_) => return Ok(true),
             Err(SendError::Task(_)) => return Ok(false),
             Err(error) if error.is_temporary() => {
-                let wait = error.retry_after().unwrap_or(TRY_AGAIN);
+                let wait = error.retry_after().unwrap_or(DEFAULT_RETRY_PAUSE);
                 if !pause(delivery, wait).await {
                     return Ok(false);
                 }
@@ -40,7 +43,7 @@ async fn send(me: &Agent, delivery: &Delivery, message: Envelope) -> Result<bool
     }
 }
 
-/// Waits; `false` at once when the task of the delivery is called off meanwhile.
+/// Sleeps for `wait`. Returns `false` at once when the task of the delivery is cancelled.
 async fn pause(delivery: &Delivery, wait: Duration) -> bool {
     tokio::select! {
         () = tokio::time::sleep(wait) => !delivery.is_cancelled(),

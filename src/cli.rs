@@ -1,37 +1,41 @@
-//! The command line: what each verb is called, one file per verb for what it does.
+//! Command line of `openclaw-a2a`: one file per verb, on top of `client` and `output`.
+//!
+//! - A verb parses its options with clap, asks the running server through `client` (or reads the
+//!   state folder when none runs), and writes its answer through `output`.
+//! - [`Answer`] and the errors decide the exit code: 0 yes, 1 no, 2 not carried out.
+//! - `duration` is the one grammar of durations, for every option.
 
 mod access;
 mod agents;
 mod backup;
 mod bench;
 mod breaker;
+mod client;
 mod completions;
 mod config;
 mod dead_letters;
 mod doctor;
-mod format;
+mod duration;
 mod inbox;
 mod log;
 mod objective;
-mod place;
-mod refusal;
+mod output;
 mod restore;
 mod schema;
 mod send;
 mod serve;
-mod server;
-mod stdout;
-mod table;
 mod task;
 mod token;
 mod validate;
-mod words;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
+
+use client::{server, server_error, server_locator};
+use output::{format, human, stdout, table};
 
 /// The message bus that teams of AI agents run on.
 #[derive(Parser)]
@@ -45,23 +49,23 @@ struct Cli {
     verb: Verb,
 }
 
-/// Options of every verb.
+/// Options of every verb
 #[derive(clap::Args)]
 struct Global {
-    /// Write for people (text, also called table) or for programs (json, jsonl)
+    /// Output format: text (or table) for people, json or jsonl for programs
     #[arg(long, global = true, value_enum, default_value_t = Format::Text)]
     format: Format,
 
-    /// Where the bus keeps its things [default: $OPENCLAW_STATE_DIR, else ~/.openclaw]
+    /// State folder of the bus [default: $OPENCLAW_STATE_DIR, else ~/.openclaw]
     #[arg(long, global = true, value_name = "DIR")]
     state_dir: Option<PathBuf>,
 
-    /// The configuration file [default: a2a.toml in the state folder]
+    /// Configuration file [default: a2a.toml in the state folder]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// What to show a server that asks for a token [default: $OPENCLAW_TOKEN, which other
-    /// users of the machine do not see]
+    /// Token for a server that requires one [default: $OPENCLAW_TOKEN, which other users of the
+    /// machine do not see]
     #[arg(long, global = true, value_name = "TOKEN")]
     token: Option<String>,
 }
@@ -69,19 +73,19 @@ struct Global {
 const EXAMPLES: &str = "\
 Examples:
   openclaw-a2a serve                        start the bus
-  openclaw-a2a serve --demo                 start it with a small team at work
+  openclaw-a2a serve --demo                 start it with a team of demo agents
   openclaw-a2a send task-request --to tim --title 'Count the kinds'
-  openclaw-a2a agents                       see who is there, and how much waits for them
-  openclaw-a2a inbox tim                    see what waits for an agent, without taking it
-  openclaw-a2a task list                    see who does what for whom
-  openclaw-a2a log --since 2h --follow      see who says what to whom
-  openclaw-a2a task watch ID --agent tim    see how far a task is
-  openclaw-a2a objective show ID --watch    see how a goal, its plans and tasks are going
-  openclaw-a2a token create --agent tim     make a token for an agent
-  openclaw-a2a doctor                       see what is wrong, and what to do
-  openclaw-a2a bench --duration 10s         see how much a server carries
-  openclaw-a2a backup /backups/today        copy its state while it runs
-  openclaw-a2a config check                 see whether the configuration is right
+  openclaw-a2a agents                       list agents and their pending messages
+  openclaw-a2a inbox tim                    list the messages of an inbox
+  openclaw-a2a task list                    list tasks
+  openclaw-a2a log --since 2h --follow      search and follow the message log
+  openclaw-a2a task watch ID --agent tim    watch a task until it ends
+  openclaw-a2a objective show ID --watch    follow an objective with its plans and tasks
+  openclaw-a2a token create --agent tim     create a token for an agent
+  openclaw-a2a doctor                       check everything a server needs
+  openclaw-a2a bench --duration 10s         measure throughput and latency
+  openclaw-a2a backup /backups/today        back up the state while the server runs
+  openclaw-a2a config check                 check the configuration
   openclaw-a2a validate messages.jsonl      check messages, one JSON object a line
   openclaw-a2a schema task_request          print the JSON Schema of one kind
   openclaw-a2a completions bash             print completions for your shell
@@ -123,11 +127,11 @@ enum Verb {
     Completions(completions::Args),
 }
 
-/// What a verb that ran to its end has to say.
+/// Result of a verb that was carried out; it decides the exit code.
 enum Answer {
-    /// Everything is as it should be.
+    /// Exit code 0.
     Yes,
-    /// It is not; the output says why.
+    /// Exit code 1; the output states the reason.
     No,
 }
 
@@ -137,8 +141,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
-    // What is written is for its owner alone, whoever made the folder; sled and SQLite make files
-    // without asking. Only what is published is not.
+    // Everything written is private to the user, also files that sled and SQLite create with
+    // default modes. Schemas and completions are meant to be published.
     if !matches!(cli.verb, Verb::Schema(_) | Verb::Completions(_)) {
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     }
@@ -166,30 +170,32 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
-        // The reader of our output has left, as `head` does: nothing went wrong.
+        // The reader closed the pipe, as `head` does, which is no error.
         Err(error) if stdout::is_closed(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("error: {}", whole(&error));
-            let is_no = error.downcast_ref::<refusal::Refusal>().is_some_and(|r| r.is_no());
+            anstream::eprintln!("error: {}", with_causes(&error));
+            let is_no =
+                error.downcast_ref::<server_error::ServerError>().is_some_and(|r| r.is_no());
             ExitCode::from(if is_no { 1 } else { 2 })
         }
     }
 }
 
-/// An error with what led to it. Some errors name their cause themselves; nothing is said twice.
-fn whole(error: &anyhow::Error) -> String {
-    let mut said = String::new();
+/// Formats an error with its causes. Some errors contain the text of their cause already; it is not
+/// repeated.
+fn with_causes(error: &anyhow::Error) -> String {
+    let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if said.is_empty() {
-            said = cause;
-        } else if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
         }
     }
-    said
+    text
 }
 
-/// `openclaw a2a log` hands over as `openclaw-a2a a2a log`: a leading `a2a` means nothing.
+/// Drops a leading `a2a`: `openclaw a2a log` runs `openclaw-a2a a2a log`.
 fn without_prefix(args: impl IntoIterator<Item = OsString>) -> impl Iterator<Item = OsString> {
     args.into_iter().enumerate().filter(|(i, arg)| *i != 1 || arg != "a2a").map(|(_, arg)| arg)
 }
@@ -200,19 +206,22 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn an_error_says_what_led_to_it_once() {
+    fn error_with_causes_names_each_cause_once() {
         let cause = || anyhow::anyhow!("the disk is full");
-        assert_eq!(whole(&cause().context("no log")), "no log: the disk is full");
-        assert_eq!(whole(&cause().context("no log: the disk is full")), "no log: the disk is full");
+        assert_eq!(with_causes(&cause().context("no log")), "no log: the disk is full");
+        assert_eq!(
+            with_causes(&cause().context("no log: the disk is full")),
+            "no log: the disk is full"
+        );
     }
 
     #[test]
-    fn the_command_line_is_well_formed() {
+    fn command_line_definition_is_well_formed() {
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn only_the_first_word_a2a_is_skipped() {
+    fn leading_a2a_argument_is_dropped_once() {
         let args = ["openclaw-a2a", "a2a", "validate", "a2a"].map(OsString::from);
         let left: Vec<_> = without_prefix(args).collect();
         assert_eq!(left, ["openclaw-a2a", "validate", "a2a"]);

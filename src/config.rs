@@ -1,4 +1,4 @@
-//! The configuration: what every key means, and where everything lies.
+//! Configuration: keys, values in force, and the origin of each.
 //!
 //! ```text
 //!  a2a.toml ─ document ─┐
@@ -11,23 +11,13 @@
 //! meanings and defaults off them, for the file that `config init` writes, for `config show`, for
 //! the environment and for docs/configuration.md.
 
-mod a2a;
-mod access;
-mod agents;
 mod assembly;
-mod audit;
-mod auth;
 mod changes;
 mod document;
 mod environment;
-mod http;
 mod keys;
-mod limits;
-mod logging;
 mod problem;
-mod safeguards;
-mod sessions;
-mod tls;
+mod sections;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,19 +38,20 @@ use crate::webhooks::WebhookSettings;
 pub use assembly::{Origin, Origins};
 pub use changes::{Change, value_at};
 pub use environment::Environment;
-pub use http::{DEFAULT_LISTEN, listen_addresses};
 pub use keys::{Key, Kind, Section, sections};
-pub use logging::LogFormat;
 pub use problem::{ConfigError, Place, Problem};
-use safeguards::{BreakerValues, LedgerValues};
-pub use tls::{Certificates, Tls, is_ca};
+pub use sections::http::{DEFAULT_LISTEN, listen_addresses};
+pub use sections::logging::LogFormat;
+use sections::safeguards::{BreakerValues, LedgerValues};
+pub use sections::tls::{Certificates, Tls, is_ca};
+use sections::{a2a, access, agents, audit, auth, http, limits, logging, sessions};
 
-/// Where the bus keeps its things.
+/// State folder of the bus.
 #[derive(Debug, Clone)]
 pub struct StateDir(PathBuf);
 
 impl StateDir {
-    /// The folder given, else `OPENCLAW_STATE_DIR`, else `~/.openclaw`.
+    /// `given`, else `OPENCLAW_STATE_DIR`, else `~/.openclaw`.
     #[must_use]
     pub fn find(given: Option<PathBuf>) -> Self {
         let from_environment = || std::env::var_os("OPENCLAW_STATE_DIR").map(PathBuf::from);
@@ -68,39 +59,39 @@ impl StateDir {
         Self(given.or_else(from_environment).unwrap_or_else(at_home))
     }
 
-    /// The folder.
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The file that says where the server listens.
+    /// File with the address of the running server.
     #[must_use]
     pub fn address_file(&self) -> PathBuf {
         self.0.join("a2a.addr")
     }
 
-    /// The configuration file, when no other is named.
+    /// Default configuration file.
     #[must_use]
     pub fn config_file(&self) -> PathBuf {
         self.0.join("a2a.toml")
     }
 }
 
-/// `a2a.toml`, with what the environment says in its place.
+/// `a2a.toml`, overridden by the environment.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// An agent that is known from the start. Listing any closes the directory
     #[schemars(extend("x-reload" = true))]
     agents: Vec<agents::AgentEntry>,
-    /// Whether agents that nobody listed are let in
+    /// Whether agents that are not listed are admitted
     #[schemars(extend("x-reload" = true))]
     directory: agents::Directory,
     /// A rule of who may write to whom; the first that matches decides. See coordination.md
     #[schemars(extend("x-reload" = true))]
     access: Vec<access::AccessEntry>,
-    /// How much agents may say
+    /// How many messages agents may send
     #[schemars(extend("x-reload" = true))]
     limits: limits::Limits,
     /// What stops conversations that go in circles. See coordination.md
@@ -125,28 +116,28 @@ pub struct Config {
     /// Who is let in. See security.md
     #[schemars(extend("x-reload" = true))]
     auth: auth::AuthValues,
-    /// Where paths in it begin.
+    /// Base of relative paths.
     #[serde(skip)]
     folder: PathBuf,
-    /// What was set, and where.
+    /// Values that were set, with their locations.
     #[serde(skip)]
     origins: Origins,
 }
 
 impl Config {
-    /// Reads `file` and the environment of this process; a file that nobody named and that is not
-    /// there means the defaults.
+    /// Reads `file` and the environment of this process. A missing file means the defaults, unless
+    /// it is `required`.
     ///
     /// # Errors
-    /// When it cannot be read, or with every problem in it.
+    /// When the file cannot be read, or with every problem in it.
     pub fn read(file: &Path, required: bool) -> Result<Self, ConfigError> {
         Self::read_with(file, required, &Environment::of_process())
     }
 
-    /// The same with this environment.
+    /// Like [`Config::read`], with a given environment.
     ///
     /// # Errors
-    /// When it cannot be read, or with every problem in it.
+    /// When the file cannot be read, or with every problem in it.
     pub fn read_with(
         file: &Path,
         required: bool,
@@ -165,11 +156,10 @@ impl Config {
         Ok(config)
     }
 
-    /// The same, and whether the files it names can be used: everything that can be known without
-    /// starting a server.
+    /// Like [`Config::read`], and also checks the files that the configuration names.
     ///
     /// # Errors
-    /// When it cannot be read, or with every problem in it.
+    /// When the file cannot be read, or with every problem in it.
     pub fn examine(file: &Path, required: bool) -> Result<Self, ConfigError> {
         let config = Self::read(file, required)?;
         let place = config.origins.place_in("http.tls");
@@ -179,7 +169,7 @@ impl Config {
         }
     }
 
-    /// What a text says, without an environment; in words when something is wrong with it.
+    /// Parses a text without an environment; the error contains all problems.
     #[cfg(test)]
     fn parse(text: &str) -> Result<Self, String> {
         assembly::read(text, &Environment::default()).map_err(|problems| {
@@ -188,7 +178,7 @@ impl Config {
         })
     }
 
-    /// Whether every value makes sense, by itself and beside the others.
+    /// Checks every value, alone and in combination.
     fn check(&self) -> Result<(), String> {
         self.settings()?;
         self.tokens()?;
@@ -198,10 +188,11 @@ impl Config {
         self.sessions().map(drop)
     }
 
-    /// The same with every default written out; what has no value stays left out.
+    /// Returns the configuration with every default filled in. A value without a default is left
+    /// out.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn in_force(&self) -> Result<Self, String> {
         let open = Some(self.settings()?.open);
         Ok(Self {
@@ -224,68 +215,68 @@ impl Config {
         })
     }
 
-    /// What was set, and where.
+    /// Values that were set, with their origins.
     #[must_use]
     pub fn origins(&self) -> &Origins {
         &self.origins
     }
 
-    /// Where to listen.
+    /// Address to listen on.
     #[must_use]
     pub fn listen(&self) -> &str {
         self.http.listen()
     }
 
-    /// What HTTP may cost and whom it answers.
+    /// Settings of the HTTP server.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn http(&self) -> Result<HttpSettings, String> {
         self.http.settings()
     }
 
-    /// How the program's own log is written.
+    /// Format of the program's own log.
     #[must_use]
     pub fn log_format(&self) -> LogFormat {
         self.logging.format()
     }
 
-    /// How to listen under TLS, if the file says so.
+    /// TLS of the listener; `None` when it is not configured.
     ///
     /// # Errors
-    /// A sentence about the certificate or key that cannot be used.
+    /// Describes the certificate or key that cannot be used.
     pub fn tls(&self) -> Result<Option<Tls>, String> {
         self.http.tls().server(&self.folder)
     }
 
-    /// The certificate and its key as the files are now.
+    /// Reads the certificate and its key from their files.
     ///
     /// # Errors
-    /// A sentence about the certificate or key that cannot be used.
+    /// Describes the certificate or key that cannot be used.
     pub fn certified_key(&self) -> Result<Option<Arc<CertifiedKey>>, String> {
         self.http.tls().certified_key(&self.folder)
     }
 
-    /// The certificates by which our own commands know the server; none without TLS.
+    /// Certificates (DER) that our own commands trust; empty without TLS.
     ///
     /// # Errors
-    /// A sentence about the certificate that cannot be read.
+    /// Describes the certificate that cannot be read.
     pub fn trusted(&self) -> Result<Vec<Vec<u8>>, String> {
         self.http.tls().trusted(&self.folder)
     }
 
-    /// The agents that are listed.
+    /// Listed agents.
     ///
     /// # Errors
-    /// A sentence about the entry that makes no sense.
+    /// Describes the invalid entry.
     pub fn listed(&self) -> Result<Vec<AgentId>, String> {
         Ok(agents::read(&self.agents)?.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// The tokens that are known; none when nobody is asked for one.
+    /// Configured tokens.
     ///
     /// # Errors
-    /// A sentence about the entry that makes no sense.
+    /// Describes the invalid entry.
     pub fn tokens(&self) -> Result<Tokens, String> {
         let tokens = self.auth.tokens()?;
         let conflicts = tokens.conflicts(&Tokens::default(), &self.listed()?);
@@ -299,63 +290,63 @@ impl Config {
         }
     }
 
-    /// How the log is shown.
+    /// Settings of the log API.
     ///
     /// # Errors
-    /// A sentence about the entry that makes no sense.
+    /// Describes the invalid entry.
     pub fn log(&self) -> Result<LogSettings, String> {
         Ok(LogSettings::new(self.audit.redaction()?, self.http()?.stalled))
     }
 
-    /// How long tasks may take and are kept.
+    /// Settings of A2A tasks.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn tasks(&self) -> Result<TaskSettings, String> {
         self.tasks.settings()
     }
 
-    /// What A2A clients are offered.
+    /// Settings of the A2A API.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn a2a(&self) -> Result<A2aSettings, String> {
         self.a2a.settings()
     }
 
-    /// How webhooks are called.
+    /// Settings of webhooks.
     #[must_use]
     pub fn webhooks(&self) -> WebhookSettings {
         self.a2a.webhooks()
     }
 
-    /// What sessions of other processes may do.
+    /// Settings of WebSocket sessions.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn sessions(&self) -> Result<SessionSettings, String> {
         let stalled = self.http()?.stalled;
         Ok(self.sessions.settings(stalled, self.settings()?.handler_deadline))
     }
 
-    /// How long the log is kept.
+    /// Retention of the log.
     #[must_use]
     pub fn retention(&self) -> Retention {
         self.audit.retention()
     }
 
-    /// What is hidden from those who read the log.
+    /// Fields hidden from readers of the log.
     ///
     /// # Errors
-    /// A sentence about the entry that makes no sense.
+    /// Describes the invalid entry.
     pub fn redaction(&self) -> Result<Redaction, String> {
         self.audit.redaction()
     }
 
-    /// What it means for the bus.
+    /// Settings of the bus.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn settings(&self) -> Result<BusSettings, String> {
         let defaults = BusSettings::default();
         let agents = agents::read(&self.agents)?;
@@ -390,14 +381,14 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_is_open_until_somebody_is_listed() {
+    fn directory_is_open_until_an_agent_is_listed() {
         assert!(parse("").unwrap().open);
         assert!(!parse("[[agents]]\nid = \"tim\"").unwrap().open);
         assert!(parse("[directory]\nopen = true\n[[agents]]\nid = \"tim\"").unwrap().open);
     }
 
     #[test]
-    fn unknown_keys_and_senseless_values_are_refused() {
+    fn unknown_keys_and_invalid_values_are_refused() {
         assert!(
             parse("[limits]\nper_agent_per_minut = 5")
                 .unwrap_err()
@@ -412,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_read_with_its_profile() {
+    fn agent_entry_is_read_with_its_profile() {
         let tim = "[[agents]]\nid = \"tim\"\nrole = \"VP Architecture\"\nsquad = \"core\"\n\
                    tier = \"T1\"\nc_suite = true\ncapabilities = [\"review\", \"design\"]";
         let profile = Profile {
@@ -426,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_with_a_bad_rule_is_not_read() {
+    fn file_with_an_invalid_rule_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a2a.toml");
         std::fs::write(&file, "[[access]]\nallow = true\nfrom = \"sqad:core\"").unwrap();

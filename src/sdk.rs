@@ -1,4 +1,14 @@
-//! What an agent's author uses: a bus, agents attached to it, messages sent and handled.
+//! SDK for authors of agents: start a bus, attach agents, send and handle messages.
+//!
+//! ```text
+//! Bus ── attach(name, handler) ─▶ Agent ── send_…(draft) ─▶ Sent, or SendError
+//!          ▲                        └───── request_task ─▶ TaskHandle ─▶ TaskUpdate …
+//!          └── Delivery ─▶ Handler, Handlers
+//! ```
+//!
+//! - `draft`: messages to write. `send`, `sent`: sending them, and the result.
+//! - `handler`, `handlers`: code that gets deliveries. `work`, `feed`: tasks that are watched.
+//! - `progress`: progress bars. `a2a`: tasks of A2A clients. `oversight`: operations for people.
 
 mod a2a;
 mod agent;
@@ -15,7 +25,7 @@ mod work;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_actors::{
@@ -25,6 +35,7 @@ use a2a_journal::{
     Commit, Journal, MemoryJournal, OpenError, Options, Recovered, RecoveryReport, Retention,
 };
 use a2a_protocol::{AgentId, BadAgentId};
+use parking_lot::Mutex;
 
 pub use a2a::{A2aRequest, REFERENCE_EXTENSION};
 pub use agent::Agent;
@@ -33,7 +44,7 @@ pub use draft::{
     ReviewAnswer, StatusReport, TaskAnswer, When,
 };
 pub use handler::{Answer, Handler};
-use handler::{AtOnce, Place};
+use handler::{HandlerThread, SyncAnswer};
 pub use handlers::Handlers;
 pub use oversight::Operator;
 pub use progress::ProgressBars;
@@ -41,9 +52,9 @@ pub use send::parse_message;
 pub use sent::{SendError, Sent};
 pub use work::{Finished, TaskError, TaskHandle, TaskUpdate};
 
-use feed::Watched;
+use feed::WatchedTasks;
 
-/// A running bus in this process.
+/// A bus that runs in this process.
 ///
 /// Clones are handles to the same bus. It runs until [`Bus::stop`].
 #[derive(Clone)]
@@ -51,24 +62,24 @@ pub struct Bus {
     system: BusSystem,
     thread: Arc<Mutex<Option<BusThread>>>,
     report: Arc<RecoveryReport>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchedTasks>,
 }
 
-/// The bus could not be opened.
+/// Opening a bus has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenBusError {
-    /// Its journal.
+    /// The journal could not be opened.
     #[error("cannot open the journal: {0}")]
     Journal(#[from] OpenError),
-    /// Its threads.
+    /// The threads could not be started.
     #[error(transparent)]
     Start(#[from] StartError),
 }
 
-/// An agent could not be attached.
+/// Attaching an agent has failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
-    /// Its name is none.
+    /// The name is not a valid agent id.
     #[error("`{name}`: {source}")]
     BadName {
         /// The name.
@@ -76,7 +87,7 @@ pub enum AttachError {
         /// What is wrong with it.
         source: BadAgentId,
     },
-    /// The bus does not take it.
+    /// The bus refuses the agent.
     #[error("`{agent}` cannot join: {source}")]
     Refused {
         /// The agent.
@@ -86,7 +97,7 @@ pub enum AttachError {
     },
 }
 
-/// Says how a bus is to run.
+/// Settings of a bus that is to be started; made with [`Bus::builder`].
 #[derive(Default)]
 pub struct BusBuilder {
     settings: BusSettings,
@@ -95,40 +106,43 @@ pub struct BusBuilder {
     in_memory: bool,
 }
 
-/// How long handlers may go on when the bus stops.
+/// Time that [`Bus::stop`] gives running handlers.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Pause before a retry when the bus returns no `retry_after`.
+const DEFAULT_RETRY_PAUSE: Duration = Duration::from_secs(1);
+
 impl BusBuilder {
-    /// Where the journal is kept; `.openclaw` in the current folder otherwise.
+    /// Sets the folder of the journal. The default is `.openclaw` in the current folder.
     #[must_use]
     pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(folder.into());
         self
     }
 
-    /// Keeps nothing: for tests and throw-away buses.
+    /// Keeps everything in memory: for tests and short-lived buses.
     #[must_use]
     pub fn in_memory(mut self) -> Self {
         self.in_memory = true;
         self
     }
 
-    /// How long the log is kept; all of it otherwise. What is too old is removed at the start
-    /// and when a day has ended.
+    /// Sets the retention of the log. The default keeps all of it. Old days are removed at the
+    /// start and at the end of each day.
     #[must_use]
     pub fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// Limits, deadlines and everything else that can be set.
+    /// Sets limits, deadlines and all other settings.
     #[must_use]
     pub fn settings(mut self, settings: BusSettings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Opens the journal, recovers what is in it and starts the bus.
+    /// Opens the journal, recovers its content and starts the bus.
     ///
     /// # Errors
     /// When the journal cannot be opened, or another process has it open.
@@ -150,8 +164,8 @@ impl BusBuilder {
     }
 }
 
-/// Takes other users' rights to what the state folder holds, which an older version gave them, and
-/// says so. A failure is said, too, and keeps nothing from starting.
+/// Removes other users' permissions on the state folder, which older versions left open. Logs the
+/// change; a failure is logged and does not prevent the start.
 fn close_to_others(state_dir: &Path) {
     match a2a_journal::close_to_others(state_dir) {
         Ok(changed) => {
@@ -171,19 +185,19 @@ fn close_to_others(state_dir: &Path) {
 }
 
 impl Bus {
-    /// A bus with the default settings, to be changed and started.
+    /// Starts building a bus with the default settings.
     #[must_use]
     pub fn builder() -> BusBuilder {
         BusBuilder::default()
     }
 
-    /// Brings an agent in: from now on `handler` gets its messages, one at a time.
+    /// Attaches an agent: `handler` gets its messages, one at a time.
     ///
-    /// A second handler under the same name is a second session: conversations stay with
-    /// the session they began with, new ones go to the one with less to do.
+    /// A second handler under the same name is a second session. Conversations stay with the
+    /// session they began with; new ones go to the less busy session.
     ///
     /// # Errors
-    /// When the name is none, reserved, or not listed in a closed directory.
+    /// When the name is not a valid id, is reserved, or is not listed in a closed directory.
     pub async fn attach<Args: Send + 'static>(
         &self,
         name: &str,
@@ -192,95 +206,99 @@ impl Bus {
         self.attach_many(name, NonZeroUsize::MIN, handler).await
     }
 
-    /// The same for a handler that takes up to `window` messages at once, begun in their order.
-    /// What one conversation says next may then be handled while the first is still at work.
+    /// Attaches an agent whose handler runs up to `window` messages concurrently, started in order.
+    ///
+    /// The next message of a conversation may then start before the previous one is done.
     ///
     /// # Errors
-    /// When the name is none, reserved, or not listed in a closed directory.
+    /// When the name is not a valid id, is reserved, or is not listed in a closed directory.
     pub async fn attach_many<Args: Send + 'static>(
         &self,
         name: &str,
         window: NonZeroUsize,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
-        self.bring_in(name, Place::Own, window, handler).await
+        self.attach_session(name, HandlerThread::Own, window, handler).await
     }
 
-    /// The same for code of our own that answers in a few microseconds, never blocks and touches
-    /// nothing but the bus: it runs where the bus does, nobody is woken for it, and its answer goes
-    /// to the disk together with what it answers. What `at_once` answers needs no handler, unless
-    /// the bus does not take the answer.
+    /// Attaches a built-in agent whose code takes microseconds, never blocks and uses nothing but
+    /// the bus.
+    ///
+    /// It runs on the thread of the bus, and its answer is committed together with the message it
+    /// answers. A message that `at_once` answers needs no handler, unless the bus refuses the
+    /// answer.
     pub(crate) async fn attach_quick<Args: Send + 'static>(
         &self,
         name: &str,
         window: NonZeroUsize,
-        at_once: AtOnce,
+        at_once: SyncAnswer,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
-        self.bring_in(name, Place::OfTheBus(at_once), window, handler).await
+        self.attach_session(name, HandlerThread::Bus(at_once), window, handler).await
     }
 
-    async fn bring_in<Args: Send + 'static>(
+    async fn attach_session<Args: Send + 'static>(
         &self,
         name: &str,
-        place: Place,
+        thread: HandlerThread,
         window: NonZeroUsize,
         handler: impl Handler<Args>,
     ) -> Result<Agent, AttachError> {
         let bad_name = |source| AttachError::BadName { name: name.to_owned(), source };
         let id: AgentId = name.parse().map_err(bad_name)?;
         let agent = Agent::new(id.clone(), self.system.clone(), Arc::clone(&self.watched));
-        let runtime = handler::runtime(handler, place, window, agent.clone());
+        let runtime = handler::runtime(handler, thread, window, agent.clone());
         let attached = self.system.attach(id.clone(), runtime).await;
         agent.attached(attached.map_err(|source| AttachError::Refused { agent: id, source })?);
         Ok(agent)
     }
 
-    /// Brings an agent in that has no code for what it gets: it sends, and watches the tasks
-    /// it asked for ([`Agent::request_task`]). Everything else is acknowledged.
+    /// Attaches an agent without a handler: it sends messages and watches tasks it requests
+    /// ([`Agent::request_task`]). All other messages are acknowledged.
     ///
     /// # Errors
-    /// When the name is none, reserved, or not listed in a closed directory.
+    /// When the name is not a valid id, is reserved, or is not listed in a closed directory.
     pub async fn connect(&self, name: &str) -> Result<Agent, AttachError> {
         self.attach(name, Handlers::new()).await
     }
 
-    /// Everyone the bus knows.
+    /// All agents in the directory.
     pub async fn agents(&self) -> Vec<AgentView> {
         self.system.agents().await
     }
 
-    /// Messages that were given up after their last attempt.
+    /// Dead letters: messages that no attempt could deliver.
     pub async fn dead_letters(&self) -> Vec<DeadLetterView> {
         self.system.dead_letters().await
     }
 
-    /// Sends a dead letter again; `false` when there is none.
+    /// Redelivers a dead letter with all its attempts; `false` when it does not exist.
     pub async fn retry_dead_letter(&self, delivery: &DeadLetterView) -> bool {
         self.system.retry_dead_letter(delivery.seq, delivery.agent_id.clone()).await
     }
 
-    /// Throws a dead letter away; `false` when there is none.
+    /// Drops a dead letter; `false` when it does not exist.
     pub async fn drop_dead_letter(&self, delivery: &DeadLetterView) -> bool {
         self.system.drop_dead_letter(delivery.seq, delivery.agent_id.clone()).await
     }
 
-    /// What was found and repaired when the journal was opened.
+    /// What recovery found and repaired when the journal was opened.
     #[must_use]
     pub fn recovery(&self) -> &RecoveryReport {
         &self.report
     }
 
-    /// Stops the bus: no new work, handlers may finish for ten seconds, everything is written.
+    /// Stops the bus: refuses new messages, gives running handlers ten seconds, and writes
+    /// everything to disk.
     pub async fn stop(&self) -> Stopped {
         self.stop_within(STOP_DEADLINE).await
     }
 
-    /// Stops the bus, giving handlers until `deadline`.
+    /// Stops the bus like [`Bus::stop`], with another deadline for running handlers.
     pub async fn stop_within(&self, deadline: Duration) -> Stopped {
         let stopped = self.system.stop(deadline).await;
         self.watched.close();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }

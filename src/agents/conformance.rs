@@ -1,8 +1,9 @@
-//! The agent that conformance kits talk to. A kit chooses its behaviour by how the id of a message
-//! begins, or its text; what it does then stands in one table.
+//! Built-in agent for A2A conformance kits: the prefix of a message id, or of its text, selects the
+//! behaviour.
 //!
-//! It knows nothing of the kits' transports, and of A2A's versions only which one the caller
-//! speaks: the kit for 0.3 wants tasks that stay open, the one for 1.0 tasks that end.
+//! The table of prefixes is in `script`. The agent does not see the kit's transport. It only reads
+//! which A2A version the caller uses: the kit for 0.3 expects tasks that stay open, the one for 1.0
+//! tasks that end.
 
 mod script;
 
@@ -17,17 +18,17 @@ use super::{WINDOW, pause, send};
 use crate::{
     A2aRequest, Agent, AttachError, Bus, Draft, Handlers, SendError, StatusReport, TaskAnswer,
 };
-use script::{Piece, Script, script_of};
+use script::{ArtifactContent, Script, script_of};
 
-/// Its name.
+/// Agent id of the conformance agent.
 pub const NAME: &str = "conformance";
 
-/// How long it takes for what takes time; the defaults are what the kits expect.
+/// Durations of the timed scripts; the defaults match what the kits expect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conformance {
-    /// How long a task is worked on that stays open, or that takes long.
+    /// Working time of a task that stays open or runs long.
     pub pause: Duration,
-    /// How long a task is worked on that a kit comes back to: twice its own patience.
+    /// Working time of a task that a kit subscribes to again: twice the kit's own timeout.
     pub long: Duration,
 }
 
@@ -38,20 +39,20 @@ impl Default for Conformance {
 }
 
 impl Conformance {
-    /// Brings it in.
+    /// Attaches the agent to a bus.
     ///
     /// # Errors
-    /// When the bus takes no agent of that name.
+    /// When the bus refuses the agent.
     pub async fn attach(self, bus: &Bus) -> Result<Agent, AttachError> {
         let work = move |me: Agent, delivery: Delivery, _: TaskRequest| async move {
             let script = A2aRequest::of(&delivery).map_or(Script::Complete, |asked| choose(&asked));
-            Performance { me: &me, delivery: &delivery, settings: self }.play(script).await
+            ScriptRun { me: &me, delivery: &delivery, settings: self }.play(script).await
         };
         bus.attach_many(NAME, WINDOW, Handlers::new().on_task_request(work)).await
     }
 }
 
-/// What is to be done for a message.
+/// Selects the script for a message.
 fn choose(asked: &A2aRequest) -> Script {
     if let Some(script) = named_by(&asked.message) {
         return script;
@@ -61,7 +62,7 @@ fn choose(asked: &A2aRequest) -> Script {
     } else {
         Script::Complete
     };
-    // What goes on with a task that asks again and again is done when it says so.
+    // A multi-turn task ends when a later message of it is "done".
     let first = asked.history.iter().find(|message| message.role == Role::User);
     match first.and_then(named_by) {
         Some(Script::MultiTurn) if is_done(&asked.message) => Script::Complete,
@@ -71,7 +72,7 @@ fn choose(asked: &A2aRequest) -> Script {
     }
 }
 
-/// The id counts before the text: a kit that knows ids uses the same few words for every task.
+/// The id takes precedence over the text: a kit that sets ids reuses the same text for every task.
 fn named_by(message: &Message) -> Option<Script> {
     script_of(message.message_id.as_str()).or_else(|| script_of(message.text().trim_start()))
 }
@@ -80,31 +81,33 @@ fn is_done(message: &Message) -> bool {
     message.text().trim().eq_ignore_ascii_case("done")
 }
 
-/// One task at work.
-struct Performance<'a> {
+/// One run of a script for one delivery.
+struct ScriptRun<'a> {
     me: &'a Agent,
     delivery: &'a Delivery,
     settings: Conformance,
 }
 
-impl Performance<'_> {
+impl ScriptRun<'_> {
     async fn play(&self, script: Script) -> Result<(), SendError> {
         match script {
-            Script::Complete => self.say(completed("Hello from TCK")).await,
-            Script::Finish => self.say(completed("Done.")).await,
-            Script::Artifact(piece) => {
+            Script::Complete => self.answer(completed("Hello from TCK")).await,
+            Script::Finish => self.answer(completed("Done.")).await,
+            Script::Artifact(content) => {
                 let answer = completed("Here it is.");
-                self.say(answer.artifact(&artifact(piece.part()))).await
+                self.answer(answer.artifact(&artifact(content.part()))).await
             }
-            Script::Message => self.say(completed("Direct message response").directly()).await,
-            Script::AskInput => self.say(self.ask("More input is needed.")).await,
-            Script::MultiTurn => self.say(self.ask("Go on; say \"done\" when that was all.")).await,
+            Script::Message => self.answer(completed("Direct message response").directly()).await,
+            Script::AskInput => self.answer(self.ask("More input is needed.")).await,
+            Script::MultiTurn => {
+                self.answer(self.ask("Go on; say \"done\" when that was all.")).await
+            }
             Script::AskCredentials => {
-                self.say(self.ask("Credentials are needed.").for_credentials()).await
+                self.answer(self.ask("Credentials are needed.").for_credentials()).await
             }
-            Script::Reject => self.say(TaskAnswer::declined("rejected")).await,
-            Script::Fail => self.say(TaskAnswer::failed("It was asked to fail.")).await,
-            Script::Stream(piece) => self.stream(piece).await,
+            Script::Reject => self.answer(TaskAnswer::declined("rejected")).await,
+            Script::Fail => self.answer(TaskAnswer::failed("It was asked to fail.")).await,
+            Script::Stream(content) => self.stream(content).await,
             Script::StreamChunks => self.stream_chunks().await,
             Script::Resubscribe => self.work(self.settings.long, completed("Done.")).await,
             Script::LongRunning => {
@@ -122,14 +125,14 @@ impl Performance<'_> {
         }
     }
 
-    /// A question with a number of its own: to the bus, the same words to the same caller over and
-    /// over are a loop.
+    /// Builds a question with a unique number. Identical questions to one caller would trip the
+    /// circuit breaker.
     fn ask(&self, question: &str) -> TaskAnswer {
         TaskAnswer::blocked(format!("{question} ({})", self.delivery.seq))
     }
 
-    /// The one answer.
-    async fn say(&self, answer: TaskAnswer) -> Result<(), SendError> {
+    /// Sends the only answer of a script.
+    async fn answer(&self, answer: TaskAnswer) -> Result<(), SendError> {
         self.send(answer).await.map(drop)
     }
 
@@ -142,19 +145,19 @@ impl Performance<'_> {
         send(self.me, self.delivery, self.me.write(self.delivery, draft)?).await
     }
 
-    /// Works for a while and then answers, unless the task is called off.
+    /// Reports progress, waits for `time` and answers. Stops early when the task is cancelled.
     async fn work(&self, time: Duration, answer: TaskAnswer) -> Result<(), SendError> {
         if self.report("Working.").await? && pause(self.delivery, time).await {
-            self.say(answer).await?;
+            self.answer(answer).await?;
         }
         Ok(())
     }
 
-    async fn stream(&self, piece: Piece) -> Result<(), SendError> {
+    async fn stream(&self, content: ArtifactContent) -> Result<(), SendError> {
         let whole = StatusReport::in_progress(format!("An artifact. ({})", self.delivery.seq));
-        let whole = whole.artifact(&artifact(piece.part()), false, true);
+        let whole = whole.artifact(&artifact(content.part()), false, true);
         if self.report("Working.").await? && self.send(whole).await? {
-            self.say(completed("Done.")).await?;
+            self.answer(completed("Done.")).await?;
         }
         Ok(())
     }
@@ -163,23 +166,24 @@ impl Performance<'_> {
         if !self.report("Working.").await? {
             return Ok(());
         }
-        for (chunk, append) in [("chunk-1 ", false), ("chunk-2", true)] {
-            let piece = StatusReport::in_progress(format!("A piece. ({})", self.delivery.seq));
-            let piece = piece.artifact(&artifact(Part::text(chunk)), append, append);
-            if !self.send(piece).await? {
+        for (text, append) in [("chunk-1 ", false), ("chunk-2", true)] {
+            let chunk = StatusReport::in_progress(format!("A piece. ({})", self.delivery.seq));
+            let chunk = chunk.artifact(&artifact(Part::text(text)), append, append);
+            if !self.send(chunk).await? {
                 return Ok(());
             }
         }
-        self.say(completed("Done.")).await
+        self.answer(completed("Done.")).await
     }
 }
 
-/// Done, with a word about it. Said as a message, it makes no artifact: the scripts name theirs.
+/// A completed answer whose summary is also its message. It has no default artifact, because the
+/// scripts define theirs.
 fn completed(summary: &str) -> TaskAnswer {
     TaskAnswer::completed(summary).saying(summary)
 }
 
-/// The one artifact of a task; its name stays, so that doing the work again changes nothing.
+/// The only artifact of a task. Its id is constant, so running the script again changes nothing.
 fn artifact(part: Part) -> Artifact {
     let artifact_id =
         "artifact-1".try_into().unwrap_or_else(|_| unreachable!("short and not blank"));
@@ -193,7 +197,7 @@ fn artifact(part: Part) -> Artifact {
     }
 }
 
-impl Piece {
+impl ArtifactContent {
     fn part(self) -> Part {
         let file = |content| Part {
             filename: Some("output.txt".to_owned()),

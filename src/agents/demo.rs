@@ -1,10 +1,10 @@
-//! The demo: a small cast that works together on this bus, so that a new user has something to see.
+//! Demo: four scripted agents that work together on this bus, so that a new installation has
+//! traffic to look at.
 //!
-//! They are agents like any others: they use the SDK and nothing else, pass the same router and
-//! keep to the same limits. Only what they say is written down beforehand (`script`). Goals are
-//! made as an A2A client makes them (`objective`).
+//! They use the SDK only and pass the same admission as any agent. Their texts are constants
+//! (`script`). Objectives are created as an A2A client creates them (`objective`).
 
-mod errand;
+mod adhoc_task;
 mod lead;
 mod objective;
 mod researcher;
@@ -30,20 +30,20 @@ const WORKER: &str = "worker";
 const REVIEWER: &str = "reviewer";
 const RESEARCHER: &str = "researcher";
 
-/// The names of the cast.
+/// Agent ids of the cast.
 pub const CAST: [&str; 4] = [LEAD, WORKER, REVIEWER, RESEARCHER];
 
-/// A round takes seconds. One that takes longer was stopped by somebody, and the next begins.
+/// Maximum duration of a round. A round takes seconds; a longer one is abandoned.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How fast the cast works, and for how long.
+/// Speed of the cast, and number of rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// How long each step of the work takes.
+    /// Duration of one step of work.
     pub step: Duration,
-    /// How long they rest between two rounds.
+    /// Pause between two rounds.
     pub rest: Duration,
-    /// After so many rounds they rest for good: a demo that was left running fills no disk.
+    /// Number of rounds. The limit keeps a forgotten demo from filling the disk.
     pub rounds: u32,
 }
 
@@ -53,23 +53,23 @@ impl Default for Pace {
     }
 }
 
-/// One of the cast has a name that the configuration gives to somebody else.
+/// The cast could not be added to the directory.
 #[derive(Debug, thiserror::Error)]
 pub enum EnlistError {
-    /// It is listed.
+    /// The configuration lists an agent with this name.
     #[error(
         "--demo brings an agent called `{0}`, and the configuration lists one: it would answer in the other's name. Start the demo on a folder of its own, such as --state-dir ./demo"
     )]
     Taken(AgentId),
-    /// It is none.
+    /// The name is not a valid agent id.
     #[error(transparent)]
     Name(#[from] BadAgentId),
 }
 
-/// Lists the cast in a directory, also in one that takes nobody else.
+/// Adds the cast to the configured agents, so that a closed directory admits it.
 ///
 /// # Errors
-/// When one of the names is taken; nothing is changed then.
+/// When one of the names is taken. `agents` is unchanged then.
 pub fn enlist(agents: &mut Vec<(AgentId, Profile)>) -> Result<(), EnlistError> {
     let cast = CAST.iter().map(|name| Ok((name.parse()?, profile(name))));
     let cast: Vec<(AgentId, Profile)> = cast.collect::<Result<_, BadAgentId>>()?;
@@ -97,7 +97,7 @@ fn profile(name: &str) -> Profile {
     }
 }
 
-/// Why a round ended early.
+/// Reason why a round ended early.
 #[derive(Debug, thiserror::Error)]
 enum RoundError {
     #[error(transparent)]
@@ -110,7 +110,7 @@ enum RoundError {
     Objective { status: ObjectiveStatus },
 }
 
-/// The cast on a bus.
+/// The cast, attached to a bus.
 pub struct Demo {
     lead: Agent,
     others: [Agent; 3],
@@ -120,13 +120,13 @@ pub struct Demo {
 }
 
 impl Demo {
-    /// Brings the cast in; nothing is played yet.
+    /// Attaches the cast. Rounds start with [`Demo::run`].
     ///
-    /// Where tokens tell callers apart, the lead makes the objectives. Where nobody is told from
-    /// another they are everybody's, or nobody could see them.
+    /// With tokens (`secured`) the lead owns the objectives. Without tokens they belong to the
+    /// anonymous caller, so that every caller can read them.
     ///
     /// # Errors
-    /// When the bus takes no agents of these names.
+    /// When the bus refuses one of the agents.
     pub async fn attach(
         bus: &Bus,
         tasks: TaskSystem,
@@ -162,7 +162,7 @@ impl Demo {
         Ok(Self { lead, others, tasks, caller, pace })
     }
 
-    /// Plays its rounds, the first at once, and returns when they rest for good.
+    /// Runs all rounds, the first one immediately.
     pub async fn run(&self) {
         for round in 1..=self.pace.rounds {
             if round > 1 {
@@ -181,14 +181,14 @@ impl Demo {
         tracing::info!("the demo rests after {rounds} rounds; start the server again for more");
     }
 
-    /// The cast goes at once: what it was at goes on when it comes back.
+    /// Detaches the cast and returns its messages in flight to the mailboxes.
     pub fn leave(&self) {
         for agent in self.others.iter().chain([&self.lead]) {
             agent.clone().give_back();
         }
     }
 
-    /// One round: a piece of work and a goal, side by side.
+    /// Runs one round: a task and an objective, concurrently.
     async fn play(&self, round: u32) -> Result<(), RoundError> {
         let Self { lead, tasks, caller, .. } = self;
         let goal = Client { tasks, caller, agent: lead.id() };
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cast_is_listed_beside_others_and_in_nobodys_place() {
+    fn cast_is_listed_without_replacing_agents() {
         let mut agents = vec![("tim".parse().unwrap(), Profile::default())];
         enlist(&mut agents).unwrap();
         assert_eq!(agents.len(), 5);

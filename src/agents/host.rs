@@ -1,11 +1,12 @@
-//! The host's own agent: it answers at once, without a model, so that the first message of a new
-//! user gets a sensible answer. It knows a few words and says so when it knows no more.
+//! Built-in agent of the host: answers a few fixed requests without a model, so that a new user's
+//! first message gets a useful answer.
 //!
-//! Whatever it is told is data: it is repeated in one clean line at most, and never obeyed.
+//! Input is data: it is echoed as one sanitized line at most, and never interpreted beyond
+//! [`intent`].
 
+mod intent;
 mod parts;
 mod sum;
-mod wish;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -19,16 +20,17 @@ use chrono::{SecondsFormat, Utc};
 
 use super::{WINDOW, send};
 use crate::{A2aRequest, Agent, AttachError, Bus, Handlers, SendError, TaskAnswer};
+use intent::Intent;
 use parts::described;
 pub(super) use parts::one_line;
-use wish::Wish;
 
-/// Its name.
+/// Agent id of the host's agent.
 pub const NAME: &str = "openclaw";
 
-/// How many agents it lists.
+/// Maximum number of agents in a list.
 const LISTED: usize = 50;
-/// The longest answer, in characters: it is said twice and must fit a message of the bus.
+/// Maximum length of an answer in characters. A message contains the answer twice and must fit its
+/// size limit.
 const LONGEST: usize = 16_000;
 
 const HELP: &str = "\
@@ -51,10 +53,10 @@ const HOW_TO_GO_ON: &str = "\
 Say help to see what I know. For real work attach an agent to this bus and send your message below \
 /agents/{id}/; say agents to see who is here.";
 
-/// Brings it in.
+/// Attaches the agent to a bus.
 ///
 /// # Errors
-/// When the bus takes no agent of that name.
+/// When the bus refuses the agent.
 pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
     let answer = move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
         answer(&me, &delivery, &task).await
@@ -63,100 +65,102 @@ pub async fn attach(bus: &Bus) -> Result<Agent, AttachError> {
     bus.attach_quick(NAME, WINDOW, answer_at_once, handlers).await
 }
 
-/// The answer, where nobody has to be asked for it: so it is with most.
+/// Answers without awaiting anything; most requests end here.
 fn answer_at_once(me: &Agent, delivery: &Delivery) -> Option<Envelope> {
     let Body::TaskRequest(task) = &delivery.message.body else { return None };
-    let asked = Asked::of(delivery, task);
-    let said = asked.known()?;
-    me.write(delivery, asked.answer(said)).ok()
+    let question = Question::of(delivery, task);
+    let response = question.immediate()?;
+    me.write(delivery, question.answer(response)).ok()
 }
 
 async fn answer(me: &Agent, delivery: &Delivery, task: &TaskRequest) -> Result<(), SendError> {
-    let (system, asked) = (me.system(), Asked::of(delivery, task));
-    let said = match asked.known() {
-        Some(said) => said,
-        None if asked.wish() == Wish::Agents => Said::Answer(who_is_here(&system.agents().await)),
-        None => Said::Answer(status(system).await),
+    let (system, question) = (me.system(), Question::of(delivery, task));
+    let response = match question.immediate() {
+        Some(response) => response,
+        None if question.intent() == Intent::Agents => {
+            Response::Answer(who_is_here(&system.agents().await))
+        }
+        None => Response::Answer(status(system).await),
     };
-    send(me, delivery, me.write(delivery, asked.answer(said))?).await.map(drop)
+    send(me, delivery, me.write(delivery, question.answer(response))?).await.map(drop)
 }
 
-/// What is answered: something, or that it cannot be worked on.
-enum Said {
+/// Result of a request.
+enum Response {
     Answer(String),
-    /// Why not, and what to do instead.
+    /// Declined, with the reason and what to do instead.
     Decline(String),
 }
 
-/// What somebody asks.
-struct Asked<'a> {
+/// A request and its text.
+struct Question<'a> {
     delivery: &'a Delivery,
     text: Cow<'a, str>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Question<'a> {
     fn of(delivery: &'a Delivery, task: &'a TaskRequest) -> Self {
         let description = task.description.as_str();
-        // Most texts are the description as well, word for word.
+        // Most requests contain their whole text in the description.
         let text = if describes_whole(description) {
             None
         } else {
-            A2aRequest::of(delivery).map(|asked| asked.text())
+            A2aRequest::of(delivery).map(|question| question.text())
         };
         Self { delivery, text: text.map_or(description.into(), Cow::Owned) }
     }
 
-    fn wish(&self) -> Wish<'_> {
-        Wish::of(&self.text)
+    fn intent(&self) -> Intent<'_> {
+        Intent::of(&self.text)
     }
 
-    /// What is said to it, unless somebody has to be asked first.
-    fn known(&self) -> Option<Said> {
-        let message = || A2aRequest::of(self.delivery).map(|asked| asked.message);
-        Some(Said::Answer(match self.wish() {
-            Wish::Agents | Wish::Status => return None,
-            Wish::Nothing => return Some(Said::Decline(received(message().as_ref()))),
-            Wish::Greeting => format!("Hello! {HELP}"),
-            Wish::Help => HELP.to_owned(),
-            Wish::Time => {
+    /// The response, unless it needs a query to the bus.
+    fn immediate(&self) -> Option<Response> {
+        let message = || A2aRequest::of(self.delivery).map(|question| question.message);
+        Some(Response::Answer(match self.intent() {
+            Intent::Agents | Intent::Status => return None,
+            Intent::Nothing => return Some(Response::Decline(received(message().as_ref()))),
+            Intent::Greeting => format!("Hello! {HELP}"),
+            Intent::Help => HELP.to_owned(),
+            Intent::Time => {
                 format!("It is {} (UTC).", Utc::now().to_rfc3339_opts(SecondsFormat::Secs, true))
             }
-            Wish::EchoOfNothing => {
+            Intent::EmptyEcho => {
                 "There was nothing to echo; write something after the word.".into()
             }
-            Wish::Echo(words) => words.to_owned(),
-            Wish::Sum(sum) => sum.worked_out(),
-            Wish::Unknown => {
+            Intent::Echo(words) => words.to_owned(),
+            Intent::Sum(sum) => sum.worked_out(),
+            Intent::Unknown => {
                 let parts = message().map(|message| message.parts).unwrap_or_default();
-                return Some(Said::Decline(unknown(&self.text, &parts)));
+                return Some(Response::Decline(unknown(&self.text, &parts)));
             }
         }))
     }
 
-    fn answer(&self, said: Said) -> TaskAnswer {
-        let cut = |mut said: String| {
-            if let Some((end, _)) = said.char_indices().nth(LONGEST) {
-                said.truncate(end);
+    fn answer(&self, response: Response) -> TaskAnswer {
+        let cut = |mut response: String| {
+            if let Some((end, _)) = response.char_indices().nth(LONGEST) {
+                response.truncate(end);
             }
-            said
+            response
         };
-        let said = match said {
-            Said::Answer(said) => cut(said),
+        let response = match response {
+            Response::Answer(response) => cut(response),
             // Nothing was done, so the task must not look completed.
-            Said::Decline(why) => return TaskAnswer::declined(cut(why)),
+            Response::Decline(why) => return TaskAnswer::declined(cut(why)),
         };
-        let summary = format!("Answered: {}", one_line(&said, 100));
+        let summary = format!("Answered: {}", one_line(&response, 100));
         let answer = TaskAnswer::completed(summary);
-        // A question gets a plain answer; whoever wants something done gets a task with what came of it.
+        // A question gets a plain message; any other request gets a task with an artifact.
         if self.text.trim_end().ends_with('?') {
-            answer.saying(said).directly()
+            answer.saying(response).directly()
         } else {
-            answer.text_artifact("answer", &said).saying(said)
+            answer.text_artifact("answer", &response).saying(response)
         }
     }
 }
 
-/// What is said of a message without text.
+/// Response to a message without text.
 fn received(message: Option<&Message>) -> String {
     let parts = message.map_or(&[] as &[Part], |message| &message.parts);
     match described(parts) {
@@ -184,7 +188,7 @@ fn who_is_here(agents: &[AgentView]) -> String {
     }
     let noun = if count == 1 { "agent is" } else { "agents are" };
     let mut text = format!("{count} {noun} known here:");
-    // Those who can answer first; each group is in the order of the names.
+    // Online agents first; each group is sorted by name.
     let (online, offline): (Vec<_>, Vec<_>) =
         agents.iter().partition(|agent| agent.presence == Presence::Online);
     for agent in online.iter().chain(&offline).take(LISTED) {
@@ -226,8 +230,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_bus_says_that_nobody_is_there_yet() {
-        let said = who_is_here(&[]);
-        assert!(said.starts_with("No agent is known here yet") && !said.contains('0'), "{said}");
+    fn empty_directory_is_stated_in_words() {
+        let response = who_is_here(&[]);
+        assert!(
+            response.starts_with("No agent is known here yet") && !response.contains('0'),
+            "{response}"
+        );
     }
 }

@@ -1,8 +1,8 @@
-//! An agent in another process: its messages go out one by one and are settled from there.
+//! Session runtime of an agent in another process: sends its deliveries out and settles them by its
+//! answers.
 //!
-//! [`Remote`] is what the session of the bus runs; [`RemoteAgent`] is the other end, which
-//! belongs to whoever keeps the connection and can be handed from one connection to the next.
-//! It knows neither frames nor sockets.
+//! [`Remote`] is the end that the bus runs. [`RemoteAgent`] is the end of the connection; it can
+//! move from a lost connection to the next one. Neither depends on frames or sockets.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,48 +15,49 @@ use tokio::sync::oneshot;
 
 type Settle = oneshot::Sender<Result<Handled, Failed>>;
 
-/// What the log says of an attempt whose agent went away.
-const LOST: &str = "the connection of the agent was lost";
+/// Logged reason of an attempt whose connection was lost.
+const CONNECTION_LOST: &str = "the connection of the agent was lost";
 
-/// What arrives for the agent.
+/// Event for the remote agent.
 pub(crate) enum Mail {
-    /// A message to handle.
+    /// A delivery to handle.
     Deliver(Delivery),
-    /// The task that a message in its hands asks for was called off.
+    /// The task of a delivery in flight was cancelled.
     Cancel(Delivery),
 }
 
-enum Post {
+enum Outbound {
     Delivery(Delivery, Settle),
     Cancelled(MessageId),
 }
 
-/// The end that the session runs.
+/// The end that the bus runs.
 struct Remote {
-    /// How many messages may be out at once; none while the connection is not ready for any.
+    /// Maximum number of deliveries in flight; 0 while the connection accepts none.
     window: AtomicUsize,
-    /// Not bounded, because the window is: each message of it is sent and called off once.
-    out: UnboundedSender<Post>,
+    /// Unbounded, because `window` bounds it: each delivery is sent once and cancelled at most
+    /// once.
+    out: UnboundedSender<Outbound>,
 }
 
 impl Runtime for Remote {
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let (settle, mut settled) = oneshot::channel();
-        // When nobody is there any more it waits with the others below.
-        let _ = self.out.send(Post::Delivery(delivery.clone(), settle));
+        // Without a receiver the delivery stays pending until the bus removes the session.
+        let _ = self.out.send(Outbound::Delivery(delivery.clone(), settle));
         let out = self.out.clone();
         Box::pin(async move {
             let answer = tokio::select! {
                 answer = &mut settled => answer,
                 () = delivery.cancelled() => {
-                    let _ = out.send(Post::Cancelled(delivery.message.message_id));
+                    let _ = out.send(Outbound::Cancelled(delivery.message.message_id));
                     settled.await
                 }
             };
             match answer {
                 Ok(answer) => answer,
-                // The connection is gone. What that means for the message is in what the bus is
-                // told of it, which is on its way and ends this.
+                // The connection is gone. The bus ends this future when it processes the loss of
+                // the session.
                 Err(_) => std::future::pending().await,
             }
         })
@@ -67,46 +68,47 @@ impl Runtime for Remote {
     }
 }
 
-/// One message in the agent's hands.
-struct Held {
+/// A delivery in flight.
+struct HeldDelivery {
     delivery: Delivery,
     settle: Settle,
     cancelled: bool,
 }
 
-/// The message is not in the agent's hands.
+/// The message is not in flight at this agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the message is not in your hands: it was settled before, taken back, or never delivered")]
 pub(crate) struct NotInHands;
 
-/// The end that a connection has. Dropped, the agent is lost: what it had has failed.
+/// The end of the connection. Dropping it reports the agent as lost, which fails its deliveries in
+/// flight.
 pub(crate) struct RemoteAgent {
     bus: BusSystem,
     agent: AgentId,
-    /// The number of the attachment; `None` when it has ended.
+    /// Number of the session on the bus; `None` after it has ended.
     attachment: Option<u64>,
     remote: Arc<Remote>,
-    post: UnboundedReceiver<Post>,
-    hands: HashMap<MessageId, Held>,
-    why_lost: &'static str,
+    post: UnboundedReceiver<Outbound>,
+    in_flight: HashMap<MessageId, HeldDelivery>,
+    loss_reason: &'static str,
 }
 
 impl RemoteAgent {
-    /// Joins the bus as one session of the agent, which takes nothing before [`Self::open`].
+    /// Attaches a session of the agent. It gets no deliveries before [`Self::open`].
     pub(crate) async fn attach(bus: BusSystem, agent: AgentId) -> Result<Self, InboxError> {
         let (out, post) = unbounded_channel();
         let remote = Arc::new(Remote { window: AtomicUsize::new(0), out });
         let attachment = bus.attach(agent.clone(), Arc::clone(&remote) as _).await?;
-        let (attachment, hands) = (Some(attachment), HashMap::new());
-        Ok(Self { bus, agent, attachment, remote, post, hands, why_lost: LOST })
+        let (attachment, in_flight) = (Some(attachment), HashMap::new());
+        Ok(Self { bus, agent, attachment, remote, post, in_flight, loss_reason: CONNECTION_LOST })
     }
 
-    /// Takes up to `window` messages at once from now on.
+    /// Sets the maximum number of deliveries in flight and accepts deliveries.
     pub(crate) fn open(&self, window: usize) {
         self.set(window, true);
     }
 
-    /// Takes nothing for a while and keeps what it has; others of the agent take over the rest.
+    /// Accepts no deliveries but keeps those in flight. Other sessions of the agent get the rest.
     pub(crate) fn away(&self) {
         self.set(0, false);
     }
@@ -118,24 +120,24 @@ impl RemoteAgent {
         }
     }
 
-    /// How many messages it takes at once.
+    /// Maximum number of deliveries in flight.
     pub(crate) fn window(&self) -> usize {
         self.remote.window()
     }
 
-    /// What arrives next; `None` when the bus has ended. Nothing is lost when it is not awaited
-    /// to its end.
+    /// Waits for the next event; `None` when the bus has stopped. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<Mail> {
         loop {
             match self.post.recv().await? {
-                Post::Delivery(delivery, settle) => {
-                    self.let_go();
-                    let held = Held { delivery: delivery.clone(), settle, cancelled: false };
-                    self.hands.insert(delivery.message.message_id, held);
+                Outbound::Delivery(delivery, settle) => {
+                    self.evict_settled();
+                    let held =
+                        HeldDelivery { delivery: delivery.clone(), settle, cancelled: false };
+                    self.in_flight.insert(delivery.message.message_id, held);
                     return Some(Mail::Deliver(delivery));
                 }
-                Post::Cancelled(id) => {
-                    let Some(held) = self.hands.get_mut(&id) else { continue };
+                Outbound::Cancelled(id) => {
+                    let Some(held) = self.in_flight.get_mut(&id) else { continue };
                     held.cancelled = true;
                     return Some(Mail::Cancel(held.delivery.clone()));
                 }
@@ -143,51 +145,53 @@ impl RemoteAgent {
         }
     }
 
-    /// Forgets what the bus took back meanwhile, for its deadline or by another's word.
-    fn let_go(&mut self) {
-        if self.hands.len() >= self.window() {
-            self.hands.retain(|_, held| !held.settle.is_closed());
+    /// Removes deliveries that the bus has taken back, after their deadline or on request.
+    fn evict_settled(&mut self) {
+        if self.in_flight.len() >= self.window() {
+            self.in_flight.retain(|_, held| !held.settle.is_closed());
         }
     }
 
-    /// What is in its hands, in the order in which it was accepted by the bus.
+    /// Deliveries in flight, in the order of their sequence numbers.
     pub(crate) fn in_hands(&self) -> Vec<&Delivery> {
-        let here = self.hands.values().filter(|held| !held.settle.is_closed());
+        let here = self.in_flight.values().filter(|held| !held.settle.is_closed());
         let mut deliveries: Vec<_> = here.map(|held| &held.delivery).collect();
         deliveries.sort_by_key(|delivery| delivery.seq);
         deliveries
     }
 
-    /// Of what is in its hands, those whose task was called off.
+    /// Deliveries in flight whose task was cancelled.
     pub(crate) fn called_off(&self) -> Vec<Delivery> {
-        let told = |delivery: &&&Delivery| {
-            self.hands.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
+        let is_cancelled = |delivery: &&&Delivery| {
+            self.in_flight.get(&delivery.message.message_id).is_some_and(|held| held.cancelled)
         };
-        self.in_hands().iter().filter(told).map(|delivery| (*delivery).clone()).collect()
+        self.in_hands().iter().filter(is_cancelled).map(|delivery| (*delivery).clone()).collect()
     }
 
-    /// Acknowledges a message, or fails it for this reason; told when that is durable.
+    /// Acknowledges a delivery, or fails it with a reason. The receiver resolves when that is
+    /// durable.
     pub(crate) fn settle(
         &mut self,
         id: &MessageId,
         failed: Option<String>,
     ) -> Result<oneshot::Receiver<()>, NotInHands> {
-        let held = self.hands.remove(id).ok_or(NotInHands)?;
-        let (told, durable) = oneshot::channel();
+        let held = self.in_flight.remove(id).ok_or(NotInHands)?;
+        let (acked, durable) = oneshot::channel();
         let answer = match failed {
-            None => Ok(Handled { note: None, durable: Some(told) }),
-            Some(reason) => Err(Failed { reason, durable: Some(told) }),
+            None => Ok(Handled { note: None, durable: Some(acked) }),
+            Some(reason) => Err(Failed { reason, durable: Some(acked) }),
         };
         held.settle.send(answer).map_err(|_| NotInHands)?;
         Ok(durable)
     }
 
-    /// Says why it is lost, when it is.
+    /// Sets the reason that is logged if the session is lost.
     pub(crate) fn because(&mut self, why: &'static str) {
-        self.why_lost = why;
+        self.loss_reason = why;
     }
 
-    /// Goes without a fault: what is in its hands is given back.
+    /// Ends the session and returns its deliveries in flight to the mailbox without a failed
+    /// attempt.
     pub(crate) fn give_back(mut self) {
         if let Some(attachment) = self.attachment.take() {
             self.bus.give_back(self.agent.clone(), attachment);
@@ -197,10 +201,10 @@ impl RemoteAgent {
 
 impl std::fmt::Debug for RemoteAgent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (agent, hands) = (&self.agent, self.hands.len());
+        let (agent, in_flight) = (&self.agent, self.in_flight.len());
         f.debug_struct("RemoteAgent")
             .field("agent", agent)
-            .field("hands", &hands)
+            .field("hands", &in_flight)
             .finish_non_exhaustive()
     }
 }
@@ -208,7 +212,7 @@ impl std::fmt::Debug for RemoteAgent {
 impl Drop for RemoteAgent {
     fn drop(&mut self) {
         if let Some(attachment) = self.attachment.take() {
-            self.bus.lose(self.agent.clone(), attachment, self.why_lost.to_owned());
+            self.bus.lose(self.agent.clone(), attachment, self.loss_reason.to_owned());
         }
     }
 }

@@ -1,16 +1,16 @@
-//! `openclaw-a2a access`: who may write to whom, and which rule says so.
+//! `openclaw-a2a access`: explains whether one agent may write to another.
 
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::place::Place;
-use super::stdout::harmless;
-use super::words::{kind, one_of, verdict};
+use super::human::{kind, one_of, verdict};
+use super::server_locator::ServerLocator;
+use super::stdout::sanitize;
 use super::{Answer, Global, format};
 
-/// See whether one agent may write to another, and by which rule
+/// Explain whether one agent may write to another
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -19,7 +19,7 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Say whether a message may go there, and why
+    /// Show the decision on a message, and the rule that made it
     #[command(after_help = "\
 Examples:
   openclaw-a2a access explain roman tim task_request
@@ -30,14 +30,14 @@ The rules are `[[access]]` in a2a.toml; the first that matches decides.
 Exit codes: 0 it may, 1 it may not (the rule is named) or one of them is unknown, 2 the server could not be
 asked.")]
     Explain {
-        /// Who would send
+        /// Sending agent
         from: AgentId,
-        /// Who would receive
+        /// Receiving agent
         to: AgentId,
-        /// What would be sent, such as task_request
+        /// Kind of message, such as task_request
         #[arg(value_parser = kind())]
         kind: Kind,
-        /// How far a broadcast would go
+        /// Scope, for a broadcast
         #[arg(long, value_parser = one_of(Scope::ALL, Scope::as_str))]
         scope: Option<Scope>,
     },
@@ -52,7 +52,7 @@ struct Explanation {
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let Verb::Explain { from, to, kind, scope } = &args.verb;
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let mut question = vec![
         ("from", from.to_string()),
         ("to", to.to_string()),
@@ -63,8 +63,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let explained: Explanation = format::read(&answer)?;
     format::document(global.format, answer.get(), |out| {
         let (word, style) = verdict(explained.allowed);
-        writeln!(out, "{style}{word}{style:#} by the rule {}", harmless(&explained.rule))?;
-        writeln!(out, "{}", harmless(&explained.sentence))?;
+        writeln!(out, "{style}{word}{style:#} by the rule {}", sanitize(&explained.rule))?;
+        writeln!(out, "{}", sanitize(&explained.sentence))?;
         Ok(())
     })?;
     Ok(if explained.allowed { Answer::Yes } else { Answer::No })

@@ -1,4 +1,4 @@
-//! `openclaw-a2a agents`: who is there, what they are, how much waits for them.
+//! `openclaw-a2a agents`: lists agents with their profile, presence and pending messages.
 
 mod remove;
 
@@ -9,13 +9,13 @@ use serde_json::value::RawValue;
 
 use a2a_protocol::AgentId;
 
-use super::place::Place;
+use super::human::timestamp;
 use super::server::Server;
+use super::server_locator::ServerLocator;
 use super::table::{Cell, Table, fields};
-use super::words::moment;
 use super::{Answer, Format, Global, format};
 
-/// See who is there: roles, squads, sessions, and how much waits for each
+/// List agents: role, squad, sessions and pending messages
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,27 +33,27 @@ pub(super) struct Args {
     #[command(subcommand)]
     verb: Option<Verb>,
 
-    /// Only this one, with everything that is known of it
+    /// Show only this agent, with every field
     #[arg(value_name = "ID")]
     agent: Option<AgentId>,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Remove an agent that nobody needs any more
+    /// Remove an agent from the directory
     Remove(remove::Args),
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
+struct AgentPage {
     agents: Vec<Box<RawValue>>,
     next_cursor: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Agent {
+struct AgentRow {
     agent_id: String,
     role: Option<String>,
     squad: Option<String>,
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     if let Some(Verb::Remove(args)) = &args.verb {
         return remove::run(args, global);
     }
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     match &args.agent {
         Some(agent) => show(&server, agent, global.format),
         None => list(&server, global.format),
@@ -91,7 +91,7 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
         let mut table =
             Table::new(["ID", "PRESENCE", "SESSIONS", "PENDING", "SQUAD", "TIER", "ROLE"]);
         for agent in &agents {
-            let agent: Agent = format::read(agent)?;
+            let agent: AgentRow = format::read(agent)?;
             let text = |text: Option<String>| Cell::from(text.unwrap_or_default());
             table.row([
                 agent.agent_id.into(),
@@ -108,11 +108,11 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Every agent, page by page.
+/// All agents, page by page.
 fn all(server: &Server) -> anyhow::Result<Vec<Box<RawValue>>> {
     let (mut agents, mut cursor) = (Vec::new(), String::new());
     loop {
-        let page: Page = server.ask("/bus/agents", &[("cursor", cursor)])?;
+        let page: AgentPage = server.ask("/bus/agents", &[("cursor", cursor)])?;
         agents.extend(page.agents);
         cursor = page.next_cursor;
         if cursor.is_empty() {
@@ -129,7 +129,7 @@ fn presence(word: &str) -> Cell {
 fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answer> {
     let found: Box<RawValue> = server.ask(&format!("/bus/agents/{agent}"), &[])?;
     format::document(format, found.get(), |out| {
-        let agent: Agent = format::read(&found)?;
+        let agent: AgentRow = format::read(&found)?;
         let bold = Style::new().bold();
         writeln!(out, "{bold}{}{bold:#}", agent.agent_id)?;
         let capabilities = agent.capabilities.join(", ");
@@ -141,7 +141,7 @@ fn show(server: &Server, agent: &AgentId, format: Format) -> anyhow::Result<Answ
             out,
             &[
                 ("presence", Some(agent.presence)),
-                ("last seen", agent.last_seen.map(moment)),
+                ("last seen", agent.last_seen.map(timestamp)),
                 ("role", agent.role),
                 ("squad", agent.squad),
                 ("tier", agent.tier),

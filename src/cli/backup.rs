@@ -1,7 +1,8 @@
-//! `openclaw-a2a backup`: everything a server needs to go on, copied while it runs or not.
+//! `openclaw-a2a backup`: copies the state of a server, running or not.
 //!
-//! Files are copied as they lie there, so a server need not help and no token is needed, except
-//! for days that only its index holds (`keep_jsonl = false`).
+//! Files are copied from disk, so neither a server nor a token is needed. The exception are days
+//! that only the index contains (`keep_jsonl = false`): the process that has the index open exports
+//! them.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,12 +16,12 @@ use openclaw_a2a::tokens::TokenFile;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::place::Place;
 use super::server::Server;
-use super::stdout::harmless;
+use super::server_locator::ServerLocator;
+use super::stdout::sanitize;
 use super::{Answer, Format, Global};
 
-/// Copy the state of a server into a folder, while the server runs
+/// Back up the state of a server into a folder, while the server runs
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,29 +29,29 @@ Examples:
   openclaw-a2a backup /backups/a2a-$(date +%F) --state-dir /srv/a2a
   openclaw-a2a restore /backups/a2a-2026-02-21 --check     is it whole?
 
-The server goes on; what it accepted before the command began is in the backup. The folder appears under its
+The server keeps running; what it accepted before the command began is in the backup. The folder appears under its
 name when it is whole and on the disk; what is cut off stays NAME.partial. It holds secrets: it is made for its
 owner's eyes only. A token is needed only where [audit] keep_jsonl = false.
 
 Exit codes: 0 the backup is there, 2 it is not, and nothing was left behind.")]
 pub(super) struct Args {
-    /// The folder of the backup; it must not be there yet
+    /// Folder of the backup; it must not exist
     #[arg(value_name = "DIR")]
     to: PathBuf,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let state = StateDir::find(global.state_dir.clone());
-    let place = Place::of(global)?;
+    let locator = ServerLocator::from_options(global)?;
     let config = global.config.clone().unwrap_or_else(|| state.config_file());
     let tokens = TokenFile::below(state.path());
-    // A file of tokens that makes no sense would only be found out when it is needed.
+    // Fail now on an invalid token file, not when the backup is restored.
     tokens.tokens()?;
     let also = [
         Also { from: config, name: "a2a.toml" },
         Also { from: tokens.path().to_owned(), name: "data/a2a-tokens.json" },
     ];
-    let mut older = |before| older(&place, state.path(), before).map_err(Cause::from);
+    let mut older = |before| older(&locator, state.path(), before).map_err(Cause::from);
     let job = BackupJob {
         state_dir: state.path(),
         target: &args.to,
@@ -62,7 +63,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let mut out = super::stdout::output(global.format);
     if global.format == Format::Text {
         writeln!(out, "{}", described(&manifest))?;
-        writeln!(out, "in {}", harmless(&args.to.display().to_string()))?;
+        writeln!(out, "in {}", sanitize(&args.to.display().to_string()))?;
     } else {
         writeln!(out, "{}", summary(&args.to, &manifest))?;
     }
@@ -70,9 +71,9 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Has the days written that only the index holds, by whoever has it open.
-fn older(place: &Place, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
-    match place.server()? {
+/// Exports the days that only the index contains, through the server if one runs.
+fn older(locator: &ServerLocator, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
+    match locator.running_server()? {
         Some(server) => ask(&server, state, before),
         None => Ok(rebuild_before(state, before)?),
     }
@@ -84,13 +85,13 @@ struct Rebuilt {
 }
 
 fn ask(server: &Server, state: &Path, before: NaiveDate) -> anyhow::Result<Vec<PathBuf>> {
-    let said = server.tell("/bus/log/rebuild", &json!({ "before": before }))?;
+    let answer = server.call("/bus/log/rebuild", &json!({ "before": before }))?;
     let Rebuilt { files } =
-        serde_json::from_str(said.get()).context("the server's answer is none")?;
+        serde_json::from_str(answer.get()).context("the server's answer is none")?;
     Ok(files.iter().map(|name| state.join(REBUILT).join(name)).collect())
 }
 
-/// What a backup holds, in a sentence.
+/// Describes a backup in one sentence.
 pub(super) fn described(manifest: &Manifest) -> String {
     let Manifest { records, head, program, time, .. } = manifest;
     format!(
@@ -101,7 +102,7 @@ pub(super) fn described(manifest: &Manifest) -> String {
     )
 }
 
-/// The same for programs.
+/// Describes a backup as JSON.
 pub(super) fn summary(path: &Path, manifest: &Manifest) -> Value {
     json!({
         "backup": path.display().to_string(),

@@ -1,17 +1,18 @@
-//! `openclaw-a2a bench`: loads a running server for a while and says what it carried.
+//! `openclaw-a2a bench`: loads a running server for a while and reports throughput and latency.
 //!
 //! ```text
-//! course (how far) ─▶ messages (pool: who sends) │ tasks ─▶ tally (counts, times) ─▶ report
+//! run_control (limits) ─▶ messages (sender_pool) │ tasks ─▶ counters (counts, latencies) ─▶ report
 //! ```
 //!
-//! It uses the server as agents and clients do, within its limits, and ends by itself.
+//! It uses the public HTTP API as agents and clients do, respects the server's limits, and ends by
+//! itself.
 
 mod call;
-mod course;
+mod counters;
 mod messages;
-mod pool;
 mod report;
-mod tally;
+mod run_control;
+mod sender_pool;
 mod tasks;
 
 use std::io::{BufRead, IsTerminal, Write};
@@ -22,26 +23,25 @@ use a2a_protocol::AgentId;
 use anyhow::bail;
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use openclaw_a2a::gateway::duration;
 use uuid::Uuid;
 
-use super::place::Place;
 use super::server::Server;
+use super::server_locator::ServerLocator;
 use super::stdout::note;
-use super::{Answer, Global};
-use course::{Course, Goal, LONGEST};
-use messages::{Messages, ON_THE_WAY};
-use report::Report;
-use tally::Tally;
-use tasks::Tasks;
+use super::{Answer, Global, duration};
+use counters::Counters;
+use messages::{IN_FLIGHT_PER_SENDER, MessageLoad};
+use report::RunReport;
+use run_control::{MAX_DURATION, RunControl, RunLimit};
+use tasks::TaskLoad;
 
-/// How long a call may take, but for those that wait for a task.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// After so many calls without an answer the server is gone.
-const GIVE_UP: u32 = 10;
+/// Timeout of a call, except of those that wait for a task.
+const CALL_TIMEOUT: Duration = Duration::from_secs(20);
+/// Consecutive calls without an answer after which the server counts as gone.
+const MAX_UNANSWERED: u32 = 10;
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
 
-/// Load a running server for a while, and see how much it carries and how fast
+/// Load a running server and measure its throughput and latency
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -53,41 +53,42 @@ Examples:
 
 Messages go from agents named bench-… to others that take and acknowledge them, so nothing waits in
 the end; the records stay in the log, and these agents in the directory. A server that has records
-already is only loaded when you say so. Limits are respected: an agent that was told to wait waits,
+already is only loaded when you say so. Limits are respected: an agent that reaches its rate limit rests,
 and another one sends. Try it on a server of its own: openclaw-a2a serve --state-dir DIR
 
 Exit codes: 0 it ran, 1 nothing was accepted, something still waits or you said no, 2 it could not run.")]
 pub(super) struct Args {
-    /// What to load it with
+    /// What to send
     #[arg(value_enum, default_value_t = Mode::Messages)]
     mode: Mode,
 
-    /// How long: 500ms, 30s, 2m, at most 10m [default: 10s]
+    /// Duration: 500ms, 30s, 2m, at most 10m [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = time, conflicts_with = "count")]
     duration: Option<Duration>,
 
-    /// How many are to be accepted, instead of how long
+    /// Number of accepted messages or tasks, instead of a duration
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     count: Option<u64>,
 
-    /// How many calls at once
+    /// Number of concurrent calls
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=256))]
     concurrency: u16,
 
-    /// How many agents may send; each is made when those before it have met their limits
+    /// Maximum number of sending agents; another is added when all others have reached their rate
+    /// limit
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     agents: u16,
 
-    /// Whom the tasks are for [default: the server's own agent]
+    /// Agent that gets the tasks [default: the server's own agent]
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
 
-    /// Do not ask, also when the server has records already
+    /// Skip the question when the server has records already
     #[arg(long, short)]
     yes: bool,
 }
 
-/// What a server is loaded with.
+/// Kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Messages of the bus, from agent to agent
@@ -105,21 +106,21 @@ impl Mode {
     }
 }
 
-/// What a server was loaded with, and what came of it.
-struct Load {
-    tally: Tally,
-    /// How long something was sent.
+/// Result of a run.
+struct LoadResult {
+    counters: Counters,
+    /// Time during which messages or tasks were sent.
     sending: Duration,
-    /// Until everything was dealt with.
+    /// Time until everything was processed.
     whole: Duration,
     agents: usize,
-    /// What still waits.
+    /// Messages or tasks still pending at the end.
     left: u64,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
-    match duration(text) {
-        Some(time) if time > Duration::ZERO && time <= LONGEST => Ok(time),
+    match duration::parse_or_seconds(text) {
+        Some(time) if time > Duration::ZERO && time <= MAX_DURATION => Ok(time),
         _ => Err("a time such as 500ms, 30s or 2m, at most 10m".to_owned()),
     }
 }
@@ -128,50 +129,51 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     if args.agent.is_some() && args.mode == Mode::Messages {
         bail!("--agent is for tasks: openclaw-a2a bench tasks --agent ID");
     }
-    let Some(server) = Place::of(global)?.server()? else {
+    let Some(server) = ServerLocator::from_options(global)?.running_server()? else {
         bail!(
             "no server is running; start one with `openclaw-a2a serve`, or name its folder with --state-dir"
         );
     };
-    let server = server.within(PATIENCE);
+    let server = server.with_timeout(CALL_TIMEOUT);
     if !may(args, &server)? {
         anstream::eprintln!("Nothing was sent.");
         return Ok(Answer::No);
     }
     let run = Uuid::now_v7().simple().to_string().split_off(24);
     let at_once = usize::from(args.concurrency);
-    let goal = args.count.map_or(Goal::Time(args.duration.unwrap_or(DEFAULT_TIME)), Goal::Count);
-    let (load, course) = match args.mode {
+    let goal =
+        args.count.map_or(RunLimit::Time(args.duration.unwrap_or(DEFAULT_TIME)), RunLimit::Count);
+    let (load, control) = match args.mode {
         Mode::Messages => {
             let senders = usize::from(args.agents);
-            let messages = Messages::prepare(&server, &run, at_once.max(2), senders)?;
-            let course = begin(goal, at_once * ON_THE_WAY);
+            let messages = MessageLoad::prepare(&server, &run, at_once.max(2), senders)?;
+            let control = start(goal, at_once * IN_FLIGHT_PER_SENDER);
             let bar = bar();
-            let load = messages.run(&course, at_once.min(senders), &|| tick(&bar, &course));
+            let load = messages.run(&control, at_once.min(senders), &|| tick(&bar, &control));
             bar.finish_and_clear();
-            // However the run ended, its agents are not needed any more.
+            // The agents are removed also when the run has failed.
             match messages.remove_agents(at_once) {
                 0 => {}
                 stay => note(&format!(
                     "{stay} agents of the run could not be removed; see `openclaw-a2a agents`"
                 )),
             }
-            (load?, course)
+            (load?, control)
         }
         Mode::Tasks => {
-            let course = begin(goal, at_once);
+            let control = start(goal, at_once);
             let bar = bar();
-            let tasks = Tasks::new(&server, &run, args.agent.as_ref());
-            let load = tasks.run(&course, at_once, &|| tick(&bar, &course));
+            let tasks = TaskLoad::new(&server, &run, args.agent.as_ref());
+            let load = tasks.run(&control, at_once, &|| tick(&bar, &control));
             bar.finish_and_clear();
-            (load?, course)
+            (load?, control)
         }
     };
-    let (ended, why) = course.ended();
-    Report { mode: args.mode, run, concurrency: at_once, load, ended, why }.print(global.format)
+    let (ended, why) = control.ended();
+    RunReport { mode: args.mode, run, concurrency: at_once, load, ended, why }.print(global.format)
 }
 
-/// Whether it is all right to load this server: one that is empty, or that somebody means.
+/// Asks before loading a server that has records, unless `--yes` is given.
 fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
     if args.yes {
         return Ok(true);
@@ -179,7 +181,7 @@ fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
     let is_empty = match (call::get(server, "/bus/log?limit=1"), args.mode) {
         (Ok(page), _) => page["records"].as_array().is_some_and(Vec::is_empty),
         (Err(error), Mode::Messages) => return Err(error),
-        // A client may have tasks without seeing the log.
+        // A client token may create tasks without being allowed to read the log.
         (Err(_), Mode::Tasks) => false,
     };
     if is_empty {
@@ -196,22 +198,22 @@ fn may(args: &Args, server: &Server) -> anyhow::Result<bool> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-fn begin(goal: Goal, room: usize) -> Arc<Course> {
-    let course = Course::new(goal, room);
-    let heard = Arc::clone(&course);
-    // It waits for as long as the program lives.
-    std::thread::spawn(move || stop_on_ctrl_c(&heard));
-    course
+fn start(limit: RunLimit, permits: usize) -> Arc<RunControl> {
+    let control = RunControl::new(limit, permits);
+    let interrupted = Arc::clone(&control);
+    // The thread lives until the process exits.
+    std::thread::spawn(move || stop_on_ctrl_c(&interrupted));
+    control
 }
 
-/// The first Ctrl-C ends the run, and what it came to is shown; the second ends the program.
-fn stop_on_ctrl_c(course: &Course) {
+/// The first Ctrl-C ends the run and prints its report; the second exits.
+fn stop_on_ctrl_c(control: &RunControl) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-    // Without it Ctrl-C does what it does to any program.
+    // Without a runtime Ctrl-C keeps its default effect.
     let Ok(runtime) = runtime else { return };
     runtime.block_on(async {
         if tokio::signal::ctrl_c().await.is_ok() {
-            course.interrupt();
+            control.interrupt();
             anstream::eprintln!("stopping; once more to leave what is on the way");
         }
         if tokio::signal::ctrl_c().await.is_ok() {
@@ -220,7 +222,7 @@ fn stop_on_ctrl_c(course: &Course) {
     });
 }
 
-/// A bar for people; it hides where nobody looks.
+/// Progress bar on stderr, hidden when that is no terminal.
 fn bar() -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(1_000), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{bar:40} {percent:>3} %  {msg}");
@@ -228,9 +230,9 @@ fn bar() -> ProgressBar {
     bar
 }
 
-fn tick(bar: &ProgressBar, course: &Course) {
-    let seconds = course.begin().elapsed().as_secs_f64().max(0.001);
-    let accepted = course.accepted();
-    bar.set_position(course.progress());
+fn tick(bar: &ProgressBar, control: &RunControl) {
+    let seconds = control.started().elapsed().as_secs_f64().max(0.001);
+    let accepted = control.accepted();
+    bar.set_position(control.progress());
     bar.set_message(format!("{accepted} accepted, {:.0}/s", accepted as f64 / seconds));
 }

@@ -1,4 +1,4 @@
-//! `openclaw-a2a breaker`: what was stopped because it went in circles, and letting it go on.
+//! `openclaw-a2a breaker`: lists, shows, trips and resets circuits.
 
 use a2a_policy::CircuitKey;
 use a2a_protocol::CorrelationId;
@@ -8,14 +8,14 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::human::{short, span, style_of, timestamp};
 use super::server::Server;
-use super::stdout::{Out, harmless, note};
+use super::server_locator::ServerLocator;
+use super::stdout::{Out, note, sanitize};
 use super::table::{Cell, Table, fields};
-use super::words::{moment, short, span, style_of};
 use super::{Answer, Format, Global, format};
 
-/// See which conversations are stopped, stop one, let one go on
+/// List, show, trip or reset circuits
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,29 +36,29 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// List what is stopped, the latest first
+    /// List open circuits, the latest first
     List,
-    /// Show one circuit: why it opened, on what evidence, and what happened to it
+    /// Show a circuit: reason, evidence and history
     Show {
         #[arg(value_parser = key)]
         key: CircuitKey,
     },
-    /// Let what was stopped go on
+    /// Reset a circuit, so that its conversation continues
     Reset {
         #[arg(value_parser = key)]
         key: CircuitKey,
     },
-    /// Stop a conversation until somebody resets it; everybody who takes part is told
+    /// Trip a circuit: stop a conversation until it is reset, and notify its participants
     Trip {
         #[arg(value_parser = key)]
         key: CircuitKey,
-        /// Why, for those who take part
+        /// Reason, for the participants
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
 }
 
-/// A circuit's key, or the conversation it is about.
+/// Parses a circuit key; a bare conversation id is one, too.
 fn key(text: &str) -> Result<CircuitKey, String> {
     if let Ok(conversation) = text.parse::<CorrelationId>() {
         return Ok(CircuitKey::Correlation(conversation));
@@ -72,7 +72,7 @@ struct Circuits {
 }
 
 #[derive(Deserialize)]
-struct Events {
+struct CircuitEvents {
     events: Vec<Box<RawValue>>,
     #[serde(rename = "nextCursor", default)]
     next: String,
@@ -80,7 +80,7 @@ struct Events {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Circuit {
+struct CircuitRow {
     key: String,
     state: String,
     reason: String,
@@ -91,8 +91,8 @@ struct Circuit {
     retry_after_ms: Option<i64>,
 }
 
-impl Circuit {
-    /// When it goes on by itself.
+impl CircuitRow {
+    /// When the circuit closes.
     fn until(&self) -> String {
         match self.retry_after_ms {
             _ if self.state == "half_open" => "lets a few through".to_owned(),
@@ -103,19 +103,19 @@ impl Circuit {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let format = global.format;
     match &args.verb {
         Verb::List => list(&server, format),
         Verb::Show { key } => show(&server, key, format),
         Verb::Reset { key } => {
-            let answer = server.tell(&format!("/bus/circuits/{key}/reset"), &json!({}))?;
+            let answer = server.call(&format!("/bus/circuits/{key}/reset"), &json!({}))?;
             format::document(format, answer.get(), |out| Ok(writeln!(out, "{key} goes on")?))?;
             Ok(Answer::Yes)
         }
         Verb::Trip { key, reason } => {
             let body = reason.as_ref().map_or(json!({}), |reason| json!({ "reason": reason }));
-            let answer = server.tell(&format!("/bus/circuits/{key}/trip"), &body)?;
+            let answer = server.call(&format!("/bus/circuits/{key}/trip"), &body)?;
             format::document(format, answer.get(), |out| {
                 writeln!(out, "{key} is stopped")?;
                 Ok(writeln!(out, "\nnext: openclaw-a2a breaker reset {key}")?)
@@ -138,8 +138,8 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
         }
         let mut table = Table::new(["KEY", "STATE", "REASON", "SINCE", "UNTIL"]);
         for circuit in &circuits {
-            let circuit: Circuit = format::read(circuit)?;
-            let (since, until) = (moment(circuit.since), circuit.until());
+            let circuit: CircuitRow = format::read(circuit)?;
+            let (since, until) = (timestamp(circuit.since), circuit.until());
             table.row([
                 Cell::whole(&circuit.key),
                 circuit.state.into(),
@@ -156,7 +156,7 @@ fn list(server: &Server, format: Format) -> anyhow::Result<Answer> {
 fn show(server: &Server, key: &CircuitKey, format: Format) -> anyhow::Result<Answer> {
     let name = key.to_string();
     let all = circuits(server)?;
-    let is_it = |raw: &RawValue| format::read::<Circuit>(raw).is_ok_and(|c| c.key == name);
+    let is_it = |raw: &RawValue| format::read::<CircuitRow>(raw).is_ok_and(|c| c.key == name);
     let Some(found) = all.iter().find(|raw| is_it(raw)) else {
         note(&format!("{name} is not stopped; see `openclaw-a2a breaker list`"));
         return Ok(Answer::No);
@@ -170,28 +170,29 @@ fn show(server: &Server, key: &CircuitKey, format: Format) -> anyhow::Result<Ans
     Ok(Answer::Yes)
 }
 
-/// Everything that happened to it, oldest first.
+/// All events of the circuit, oldest first.
 fn history(server: &Server, key: &CircuitKey) -> anyhow::Result<Vec<Box<RawValue>>> {
     let (mut events, mut next) = (Vec::new(), "0".to_owned());
     while !next.is_empty() {
-        let page: Events = server.ask(&format!("/bus/circuits/{key}/log"), &[("cursor", next)])?;
+        let page: CircuitEvents =
+            server.ask(&format!("/bus/circuits/{key}/log"), &[("cursor", next)])?;
         events.extend(page.events);
         next = page.next;
     }
     Ok(events)
 }
 
-fn write(circuit: &Circuit, events: &[Box<RawValue>], out: &mut Out) -> anyhow::Result<()> {
+fn write(circuit: &CircuitRow, events: &[Box<RawValue>], out: &mut Out) -> anyhow::Result<()> {
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let until = circuit.until();
-    writeln!(out, "{bold}{}{bold:#}", harmless(&circuit.key))?;
+    writeln!(out, "{bold}{}{bold:#}", sanitize(&circuit.key))?;
     fields(
         out,
         &[
             ("state", Some(format!("{}, {until}", circuit.state))),
             ("reason", Some(circuit.reason.clone())),
             ("evidence", Some(circuit.evidence.clone())),
-            ("since", Some(moment(circuit.since))),
+            ("since", Some(timestamp(circuit.since))),
             ("took part", Some(circuit.participants.join(", ")).filter(|names| !names.is_empty())),
         ],
     )?;
@@ -209,6 +210,6 @@ fn write(circuit: &Circuit, events: &[Box<RawValue>], out: &mut Out) -> anyhow::
             event["seq"]
         )?;
     }
-    writeln!(out, "\nnext: openclaw-a2a breaker reset {}", harmless(&circuit.key))?;
+    writeln!(out, "\nnext: openclaw-a2a breaker reset {}", sanitize(&circuit.key))?;
     Ok(())
 }

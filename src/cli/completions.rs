@@ -1,4 +1,4 @@
-//! `openclaw-a2a completions`: what the shell needs to complete our commands.
+//! `openclaw-a2a completions`: prints shell completions.
 
 use clap::CommandFactory;
 use clap_complete::Shell;
@@ -14,7 +14,7 @@ Examples:
   openclaw-a2a completions zsh > ~/.zfunc/_openclaw-a2a
   openclaw-a2a completions fish > ~/.config/fish/completions/openclaw-a2a.fish")]
 pub(super) struct Args {
-    /// The shell to print them for
+    /// Shell
     shell: Shell,
 }
 

@@ -1,5 +1,4 @@
-//! `openclaw-a2a config`: whether the configuration is right, what is in force, a file to begin
-//! with.
+//! `openclaw-a2a config`: checks the configuration, shows effective values, writes a template.
 
 mod check;
 mod init;
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Global};
 
-/// Check the configuration, show what is in force, or write a file to begin with
+/// Check, show or create the configuration
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true)]
 #[command(after_help = "\
@@ -45,7 +44,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     }
 }
 
-/// The file that is meant, and whether somebody named it.
+/// The configuration file, and whether it was named explicitly.
 fn file(given: Option<&PathBuf>, global: &Global) -> (PathBuf, bool) {
     match given.or(global.config.as_ref()) {
         Some(file) => (file.clone(), true),
@@ -53,7 +52,7 @@ fn file(given: Option<&PathBuf>, global: &Global) -> (PathBuf, bool) {
     }
 }
 
-/// Where a value comes from, for people.
+/// Origin of a value, as text.
 fn origin_words(origin: Origin<'_>, file: &Path) -> String {
     match origin {
         Origin::Default => "default".to_owned(),
@@ -62,7 +61,7 @@ fn origin_words(origin: Origin<'_>, file: &Path) -> String {
     }
 }
 
-/// The same for programs.
+/// Origin of a value, as JSON.
 fn origin_json(origin: Origin<'_>, file: &Path) -> Value {
     match origin {
         Origin::Default => json!({"from": "default"}),

@@ -1,4 +1,4 @@
-//! `openclaw-a2a dead-letters`: messages that were given up; sending one again, or letting it go.
+//! `openclaw-a2a dead-letters`: lists, shows, retries and drops dead letters.
 
 use a2a_protocol::AgentId;
 use anstyle::Style;
@@ -7,13 +7,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::place::Place;
 use super::server::Server;
-use super::stdout::{Out, harmless, note};
+use super::server_locator::ServerLocator;
+use super::stdout::{Out, note, sanitize};
 use super::table::{Table, fields};
 use super::{Answer, Format, Global, format};
 
-/// See messages that no attempt could deliver; send one again, or let it go
+/// List, retry or drop dead letters
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,21 +33,21 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// List what was given up
+    /// List dead letters
     List,
-    /// Show one: the message, and why it was given up
-    Show(Named),
-    /// Send it again: it has all its attempts once more
-    Retry(Named),
-    /// Throw it away; the log keeps it
-    Drop(Named),
+    /// Show a dead letter: its message and the reason
+    Show(LetterRef),
+    /// Retry a dead letter: redeliver it with all its attempts
+    Retry(LetterRef),
+    /// Drop a dead letter; the log keeps it
+    Drop(LetterRef),
 }
 
 #[derive(clap::Args)]
-struct Named {
-    /// The number of its record
+struct LetterRef {
+    /// Sequence number of its record
     seq: u64,
-    /// Who could not handle it [default: the only recipient of that number]
+    /// Recipient [default: the only recipient of that number]
     agent: Option<AgentId>,
 }
 
@@ -69,16 +69,16 @@ struct DeadLetter {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let all = server.ask::<DeadLetters>("/bus/dead-letters", &[])?.dead_letters;
     match &args.verb {
         Verb::List => list(&all, global.format),
-        Verb::Show(named) => match find(&all, named)? {
+        Verb::Show(wanted) => match find(&all, wanted)? {
             Some((raw, letter)) => show(&server, raw, &letter, global.format),
             None => Ok(Answer::No),
         },
-        Verb::Retry(named) => resolve(&server, &all, named, "retry", global.format),
-        Verb::Drop(named) => resolve(&server, &all, named, "drop", global.format),
+        Verb::Retry(wanted) => resolve(&server, &all, wanted, "retry", global.format),
+        Verb::Drop(wanted) => resolve(&server, &all, wanted, "drop", global.format),
     }
 }
 
@@ -104,27 +104,27 @@ fn list(all: &[Box<RawValue>], format: Format) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// The one that is meant; says so when there is none.
+/// Finds the dead letter that is named, and notes when there is none.
 fn find<'a>(
     all: &'a [Box<RawValue>],
-    named: &Named,
+    wanted: &LetterRef,
 ) -> anyhow::Result<Option<(&'a RawValue, DeadLetter)>> {
     let mut found = Vec::new();
     for raw in all {
         let letter: DeadLetter = format::read(raw)?;
-        let is_theirs = named.agent.as_ref().is_none_or(|agent| agent.as_str() == letter.agent_id);
-        if letter.seq == named.seq && is_theirs {
+        let is_theirs = wanted.agent.as_ref().is_none_or(|agent| agent.as_str() == letter.agent_id);
+        if letter.seq == wanted.seq && is_theirs {
             found.push((&**raw, letter));
         }
     }
     if found.len() > 1 {
         let agents: Vec<_> = found.iter().map(|(_, letter)| letter.agent_id.as_str()).collect();
-        bail!("{} is a dead letter of {}; name one of them", named.seq, agents.join(", "));
+        bail!("{} is a dead letter of {}; name one of them", wanted.seq, agents.join(", "));
     }
     if found.is_empty() {
-        let whose = named.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
+        let whose = wanted.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
         let list = "openclaw-a2a dead-letters list";
-        note(&format!("there is no dead letter {}{whose}; see `{list}`", named.seq));
+        note(&format!("there is no dead letter {}{whose}; see `{list}`", wanted.seq));
     }
     Ok(found.pop())
 }
@@ -161,9 +161,9 @@ fn write(letter: &DeadLetter, message: &Value, out: &mut Out) -> anyhow::Result<
     )?;
     writeln!(out, "\n{bold}payload{bold:#}")?;
     for line in serde_json::to_string_pretty(&message["payload"])?.lines() {
-        writeln!(out, "  {}", harmless(line))?;
+        writeln!(out, "  {}", sanitize(line))?;
     }
-    let (seq, agent) = (letter.seq, harmless(&letter.agent_id));
+    let (seq, agent) = (letter.seq, sanitize(&letter.agent_id));
     writeln!(out, "\nnext: openclaw-a2a dead-letters retry {seq} {agent}")?;
     Ok(())
 }
@@ -171,20 +171,20 @@ fn write(letter: &DeadLetter, message: &Value, out: &mut Out) -> anyhow::Result<
 fn resolve(
     server: &Server,
     all: &[Box<RawValue>],
-    named: &Named,
+    wanted: &LetterRef,
     what: &str,
     format: Format,
 ) -> anyhow::Result<Answer> {
-    let Some((_, letter)) = find(all, named)? else { return Ok(Answer::No) };
+    let Some((_, letter)) = find(all, wanted)? else { return Ok(Answer::No) };
     let DeadLetter { seq, agent_id, message_id, .. } = letter;
-    let answer = server.tell(&format!("/bus/dead-letters/{seq}/{agent_id}/{what}"), &json!({}))?;
+    let answer = server.call(&format!("/bus/dead-letters/{seq}/{agent_id}/{what}"), &json!({}))?;
     format::document(format, answer.get(), |out| {
-        let agent = harmless(&agent_id);
+        let agent = sanitize(&agent_id);
         match what {
             "retry" => writeln!(out, "{seq} is on its way to {agent} again")?,
             _ => writeln!(out, "{seq} of {agent} is dropped")?,
         }
-        Ok(writeln!(out, "\nnext: openclaw-a2a log show {}", harmless(&message_id))?)
+        Ok(writeln!(out, "\nnext: openclaw-a2a log show {}", sanitize(&message_id))?)
     })?;
     Ok(Answer::Yes)
 }

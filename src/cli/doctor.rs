@@ -1,5 +1,5 @@
-//! `openclaw-a2a doctor`: looks at everything a server needs, says what is wrong and what to do,
-//! and changes nothing.
+//! `openclaw-a2a doctor`: checks everything a server needs, read-only, and prints findings with
+//! what to do.
 //!
 //! ```text
 //! state, config ─▶ address (is a server there?) ─▶ server ─▶ data, chain ─▶ clock, disk, limits
@@ -9,27 +9,26 @@ mod address;
 mod clock;
 mod configuration;
 mod data;
-mod denied;
 mod disk;
-mod files;
 mod finding;
 mod folder;
-mod names;
-mod occupant;
+mod open_files;
+mod port_owner;
 mod server;
+mod token_names;
 
 use std::time::Duration;
 
 use openclaw_a2a::config::StateDir;
 
-use super::place::Found;
+use super::server_locator::Located;
 use super::{Answer, Global};
-use finding::Report;
+use finding::CheckReport;
 
-/// A server on this machine answers these questions at once, or something is wrong with it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of a call to a server on this machine.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Check the state folder, configuration, address, data, clock and disk, and say what to do
+/// Check the state folder, configuration, address, data, clock and disk, and print what to do
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -44,39 +43,39 @@ letters and circuits.
 
 Exit codes: 0 no problems (there may be warnings), 1 problems, 2 it could not run.")]
 pub(super) struct Args {
-    /// Leave out proving the whole log, which takes long when it is large
+    /// Skip verifying the whole log, which takes long for a large one
     #[arg(long)]
     quick: bool,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let mut report = Report::new(global.format);
+    let mut report = CheckReport::new(global.format);
     let state = StateDir::find(global.state_dir.clone());
     report.extend(folder::check(state.path()))?;
-    let (config, place, findings) = configuration::check(global)?;
+    let (config, locator, findings) = configuration::check(global)?;
     report.extend(findings)?;
 
-    let (found, findings) = address::check(&place, &config);
+    let (found, findings) = address::check(&locator, &config);
     report.extend(findings)?;
     let near = match &found {
-        Found::Server(server) => Some(server.within(PATIENCE)),
-        Found::Nobody | Found::Silent => None,
+        Located::Server(server) => Some(server.with_timeout(CALL_TIMEOUT)),
+        Located::NotRunning | Located::Unresponsive => None,
     };
     if let Some(server) = &near {
         report.extend(server::check(server))?;
     }
 
-    report.extend(names::check(&place, &config, near.as_ref()))?;
-    report.extend(data::journal(&place, &found))?;
+    report.extend(token_names::check(&locator, &config, near.as_ref()))?;
+    report.extend(data::journal(&locator, &found))?;
     report.extend(data::tasks(state.path()))?;
-    report.add(data::chain(&place, &found, args.quick))?;
+    report.add(data::chain(&locator, &found, args.quick))?;
 
     report.add(clock::check(state.path()))?;
     if let Some(server) = &near {
         report.add(clock::against(server))?;
     }
     report.extend(disk::check(state.path()))?;
-    report.add(files::check(&config))?;
+    report.add(open_files::check(&config))?;
 
     if let Some(server) = &near {
         report.extend(server::hints(server))?;

@@ -1,34 +1,30 @@
-//! `openclaw-a2a log`: who said what to whom, what became of it, and that nobody changed it.
+//! `openclaw-a2a log`: searches, follows and verifies the message log.
 //!
-//! Each sub-command asks a `Source` and does not know whether a server answers or the
-//! journal itself.
+//! Each sub-command reads from a [`source::Source`]: a running server, the journal, or the day
+//! files. The sub-commands do not depend on which.
 
-mod files;
 mod follow;
-mod gathered;
-mod journal;
 mod list;
 mod rebuild;
 mod record;
-mod server;
+mod record_assembler;
 mod show;
 mod source;
 mod thread;
 pub(super) mod verify;
-mod whole;
 
 use a2a_journal::{Head, Query};
 use a2a_protocol::CorrelationId;
-use chrono::Utc;
+use chrono::{DateTime, Datelike, Utc};
 use openclaw_a2a::gateway::log::read_query;
 
-use super::place::Place;
-use super::{Answer, Format, Global};
+use super::server_locator::ServerLocator;
+use super::{Answer, Format, Global, duration};
 
-/// How many are shown where neither a limit nor the beginning of a time is given.
+/// Default number of records without --limit and --since.
 const NEWEST: u64 = 50;
 
-/// See who said what to whom, follow it, and prove that nobody changed it
+/// Search, follow and verify the message log
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +37,7 @@ Examples:
   openclaw-a2a log show 0192a4c8-7e1a-7b3c-9d4e-000000000001
   openclaw-a2a log verify --head 1042:9f86d081…
 
-Times are UTC: a timestamp, a day (2026-02-21, today, yesterday), or how long ago (90s, 15m, 2h, 3d).
+Times are UTC: a timestamp, a day (2026-02-21, today, yesterday), or how long ago (90s, 15m, 2h, 3d, 1h30m).
 A running server is asked (see a2a.addr in the state folder); without one the journal is read.
 
 Exit codes: 0 success, 1 the log was tampered with (verify) or has no such message, 2 it could not be read.")]
@@ -52,18 +48,18 @@ pub(super) struct Args {
     #[command(flatten)]
     filter: Filter,
 
-    /// How many, the newest; 0 for all [default: 50, with --since all, with --follow 10]
+    /// Number of newest records; 0 for all [default: 50, with --since all, with --follow 10]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<u64>,
 
-    /// Go on with what happens from now on, oldest first
+    /// Follow new records, oldest first
     #[arg(long, short)]
     follow: bool,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Draw one conversation: who wrote to whom, when, and how it went on
+    /// Draw one conversation as a sequence of messages between its participants
     #[command(
         after_help = "Example:\n  openclaw-a2a log thread 0192a4c8-7e1a-7b3c-9d4e-000000000002"
     )]
@@ -76,27 +72,27 @@ enum Verb {
         after_help = "Examples:\n  openclaw-a2a log show 0192a4c8-7e1a-7b3c-9d4e-000000000001\n  openclaw-a2a log show 17      by the number that `log` shows"
     )]
     Show {
-        /// The message's id, or the number of its record
+        /// Message id, or sequence number of its record
         message: String,
     },
-    /// Check that no line of the log was changed, removed, inserted or moved
+    /// Verify that no line of the log was changed, removed, inserted or moved
     #[command(after_help = "\
 Examples:
   openclaw-a2a log verify
   openclaw-a2a log verify --head 1042:9f86d081…    the log must still hold this line
 
 Checks the files and the index, with or without a running server. A head that you noted
-elsewhere (`openclaw-a2a log head`) also proves that nobody cut the end off or wrote it all anew.
+elsewhere (`openclaw-a2a log head`) also proves that the end was not cut off and the log not rewritten.
 
 Exit codes: 0 whole, 1 tampered with (the first bad line is named), 2 it could not be read.")]
     Verify {
-        /// A head that was noted before; may be given several times
+        /// A head noted earlier; may be given several times
         #[arg(long = "head", value_name = "SEQ:HASH")]
         heads: Vec<Head>,
     },
-    /// Print the last line's number and hash, to be kept elsewhere and given to verify
+    /// Print the number and hash of the last line, to keep elsewhere and pass to verify
     Head,
-    /// Write day files that are missing again, from the index
+    /// Rebuild missing day files from the index
     #[command(after_help = "\
 Example:
   openclaw-a2a log rebuild
@@ -108,31 +104,31 @@ Exit codes: 0 every day that the index holds has its file, 2 it could not be don
     Rebuild,
 }
 
-/// What is wanted. All of it must hold.
+/// Conditions on records; all must match.
 #[derive(clap::Args)]
 struct Filter {
-    /// Sent by this agent or to it
+    /// Sent by or to this agent
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// Of this kind, such as task_request
+    /// Kind of message, such as task_request
     #[arg(long = "type", value_name = "TYPE")]
     kind: Option<String>,
-    /// Not before: a timestamp, a day, or how long ago (2h, 3d, yesterday)
+    /// From this time on: a timestamp, a day, or how long ago (2h, 3d, yesterday)
     #[arg(long, value_name = "T")]
     since: Option<String>,
-    /// Before
+    /// Before this time
     #[arg(long, value_name = "T")]
     until: Option<String>,
-    /// Of this conversation
+    /// Conversation
     #[arg(long, value_name = "ID")]
     correlation: Option<String>,
-    /// About this task
+    /// Task
     #[arg(long, value_name = "ID")]
     task: Option<String>,
-    /// With this outcome, such as delivered or forbidden
+    /// Outcome, such as delivered or forbidden
     #[arg(long, value_name = "O")]
     outcome: Option<String>,
-    /// With all of these words, in any case, anywhere in it
+    /// Words that all occur in the record, in any case
     #[arg(long, value_name = "WORDS")]
     text: Option<String>,
 }
@@ -149,16 +145,30 @@ impl Filter {
             ("outcome", &self.outcome),
             ("text", &self.text),
         ];
-        let given =
-            parameters.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-        let query = read_query(given, Utc::now(), true);
+        let now = Utc::now();
+        let given: Vec<_> = parameters
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)))
+            .map(|(name, value)| match name {
+                "since" | "until" => (name, point_in_time(value, now)),
+                _ => (name, value.to_owned()),
+            })
+            .collect();
+        let given = given.iter().map(|(name, value)| (*name, value.as_str()));
+        let query = read_query(given, now, true);
         query.map_err(|bad| anyhow::anyhow!("--{}: {}", bad.name, bad.problem))
     }
 }
 
+/// Turns a duration into the time that long ago; other texts are left to the query.
+fn point_in_time(text: &str, now: DateTime<Utc>) -> String {
+    let ago = duration::ago(now, text).filter(|time| time.year() > 0);
+    ago.map_or_else(|| text.to_owned(), |time| time.to_rfc3339())
+}
+
 impl Args {
-    /// Filters in front of a sub-command would be passed over in silence. (clap's own check
-    /// also refuses the options of every command there.)
+    /// Refuses filters before a sub-command, which would be ignored. clap's own check would also
+    /// refuse global options there.
     fn must_fit(&self) -> anyhow::Result<()> {
         let Filter { agent, kind, since, until, correlation, task, outcome, text } = &self.filter;
         let filters = [agent, kind, since, until, correlation, task, outcome, text];
@@ -177,36 +187,36 @@ use super::stdout::Out;
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     args.must_fit()?;
-    let place = Place::of(global)?;
+    let locator = ServerLocator::from_options(global)?;
     let format = global.format;
     let mut out = super::stdout::output(format);
     match &args.verb {
         None => {
             let query = args.filter.query()?;
             if args.follow {
-                follow::run(&place, &query, args.limit.unwrap_or(10), format, &mut out)
+                follow::run(&locator, &query, args.limit.unwrap_or(10), format, &mut out)
             } else {
-                // A caller that names a start wants the whole range.
+                // With --since the whole range is wanted.
                 let all = args.limit.is_none() && args.filter.since.is_some();
                 let limit = args.limit.unwrap_or(if all { 0 } else { NEWEST });
                 let is_default = args.limit.is_none() && !all;
-                let mut source = place.source()?;
+                let mut source = locator.open_source()?;
                 list::run(source.as_mut(), &query, limit, is_default, format, &mut out)
             }
         }
         Some(Verb::Thread { correlation }) => {
-            thread::run(place.source()?.as_mut(), *correlation, format, &mut out)
+            thread::run(locator.open_source()?.as_mut(), *correlation, format, &mut out)
         }
         Some(Verb::Show { message }) => {
-            show::run(place.source()?.as_mut(), message, format, &mut out)
+            show::run(locator.open_source()?.as_mut(), message, format, &mut out)
         }
-        Some(Verb::Verify { heads }) => verify::run(&place, heads, format, &mut out),
-        Some(Verb::Rebuild) => rebuild::run(&place, format, &mut out),
-        Some(Verb::Head) => verify::head(place.source()?.as_mut(), format, &mut out),
+        Some(Verb::Verify { heads }) => verify::run(&locator, heads, format, &mut out),
+        Some(Verb::Rebuild) => rebuild::run(&locator, format, &mut out),
+        Some(Verb::Head) => verify::head(locator.open_source()?.as_mut(), format, &mut out),
     }
 }
 
-/// Whether programs read it.
+/// Whether the output is JSON.
 fn is_for_programs(format: Format) -> bool {
     format != Format::Text
 }

@@ -1,4 +1,4 @@
-//! `openclaw-a2a objective`: goals, their plans, and how far those are.
+//! `openclaw-a2a objective`: lists, shows, cancels and approves objectives and their plans.
 
 mod call;
 mod list;
@@ -9,17 +9,17 @@ use a2a_protocol::AgentId;
 use a2a_protocol::opt::{BlockedBy, Objective, ObjectiveStatus, Plan, PlanStatus, key};
 use serde_json::json;
 
-use super::stdout::harmless;
+use super::stdout::sanitize;
 use super::{Answer, Format, Global};
-use call::Calls;
+use call::OptClient;
 
-/// See objectives, their plans and tasks; call one off, approve of a plan
+/// List, show, cancel or approve objectives and their plans
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 
-    /// The agent whose address is called [default: the host's own]
+    /// Agent whose endpoint is called [default: the host's own]
     #[arg(long, global = true, value_name = "ID")]
     agent: Option<AgentId>,
 }
@@ -37,10 +37,10 @@ of all. With --format json they are one document, with jsonl one objective a lin
 
 Exit codes: 0 success, 2 the objectives could not be listed.")]
     List {
-        /// Only those in this state: submitted, planning, working, blocked, completed, failed, canceled
+        /// Status: submitted, planning, working, blocked, completed, failed, canceled
         #[arg(long, value_name = "STATUS", value_parser = status)]
         status: Option<ObjectiveStatus>,
-        /// At most so many
+        /// Maximum number of objectives
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
@@ -56,23 +56,23 @@ is a line. With --format json the answer is printed as the server sends it, and 
 Exit codes: 0 it was shown (with --watch: it is completed), 1 there is none (with --watch: or it has failed
 or was canceled), 2 it could not be shown.")]
     Show {
-        /// The objective's id
+        /// Objective id
         objective: String,
-        /// Go on until it ends
+        /// Follow until it ends
         #[arg(long)]
         watch: bool,
     },
-    /// Call an objective off: its tasks are cancelled, its plans skipped
+    /// Cancel an objective: its tasks are cancelled, its plans skipped
     #[command(after_help = "\
 Example:
   openclaw-a2a objective cancel obj-0192a4c8-7e1a-7b3c-9d4e-000000000003
 
 Exit codes: 0 it is canceled, 1 there is none or it has ended, 2 it could not be done.")]
     Cancel {
-        /// The objective's id
+        /// Objective id
         objective: String,
     },
-    /// Let a plan begin that waits for approval
+    /// Approve a plan that waits for approval
     #[command(after_help = "\
 Example:
   openclaw-a2a objective approve plan-0192a4c8-7e1a-7b3c-9d4e-000000000004
@@ -81,7 +81,7 @@ Example:
 
 Exit codes: 0 it is approved of, 1 there is no such plan or it has ended, 2 it could not be done.")]
     Approve {
-        /// The plan's id
+        /// Plan id
         plan: String,
     },
 }
@@ -94,35 +94,35 @@ fn status(word: &str) -> Result<ObjectiveStatus, String> {
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let calls = Calls::to(args.agent.as_ref(), global)?;
+    let client = OptClient::to(args.agent.as_ref(), global)?;
     match &args.verb {
-        Verb::List { status, limit } => list::run(&calls, *status, *limit, global.format),
-        Verb::Show { objective, watch: false } => show::once(&calls, objective, global.format),
-        Verb::Show { objective, watch: true } => show::watch(&calls, objective, global.format),
-        Verb::Cancel { objective } => cancel(&calls, objective, global.format),
-        Verb::Approve { plan } => approve(&calls, plan, global.format),
+        Verb::List { status, limit } => list::run(&client, *status, *limit, global.format),
+        Verb::Show { objective, watch: false } => show::once(&client, objective, global.format),
+        Verb::Show { objective, watch: true } => show::watch(&client, objective, global.format),
+        Verb::Cancel { objective } => cancel(&client, objective, global.format),
+        Verb::Approve { plan } => approve(&client, plan, global.format),
     }
 }
 
-fn cancel(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
+fn cancel(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
     let params = json!({"id": id, "status": ObjectiveStatus::Canceled});
-    let Some(result) = calls.find("objectives/update", &params)? else {
+    let Some(result) = client.find("objectives/update", &params)? else {
         return Ok(call::no_objective(id));
     };
     let line = match format {
         Format::Json | Format::Jsonl => result.to_string(),
         Format::Text => {
             let objective: Objective = call::read(&result)?;
-            format!("{} is {}", harmless(&objective.name), objective.status)
+            format!("{} is {}", sanitize(&objective.name), objective.status)
         }
     };
     call::print(format, &[line])?;
     Ok(Answer::Yes)
 }
 
-fn approve(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
+fn approve(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
     let params = json!({"id": id, "status": PlanStatus::Working});
-    let Some(result) = calls.find("plans/update", &params)? else {
+    let Some(result) = client.find("plans/update", &params)? else {
         return Ok(call::no_plan(id));
     };
     let line = match format {
@@ -146,5 +146,5 @@ fn approved(plan: &Plan) -> String {
         }
         _ => "",
     };
-    format!("{} is {}{more}", harmless(&plan.name), plan.status)
+    format!("{} is {}{more}", sanitize(&plan.name), plan.status)
 }

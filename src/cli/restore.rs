@@ -1,4 +1,4 @@
-//! `openclaw-a2a restore`: puts a backup into an empty folder, or only looks whether it is whole.
+//! `openclaw-a2a restore`: restores a backup into an empty folder, or only checks it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use openclaw_a2a::tokens::{TokenFile, TokenFileError};
 use serde_json::json;
 
 use super::backup::{described, summary};
-use super::stdout::harmless;
+use super::stdout::sanitize;
 use super::{Answer, Format, Global};
 
-/// Put a backup into an empty state folder
+/// Restore a backup into an empty state folder
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,11 +26,11 @@ the moment of the backup.
 
 Exit codes: 0 restored (or whole), 1 with --check: it is not whole, or of a newer version, 2 it could not be done.")]
 pub(super) struct Args {
-    /// The folder of the backup
+    /// Folder of the backup
     #[arg(value_name = "FROM")]
     from: PathBuf,
 
-    /// Only check it; nothing is written
+    /// Check the backup without writing anything
     #[arg(long)]
     check: bool,
 }
@@ -52,8 +52,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let folder = state.path().display().to_string();
     if is_text {
         writeln!(out, "restored {}", described(&manifest))?;
-        writeln!(out, "into {}", harmless(&folder))?;
-        writeln!(out, "Next: openclaw-a2a serve --state-dir {}", harmless(&folder))?;
+        writeln!(out, "into {}", sanitize(&folder))?;
+        writeln!(out, "Next: openclaw-a2a serve --state-dir {}", sanitize(&folder))?;
         writeln!(out, "{AFTERWARDS}")?;
     } else {
         let mut answer = summary(&args.from, &manifest);
@@ -68,7 +68,7 @@ const AFTERWARDS: &str = "\
 The index is built from the log at the first start. What was accepted after the backup is not
 there; what was acknowledged after it may be delivered again.";
 
-/// Says whether a backup is whole.
+/// Reports whether a backup is intact.
 fn judge(from: &Path, is_text: bool, out: &mut dyn Write) -> anyhow::Result<Answer> {
     let (answer, text) = match check(from) {
         Ok(manifest) if is_text => (Answer::Yes, format!("ok, {}", described(&manifest))),
@@ -77,11 +77,11 @@ fn judge(from: &Path, is_text: bool, out: &mut dyn Write) -> anyhow::Result<Answ
             answer["ok"] = true.into();
             (Answer::Yes, answer.to_string())
         }
-        Err(Problem { text, is_verdict: false }) => bail!(text),
-        Err(Problem { text, .. }) if is_text => {
-            (Answer::No, format!("not whole: {}", harmless(&text)))
+        Err(CheckFailure { text, is_verdict: false }) => bail!(text),
+        Err(CheckFailure { text, .. }) if is_text => {
+            (Answer::No, format!("not whole: {}", sanitize(&text)))
         }
-        Err(Problem { text, .. }) => {
+        Err(CheckFailure { text, .. }) => {
             (Answer::No, json!({ "ok": false, "problem": text }).to_string())
         }
     };
@@ -90,28 +90,28 @@ fn judge(from: &Path, is_text: bool, out: &mut dyn Write) -> anyhow::Result<Answ
     Ok(answer)
 }
 
-/// Why a backup is not found whole.
-struct Problem {
+/// Failure of a check.
+struct CheckFailure {
     text: String,
-    /// It was looked at, and is not.
+    /// The backup was read and is not intact. Otherwise it could not be read.
     is_verdict: bool,
 }
 
-fn check(from: &Path) -> Result<Manifest, Problem> {
+fn check(from: &Path) -> Result<Manifest, CheckFailure> {
     let manifest = check_backup(from)?;
-    // The store knows nothing of tokens.
+    // The backup crate has no knowledge of tokens.
     TokenFile::below(from).tokens()?;
     Ok(manifest)
 }
 
-impl From<BackupError> for Problem {
+impl From<BackupError> for CheckFailure {
     fn from(error: BackupError) -> Self {
         let is_verdict = error.is_verdict();
         Self { text: format!("{:#}", anyhow::Error::from(error)), is_verdict }
     }
 }
 
-impl From<TokenFileError> for Problem {
+impl From<TokenFileError> for CheckFailure {
     fn from(error: TokenFileError) -> Self {
         let is_verdict = !matches!(error, TokenFileError::Read { .. });
         Self { text: format!("{:#}", anyhow::Error::from(error)), is_verdict }

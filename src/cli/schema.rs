@@ -1,4 +1,4 @@
-//! `openclaw-a2a schema`: the JSON Schemas, on standard output or as files.
+//! `openclaw-a2a schema`: prints JSON Schemas, or writes them to files.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use openclaw_a2a::gateway::openapi;
 
 use super::Answer;
 
-/// What the OpenAPI document is called among the schemas.
+/// Name of the OpenAPI document among the schemas.
 const OPENAPI: &str = "openapi";
 
-/// Print the JSON Schemas of the protocol, or write them as files
+/// Print the JSON Schemas of the protocol, or write them to files
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -24,16 +24,16 @@ Examples:
   openclaw-a2a schema --all --dir schemas     every schema, one file each
   openclaw-a2a schema --openapi               the HTTP calls of the server, as OpenAPI 3.1")]
 pub(super) struct Args {
-    /// Which schema [default: envelope]
+    /// Schema [default: envelope]
     #[arg(value_parser = parse_name, value_name = "KIND", conflicts_with = "all")]
     #[arg(help = help())]
     kind: Option<&'static str>,
 
-    /// All of them: as one JSON object by name, or with --dir one file each
+    /// All schemas, as one JSON object by name, or with --dir one file each
     #[arg(long)]
     all: bool,
 
-    /// The OpenAPI document of the server's HTTP calls instead, as GET /openapi.json serves it
+    /// The OpenAPI document of the HTTP API, as GET /openapi.json serves it
     #[arg(long, conflicts_with_all = ["kind", "all", "payload"])]
     openapi: bool,
 
@@ -56,7 +56,7 @@ fn help() -> String {
     format!("Which schema: {} [default: {}]", names.join(", "), schema::ENVELOPE)
 }
 
-/// Takes `task-request` for `task_request` and the like.
+/// Accepts `task-request` for `task_request`.
 fn parse_name(given: &str) -> Result<&'static str, String> {
     let plain = |name: &str| name.replace('_', "-");
     names()

@@ -1,23 +1,24 @@
-//! `openclaw-a2a send`: one message of any kind, from flags or from a whole one, and its receipt.
+//! `openclaw-a2a send`: sends one message, from flags or from standard input, and prints its
+//! receipt.
 
 mod payload;
+mod raw_message;
 mod receipt;
-mod whole;
 
 use a2a_protocol::{AgentId, CorrelationId, Priority, Protocol, TaskId, Timestamp};
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::human::one_of;
 use super::server::{Server, text};
-use super::words::one_of;
+use super::server_locator::ServerLocator;
 use super::{Answer, Global};
 use payload::Payload;
 
-/// Under which name people send unless they say otherwise.
+/// Default sender for people.
 const PERSON: &str = "operator";
-/// With it a sender says that it means to speak under this name.
+/// Header that names the agent on whose behalf a person sends.
 const ON_BEHALF_OF: &str = "a2a-on-behalf-of";
 
 /// Send a message, as a person or in the name of an agent
@@ -37,13 +38,13 @@ Examples:
 
 Without --from a person sends, under the name `operator`; what agents answer waits in `openclaw-a2a inbox operator`.
 In the name of an agent the log says who sent it as well. Kinds may be written with - or _. Ids are made, and
-answers to a task go to whoever asked for it, in the same conversation, unless you say otherwise.
+answers to a task go to its requester, in the same conversation, unless you say otherwise.
 
 Exit codes: 0 it was accepted, 1 it was refused (everything that is wrong is listed), 2 it could not be sent.")]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 pub(super) struct Args {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<SendKind>,
 
     /// Read a whole message from standard input, as `send -` does
     #[arg(long)]
@@ -54,28 +55,28 @@ pub(super) struct Args {
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum SendKind {
     /// Ask an agent to do a task
     #[command(alias = "task_request")]
-    TaskRequest(Draft<payload::TaskRequest>),
+    TaskRequest(MessageArgs<payload::TaskRequest>),
     /// Answer a task: accepted, declined, completed, failed, blocked
     #[command(alias = "task_response")]
-    TaskResponse(Draft<payload::TaskResponse>),
-    /// Say how work is going
+    TaskResponse(MessageArgs<payload::TaskResponse>),
+    /// Report the progress of work
     #[command(alias = "status_update")]
-    StatusUpdate(Draft<payload::StatusUpdate>),
+    StatusUpdate(MessageArgs<payload::StatusUpdate>),
     /// Ask an agent to review work
     #[command(alias = "review_request")]
-    ReviewRequest(Draft<payload::ReviewRequest>),
+    ReviewRequest(MessageArgs<payload::ReviewRequest>),
     /// Give the verdict of a review
     #[command(alias = "review_response")]
-    ReviewResponse(Draft<payload::ReviewResponse>),
-    /// Tell agents something that was found out
+    ReviewResponse(MessageArgs<payload::ReviewResponse>),
+    /// Share a discovery with other agents
     #[command(alias = "knowledge_share")]
-    KnowledgeShare(Draft<payload::KnowledgeShare>),
+    KnowledgeShare(MessageArgs<payload::KnowledgeShare>),
     /// Announce something to many agents
-    Broadcast(Draft<payload::Broadcast>),
-    /// Read a whole message from standard input; what is missing of its ids and times is filled in
+    Broadcast(MessageArgs<payload::Broadcast>),
+    /// Read a whole message from standard input; missing ids and times are filled in
     #[command(
         name = "-",
         after_help = "\
@@ -88,10 +89,10 @@ Filled in where it is missing: protocol, messageId, timestamp, correlationId, pr
     Whole(Sender),
 }
 
-/// Who sends.
+/// Sender options
 #[derive(clap::Args, Clone)]
 struct Sender {
-    /// In the name of this agent [default: a person, as `operator`]
+    /// Send in the name of this agent [default: a person, as `operator`]
     #[arg(long, value_name = "ID")]
     from: Option<AgentId>,
 }
@@ -102,58 +103,58 @@ impl Sender {
     }
 }
 
-/// What every kind says outside its payload, and its payload.
+/// Options that every kind has outside its payload, and its payload
 #[derive(clap::Args)]
-struct Draft<P: clap::Args> {
+struct MessageArgs<P: clap::Args> {
     #[command(flatten)]
     sender: Sender,
-    /// Whom it is for
+    /// Recipient
     #[arg(long, value_name = "ID")]
     to: Option<AgentId>,
-    /// How soon it should be handled
+    /// Priority
     #[arg(long, default_value = "normal", value_parser = one_of(Priority::ALL, Priority::as_str))]
     priority: Priority,
-    /// The conversation it belongs to [default: that of its task, else a new one]
+    /// Conversation [default: that of its task, else a new one]
     #[arg(long, value_name = "ID", visible_alias = "correlation")]
     conversation: Option<CorrelationId>,
     #[command(flatten)]
     payload: P,
 }
 
-/// A message on its way, and what is worth showing of it.
-struct Letter {
+/// A message ready to be sent.
+struct OutgoingMessage {
     from: String,
     bytes: Vec<u8>,
     message: Value,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
-    let letter = match &args.what {
-        Some(What::TaskRequest(draft)) => draft.write(&server)?,
-        Some(What::TaskResponse(draft)) => draft.write(&server)?,
-        Some(What::StatusUpdate(draft)) => draft.write(&server)?,
-        Some(What::ReviewRequest(draft)) => draft.write(&server)?,
-        Some(What::ReviewResponse(draft)) => draft.write(&server)?,
-        Some(What::KnowledgeShare(draft)) => draft.write(&server)?,
-        Some(What::Broadcast(draft)) => draft.write(&server)?,
-        Some(What::Whole(sender)) => return whole(sender, &server, global),
-        None if args.json => return whole(&args.sender, &server, global),
+    let server = ServerLocator::from_options(global)?.require_server()?;
+    let message = match &args.what {
+        Some(SendKind::TaskRequest(draft)) => draft.write(&server)?,
+        Some(SendKind::TaskResponse(draft)) => draft.write(&server)?,
+        Some(SendKind::StatusUpdate(draft)) => draft.write(&server)?,
+        Some(SendKind::ReviewRequest(draft)) => draft.write(&server)?,
+        Some(SendKind::ReviewResponse(draft)) => draft.write(&server)?,
+        Some(SendKind::KnowledgeShare(draft)) => draft.write(&server)?,
+        Some(SendKind::Broadcast(draft)) => draft.write(&server)?,
+        Some(SendKind::Whole(sender)) => return send_raw(sender, &server, global),
+        None if args.json => return send_raw(&args.sender, &server, global),
         None => {
             bail!("say which kind to send, such as task-request; see `openclaw-a2a send --help`")
         }
     };
-    letter.send(&server, global)
+    message.send(&server, global)
 }
 
-fn whole(sender: &Sender, server: &Server, global: &Global) -> anyhow::Result<Answer> {
-    match whole::read(sender)? {
-        Ok(letter) => letter.send(server, global),
+fn send_raw(sender: &Sender, server: &Server, global: &Global) -> anyhow::Result<Answer> {
+    match raw_message::read(sender)? {
+        Ok(message) => message.send(server, global),
         Err(report) => receipt::refused_unsent(&report, global.format),
     }
 }
 
-impl Letter {
+impl OutgoingMessage {
     fn send(&self, server: &Server, global: &Global) -> anyhow::Result<Answer> {
         let headers = [(ON_BEHALF_OF, self.from.clone())];
         let (status, answer) = text(server.post("/bus/messages", &headers, &self.bytes)?)?;
@@ -161,26 +162,26 @@ impl Letter {
     }
 }
 
-/// What the ledger knows of the task that a message is about.
+/// Participants of the task that a message is about, from the ledger.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Known {
+struct TaskParties {
     correlation_id: CorrelationId,
     requester: AgentId,
     assignee: AgentId,
 }
 
-impl<P: clap::Args + Payload> Draft<P> {
-    /// Makes it a message: what is not said follows from the task that it is about.
-    fn write(&self, server: &Server) -> anyhow::Result<Letter> {
-        let known = match self.payload.task().filter(|_| self.lacks_something()) {
-            Some(task) => known(server, task)?,
+impl<P: clap::Args + Payload> MessageArgs<P> {
+    /// Builds the message. Recipient and conversation default to those of its task.
+    fn write(&self, server: &Server) -> anyhow::Result<OutgoingMessage> {
+        let parties = match self.payload.task().filter(|_| self.lacks_something()) {
+            Some(task) => task_parties(server, task)?,
             None => None,
         };
-        let answered = known.as_ref().and_then(|known| self.payload.addressee(known));
+        let answered = parties.as_ref().and_then(|parties| self.payload.addressee(parties));
         let to = self.to.as_ref().or(answered);
         if to.is_none() && P::KIND.needs_recipient() {
-            if let Some(task) = self.payload.task().filter(|_| known.is_none()) {
+            if let Some(task) = self.payload.task().filter(|_| parties.is_none()) {
                 bail!(
                     "there is no task {task} that {} could see; give the taskId of the request (`openclaw-a2a task list` shows them), or begin a task with `openclaw-a2a send task-request`",
                     self.sender.name()
@@ -188,7 +189,8 @@ impl<P: clap::Args + Payload> Draft<P> {
             }
             bail!("name the recipient with --to; `openclaw-a2a agents` shows who is there");
         }
-        let correlation = self.conversation.or(known.as_ref().map(|known| known.correlation_id));
+        let correlation =
+            self.conversation.or(parties.as_ref().map(|parties| parties.correlation_id));
         let correlation = correlation.map_or_else(new_id, |id| id.to_string());
         let from = self.sender.name().to_owned();
         let mut message = json!({
@@ -204,7 +206,7 @@ impl<P: clap::Args + Payload> Draft<P> {
         if let Some(to) = to {
             message["to"] = json!({ "agentId": to });
         }
-        Ok(Letter { from, bytes: message.to_string().into_bytes(), message })
+        Ok(OutgoingMessage { from, bytes: message.to_string().into_bytes(), message })
     }
 
     fn lacks_something(&self) -> bool {
@@ -212,8 +214,9 @@ impl<P: clap::Args + Payload> Draft<P> {
     }
 }
 
-/// What the ledger says of a task; nothing where we may not ask, for it is only to save typing.
-fn known(server: &Server, task: TaskId) -> anyhow::Result<Option<Known>> {
+/// Looks up a task in the ledger; `None` if it is missing or not readable, because this only fills
+/// in defaults.
+fn task_parties(server: &Server, task: TaskId) -> anyhow::Result<Option<TaskParties>> {
     let (status, answer) = text(server.get(&format!("/bus/tasks/{task}"), &[], &[])?)?;
     if status != 200 {
         return Ok(None);

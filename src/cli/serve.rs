@@ -1,7 +1,11 @@
-//! `openclaw-a2a serve`: the bus, and HTTP in front of it.
+//! `openclaw-a2a serve`: starts the bus with its HTTP server, and stops them in order.
+//!
+//! ```text
+//! config ─▶ bus, tasks, webhooks (Backend) ─▶ listener, routes (Frontend) ─▶ ready ─▶ signal ─▶ drain
+//! ```
 
 mod banner;
-mod files;
+mod open_files;
 mod reload;
 
 use std::io::IsTerminal;
@@ -34,17 +38,17 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::fmt::format::FmtSpan;
 
 use super::{Answer, Global};
-use banner::{Banner, say_goodbye};
-pub(super) use files::files_for;
-use reload::Reloading;
+use banner::{Banner, print_stopped};
+pub(super) use open_files::files_for;
+use reload::Reloader;
 
-/// How long handlers and requests may go on after a signal to stop.
+/// Time that handlers and requests may take after a stop signal.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
-/// The HTTP server's clock may be behind by so much; nobody shall have less time for that.
-const CLOCK: Duration = Duration::from_millis(500);
+/// Maximum lag of the HTTP server's clock; added to its timeouts, so that none fires early.
+const CLOCK_LAG: Duration = Duration::from_millis(500);
 
-/// Start the bus and listen for agents
+/// Start the bus and its HTTP server
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +58,7 @@ Examples:
   openclaw-a2a serve --demo --state-dir ./demo                  with a small team at work
   openclaw-a2a serve --format json                              one JSON object a line instead of text
 
-Says on stdout where it listens and what to try next; what goes wrong is on stderr (OPENCLAW_LOG=debug says
+Prints on stdout where it listens and what to try next; its log is on stderr (OPENCLAW_LOG=debug for
 more). With --demo a lead, a worker, a reviewer and a researcher play 20 rounds, one every half minute. They
 write into the state folder like all agents, so give them one of their own.
 
@@ -63,26 +67,27 @@ the disk did not take all of it, and 2 when a part of the program failed and it 
 Reads the configuration again on SIGHUP, and the certificate under TLS: what changed is in the log, and what
 needs a restart.")]
 pub(super) struct Args {
-    /// Where to listen [default: 127.0.0.1:7420]
+    /// Address to listen on [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// Which built-in agent answers for the host itself: `conformance` is for conformance kits
+    /// Built-in agent that answers for the host; `conformance` is for conformance kits
     #[arg(long, value_name = "NAME")]
     agent: Option<BuiltIn>,
-    /// Bring a small team of agents that work together, so that there is something to see
+    /// Attach a small team of demo agents, so that there is traffic to look at
     #[arg(long)]
     demo: bool,
-    /// How the log on stderr is written [default: text; also OPENCLAW_LOG_FORMAT, or `format` in [logging]]
+    /// Format of the log on stderr [default: text; also OPENCLAW_LOG_FORMAT, or `format` in
+    /// [logging]]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
 
-/// The agents that come with the server.
+/// Built-in agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum BuiltIn {
-    /// Answers simple questions
+    /// Answers simple requests
     Openclaw,
-    /// Behaves as conformance kits ask it to
+    /// Behaves as conformance kits expect
     Conformance,
 }
 
@@ -91,7 +96,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let config = Config::read(&file, global.config.is_some())?;
     start_log(log_format(args, &config)?);
-    // Before anything is opened, which alone changes files.
+    // Before anything is opened, because opening changes files.
     check_formats(state.path())?;
     let mut settings = config.settings().map_err(anyhow::Error::msg)?;
     if args.demo {
@@ -111,20 +116,20 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let address = args.listen.as_deref().unwrap_or(config.listen());
     let listener = listen(address, &keys)?;
     let is_new = create_folder(state.path())?;
-    http.connections = files::allow_connections(http.connections);
+    http.connections = open_files::allow_connections(http.connections);
     let mut a2a = config.a2a().map_err(anyhow::Error::msg)?;
     let mut tasks = config.tasks().map_err(anyhow::Error::msg)?;
     if args.agent == Some(BuiltIn::Conformance) {
-        // A kit asks more in a minute than an agent may, and uses few ids for its messages.
+        // A kit sends faster than the rate limit allows, and reuses few message ids.
         settings.rates = RateSettings::far_away();
         a2a.host = conformance::NAME.parse()?;
         tasks.reused_ids.push(a2a.host.clone());
     }
     let rates = (args.agent == Some(BuiltIn::Conformance)).then_some(settings.rates);
-    know_the_host(&mut settings, &a2a.host);
+    list_host_agent(&mut settings, &a2a.host);
     settings.clients = keys.clients();
     settings.unnamed.push(UNNAMED_CLIENT.parse()?);
-    // Where somebody else answers for the host, nobody built in does.
+    // No built-in agent if another agent answers for the host.
     let agent = args.agent.or((a2a.host.as_str() == host::NAME).then_some(BuiltIn::Openclaw));
     a2a.secured = keys.has_tokens();
     a2a.tls = tls.is_some();
@@ -139,7 +144,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let webhooks = Arc::new(Webhooks::new(config.webhooks())?);
     let a2a = A2a::new(bus.system().clone(), tasks.clone(), Arc::clone(&webhooks), a2a);
     let keys = Arc::new(keys);
-    let reloading = Reloading {
+    let reloader = Reloader {
         file,
         required: global.config.is_some(),
         rates,
@@ -166,19 +171,20 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     .map_err(anyhow::Error::msg)?;
     let (recovery, secured, demo) = (bus.recovery().to_string(), keys.has_tokens(), args.demo);
     let banner = Banner { url: url.clone(), local, state: &state, is_new, recovery, demo, secured };
-    let front = Front { listener, edge, http, tls, keys, url };
-    let inside = Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, reloading };
-    let hello = || banner.say(global);
-    let unwritten = actix_web::rt::System::new().block_on(serve(front, inside, &state, hello))?;
-    say_goodbye(global.format, unwritten);
+    let frontend = Frontend { listener, edge, http, tls, keys, url };
+    let backend = Backend { bus, tasks, tasks_work, webhooks, lobby, agent, demo, reloader };
+    let print_banner = || banner.print(global);
+    let unwritten =
+        actix_web::rt::System::new().block_on(serve(frontend, backend, &state, print_banner))?;
+    print_stopped(global.format, unwritten);
     Ok(if unwritten == 0 { Answer::Yes } else { Answer::No })
 }
 
-/// What is said unless somebody asks for more. The HTTP library calls every broken request an
-/// error; anybody could fill the disk with those.
+/// Default log filter. The HTTP library logs every malformed request as an error, with which any
+/// client could fill the disk.
 const DEFAULT_LOG: &str = "info,actix_server=warn,actix_http=off";
 
-/// The flag counts most, then the environment, then the file.
+/// Format of the log: the flag, else the environment, else the file.
 fn log_format(args: &Args, config: &Config) -> anyhow::Result<LogFormat> {
     if let Some(format) = args.log_format {
         return Ok(format);
@@ -193,22 +199,23 @@ fn log_format(args: &Args, config: &Config) -> anyhow::Result<LogFormat> {
 fn start_log(format: LogFormat) {
     let mut filter = tracing_subscriber::EnvFilter::try_from_env("OPENCLAW_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(DEFAULT_LOG));
-    if !std::env::var("OPENCLAW_LOG").is_ok_and(|said| said.contains("sled"))
+    if !std::env::var("OPENCLAW_LOG").is_ok_and(|filter| filter.contains("sled"))
         && let Ok(quiet) = "sled=off".parse()
     {
-        // It says the same of every write while the disk is full. The journal says it once.
+        // sled logs an error for every write while the disk is full. The journal logs the condition
+        // once.
         filter = filter.add_directive(quiet);
     }
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // Spans are there at `debug` and below; each says how long it took when it ends.
+        // Spans exist at `debug` and below; each is logged with its duration when it closes.
         .with_span_events(FmtSpan::CLOSE)
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => {
             log.json().flatten_event(true).with_current_span(false).with_ansi(false).init();
-            // Who reads JSON wants every line to be some.
+            // Panics are logged as JSON, too, so that every line parses.
             std::panic::set_hook(Box::new(|panic| {
                 tracing::error!(%panic, "a thread panicked");
             }));
@@ -216,8 +223,8 @@ fn start_log(format: LogFormat) {
     }
 }
 
-/// The host's own agent is known from the start, also to a directory that takes no others.
-fn know_the_host(settings: &mut BusSettings, agent: &AgentId) {
+/// Lists the host's agent, so that also a closed directory admits it.
+fn list_host_agent(settings: &mut BusSettings, agent: &AgentId) {
     let is_built_in = [host::NAME, conformance::NAME].contains(&agent.as_str());
     if is_built_in && !settings.agents.iter().any(|(listed, _)| listed == agent) {
         let role = Some("built-in agent of the host".to_owned());
@@ -229,7 +236,7 @@ fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
     let all = listen_addresses(text).with_context(|| {
         format!("{text:?} is not an address and a port, such as {DEFAULT_LISTEN}")
     })?;
-    // A name may stand for several; the rule is the same for each of them.
+    // A name may resolve to several addresses; the rule applies to each.
     let reachable = all.iter().find(|addr| !addr.ip().is_loopback());
     if let Some(addr) = reachable.filter(|_| !keys.has_tokens()) {
         bail!(
@@ -241,7 +248,7 @@ fn listen(text: &str, keys: &KeyRing) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Makes the folder; `true` when it was not there.
+/// Creates the folder; `true` when it did not exist.
 fn create_folder(folder: &Path) -> anyhow::Result<bool> {
     let is_new = !folder.exists();
     std::fs::create_dir_all(folder)
@@ -249,8 +256,8 @@ fn create_folder(folder: &Path) -> anyhow::Result<bool> {
     Ok(is_new)
 }
 
-/// What works behind it.
-struct Inside {
+/// Components behind the HTTP server.
+struct Backend {
     bus: Bus,
     tasks: TaskSystem,
     tasks_work: TaskWork,
@@ -258,11 +265,11 @@ struct Inside {
     lobby: Arc<Lobby>,
     agent: Option<BuiltIn>,
     demo: bool,
-    reloading: Reloading,
+    reloader: Reloader,
 }
 
-/// What callers meet.
-struct Front {
+/// The HTTP server and what it needs.
+struct Frontend {
     listener: TcpListener,
     edge: Edge,
     http: HttpSettings,
@@ -271,8 +278,8 @@ struct Front {
     url: String,
 }
 
-/// Where our own commands find the server: an address of this machine. Under TLS it is the
-/// address others use, if that is given, because the certificate is for that name.
+/// Address for our own commands on this machine. Under TLS it is the public URL if one is
+/// configured, because the certificate is issued for that name.
 fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
     if let Some(url) = http.url.as_ref().filter(|_| tls) {
         return url.clone();
@@ -287,8 +294,8 @@ fn base_url(http: &HttpSettings, tls: bool, local: SocketAddr) -> String {
     format!("{}://{local}", if tls { "https" } else { "http" })
 }
 
-fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
-    let Front { listener, edge, http, tls, .. } = front;
+fn start_http(frontend: Frontend) -> anyhow::Result<actix_web::dev::Server> {
+    let Frontend { listener, edge, http, tls, .. } = frontend;
     let connections = Arc::clone(edge.vitals().connections());
     let watch = Arc::clone(&connections).watch();
     actix_web::rt::spawn(edge.parts().endlessly("connection_watcher", watch));
@@ -303,11 +310,12 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     })
     .on_connect(move |connection, data| connections.adopt(connection, data))
     .workers(workers)
-    // Ours is the smaller limit: it closes what does nothing, this one keeps all others waiting.
-    .max_connections(files::accepted(http.connections).div_ceil(workers))
-    .client_request_timeout(http.head + CLOCK)
+    // Our own limit is lower and closes idle connections. This one would leave further connections
+    // unanswered.
+    .max_connections(open_files::accepted(http.connections).div_ceil(workers))
+    .client_request_timeout(http.head + CLOCK_LAG)
     .tls_handshake_timeout(http.head)
-    .keep_alive(http.idle + CLOCK)
+    .keep_alive(http.idle + CLOCK_LAG)
     .disable_signals()
     .shutdown_timeout(STOP_DEADLINE.as_secs());
     Ok(match tls {
@@ -316,9 +324,8 @@ fn start_http(front: Front) -> anyhow::Result<actix_web::dev::Server> {
     })
 }
 
-/// A part of the program is gone, and what it knew with it. What was promised is in the journal, so
-/// the process ends as it would by a crash, and the next start recovers it: an orderly end would ask
-/// the part that is gone.
+/// Exits after a component has ended unexpectedly. Accepted messages are in the journal, and the
+/// next start recovers them as after a crash. An orderly shutdown would need the missing component.
 fn end_at_once(ended: &EndedPart) -> ! {
     tracing::error!(part = ended.part, panicked = ended.panicked, "a part of the program ended");
     anstream::eprintln!(
@@ -328,21 +335,21 @@ fn end_at_once(ended: &EndedPart) -> ! {
 }
 
 async fn serve(
-    front: Front,
-    inside: Inside,
+    frontend: Frontend,
+    backend: Backend,
     state: &StateDir,
-    say_hello: impl FnOnce(),
+    print_banner: impl FnOnce(),
 ) -> anyhow::Result<u64> {
-    let Inside { bus, tasks, tasks_work, webhooks, lobby, agent, demo, mut reloading } = inside;
-    let url = front.url.clone();
-    let vitals = front.edge.vitals();
+    let Backend { bus, tasks, tasks_work, webhooks, lobby, agent, demo, mut reloader } = backend;
+    let url = frontend.url.clone();
+    let vitals = frontend.edge.vitals();
     match agent {
         Some(BuiltIn::Openclaw) => drop(host::attach(&bus).await?),
         Some(BuiltIn::Conformance) => drop(Conformance::default().attach(&bus).await?),
         None => {}
     }
     let demo = if demo {
-        let secured = front.keys.has_tokens();
+        let secured = frontend.keys.has_tokens();
         Some(Arc::new(Demo::attach(&bus, tasks.clone(), secured, Pace::default()).await?))
     } else {
         None
@@ -350,24 +357,25 @@ async fn serve(
     let parts = bus.system().parts().clone();
     let pump = Pump::new(tasks.clone(), webhooks).run();
     let pump = actix_web::rt::spawn(parts.endlessly("webhooks", pump));
-    let watch = Arc::clone(&front.keys).watch(bus.system().clone());
+    let watch = Arc::clone(&frontend.keys).watch(bus.system().clone());
     actix_web::rt::spawn(parts.endlessly("token_watcher", watch));
-    let server = start_http(front)?;
+    let server = start_http(frontend)?;
     let handle = server.handle();
     let server = actix_web::rt::spawn(parts.endlessly("http", server));
-    // Before anybody can know that we are here: whoever does may tell us to stop.
+    // Installed before the server is announced, because a client may send a signal as soon as it
+    // is.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     vitals.set_ready();
     let address = write_address(&state.address_file(), &url)?;
-    say_hello();
+    print_banner();
     let rounds = demo.clone().map(|demo| actix_web::rt::spawn(async move { demo.run().await }));
     loop {
         tokio::select! {
             _ = terminate.recv() => break,
             _ = interrupt.recv() => break,
-            _ = hangup.recv() => reloading.reload().await,
+            _ = hangup.recv() => reloader.reload().await,
             ended = parts.first_end() => end_at_once(&ended),
         }
     }
@@ -377,10 +385,10 @@ async fn serve(
         demo.leave();
     }
     vitals.set_stopping();
-    // Agents elsewhere give back what they have; their code goes on and connects again later.
+    // Remote agents return their messages in flight; their code reconnects later.
     lobby.close();
     let stopped = bus.stop_within(STOP_DEADLINE).await;
-    // What agents answered while they stopped still counts; then those who wait are let go.
+    // Answers sent during the shutdown still count; then waiting callers are released.
     pump.abort();
     tasks.stop().await;
     actix_web::rt::task::spawn_blocking(move || tasks_work.join()).await?;
@@ -394,7 +402,8 @@ async fn serve(
     Ok(stopped.unwritten + tasks.stats().unwritten())
 }
 
-/// Tells other programs where we are; written aside and moved, so nobody reads half of it.
+/// Writes the address file for other programs. Written aside and renamed, so that no reader sees
+/// half of it.
 fn write_address(file: &Path, url: &str) -> anyhow::Result<PathBuf> {
     if let Ok(old) = std::fs::read_to_string(file) {
         tracing::warn!("{} named {}, which did not stop cleanly", file.display(), old.trim());

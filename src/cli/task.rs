@@ -1,40 +1,41 @@
-//! `openclaw-a2a task`: tasks, whether A2A callers asked for them or agents did.
+//! `openclaw-a2a task`: lists, shows, watches, cancels and deletes tasks of A2A callers and of the
+//! bus.
 
 mod cancel;
-mod delete;
-mod found;
 mod list;
-mod screen;
+mod lookup;
+mod renderer;
 mod show;
 mod watch;
 
 use a2a_protocol::{AgentId, TaskId};
 
+use super::server_locator::ServerLocator;
 use super::stdout::note;
-use super::{Answer, Global};
+use super::{Answer, Global, format};
 
-/// See tasks: all of them, one, how it is going; call one off, delete one
+/// List, show, watch, cancel or delete tasks
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
 
-/// A task, and perhaps the agent that has it.
+/// A task, optionally restricted to an agent.
 #[derive(clap::Args)]
-struct Named {
-    /// The task's id
+struct TaskRef {
+    /// Task id
     task: TaskId,
-    /// Only if this agent does it or has a part in it
+    /// Only if this agent is its assignee or takes part in it
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
 }
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// List tasks, those that changed last first
+    /// List tasks, the last changed first
     List(list::Args),
-    /// Show everything that is known of a task
+    /// Show a task with its history and artifacts
     #[command(after_help = "\
 Examples:
   openclaw-a2a task show 0192a4c8-7e1a-7b3c-9d4e-000000000003
@@ -44,19 +45,19 @@ Examples:
 It is looked for among the tasks of A2A and in the ledger of the bus; one of A2A may be in both.
 
 Exit codes: 0 it was shown, 1 there is none, 2 the server could not be asked.")]
-    Show(Named),
-    /// Call a task off: no answer to it is accepted any more, and its agent is told
+    Show(TaskRef),
+    /// Cancel a task: further answers are refused, and its agent is notified
     #[command(after_help = "\
 Examples:
   openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003
   openclaw-a2a task cancel 0192a4c8-7e1a-7b3c-9d4e-000000000003 \\
     --reason 'no longer needed'
 
-Exit codes: 0 it is called off, 1 there is none or it has ended, 2 it could not be done.")]
+Exit codes: 0 it is cancelled, 1 there is none or it has ended, 2 it could not be done.")]
     Cancel {
         #[command(flatten)]
-        named: Named,
-        /// Why, for the agent
+        named: TaskRef,
+        /// Reason, for the agent
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
@@ -71,10 +72,10 @@ of the task on the bus stay there. Without this, tasks that ended are removed af
 
 Exit codes: 0 it is deleted, 1 there is none or it has not ended, 2 it could not be done.")]
     Delete {
-        /// The task's id
+        /// Task id
         task: TaskId,
     },
-    /// Watch a task until it ends: a bar for everything that progresses, and what its agent says
+    /// Watch a task until it ends: progress bars and messages of its agent
     #[command(after_help = "\
 Examples:
   openclaw-a2a task watch 0192a4c8-7e1a-7b3c-9d4e-000000000003 --agent tim
@@ -87,9 +88,9 @@ writes it. A task that has ended shows its end.
 
 Exit codes: 0 the task is completed, 1 it ended in another way or there is none, 2 it could not be watched.")]
     Watch {
-        /// The task's id
+        /// Task id
         task: TaskId,
-        /// The agent that does it [default: the host's own]
+        /// Assignee [default: the host's own]
         #[arg(long, value_name = "ID")]
         agent: Option<AgentId>,
     },
@@ -100,13 +101,26 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         Verb::List(args) => list::run(args, global),
         Verb::Show(named) => show::run(named, global),
         Verb::Cancel { named, reason } => cancel::run(named, reason.as_deref(), global),
-        Verb::Delete { task } => delete::run(*task, global),
+        Verb::Delete { task } => delete(*task, global),
         Verb::Watch { task, agent } => watch::run(*task, agent.as_ref(), global),
     }
 }
 
-/// Says that there is none.
-fn no_task(named: &Named) -> Answer {
+/// Removes an A2A task that has ended from the task store.
+fn delete(task: TaskId, global: &Global) -> anyhow::Result<Answer> {
+    let server = ServerLocator::from_options(global)?.require_server()?;
+    let Some(answer) = server.delete_found(&format!("/bus/tasks/{task}/a2a"))? else {
+        return Ok(no_task(&TaskRef { task, agent: None }));
+    };
+    format::document(global.format, answer.get(), |out| {
+        writeln!(out, "task {task} is deleted")?;
+        Ok(writeln!(out, "\nnext: openclaw-a2a log --task {task}")?)
+    })?;
+    Ok(Answer::Yes)
+}
+
+/// Notes that the task does not exist.
+fn no_task(named: &TaskRef) -> Answer {
     let whose = named.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
     note(&format!("there is no task {}{whose}; see `openclaw-a2a task list`", named.task));
     Answer::No

@@ -1,10 +1,10 @@
-//! `openclaw-a2a token`: make tokens, see whose there are, take them back.
+//! `openclaw-a2a token`: creates, lists and revokes tokens.
 //!
-//! It works on the token file, which a running server looks at by itself: nothing has to be
-//! restarted, and no server has to be there.
+//! It edits the token file, which a running server watches. No restart is needed, and no server has
+//! to run.
 
-mod first;
-mod names;
+mod first_token;
+mod name_check;
 
 use std::io::Write;
 
@@ -15,19 +15,19 @@ use openclaw_a2a::tokens::{Principal, StoredToken, TokenFile, TokenHash};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
-use super::place::Place;
-use super::stdout::{harmless, note};
+use super::duration::after;
+use super::server_locator::ServerLocator;
+use super::stdout::{note, sanitize};
 use super::table::Table;
-use super::words::after;
 use super::{Answer, Format, Global, format};
 
-/// What every token begins with, so that people and scanners know one when they see it.
+/// Prefix of every token, by which people and secret scanners recognize one.
 const PREFIX: &str = "oca_";
-/// How many tokens the file may hold.
+/// Maximum number of tokens in the file.
 const MOST: usize = 10_000;
 const LONGEST_NOTE: usize = 200;
 
-/// Make, list and revoke the tokens by which agents, A2A clients and operators are known
+/// Create, list or revoke tokens of agents, A2A clients and operators
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,13 +54,13 @@ pub(super) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Verb {
-    /// Make a token and print it; it is shown this once and kept nowhere
+    /// Create a token and print it; it is shown once and not stored
     Create(Create),
-    /// Show whose tokens there are
+    /// List tokens with their holders
     List,
-    /// Take a token back: from now on it is not accepted
+    /// Revoke a token
     Revoke {
-        /// What `token list` calls it
+        /// Token id, as `token list` shows it
         id: String,
     },
 }
@@ -70,15 +70,15 @@ struct Create {
     #[command(flatten)]
     holder: Holder,
 
-    /// How long it is good: 90s, 15m, 12h, 30d [default: until it is revoked]
+    /// Lifetime: 90s, 15m, 12h, 30d, 2w [default: until it is revoked]
     #[arg(long, value_name = "TIME")]
     expires: Option<String>,
 
-    /// What to remember about it
+    /// Note about its purpose
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 
-    /// Make the first token although agents are connected without one: they are cut off
+    /// Create the first token although agents without one are connected: they are disconnected
     #[arg(long)]
     yes: bool,
 }
@@ -86,13 +86,13 @@ struct Create {
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
 struct Holder {
-    /// For this agent: it sends under this name and reads its own inbox
+    /// For this agent: sends under this name and reads its own inbox
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
-    /// For a program that speaks A2A: it has its own tasks, and nothing of the bus
+    /// For a program that speaks A2A: has its own tasks, without access to the bus
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
-    /// For a person: it sees and stops everything
+    /// For a person: has access to everything
     #[arg(long, value_name = "NAME")]
     operator: Option<String>,
 }
@@ -104,8 +104,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let tokens = TokenFile::below(state.path());
     match &args.verb {
         Verb::Create(args) => {
-            let place = Place::with(global, &config)?;
-            create(args, &config, &tokens, &place, global.format)
+            let locator = ServerLocator::with_config(global, &config)?;
+            create(args, &config, &tokens, &locator, global.format)
         }
         Verb::List => list(&config, &tokens, global.format),
         Verb::Revoke { id } => revoke(id, &config, &tokens, global.format),
@@ -116,7 +116,7 @@ fn create(
     args: &Create,
     config: &Config,
     file: &TokenFile,
-    place: &Place,
+    locator: &ServerLocator,
     format: Format,
 ) -> anyhow::Result<Answer> {
     let Holder { agent, client, operator } = &args.holder;
@@ -128,13 +128,13 @@ fn create(
         bail!("--note has at most {LONGEST_NOTE} characters, all on one line");
     }
     let stored = file.read()?.unwrap_or_default();
-    names::must_be_free(&principal, &stored, config)?;
-    // A server knows more names: those of agents that have no token.
-    let server = names::server(place)?;
-    let said = server.as_ref().map(|server| names::ask(server, &principal)).transpose()?;
-    let is_first = first::is_next(file, config)?;
+    name_check::must_be_free(&principal, &stored, config)?;
+    // A server also has the names of agents without a token.
+    let server = name_check::server(locator)?;
+    let status = server.as_ref().map(|server| name_check::ask(server, &principal)).transpose()?;
+    let is_first = first_token::is_next(file, config)?;
     if let Some(server) = server.as_ref().filter(|_| is_first) {
-        first::cuts_nobody_off(server, args.yes)?;
+        first_token::refuse_cutting_off(server, args.yes)?;
     }
     let token = new_token()?;
     let hash = TokenHash::of(&token);
@@ -142,16 +142,17 @@ fn create(
         if tokens.len() >= MOST {
             bail!("there are {MOST} tokens already; revoke some of them first");
         }
-        names::must_be_free(&principal, tokens, config)?;
+        name_check::must_be_free(&principal, tokens, config)?;
         let note = note.map(str::to_owned);
         tokens.push(StoredToken::new(hash, &principal, now, expires, note));
         Ok(())
     })?;
-    if said == Some(names::Said::NotToUs)
+    if status == Some(name_check::NameStatus::Withheld)
         && let Err(taken) =
-            place.server_for(&token).and_then(|server| names::ask(&server, &principal))
+            locator.server_for(&token).and_then(|server| name_check::ask(&server, &principal))
     {
-        // The one who has the new token may ask, so the server could be asked only now.
+        // The new token is allowed to query names, so the check that the server refused before is
+        // repeated with it.
         file.change(|tokens| {
             tokens.retain(|token| token.id != hash.id());
             anyhow::Ok(())
@@ -159,7 +160,7 @@ fn create(
         return Err(taken);
     }
     if is_first {
-        first::explain(server.is_some());
+        first_token::explain(server.is_some());
     }
     let (id, until) = (hash.id(), expires.map(shown));
     if format == Format::Text {
@@ -177,7 +178,7 @@ fn create(
     Ok(Answer::Yes)
 }
 
-/// 256 bits nobody can guess.
+/// Generates 256 random bits.
 fn new_token() -> anyhow::Result<String> {
     let mut bytes = [0; 32];
     let random = rustls::crypto::ring::default_provider().secure_random;
@@ -186,7 +187,7 @@ fn new_token() -> anyhow::Result<String> {
     Ok(format!("{PREFIX}{}", digits.concat()))
 }
 
-/// When a token that is made now expires; at most ten years from now.
+/// Expiry of a token created now, at most ten years ahead.
 fn expiry(now: DateTime<Utc>, text: &str) -> anyhow::Result<DateTime<Utc>> {
     let longest = now + TimeDelta::days(3_660);
     match after(now, text).filter(|expiry| *expiry <= longest) {
@@ -233,7 +234,7 @@ fn revoke(id: &str, config: &Config, file: &TokenFile, format: Format) -> anyhow
         bail!("{id} stands in a2a.toml; remove it there and start the server anew");
     }
     if !file.read()?.unwrap_or_default().iter().any(|token| token.id == id) {
-        anstream::eprintln!("error: there is no token {}; see `token list`", harmless(id));
+        anstream::eprintln!("error: there is no token {}; see `token list`", sanitize(id));
         return Ok(Answer::No);
     }
     let left = file.change(|tokens| {
@@ -256,18 +257,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_long_and_never_the_same() {
+    fn new_token_is_long_and_unique() {
         let [a, b] = [new_token().unwrap(), new_token().unwrap()];
         assert_ne!(a, b);
         assert!(a.starts_with(PREFIX) && a.len() == PREFIX.len() + 64, "{a}");
     }
 
     #[test]
-    fn how_long_it_is_good_is_read_with_its_unit() {
+    fn expiry_requires_a_unit_and_is_bounded() {
         let now = Utc::now();
         assert_eq!(expiry(now, "30d").unwrap(), now + TimeDelta::days(30));
+        assert_eq!(expiry(now, "1w").unwrap(), now + TimeDelta::weeks(1));
         assert_eq!(expiry(now, "90s").unwrap(), now + TimeDelta::seconds(90));
-        for bad in ["", "d", "0d", "-1d", "1w", "1.5h", "30", "99999d", "99999999999999999999d"] {
+        for bad in ["", "d", "0d", "-1d", "1.5h", "30", "99999d", "99999999999999999999d"] {
             assert!(expiry(now, bad).is_err(), "{bad}");
         }
     }

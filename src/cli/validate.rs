@@ -1,4 +1,4 @@
-//! `openclaw-a2a validate`: JSON Lines in, one verdict a line out.
+//! `openclaw-a2a validate`: validates JSON Lines and prints one verdict per line.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
@@ -9,10 +9,10 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context;
 use serde::Serialize;
 
-use super::stdout::harmless;
+use super::stdout::sanitize;
 use super::{Answer, Format};
 
-/// Check messages, one JSON object a line, and say everything that is wrong with each
+/// Check messages, one JSON object a line, and list every violation
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -27,31 +27,31 @@ Blank lines are skipped but counted.
 
 Exit codes: 0 all valid, 1 any invalid, 2 a file could not be read.")]
 pub(super) struct Args {
-    /// Files to read; - is standard input
+    /// Files to read; - for standard input
     #[arg(value_name = "FILE", default_value = "-")]
     files: Vec<PathBuf>,
 
-    /// What the lines are: bus messages, or payloads of the task-progress extension
-    #[arg(long, value_enum, default_value_t = What::Message)]
-    kind: What,
+    /// What the lines contain: bus messages, or payloads of the task-progress extension
+    #[arg(long, value_enum, default_value_t = InputKind::Message)]
+    kind: InputKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum What {
+enum InputKind {
     /// Messages of openclaw.a2a.v1
     Message,
     /// Task-progress payloads (the metadata entry)
     Progress,
 }
 
-/// One line of output for programs.
+/// A verdict as JSON.
 #[derive(Serialize)]
-struct Verdict<'a> {
+struct LineVerdict<'a> {
     file: &'a str,
     line: u64,
     valid: bool,
     errors: &'a [Violation],
-    /// How many violations lie beyond the listed ones.
+    /// Number of violations beyond the listed ones.
     #[serde(skip_serializing_if = "is_zero")]
     more: usize,
 }
@@ -62,7 +62,7 @@ fn is_zero(count: &usize) -> bool {
 }
 
 #[derive(Default)]
-struct Tally {
+struct Totals {
     valid: u64,
     invalid: u64,
     unreadable: u64,
@@ -70,29 +70,29 @@ struct Tally {
 
 pub(super) fn run(args: &Args, format: Format) -> anyhow::Result<Answer> {
     let mut out = super::stdout::output(format);
-    let mut tally = Tally::default();
+    let mut totals = Totals::default();
     for file in &args.files {
-        if let Err(error) = check_file(file, args.kind, format, &mut out, &mut tally) {
+        if let Err(error) = check_file(file, args.kind, format, &mut out, &mut totals) {
             if super::stdout::is_closed(&error) {
-                // Whoever read our output has left; what they saw still counts.
-                return Ok(tally.answer());
+                // The reader has closed our output; lines checked so far count.
+                return Ok(totals.answer());
             }
             out.flush()?;
             anstream::eprintln!("error: {error:#}");
-            tally.unreadable += 1;
+            totals.unreadable += 1;
         }
     }
     out.flush()?;
     if format == Format::Text {
-        anstream::eprintln!("{} valid, {} invalid", tally.valid, tally.invalid);
+        anstream::eprintln!("{} valid, {} invalid", totals.valid, totals.invalid);
     }
-    if tally.unreadable > 0 {
-        anyhow::bail!("{} of {} inputs could not be read", tally.unreadable, args.files.len());
+    if totals.unreadable > 0 {
+        anyhow::bail!("{} of {} inputs could not be read", totals.unreadable, args.files.len());
     }
-    Ok(tally.answer())
+    Ok(totals.answer())
 }
 
-impl Tally {
+impl Totals {
     fn answer(&self) -> Answer {
         if self.invalid > 0 { Answer::No } else { Answer::Yes }
     }
@@ -100,10 +100,10 @@ impl Tally {
 
 fn check_file(
     file: &Path,
-    kind: What,
+    kind: InputKind,
     format: Format,
     out: &mut impl Write,
-    tally: &mut Tally,
+    totals: &mut Totals,
 ) -> anyhow::Result<()> {
     let name = file.to_string_lossy();
     let mut lines = Lines::new(open(file)?);
@@ -112,14 +112,14 @@ fn check_file(
             Line::TooLong { bytes } => Some(Report::too_large(bytes)),
             Line::Blank => continue,
             Line::Whole(text) => match kind {
-                What::Message => Envelope::parse(text).err(),
-                What::Progress => Progress::parse(text).err(),
+                InputKind::Message => Envelope::parse(text).err(),
+                InputKind::Progress => Progress::parse(text).err(),
             },
         };
         if report.is_some() {
-            tally.invalid += 1;
+            totals.invalid += 1;
         } else {
-            tally.valid += 1;
+            totals.valid += 1;
         }
         write_verdict(out, format, &name, lines.number, report.as_ref())?;
     }
@@ -150,7 +150,7 @@ fn write_verdict(
     if format != Format::Text {
         serde_json::to_writer(
             &mut *out,
-            &Verdict { file, line, valid: report.is_none(), errors, more },
+            &LineVerdict { file, line, valid: report.is_none(), errors, more },
         )
         .map_err(io::Error::from)?;
         writeln!(out)?;
@@ -158,14 +158,14 @@ fn write_verdict(
     }
     let good = Style::new().fg_color(Some(AnsiColor::Green.into()));
     let bad = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-    let file = harmless(file);
+    let file = sanitize(file);
     if report.is_none() {
         writeln!(out, "{file}:{line}: {good}valid{good:#}")?;
         return Ok(());
     }
     writeln!(out, "{file}:{line}: {bad}invalid{bad:#}")?;
     for violation in errors {
-        writeln!(out, "  {}", harmless(&violation.to_string()))?;
+        writeln!(out, "  {}", sanitize(&violation.to_string()))?;
     }
     if more > 0 {
         writeln!(out, "  … and {more} more")?;
@@ -173,11 +173,11 @@ fn write_verdict(
     Ok(())
 }
 
-/// Lines of a reader, none of which takes more memory than a message may have.
+/// Reads lines in bounded memory, at most the size limit of a message each.
 struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// The number of the line last returned, from 1.
+    /// Number of the line returned last, from 1.
     number: u64,
 }
 
@@ -227,7 +227,7 @@ impl<R: BufRead> Lines<R> {
             return Ok(Some(Line::Blank));
         }
         if last == b'\r' {
-            // Half of a line's end as other systems write it.
+            // Part of a CRLF line end.
             bytes -= 1;
             self.buffer.truncate(bytes);
         }

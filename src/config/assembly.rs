@@ -1,6 +1,7 @@
-//! From single values to a configuration. Whatever is wrong is found by taking the values one
-//! after another: the one with which it stops making sense is named, left out, and the search
-//! goes on, so that all problems are told at once and each with its place.
+//! Assembly of a configuration from single values, with every problem located.
+//!
+//! When the values do not form a valid configuration, binary search finds the first value that
+//! makes it invalid. That value is reported and removed, and the search is repeated.
 
 use std::collections::BTreeMap;
 
@@ -11,41 +12,40 @@ use super::keys::{Section, sections};
 use super::problem::{Place, Problem};
 use super::{Config, document};
 
-/// More than anybody reads; a file with so many is no configuration.
+/// Maximum number of reported problems.
 const MOST_PROBLEMS: usize = 100;
-/// A value longer than this is not repeated.
+/// Longer values are not repeated in a message.
 const LONGEST_SHOWN: usize = 60;
 
-/// One value, or one entry of a list of tables.
+/// A value, or an entry of a list of tables.
 #[derive(Debug, Clone)]
 pub(super) struct Unit {
-    /// Where it belongs: the parts of its section, and its name.
+    /// Section and name.
     pub(super) path: Vec<String>,
     pub(super) value: Value,
-    /// It is one of a list.
+    /// Whether it is a list entry.
     pub(super) is_entry: bool,
-    /// Where it is said.
+    /// Where it was set.
     pub(super) place: Place,
 }
 
-/// Where the values come from that are no defaults: by path, as `limits.burst`, and for entries
-/// of lists with their number, as `agents.0`.
+/// Locations of the values that were set, by path: `limits.burst`, or `agents.0` for list entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins(BTreeMap<String, Place>);
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin<'a> {
-    /// Nobody said anything.
+    /// Not set.
     Default,
-    /// This line of the file.
+    /// Set in this line of the file.
     File(usize),
-    /// This variable of the environment.
+    /// Set by this environment variable.
     Environment(&'a str),
 }
 
 impl Origins {
-    /// Where this value comes from.
+    /// Origin of a value.
     #[must_use]
     pub fn of(&self, path: &str) -> Origin<'_> {
         match self.0.get(path) {
@@ -55,12 +55,12 @@ impl Origins {
         }
     }
 
-    /// Everything that was set, by path.
+    /// All values that were set, by path.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Origin<'_>)> {
         self.0.keys().map(|path| (path.as_str(), self.of(path)))
     }
 
-    /// A place in this section; the top when there is none.
+    /// Location of the first value in a section, else the start of the file.
     pub(super) fn place_in(&self, section: &str) -> Place {
         let inside = format!("{section}.");
         let found = self.0.iter().find(|(path, _)| path.starts_with(&inside));
@@ -68,15 +68,15 @@ impl Origins {
     }
 }
 
-/// Why a set of values is no configuration.
+/// Why values form no configuration.
 enum Bad {
-    /// A value is not what can stand there.
+    /// A value has the wrong type.
     Type(String),
-    /// It is, but makes no sense.
+    /// A value has the right type and is invalid.
     Value(String),
 }
 
-/// Reads a file's text and the environment, which goes before it.
+/// Reads the file's text, overridden by the environment.
 pub(super) fn read(text: &str, environment: &Environment) -> Result<Config, Vec<Problem>> {
     let sections = sections();
     let (mut units, mut problems) = document::read(text, &sections);
@@ -99,7 +99,7 @@ pub(super) fn read(text: &str, environment: &Environment) -> Result<Config, Vec<
     if problems.is_empty() { Ok(config) } else { Err(in_order(problems)) }
 }
 
-/// A key has two spellings; both are fine together if they say the same.
+/// Removes values given in both spellings of a key. It is a problem if they differ.
 fn say_it_once(units: &mut Vec<Unit>, problems: &mut Vec<Problem>) {
     let mut at = 0;
     while at < units.len() {
@@ -140,7 +140,7 @@ fn put(all: &mut Table, origins: &mut Origins, unit: &Unit) {
     let mut table = all;
     for part in section {
         let inside = table.entry(part.as_str()).or_insert_with(|| Value::Table(Table::new()));
-        // Where the file has a value in place of a section, that value is what is wrong.
+        // A value in place of a section is reported as that value.
         let Value::Table(inside) = inside else { return };
         table = inside;
     }
@@ -156,8 +156,8 @@ fn put(all: &mut Table, origins: &mut Origins, unit: &Unit) {
     origins.0.insert(path, unit.place.clone());
 }
 
-/// The value with which it stops making sense, and why. All of them together make none, and none
-/// at all does: in between is one that makes the difference.
+/// Finds the value that makes the configuration invalid, by binary search between no values (valid)
+/// and all (invalid).
 fn blame(units: &[Unit], bad: Bad) -> (usize, Bad) {
     let (mut good, mut wrong, mut why) = (0, units.len(), bad);
     while wrong - good > 1 {
@@ -194,7 +194,7 @@ fn explain(unit: &Unit, bad: Bad, sections: &[Section]) -> Problem {
 }
 
 impl Unit {
-    /// As it is spoken of: `[limits] burst`, `[[agents]]`.
+    /// Name for messages: `[limits] burst`, `[[agents]]`.
     fn written(&self) -> String {
         let path = self.path.join(".");
         match self.path.split_last() {
@@ -207,7 +207,7 @@ impl Unit {
     }
 }
 
-/// As they stand in the file; what the environment says comes last.
+/// Sorts problems by line; those of the environment come last.
 fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort_by_key(|problem| match &problem.place {
         Place::Line(line) => (*line, String::new()),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn names_nobody_knows_are_told_with_what_was_meant() {
+    fn unknown_names_are_reported_with_a_suggestion() {
         for (text, line, message) in [
             (
                 "[limits]\nburst = 3\nper_agent_per_minut = 5",
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_cannot_stand_there_are_told_with_what_can() {
+    fn values_of_a_wrong_type_are_reported_with_the_accepted_ones() {
         for (text, line, words) in [
             (
                 "[breaker]\nrounds = \"many\"",
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_are_told_at_once_in_the_order_of_the_file() {
+    fn all_problems_are_reported_in_file_order() {
         let text = "[limits]\nburst = 0\nbrust = 1\n[[agents]]\nid = \"a b\"\n[[agents]]\n\
                     id = \"tim\"\n[[agents]]\nid = \"tim\"\n[http]\nidle_seconds = -1\n\
                     [[access]]\nallow = true\nfrom = \"sqad:x\"\n";
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_goes_before_the_file_and_origins_are_known() {
+    fn environment_overrides_the_file_and_origins_are_recorded() {
         let text =
             "[limits]\nburst = 30\ninbox = 7\n[[agents]]\nid = 'tim'\n[a2a.tasks]\nttlDays = 2";
         let variables = [
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_for_the_file_and_strange_variables_are_refused() {
+    fn list_variables_and_unknown_variables_are_refused() {
         for (name, value, words) in [
             ("OPENCLAW_A2A_AGENTS", "[]", "[[agents]] is a list of tables"),
             ("OPENCLAW_A2A_AGENTS_0_ID", "tim", "in the file only"),

@@ -1,4 +1,4 @@
-//! What differs between two configurations, and which of it a running server takes up.
+//! Differences between two configurations, and which of them a running server applies.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use toml::{Table, Value};
 use super::Config;
 use super::keys::{Section, sections};
 
-/// A key, or a list of tables, that is another than before.
+/// A key, or a list of tables, whose value differs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Its path, such as `limits.burst` or `agents`.
+    /// Path, such as `limits.burst` or `agents`.
     pub path: String,
-    /// What it was and is; nothing for lists, which are long and may hold hashes.
+    /// Values before and after; `None` for lists, which are long and may contain hashes.
     pub values: Option<(Option<Value>, Option<Value>)>,
-    /// Whether a running server takes it up.
+    /// Whether a running server applies it.
     pub reloads: bool,
 }
 
-/// `limits.burst 40 -> 80`.
+/// Such as `limits.burst 40 -> 80`.
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.path)?;
@@ -30,18 +30,18 @@ impl fmt::Display for Change {
 }
 
 impl Config {
-    /// Every value that is in force, by section and key.
+    /// Values in force, by section and key.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn values(&self) -> Result<Table, String> {
         table(&self.in_force()?)
     }
 
-    /// What is in force in `new` and was not so before.
+    /// Values that are in force in `new` and differ here.
     ///
     /// # Errors
-    /// A sentence about the value that makes no sense.
+    /// Describes the invalid value.
     pub fn changes(&self, new: &Self) -> Result<Vec<Change>, String> {
         let (before, after) = (self.values()?, new.values()?);
         let mut changes = Vec::new();
@@ -57,10 +57,10 @@ impl Config {
         Ok(changes)
     }
 
-    /// This configuration with what a running server can take up from `new`.
+    /// This configuration with the reloadable values of `new`.
     ///
     /// # Errors
-    /// A sentence, when the two do not go together.
+    /// Describes the conflict when the two do not fit together.
     pub fn reloaded(&self, new: &Self) -> Result<Self, String> {
         let (before, mut after) = (table(self)?, table(new)?);
         for section in sections() {
@@ -77,7 +77,7 @@ impl Config {
     }
 }
 
-/// What changes as one: a key, or a list as a whole.
+/// Units of change with whether they reload: single keys, or a list as a whole.
 fn parts(section: &Section) -> Vec<(String, bool)> {
     let reloads = section.keys.iter().any(|key| key.reloads);
     if section.is_list {
@@ -90,7 +90,7 @@ fn table(config: &Config) -> Result<Table, String> {
     Table::try_from(config).map_err(|error| error.to_string())
 }
 
-/// What stands at a path, such as `limits.burst`.
+/// Value at a path, such as `limits.burst`.
 #[must_use]
 pub fn value_at<'a>(all: &'a Table, path: &str) -> Option<&'a Value> {
     let (first, rest) = match path.split_once('.') {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_a_configuration_that_means_the_same() {
+    fn values_in_force_round_trip() {
         let some = "[limits]\nburst = 7\n[breaker]\ncooldown_seconds = 7200\n[http]\nidle_seconds = 0.5\n\
                     [[agents]]\nid = \"tim\"\n[[access]]\nallow = true\nfrom = \"tim\"";
         for text in ["", some] {
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_named_with_what_was_and_whether_they_are_taken_up() {
+    fn changes_contain_values_and_whether_they_reload() {
         let before = config("[limits]\nburst = 40\n[http]\nurl = \"https://a.example\"");
         let after =
             config("[limits]\nburst = 80\n[[agents]]\nid = \"tim\"\n[http]\nmax_streams = 9");
         let changes = before.changes(&after).unwrap();
-        let said: Vec<_> =
+        let texts: Vec<_> =
             changes.iter().map(|change| (change.to_string(), change.reloads)).collect();
         let expected = [
             ("agents", true),
@@ -163,7 +163,7 @@ mod tests {
             ("http.url \"https://a.example\" -> nothing", false),
             ("http.max_streams 4096 -> 9", false),
         ];
-        assert_eq!(said, expected.map(|(path, reloads)| (path.to_owned(), reloads)));
+        assert_eq!(texts, expected.map(|(path, reloads)| (path.to_owned(), reloads)));
         let merged = before.reloaded(&after).unwrap();
         let left = merged.changes(&after).unwrap();
         let left: Vec<_> = left.iter().map(|change| change.path.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The file as it is written: each value with its line, and names that nobody knows.
+//! Parser of the file: values with their lines, and unknown names.
 
 use a2a_protocol::nearest;
 use serde::Deserialize;
@@ -9,10 +9,10 @@ use super::assembly::Unit;
 use super::keys::Section;
 use super::problem::{Place, Problem};
 
-/// `[a2a.tasks]` with names in camelCase is how `[tasks]` was first written down.
+/// Original spelling of `[tasks]`: `[a2a.tasks]` with camelCase names. It is still accepted.
 const FIRST_SPELLING: (&str, &str) = ("a2a.tasks", "tasks");
 
-/// What the text says, in its order, and what cannot be made sense of.
+/// Reads the text into values, in file order, and problems.
 pub(super) fn read(text: &str, sections: &[Section]) -> (Vec<Unit>, Vec<Problem>) {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut reader = Reader { text, sections, units: Vec::new(), problems: Vec::new() };
@@ -63,7 +63,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The entries of a list of tables, without what nobody knows in them.
+    /// Reads the entries of a list of tables. Unknown keys in them are reported and dropped.
     fn list(&mut self, section: &'a Section, value: Spanned<DeValue<'_>>) {
         let DeValue::Array(entries) = value.into_inner() else { return };
         for entry in entries {
@@ -71,10 +71,10 @@ impl<'a> Reader<'a> {
             let span = entry.span();
             let entry = match entry.into_inner() {
                 DeValue::Table(table) => {
-                    let (known, strange): (Vec<_>, Vec<_>) = in_order(table)
+                    let (known, unknown): (Vec<_>, Vec<_>) = in_order(table)
                         .into_iter()
                         .partition(|(key, _)| section.key(key.get_ref()).is_some());
-                    for (key, value) in strange {
+                    for (key, value) in unknown {
                         let message = self.unknown(&section.name, key.get_ref(), value.get_ref());
                         self.complain(key.span().start, message);
                     }
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// What to say about a name that nobody knows.
+    /// Message about an unknown name.
     fn unknown(&self, path: &str, name: &str, value: &DeValue<'_>) -> String {
         let own = self.section(path);
         let is_table = match value {
@@ -160,14 +160,14 @@ impl<'a> Reader<'a> {
         self.problems.push(Problem { place, message });
     }
 
-    /// Lines are counted from 1.
+    /// Line of a byte offset, counted from 1.
     fn line(&self, at: usize) -> usize {
         let before = self.text.as_bytes().get(..at).unwrap_or_default();
         1 + memchr::memchr_iter(b'\n', before).count()
     }
 }
 
-/// The entries of a table as they stand in the file.
+/// Entries of a table in file order.
 fn in_order<'i>(
     table: DeTable<'i>,
 ) -> Vec<(Spanned<std::borrow::Cow<'i, str>>, Spanned<DeValue<'i>>)> {
@@ -176,7 +176,7 @@ fn in_order<'i>(
     entries
 }
 
-/// What was meant, or what there is.
+/// Suggests the nearest known name, or lists all.
 pub(super) fn advice(given: &str, known: &[String]) -> String {
     match nearest(given, known) {
         Some(near) => format!("did you mean `{near}`?"),

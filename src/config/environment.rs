@@ -1,4 +1,4 @@
-//! The environment: a variable for every key that is no part of a list, before the file.
+//! Environment variables: one for every key outside lists, overriding the file.
 
 use std::ffi::OsString;
 
@@ -9,22 +9,22 @@ use super::document::advice;
 use super::keys::{Key, Kind, Section};
 use super::problem::{Place, Problem};
 
-/// How the names of the variables begin.
+/// Prefix of the variables.
 pub(super) const PREFIX: &str = "OPENCLAW_A2A_";
 
-/// The variables that could be meant for us, by name.
+/// Variables with our prefix, sorted by name.
 #[derive(Debug, Clone, Default)]
 pub struct Environment(Vec<(String, OsString)>);
 
 impl Environment {
-    /// That of this process.
+    /// Environment of this process.
     #[must_use]
     pub fn of_process() -> Self {
         let named = |(name, value): (OsString, _)| Some((name.into_string().ok()?, value));
         std::env::vars_os().filter_map(named).collect()
     }
 
-    /// What the variables say, and those that nobody knows.
+    /// Reads the variables into values, and reports unknown ones.
     pub(super) fn read(&self, sections: &[Section]) -> (Vec<Unit>, Vec<Problem>) {
         let (mut units, mut problems) = (Vec::new(), Vec::new());
         for (name, value) in &self.0 {
@@ -65,7 +65,7 @@ fn read_one(
     Ok((path.collect(), meant(text, key)))
 }
 
-/// A value in the file's language, or else a text: nobody wants to write quotes in quotes.
+/// Parses a value as TOML, else takes it as text, so that texts need no quotes.
 fn meant(text: &str, key: &Key) -> Value {
     let is_text = matches!(key.kind, Kind::Text | Kind::Word(_));
     match text.parse::<Value>() {
@@ -85,7 +85,7 @@ fn unknown(name: &str, sections: &[Section]) -> String {
         let header = list.header();
         return format!("{header} is a list of tables and can be written in the file only");
     }
-    // Compared without what all of them begin with, which would make any two look alike.
+    // Compared without the prefix, which would make any two names similar.
     let keys = sections.iter().flat_map(|section| &section.keys);
     let known: Vec<_> =
         keys.filter_map(|key| key.variable.as_deref()?.strip_prefix(PREFIX)).collect();

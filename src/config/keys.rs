@@ -1,5 +1,5 @@
-//! Every key there is, read off the structs that hold their values: what the file of `config init`
-//! says, `config show`, the variables of the environment and docs/configuration.md.
+//! Registry of keys, derived from the section structs. `config init`, `config show`, the
+//! environment and docs/configuration.md are generated from it.
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value as Json;
@@ -9,54 +9,54 @@ use super::Config;
 use super::changes::value_at;
 use super::environment::PREFIX;
 
-/// A table of the file, or one entry of a list of tables.
+/// A table of the file, or the entry of a list of tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
-    /// Its name, such as `limits` or `http.tls`.
+    /// Name, such as `limits` or `http.tls`.
     pub name: String,
-    /// It is a list of tables, such as `[[agents]]`.
+    /// Whether it is a list of tables, such as `[[agents]]`.
     pub is_list: bool,
-    /// What it is for.
+    /// Description.
     pub meaning: String,
-    /// Its keys, as they are declared.
+    /// Keys in declaration order.
     pub keys: Vec<Key>,
 }
 
-/// One key.
+/// A key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Key {
-    /// Its section.
+    /// Name of its section.
     pub section: String,
-    /// Its name there.
+    /// Name within the section.
     pub name: String,
-    /// What it means.
+    /// Description.
     pub meaning: String,
-    /// What may be written.
+    /// Accepted values.
     pub kind: Kind,
-    /// An entry without it is none.
+    /// Whether a list entry must have it.
     pub required: bool,
-    /// The value when it is left out, if there is one.
+    /// Default, if it can be written as a value.
     pub default: Option<Value>,
-    /// The default in words, where a value does not tell it.
+    /// Default in words, where no value expresses it.
     pub default_in_words: Option<String>,
-    /// A value to begin with.
+    /// Example value.
     pub example: Option<Value>,
-    /// Whether a running server takes a change up without a restart.
+    /// Whether a running server applies a change.
     pub reloads: bool,
-    /// The variable of the environment that takes its place; entries of lists have none.
+    /// Environment variable; `None` for keys of list entries.
     pub variable: Option<String>,
 }
 
-/// What may be written as a value.
+/// Accepted values of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Kind {
     /// A string.
     Text,
     /// One of these strings.
     Word(Vec<String>),
-    /// `true` or `false`.
+    /// A boolean.
     Flag,
-    /// A whole number from this on.
+    /// A whole number with this minimum.
     Whole(u64),
     /// A number, which may have a fraction.
     Number,
@@ -65,14 +65,14 @@ pub enum Kind {
 }
 
 impl Section {
-    /// As it is written in the file: `[limits]`, `[[agents]]`.
+    /// Header in the file: `[limits]`, `[[agents]]`.
     #[must_use]
     pub fn header(&self) -> String {
         let name = &self.name;
         if self.is_list { format!("[[{name}]]") } else { format!("[{name}]") }
     }
 
-    /// The key of this name.
+    /// Key by name.
     #[must_use]
     pub fn key(&self, name: &str) -> Option<&Key> {
         self.keys.iter().find(|key| key.name == name)
@@ -80,7 +80,7 @@ impl Section {
 }
 
 impl Key {
-    /// Its whole name, such as `limits.burst`.
+    /// Full name, such as `limits.burst`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.name)
@@ -88,7 +88,7 @@ impl Key {
 }
 
 impl Kind {
-    /// What is to be written, for somebody who wrote something else.
+    /// Describes the accepted values, for error messages.
     #[must_use]
     pub fn expected(&self) -> String {
         match self {
@@ -122,7 +122,7 @@ impl Kind {
     }
 }
 
-/// Every section with its keys, in the order in which they are declared.
+/// All sections with their keys, in declaration order.
 #[must_use]
 pub fn sections() -> Vec<Section> {
     let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
@@ -136,7 +136,7 @@ pub fn sections() -> Vec<Section> {
 }
 
 struct Reader {
-    /// Every value that is in force when nobody says anything.
+    /// Effective values of the default configuration.
     defaults: Table,
 }
 
@@ -192,13 +192,13 @@ fn is_list_of_tables(schema: &Json) -> bool {
     !schema["items"]["properties"].is_null()
 }
 
-/// A sentence of a doc comment on one line.
+/// Joins a doc comment into one line.
 fn text(schema: &Json, name: &str) -> String {
     let words = schema[name].as_str().unwrap_or_default().split_whitespace();
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The value in the file's language; what is nothing there is left out.
+/// Converts a value to TOML; `None` for null and the empty string.
 fn toml_of(value: &Json) -> Option<Value> {
     let is_nothing = value.is_null() || value == "";
     if is_nothing { None } else { Value::try_from(value).ok() }
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_says_what_it_means_and_what_is_so_without_it() {
+    fn every_key_has_a_description_and_a_default() {
         let sections = sections();
         assert!(sections.len() > 10);
         for section in &sections {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_means_one_key() {
+    fn every_variable_belongs_to_one_key() {
         let mut names = HashSet::new();
         for key in sections().iter().flat_map(|section| &section.keys) {
             if let Some(name) = &key.variable {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_and_defaults_are_those_of_the_structs() {
+    fn kinds_and_defaults_match_the_structs() {
         let sections = sections();
         let find = |path: &str| {
             let all = sections.iter().flat_map(|section| &section.keys);

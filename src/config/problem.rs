@@ -1,43 +1,43 @@
-//! What is wrong with a configuration: all of it at once, each with its place.
+//! Problems of a configuration, each with its location.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Where something is said.
+/// Location of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// In this line of the file.
+    /// A line of the file.
     Line(usize),
-    /// By this variable of the environment.
+    /// An environment variable.
     Variable(String),
 }
 
-/// One thing that is wrong, and what to do about it.
+/// A problem with what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Where.
+    /// Location.
     pub place: Place,
-    /// What, in a sentence.
+    /// Description, as a sentence.
     pub message: String,
 }
 
-/// The configuration could not be read.
+/// The configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file.
+    /// The file could not be read.
     #[error("cannot read {}", file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// What it says, or the environment.
+    /// The file or the environment has problems.
     #[error("{}", Listed(file, problems))]
     Invalid {
         /// The file.
         file: PathBuf,
-        /// What is wrong; there is at least one.
+        /// All problems; never empty.
         problems: Vec<Problem>,
     },
 }
@@ -49,7 +49,7 @@ impl ConfigError {
 }
 
 impl Problem {
-    /// The problem on a line of its own, with the place first, as compilers write it.
+    /// Formats the problem as `location: message`, as compilers do.
     #[must_use]
     pub fn line(&self, file: &Path) -> String {
         match &self.place {
@@ -59,7 +59,7 @@ impl Problem {
     }
 }
 
-/// Problems of one file, a line each.
+/// Formats problems, one per line.
 struct Listed<'a>(&'a Path, &'a [Problem]);
 
 impl fmt::Display for Listed<'_> {

@@ -1,5 +1,6 @@
-//! What an agent does with tasks that A2A clients ask for: read the message, give artifacts,
-//! ask back. An agent that knows nothing of this works all the same.
+//! Tasks of A2A clients: reading their messages, answering with artifacts, asking back.
+//!
+//! All of it is optional. An agent that ignores it can still do their tasks.
 
 use a2a_actors::Delivery;
 use a2a_policy::tasks::ARTIFACT_EXTENSION;
@@ -11,36 +12,36 @@ use serde_json::{Value, json};
 
 use super::{StatusReport, TaskAnswer};
 
-/// The key in a part's metadata that says where it is, when it was too large to travel along:
-/// `{"messageId": …, "part": …, "bytes": …}`. The whole task is at `GET /bus/tasks/{id}/a2a`.
+/// Metadata key of a part that was too large for the delivery. Its value locates the part:
+/// `{"messageId": …, "part": …, "bytes": …}`. The complete task is at `GET /bus/tasks/{id}/a2a`.
 pub const REFERENCE_EXTENSION: &str = "urn:openclaw:a2a:reference:v1";
 
-/// What an A2A client said, in the delivery that asks for its task.
+/// The message of an A2A client, in the delivery that requests its task.
 ///
 /// ```
 /// use openclaw_a2a::{A2aRequest, Agent, Delivery, SendError, TaskAnswer};
 ///
 /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
-///     let said = A2aRequest::of(&delivery).map(|asked| asked.text()).unwrap_or_default();
-///     tim.send_task_response(&delivery, TaskAnswer::completed("Done.").text_artifact("echo", said)).await?;
+///     let text = A2aRequest::of(&delivery).map(|asked| asked.text()).unwrap_or_default();
+///     tim.send_task_response(&delivery, TaskAnswer::completed("Done.").text_artifact("echo", text)).await?;
 ///     Ok(())
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct A2aRequest {
-    /// What is said now. A part that was too large is `data` with [`REFERENCE_EXTENSION`] in its
+    /// The current message. A part that was too large is `data` with [`REFERENCE_EXTENSION`] in its
     /// metadata.
     pub message: Message,
-    /// The conversation, the same over all of its tasks.
+    /// The A2A context, which all tasks of a conversation share.
     pub context_id: ContextId,
-    /// What was said before in this task, the oldest first.
+    /// Earlier messages of the task, the oldest first.
     pub history: Vec<Message>,
-    /// The version of A2A in which the task was asked for, such as `0.3`, if the server says so.
+    /// A2A version of the caller, such as `0.3`; `None` when the server did not record it.
     pub version: Option<String>,
 }
 
 impl A2aRequest {
-    /// What an A2A client said; `None` when the delivery asks for no task of one.
+    /// Extracts the A2A message of a delivery; `None` when the delivery requests no A2A task.
     #[must_use]
     pub fn of(delivery: &Delivery) -> Option<Self> {
         let Body::TaskRequest(task) = &delivery.message.body else { return None };
@@ -48,7 +49,7 @@ impl A2aRequest {
         Self::whole(context.as_json()).or_else(|| Self::in_parts(context.to_value()))
     }
 
-    /// The first message of a task, with every part in its place: so it is with most.
+    /// Fast path: the first message of a task, with all parts included.
     fn whole(context: &str) -> Option<Self> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -95,39 +96,39 @@ fn read(mut message: Value) -> Option<Message> {
 }
 
 impl TaskAnswer {
-    /// What the agent says to an A2A client beside its result.
+    /// Adds a message to the A2A client, beside the result.
     #[must_use]
     pub fn saying(self, text: impl Into<String>) -> Self {
         self.field("message", text.into())
     }
 
-    /// The same with any parts.
+    /// Adds a message of any parts to the A2A client.
     #[must_use]
     pub fn saying_parts(self, parts: Vec<Part>) -> Self {
         self.field("message", json!({ "parts": parts }))
     }
 
-    /// Something that came of the task.
+    /// Adds an artifact.
     #[must_use]
     pub fn artifact(self, artifact: &Artifact) -> Self {
         self.also("artifacts", json!(artifact))
     }
 
-    /// A text that came of the task.
+    /// Adds a text artifact.
     #[must_use]
     pub fn text_artifact(self, name: impl Into<String>, text: impl Into<String>) -> Self {
         let artifact = json!({ "name": name.into(), "parts": [Part::text(text)] });
         self.also("artifacts", artifact)
     }
 
-    /// The answer is a plain message: an A2A client gets that instead of a task, unless somebody
-    /// has seen the task already.
+    /// Answers with a plain message. An A2A client gets it instead of a task, unless the task was
+    /// already visible to a client.
     #[must_use]
     pub fn directly(self) -> Self {
         self.field("direct", true)
     }
 
-    /// What is missing are credentials, not an answer.
+    /// The task waits for credentials, not for input.
     #[must_use]
     pub fn for_credentials(self) -> Self {
         self.field("authRequired", true)
@@ -135,8 +136,8 @@ impl TaskAnswer {
 }
 
 impl StatusReport {
-    /// Hands over an artifact, or a piece of one, while the work goes on. With `append` its parts
-    /// continue the artifact of the same id; `last` says that nothing more of it comes.
+    /// Sends an artifact, or a chunk of one, while the task is running. With `append` the parts
+    /// continue the artifact of the same id; `last` marks the final chunk.
     #[must_use]
     pub fn artifact(self, artifact: &Artifact, append: bool, last: bool) -> Self {
         let piece = json!({ "artifact": artifact, "append": append, "lastChunk": last });
@@ -151,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_that_stayed_behind_says_where_it_is() {
+    fn missing_part_contains_its_reference() {
         let message = read(json!({"messageId": "m", "role": "ROLE_USER", "parts": [
             {"text": "see"}, {"reference": {"messageId": "m", "part": 1, "bytes": 9}},
         ]}));

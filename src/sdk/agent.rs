@@ -1,4 +1,4 @@
-//! An agent's own handle: it sends under its name and no other.
+//! Handle of an attached agent, which sends under its own id only.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -10,26 +10,26 @@ use a2a_protocol::{
     Sender, TaskId,
 };
 
-use super::feed::Watched;
-use super::progress::Board;
+use super::feed::WatchedTasks;
+use super::progress::ProgressBoard;
 use super::trace;
 
 /// An agent that is attached to a bus. Cheap to clone.
 ///
-/// There is one method for each kind of message, such as
-/// [`send_task_request`](Self::send_task_request); [`compose`](Self::compose) and
-/// [`send`](Self::send) below them take any message and give the bare receipt.
+/// There is one method per kind of message, such as [`send_task_request`](Self::send_task_request).
+/// [`compose`](Self::compose) and [`send`](Self::send) are the lower level: they take any message
+/// and return the receipt.
 #[derive(Clone)]
 pub struct Agent(Arc<Handle>);
 
-/// What all clones of it share.
+/// State shared by all clones.
 struct Handle {
     id: AgentId,
-    /// Its session, as soon as it has one.
-    desk: OnceLock<u64>,
+    /// Number of its session, set when it is attached.
+    session: OnceLock<u64>,
     system: BusSystem,
-    watched: Arc<Watched>,
-    board: Board,
+    watched: Arc<WatchedTasks>,
+    board: ProgressBoard,
 }
 
 impl std::fmt::Debug for Agent {
@@ -39,17 +39,17 @@ impl std::fmt::Debug for Agent {
 }
 
 impl Agent {
-    pub(super) fn new(id: AgentId, system: BusSystem, watched: Arc<Watched>) -> Self {
-        let (desk, board) = (OnceLock::new(), Board::default());
-        Self(Arc::new(Handle { id, desk, system, watched, board }))
+    pub(super) fn new(id: AgentId, system: BusSystem, watched: Arc<WatchedTasks>) -> Self {
+        let (session, board) = (OnceLock::new(), ProgressBoard::default());
+        Self(Arc::new(Handle { id, session, system, watched, board }))
     }
 
-    pub(super) fn watched(&self) -> &Arc<Watched> {
+    pub(super) fn watched(&self) -> &Arc<WatchedTasks> {
         &self.0.watched
     }
 
-    /// The bars of the tasks it works on.
-    pub(super) fn board(&self) -> &Board {
+    /// Progress bars of its tasks.
+    pub(super) fn board(&self) -> &ProgressBoard {
         &self.0.board
     }
 
@@ -57,58 +57,59 @@ impl Agent {
         &self.0.system
     }
 
-    pub(super) fn attached(&self, desk: u64) {
-        // Set once, by the one who attaches.
-        let _ = self.0.desk.set(desk);
+    pub(super) fn attached(&self, session: u64) {
+        // Set only once, when the agent is attached.
+        let _ = self.0.session.set(session);
     }
 
-    /// Its id.
+    /// Id of the agent.
     #[must_use]
     pub fn id(&self) -> &AgentId {
         &self.0.id
     }
 
-    /// A new message of this agent that begins a conversation.
+    /// Composes a message that starts a conversation.
     ///
-    /// Sender, ids and time are filled in; change priority or correlation before sending.
+    /// Sender, ids and time are filled in; priority and correlation id may be changed before
+    /// sending.
     #[must_use]
     pub fn compose(&self, to: Option<&AgentId>, body: impl Into<Body>) -> Envelope {
         compose(&self.0.id, to, new_correlation(), body.into())
     }
 
-    /// A message of this agent in the conversation of one it got, to its sender.
+    /// Composes a message to the sender of a delivery, in the same conversation.
     #[must_use]
     pub fn reply(&self, to: &a2a_actors::Delivery, body: impl Into<Body>) -> Envelope {
         compose(&self.0.id, Some(&to.sender), to.message.correlation_id, body.into())
     }
 
-    /// Sends a message and waits until it is on disk, or refused.
+    /// Sends a message and waits until it is durable, or refused.
     ///
-    /// Inside a handler it belongs to the trace of the delivery that is being handled.
+    /// Within a handler the message belongs to the trace of the delivery being handled.
     pub async fn send(&self, message: Envelope) -> Receipt {
         let submission =
             Submission::from_message(message, Instant::now()).with_trace(trace::current());
         self.0.system.send(Caller::Agent(self.0.id.clone()), submission).await
     }
 
-    /// Sends a message that is JSON text.
+    /// Sends a message given as JSON text.
     pub async fn send_json(&self, json: &[u8]) -> Receipt {
         let submission = Submission::from_json(json, Instant::now()).with_trace(trace::current());
         self.0.system.send(Caller::Agent(self.0.id.clone()), submission).await
     }
 
-    /// Ends this session; messages wait until the agent attaches again.
+    /// Ends the session. Messages wait in the mailbox until the agent attaches again.
     pub fn detach(self) {
-        if let Some(desk) = self.0.desk.get() {
-            self.0.system.detach(self.0.id.clone(), *desk);
+        if let Some(session) = self.0.session.get() {
+            self.0.system.detach(self.0.id.clone(), *session);
         }
     }
 
-    /// The same, at once: handlers at work are dropped where they are, and what they had in hand
-    /// waits as if nobody had had it.
+    /// Ends the session immediately: running handlers are dropped, and their messages return to the
+    /// mailbox without a failed attempt.
     pub fn give_back(self) {
-        if let Some(desk) = self.0.desk.get() {
-            self.0.system.give_back(self.0.id.clone(), *desk);
+        if let Some(session) = self.0.session.get() {
+            self.0.system.give_back(self.0.id.clone(), *session);
         }
     }
 }

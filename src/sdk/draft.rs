@@ -1,10 +1,9 @@
-//! Drafts: messages in the words of an agent's author, before the bus has seen them.
+//! Drafts: messages as an agent's author writes them, before validation.
 //!
-//! A draft takes plain strings and can be wrong; [`Agent::write`](super::Agent::write) makes it
-//! a message, which cannot. The rules are the protocol's own: a draft is written as JSON and
-//! read back like any message from outside, so what is wrong with it comes back all at once
-//! and in the same words. Answers to tasks, of which there are many, are put together from the
-//! protocol's types where nothing is wrong with them.
+//! A draft holds plain strings and may be invalid; [`Agent::write`](super::Agent::write) turns it
+//! into a valid message. A draft is serialized and parsed like any message from outside, so that
+//! all violations are reported at once, in the protocol's own words. Task answers are frequent and
+//! take a fast path through the protocol's types when they are valid.
 
 mod news;
 mod review;
@@ -30,58 +29,58 @@ pub use task::{NewTask, TaskAnswer};
 /// A message that can be written: one of the seven drafts.
 ///
 /// [`NewTask`], [`TaskAnswer`], [`NewReview`], [`ReviewAnswer`], [`StatusReport`], [`Knowledge`]
-/// and [`Announcement`]; there are no others.
+/// and [`Announcement`]. The trait is sealed.
 pub trait Draft: Parts {}
 
 impl<D: Parts> Draft for D {}
 
-/// What writing a draft needs; not for use outside.
+/// What writing needs from a draft; not for use outside.
 pub trait Parts: Serialize {
-    /// What it becomes.
+    /// Kind of the message.
     const KIND: Kind;
 
-    /// What stands outside the payload.
-    fn cover(&self) -> &Cover;
+    /// Header of the message.
+    fn header(&self) -> &MessageHeader;
 
-    /// Fills in what follows from who writes and what is answered.
+    /// Fills in fields that depend on the sender and on the delivery that is answered.
     fn finish(&mut self, me: &AgentId, to: &Addressee) -> Result<(), BuildError>;
 
-    /// The payload without the way over JSON, where there is one and all of it is in order.
+    /// The typed payload, where there is a fast path and all fields are valid.
     fn body(&self) -> Option<Body> {
         None
     }
 }
 
-/// What every draft says outside its payload.
+/// Fields that every draft has outside its payload.
 #[derive(Debug, Clone)]
-pub struct Cover {
+pub struct MessageHeader {
     priority: Priority,
     conversation: Option<CorrelationId>,
     to: Option<String>,
 }
 
-impl Default for Cover {
+impl Default for MessageHeader {
     fn default() -> Self {
         Self { priority: Priority::Normal, conversation: None, to: None }
     }
 }
 
-/// Gives a draft what all drafts have.
+/// Implements what all drafts have in common.
 macro_rules! draft {
     ($name:ident is $kind:ident $(, $body:ident)?) => {
         impl $name {
-            /// How soon it should be handled; `normal` unless said otherwise.
+            /// Sets the priority. The default is `normal`.
             #[must_use]
             pub fn priority(mut self, priority: a2a_protocol::Priority) -> Self {
-                self.cover.priority = priority;
+                self.header.priority = priority;
                 self
             }
 
-            /// Makes it part of a conversation; otherwise it belongs to the one of the delivery
-            /// it answers, or begins a new one.
+            /// Sends the message in this conversation. The default is the conversation of the
+            /// answered delivery, or a new one.
             #[must_use]
             pub fn in_conversation(mut self, conversation: a2a_protocol::CorrelationId) -> Self {
-                self.cover.conversation = Some(conversation);
+                self.header.conversation = Some(conversation);
                 self
             }
         }
@@ -89,8 +88,8 @@ macro_rules! draft {
         impl $crate::sdk::draft::Parts for $name {
             const KIND: a2a_protocol::Kind = a2a_protocol::Kind::$kind;
 
-            fn cover(&self) -> &$crate::sdk::draft::Cover {
-                &self.cover
+            fn header(&self) -> &$crate::sdk::draft::MessageHeader {
+                &self.header
             }
 
             fn finish(
@@ -109,11 +108,11 @@ macro_rules! draft {
 }
 use draft;
 
-/// Whom a message goes to: an agent by name, or the sender of a delivery that it answers.
+/// Recipient of a message: an agent by name, or the sender of a delivery that is answered.
 ///
-/// Made from `&str`, `&String`, `&AgentId` or `&Delivery`; from `()` for nobody in particular,
-/// which only knowledge and announcements allow. An answer to a delivery stays in its
-/// conversation and is about the same task.
+/// Converts from `&str`, `&String`, `&AgentId` and `&Delivery`, and from `()` for no single
+/// recipient, which only knowledge and announcements allow. An answer to a delivery has the same
+/// conversation and task.
 #[derive(Debug, Clone, Default)]
 pub struct Addressee {
     agent: Option<String>,
@@ -147,7 +146,7 @@ impl From<&AgentId> for Addressee {
 impl From<&Delivery> for Addressee {
     fn from(delivery: &Delivery) -> Self {
         let answers = Some(Arc::clone(&delivery.message));
-        // The sender as the bus verified it, not as the message claims it.
+        // The sender that the bus has verified, not the one the message claims.
         Self { agent: Some(delivery.sender.to_string()), answers }
     }
 }
@@ -158,7 +157,7 @@ impl From<()> for Addressee {
     }
 }
 
-/// A moment: RFC 3339 text, a [`Timestamp`], a `DateTime<Utc>`, or a [`Duration`] from now.
+/// A point in time: RFC 3339 text, a [`Timestamp`], a `DateTime<Utc>`, or a [`Duration`] from now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct When(String);
@@ -192,15 +191,14 @@ impl From<Duration> for When {
         let moment = chrono::TimeDelta::from_std(from_now)
             .ok()
             .and_then(|delta| chrono::Utc::now().checked_add_signed(delta));
-        // What lies beyond the calendar is refused like any other bad timestamp.
+        // A time beyond the calendar is refused like any invalid timestamp.
         moment.unwrap_or(chrono::DateTime::<chrono::Utc>::MAX_UTC).into()
     }
 }
 
-/// A draft that cannot become a message; nothing was sent.
+/// A draft that is not a valid message; nothing was sent.
 ///
-/// Everything that is wrong is listed, each with the place in the message and what to write
-/// instead.
+/// All violations are listed, each with its place in the message and what to write instead.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
@@ -223,12 +221,12 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    /// One field that cannot be filled in.
+    /// A required field that cannot be filled in.
     fn missing(path: &str, message: &str) -> Self {
         Self { violations: vec![Violation::new(path, Code::Missing, message)] }
     }
 
-    /// Everything that is wrong, ordered by place; never empty.
+    /// All violations, ordered by place; never empty.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations
@@ -250,16 +248,16 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// A message on its way to be read; its names are those of the protocol.
+/// The message as it is serialized, with the protocol's field names.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Page<'a, D> {
+struct WireMessage<'a, D> {
     protocol: Protocol,
     message_id: MessageId,
     timestamp: Timestamp,
-    from: Name<'a>,
+    from: WireAgent<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<Name<'a>>,
+    to: Option<WireAgent<'a>>,
     r#type: Kind,
     priority: Priority,
     correlation_id: CorrelationId,
@@ -268,36 +266,36 @@ struct Page<'a, D> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Name<'a> {
+struct WireAgent<'a> {
     agent_id: &'a str,
 }
 
-/// Makes a draft of `me` a message.
+/// Turns a draft of `me` into a message.
 pub(super) fn write<D: Draft>(
     me: &AgentId,
     to: &Addressee,
     mut draft: D,
 ) -> Result<Envelope, BuildError> {
     draft.finish(me, to)?;
-    let page = page(me, to, &draft);
-    match page.typed() {
+    let wire = wire(me, to, &draft);
+    match wire.typed() {
         Some(message) => Ok(message),
-        None => Ok(Envelope::parse(&page.json())?),
+        None => Ok(Envelope::parse(&wire.json())?),
     }
 }
 
-fn page<'a, D: Draft>(me: &'a AgentId, to: &'a Addressee, draft: &'a D) -> Page<'a, D> {
-    let cover = draft.cover();
+fn wire<'a, D: Draft>(me: &'a AgentId, to: &'a Addressee, draft: &'a D) -> WireMessage<'a, D> {
+    let header = draft.header();
     let answered = to.answers.as_ref().map(|message| message.correlation_id);
-    Page {
+    WireMessage {
         protocol: Protocol::V1,
         message_id: super::agent::new_message_id(),
         timestamp: chrono::Utc::now().into(),
-        from: Name { agent_id: me.as_str() },
-        to: cover.to.as_ref().or(to.agent.as_ref()).map(|agent_id| Name { agent_id }),
+        from: WireAgent { agent_id: me.as_str() },
+        to: header.to.as_ref().or(to.agent.as_ref()).map(|agent_id| WireAgent { agent_id }),
         r#type: D::KIND,
-        priority: cover.priority,
-        correlation_id: cover
+        priority: header.priority,
+        correlation_id: header
             .conversation
             .or(answered)
             .unwrap_or_else(super::agent::new_correlation),
@@ -305,13 +303,13 @@ fn page<'a, D: Draft>(me: &'a AgentId, to: &'a Addressee, draft: &'a D) -> Page<
     }
 }
 
-impl<D: Draft> Page<'_, D> {
+impl<D: Draft> WireMessage<'_, D> {
     fn json(&self) -> Vec<u8> {
         serde_json::to_vec(self)
             .unwrap_or_else(|error| unreachable!("strings and JSON values are writable: {error}"))
     }
 
-    /// The message put together from its parts; `None` where only reading it can tell.
+    /// The message built from typed parts; `None` when it must be parsed to be validated.
     fn typed(&self) -> Option<Envelope> {
         let to = self.to.as_ref().map(|to| to.agent_id.parse());
         let message = Envelope {
@@ -332,7 +330,7 @@ impl<D: Draft> Page<'_, D> {
     }
 }
 
-/// A list of strings from whatever the author has.
+/// Converts items to owned strings.
 fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> impl Iterator<Item = String> {
     items.into_iter().map(Into::into)
 }
@@ -341,9 +339,9 @@ fn strings<S: Into<String>>(items: impl IntoIterator<Item = S>) -> impl Iterator
 mod tests {
     use super::*;
 
-    /// What is put together is what would have been read.
+    /// Both paths produce the same message.
     #[test]
-    fn answers_are_the_same_on_both_ways() {
+    fn typed_and_parsed_answers_are_equal() {
         let me: AgentId = "tim".parse().unwrap();
         let to = Addressee::from("roman");
         let task = crate::sdk::agent::new_task_id();
@@ -354,9 +352,9 @@ mod tests {
             TaskAnswer::blocked("Which one?").priority(Priority::High),
         ];
         for draft in good.map(|draft| draft.for_task(task)) {
-            let page = page(&me, &to, &draft);
-            let typed = page.typed().unwrap_or_else(|| panic!("{draft:?}"));
-            assert_eq!(typed, Envelope::parse(&page.json()).unwrap());
+            let wire = wire(&me, &to, &draft);
+            let typed = wire.typed().unwrap_or_else(|| panic!("{draft:?}"));
+            assert_eq!(typed, Envelope::parse(&wire.json()).unwrap());
         }
         let long = "x".repeat(40_000);
         let deep = (0..40).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
@@ -369,10 +367,10 @@ mod tests {
             (0..9).fold(TaskAnswer::accepted(), |all, n| all.field(n.to_string(), &long[..32_000])),
         ];
         for draft in bad.map(|draft| draft.for_task(task)) {
-            assert!(page(&me, &to, &draft).typed().is_none(), "{draft:?}");
+            assert!(wire(&me, &to, &draft).typed().is_none(), "{draft:?}");
             assert!(write(&me, &to, draft).is_err());
         }
         let nobody = Addressee::from("t i m");
-        assert!(page(&me, &nobody, &TaskAnswer::accepted().for_task(task)).typed().is_none());
+        assert!(wire(&me, &nobody, &TaskAnswer::accepted().for_task(task)).typed().is_none());
     }
 }

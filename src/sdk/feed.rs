@@ -1,48 +1,49 @@
-//! The tasks that somebody in this process watches, and what happened to each.
+//! Registry of watched tasks and their updates.
 //!
-//! A delivery about a watched task goes to its feed; that never waits, so a slow reader holds
-//! nobody up.
+//! A delivery about a watched task is appended to its queue. Appending never waits, so a slow reader
+//! delays nothing.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::{Action, Status, StatusUpdate, TaskResponse};
 use a2a_protocol::{AgentId, Body, Event, MessageId, NOTICE_EXTENSION, Notice, TaskId};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::work::{Finished, TaskError, TaskUpdate};
 
-/// The name under which the bus itself speaks; nobody else can use it.
+/// Sender id of the bus itself, which is reserved.
 const SYSTEM: &str = "system";
 
-/// Updates that wait for a reader; beyond that the oldest progress is dropped.
+/// Maximum unread updates; beyond it the oldest progress is dropped.
 const WAITING: usize = 256;
 
-/// The watched tasks of everyone on one bus.
+/// Watched tasks of all agents on one bus.
 ///
-/// Of the bus and not of a session: an answer may come to another session of the same agent,
-/// or after the agent was away.
+/// It belongs to the bus and not to a session, because an answer may arrive at another session of
+/// the same agent, or after a reconnect.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(super) struct WatchedTasks {
     entries: Mutex<HashMap<TaskId, Entry>>,
-    /// How many there are, for whoever cannot wait for the lock.
+    /// Number of entries, readable without the lock.
     count: AtomicUsize,
 }
 
 struct Entry {
-    /// Who asked for it.
+    /// Requester.
     owner: AgentId,
-    /// Who has it.
+    /// Current assignee.
     assignee: AgentId,
     request: MessageId,
-    feed: Arc<Feed>,
+    queue: Arc<UpdateQueue>,
 }
 
-impl Watched {
+impl WatchedTasks {
     fn entries(&self) -> MutexGuard<'_, HashMap<TaskId, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 
     /// Whether any task is watched.
@@ -50,42 +51,44 @@ impl Watched {
         self.count.load(Relaxed) > 0
     }
 
-    /// Whether `me` waits for what a message says; exactly what [`Watched::take`] would take.
+    /// Whether `me` watches the task of a message. It matches exactly what [`WatchedTasks::take`]
+    /// consumes.
     pub(super) fn wants(&self, me: &AgentId, sender: &AgentId, body: &Body) -> bool {
         let Some(task) = watched_task(body) else { return false };
         let entries = self.entries();
-        entries.get(&task).is_some_and(|entry| entry.owner == *me && entry.hears(sender, body))
+        entries.get(&task).is_some_and(|entry| entry.owner == *me && entry.accepts(sender, body))
     }
 
-    /// From now on what `owner` hears about the task goes to the feed.
+    /// Starts watching: deliveries to `owner` about the task go to the returned queue.
     pub(super) fn watch(
         &self,
         task: TaskId,
         owner: AgentId,
         assignee: AgentId,
         request: MessageId,
-    ) -> Arc<Feed> {
-        let feed = Arc::<Feed>::default();
-        let entry = Entry { owner, assignee, request, feed: Arc::clone(&feed) };
+    ) -> Arc<UpdateQueue> {
+        let queue = Arc::<UpdateQueue>::default();
+        let entry = Entry { owner, assignee, request, queue: Arc::clone(&queue) };
         let mut entries = self.entries();
         entries.insert(task, entry);
         self.count.store(entries.len(), Relaxed);
-        feed
+        queue
     }
 
-    /// Nobody watches the task any more.
-    pub(super) fn forget(&self, task: TaskId, feed: &Arc<Feed>) {
+    /// Stops watching the task, if `queue` is still its queue.
+    pub(super) fn forget(&self, task: TaskId, queue: &Arc<UpdateQueue>) {
         let mut entries = self.entries();
-        if entries.get(&task).is_some_and(|entry| Arc::ptr_eq(&entry.feed, feed)) {
+        if entries.get(&task).is_some_and(|entry| Arc::ptr_eq(&entry.queue, queue)) {
             entries.remove(&task);
             self.count.store(entries.len(), Relaxed);
         }
     }
 
-    /// Gives a delivery of `me` to whoever watches its task; `false` when it is nobody's.
+    /// Consumes a delivery to `me` about a watched task; `false` when the task is not watched.
     pub(super) fn take(&self, me: &AgentId, delivery: &Delivery) -> bool {
         let Some(task) = watched_task(&delivery.message.body) else { return false };
-        // Held until the feed has it: a handle that is dropped meanwhile has lost nothing.
+        // The lock is held until the queue has the update, so that dropping the handle meanwhile
+        // loses nothing.
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(&task).filter(|entry| entry.owner == *me) else {
             return false;
@@ -93,7 +96,7 @@ impl Watched {
         let Some(update) = entry.read(delivery) else { return false };
         let end = update.end();
         let ends = end.is_some();
-        entry.feed.push(update, end);
+        entry.queue.push(update, end);
         if ends {
             entries.remove(&task);
             self.count.store(entries.len(), Relaxed);
@@ -101,40 +104,40 @@ impl Watched {
         true
     }
 
-    /// The owner called the task off: nothing more is wanted of it.
+    /// Ends the queue of a task that its owner has cancelled.
     pub(super) fn cancel(&self, task: TaskId) {
         let mut entries = self.entries();
         if let Some(entry) = entries.remove(&task) {
-            entry.feed.end(TaskError::Cancelled);
+            entry.queue.end(TaskError::Cancelled);
         }
         self.count.store(entries.len(), Relaxed);
     }
 
-    /// The bus has stopped: nothing more happens to any task.
+    /// Ends all queues, because the bus has stopped.
     pub(super) fn close(&self) {
         for (_, entry) in self.entries().drain() {
-            entry.feed.end(TaskError::Stopped);
+            entry.queue.end(TaskError::Stopped);
         }
     }
 }
 
-/// The task a message is about, if it is a kind that whoever watches the task waits for.
+/// Task of a message of a kind that queues consume.
 fn watched_task(body: &Body) -> Option<TaskId> {
     matches!(body, Body::TaskResponse(_) | Body::StatusUpdate(_)).then(|| body.task_id()).flatten()
 }
 
 impl Entry {
-    /// Whether the sender has a say in the task. The ledger lets only the assignee answer, even
-    /// when the task was handed on; reports of others are for the handler.
-    fn hears(&self, sender: &AgentId, body: &Body) -> bool {
+    /// Whether a message of this sender belongs to the queue. Only the assignee can answer (the
+    /// ledger enforces it, also after a hand-on). Reports of others go to the handler.
+    fn accepts(&self, sender: &AgentId, body: &Body) -> bool {
         matches!(body, Body::TaskResponse(_))
             || *sender == self.assignee
             || sender.as_str() == SYSTEM
     }
 
-    /// What a delivery says about the task; `None` when its sender has no say in it.
+    /// Converts a delivery to an update; `None` when it does not belong to the queue.
     fn read(&mut self, delivery: &Delivery) -> Option<TaskUpdate> {
-        if !self.hears(&delivery.sender, &delivery.message.body) {
+        if !self.accepts(&delivery.sender, &delivery.message.body) {
             return None;
         }
         match &delivery.message.body {
@@ -143,7 +146,7 @@ impl Entry {
             }
             Body::StatusUpdate(status) => Some(progress(status)),
             Body::TaskResponse(response) => {
-                // Whoever answers has it now.
+                // The sender of an answer is the current assignee.
                 self.assignee = delivery.sender.clone();
                 Some(answer(response))
             }
@@ -151,8 +154,8 @@ impl Entry {
         }
     }
 
-    /// What the bus itself says. The loss of the request ends the task, and so does calling it
-    /// off; other messages about it may be lost, too.
+    /// Converts a notice of the bus. Loss of the request and cancellation end the task; loss of
+    /// other messages does not.
     fn notice(&self, status: &StatusUpdate) -> TaskUpdate {
         let text = status.progress.to_string();
         let notice =
@@ -192,9 +195,9 @@ fn answer(response: &TaskResponse) -> TaskUpdate {
     }
 }
 
-/// What happened to one task and has not been read yet.
+/// Unread updates of one task, and its end.
 #[derive(Default)]
-pub(super) struct Feed(Mutex<State>);
+pub(super) struct UpdateQueue(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -204,15 +207,15 @@ struct State {
     waker: Option<Waker>,
 }
 
-impl Feed {
+impl UpdateQueue {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     fn push(&self, update: TaskUpdate, end: Option<Result<Finished, TaskError>>) {
         let mut state = self.state();
         if state.updates.len() >= WAITING {
-            // What ends a task comes last and is never among those that wait here.
+            // The final update is the last one and therefore never dropped.
             let oldest = state.updates.iter().position(TaskUpdate::is_progress).unwrap_or(0);
             state.updates.remove(oldest);
             state.missed += 1;
@@ -232,7 +235,7 @@ impl Feed {
         self.state().missed
     }
 
-    /// The next update, or `None` when there will be none.
+    /// Polls the next update; `None` after the last one.
     pub(super) fn poll_update(&self, context: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
         let mut state = self.state();
         match state.updates.pop_front() {
@@ -241,7 +244,7 @@ impl Feed {
         }
     }
 
-    /// How the task ended; what was not read yet stays where it is.
+    /// Polls the end of the task. Unread updates are kept.
     pub(super) fn poll_end(&self, context: &mut Context<'_>) -> Poll<Result<Finished, TaskError>> {
         let mut state = self.state();
         match state.end.clone() {
@@ -253,13 +256,13 @@ impl Feed {
 
 impl State {
     fn wait<T>(&mut self, context: &Context<'_>) -> Poll<T> {
-        // There is one reader, so the last waker is the one that counts.
+        // There is only one reader.
         self.waker = Some(context.waker().clone());
         Poll::Pending
     }
 }
 
-/// Wakes the reader without holding the lock it needs.
+/// Wakes the reader after releasing the lock.
 fn wake(mut state: MutexGuard<'_, State>) {
     let waker = state.waker.take();
     drop(state);
@@ -277,24 +280,24 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_limit_old_progress_is_dropped_and_never_the_end() {
-        let feed = Feed::default();
-        feed.push(TaskUpdate::Accepted, None);
+    fn full_queue_drops_old_progress_and_never_the_end() {
+        let queue = UpdateQueue::default();
+        queue.push(TaskUpdate::Accepted, None);
         for i in 0..WAITING + 9 {
-            feed.push(notice(i.to_string()), None);
+            queue.push(notice(i.to_string()), None);
         }
         let failed = TaskUpdate::Failed { reason: "no".into() };
         let end = failed.end();
-        feed.push(failed, end);
+        queue.push(failed, end);
         let mut context = Context::from_waker(Waker::noop());
         let mut read = Vec::new();
-        while let Poll::Ready(Some(update)) = feed.poll_update(&mut context) {
+        while let Poll::Ready(Some(update)) = queue.poll_update(&mut context) {
             read.push(update);
         }
-        assert_eq!((read.len(), feed.missed()), (WAITING, 11));
+        assert_eq!((read.len(), queue.missed()), (WAITING, 11));
         assert!(matches!(read[0], TaskUpdate::Accepted));
         assert!(matches!(&read[1], TaskUpdate::Notice { text } if text == "11"));
         assert!(matches!(read[WAITING - 1], TaskUpdate::Failed { .. }));
-        assert!(matches!(feed.poll_end(&mut context), Poll::Ready(Err(TaskError::Failed { .. }))));
+        assert!(matches!(queue.poll_end(&mut context), Poll::Ready(Err(TaskError::Failed { .. }))));
     }
 }

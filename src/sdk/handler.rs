@@ -1,4 +1,4 @@
-//! Handlers are plain async functions.
+//! Handlers: plain async functions.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -11,11 +11,11 @@ use a2a_actors::{Delivery, Handled, HandlerFuture, Runtime, Submission};
 use a2a_protocol::body::{Action, TaskResponse};
 use a2a_protocol::{AgentId, Body, Envelope, Outcome, Text};
 
-use super::{Agent, trace};
+use super::{Agent, DEFAULT_RETRY_PAUSE, trace};
 
-/// What a handler may return: nothing, or a result whose error is an answer.
+/// Return value of a handler: nothing, or a result whose error fails the task.
 pub trait Answer: Send {
-    /// The error, if there is one.
+    /// The error, if any.
     fn error(self) -> Option<String>;
 }
 
@@ -31,17 +31,15 @@ impl<E: Display + Send> Answer for Result<(), E> {
     }
 }
 
-/// The code of an agent: any async function of a [`Delivery`], or of the [`Agent`] itself and
-/// a delivery when it wants to answer.
+/// The code of an agent: an async function of a [`Delivery`], or of the [`Agent`] and a delivery.
 ///
-/// Returning acknowledges the message. An `Err` is an answer too: a `task_request` is answered
-/// with `failed`, other messages are acknowledged and the error is in the log. A panic or a
-/// handler that never returns is neither: the message is tried again.
+/// Returning acknowledges the message. After an `Err` a `task_request` is answered with `failed`;
+/// for other messages the error is logged. A panic and a missed deadline are failed attempts: the
+/// message is redelivered.
 ///
-/// Code that treats kinds of message differently is easier to read as
-/// [`Handlers`](super::Handlers).
+/// Code that distinguishes kinds of message is easier to read as [`Handlers`](super::Handlers).
 pub trait Handler<Args>: Send + Sync + 'static {
-    /// Handles one delivery; the error, if there is one.
+    /// Handles one delivery; returns the error, if any.
     fn handle(&self, me: Agent, delivery: Delivery) -> impl Future<Output = Option<String>> + Send;
 }
 
@@ -65,31 +63,31 @@ where
     }
 }
 
-/// Works the answer to a delivery out on the spot, or leaves the delivery to the handler.
-pub(crate) type AtOnce = fn(&Agent, &Delivery) -> Option<Envelope>;
+/// Answers a delivery synchronously, or leaves it to the handler.
+pub(crate) type SyncAnswer = fn(&Agent, &Delivery) -> Option<Envelope>;
 
-/// Where a handler runs.
+/// Thread that runs a handler.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
-    /// On the threads for agents' code: it may compute and block.
+pub(super) enum HandlerThread {
+    /// A thread for agents' code, which may compute and block.
     Own,
-    /// On the thread of the bus, where most deliveries need no handler.
-    OfTheBus(AtOnce),
+    /// The thread of the bus, where most deliveries need no handler.
+    Bus(SyncAnswer),
 }
 
-/// A handler in the shape a session runs.
+/// Adapts a handler to the runtime of a session.
 pub(super) fn runtime<Args: Send + 'static>(
     handler: impl Handler<Args>,
-    place: Place,
+    thread: HandlerThread,
     window: NonZeroUsize,
     me: Agent,
 ) -> Arc<dyn Runtime> {
-    Arc::new(InProcess { handler: Arc::new(handler), place, window, me, args: PhantomData })
+    Arc::new(InProcess { handler: Arc::new(handler), thread, window, me, args: PhantomData })
 }
 
 struct InProcess<H, Args> {
     handler: Arc<H>,
-    place: Place,
+    thread: HandlerThread,
     window: NonZeroUsize,
     me: Agent,
     args: PhantomData<fn(Args)>,
@@ -119,7 +117,7 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     }
 
     fn answer_at_once(&self, delivery: &Delivery) -> Option<Submission> {
-        let Place::OfTheBus(at_once) = self.place else { return None };
+        let HandlerThread::Bus(at_once) = self.thread else { return None };
         let answer = at_once(&self.me, delivery)?;
         let trace = Some(Arc::new(delivery.trace()));
         Some(Submission::from_message(answer, Instant::now()).with_trace(trace))
@@ -130,11 +128,11 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     }
 
     fn only_waits(&self) -> bool {
-        matches!(self.place, Place::OfTheBus(_))
+        matches!(self.thread, HandlerThread::Bus(_))
     }
 
     fn only_computes(&self) -> bool {
-        matches!(self.place, Place::OfTheBus(_))
+        matches!(self.thread, HandlerThread::Bus(_))
     }
 
     fn watches(&self) -> bool {
@@ -150,17 +148,17 @@ impl<Args: Send + 'static, H: Handler<Args>> Runtime for InProcess<H, Args> {
     }
 }
 
-/// Sends until the answer is taken; the handler's deadline bounds it.
+/// Sends an answer and retries until it is accepted. The handler's deadline bounds it.
 async fn answer(me: &Agent, reply: Envelope) {
     loop {
         let receipt = me.send(reply.clone()).await;
         match receipt.outcome {
             Outcome::RateLimited | Outcome::QueueFull | Outcome::Unavailable => {
-                let wait = receipt.retry_after_ms.unwrap_or(1_000);
-                tokio::time::sleep(Duration::from_millis(wait)).await;
+                let wait = receipt.retry_after_ms.map(Duration::from_millis);
+                tokio::time::sleep(wait.unwrap_or(DEFAULT_RETRY_PAUSE)).await;
             }
             outcome if outcome.is_accepted() || outcome == Outcome::Duplicate => return,
-            // The handler had already answered before it failed; its own word stands.
+            // The handler had answered before it failed; that answer is kept.
             Outcome::IllegalTransition => return,
             outcome => {
                 let trace = trace::current().map(|trace| tracing::field::display(trace.id()));
@@ -172,6 +170,6 @@ async fn answer(me: &Agent, reply: Envelope) {
 
 fn reason_text(reason: &str) -> Text {
     let text: String = reason.replace('\0', " ").chars().take(2_000).collect();
-    let said = if text.trim().is_empty() { "the agent gave no reason".to_owned() } else { text };
-    Text::try_from(said).unwrap_or_else(|_| unreachable!("short, without U+0000"))
+    let reason = if text.trim().is_empty() { "the agent gave no reason".to_owned() } else { text };
+    Text::try_from(reason).unwrap_or_else(|_| unreachable!("short, without U+0000"))
 }

@@ -1,4 +1,4 @@
-//! One handler for each kind of message.
+//! Handlers by kind of message.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use a2a_protocol::body::{
 
 use super::{Agent, Answer, Handler};
 
-type Running = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
-type Taker<B> = Box<dyn Fn(Agent, Delivery, B) -> Running + Send + Sync>;
+type HandlerRun = Pin<Box<dyn Future<Output = Option<String>> + Send>>;
+type KindHandler<B> = Box<dyn Fn(Agent, Delivery, B) -> HandlerRun + Send + Sync>;
 
-/// The code of an agent that treats kinds of message differently.
+/// The code of an agent that distinguishes kinds of message.
 ///
-/// Each handler is an async function of the agent itself, the delivery and its payload, with the
-/// rules of every [`Handler`]. What no handler takes goes to [`otherwise`](Self::otherwise),
-/// or is acknowledged.
+/// Each handler is an async function of the agent, the delivery and its payload, with the rules of
+/// every [`Handler`]. A message without a handler goes to [`otherwise`](Self::otherwise), or is
+/// acknowledged.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
@@ -45,14 +45,14 @@ type Taker<B> = Box<dyn Fn(Agent, Delivery, B) -> Running + Send + Sync>;
 /// ```
 #[derive(Default)]
 pub struct Handlers {
-    task_request: Option<Taker<TaskRequest>>,
-    task_response: Option<Taker<TaskResponse>>,
-    status_update: Option<Taker<StatusUpdate>>,
-    knowledge_share: Option<Taker<KnowledgeShare>>,
-    review_request: Option<Taker<ReviewRequest>>,
-    review_response: Option<Taker<ReviewResponse>>,
-    broadcast: Option<Taker<Broadcast>>,
-    otherwise: Option<Box<dyn Fn(Agent, Delivery) -> Running + Send + Sync>>,
+    task_request: Option<KindHandler<TaskRequest>>,
+    task_response: Option<KindHandler<TaskResponse>>,
+    status_update: Option<KindHandler<StatusUpdate>>,
+    knowledge_share: Option<KindHandler<KnowledgeShare>>,
+    review_request: Option<KindHandler<ReviewRequest>>,
+    review_response: Option<KindHandler<ReviewResponse>>,
+    broadcast: Option<KindHandler<Broadcast>>,
+    otherwise: Option<Box<dyn Fn(Agent, Delivery) -> HandlerRun + Send + Sync>>,
 }
 
 macro_rules! on {
@@ -64,37 +64,39 @@ macro_rules! on {
             F: Fn(Agent, Delivery, $body) -> Fut + Send + Sync + 'static,
             Fut: Future<Output: Answer> + Send + 'static,
         {
-            self.$field = Some(taker(handler));
+            self.$field = Some(kind_handler(handler));
             self
         }
     )+ };
 }
 
 impl Handlers {
-    /// Takes nothing: every message is acknowledged.
+    /// Starts without handlers: every message is acknowledged.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
     on! {
-        /// Another agent asks for a task.
+        /// Handles a request for a task.
         on_task_request, task_request, TaskRequest;
-        /// A task this agent asked for was answered, and no [`TaskHandle`](super::TaskHandle) watches it.
+        /// Handles an answer to a task of this agent that no [`TaskHandle`](super::TaskHandle)
+        /// watches.
         on_task_response, task_response, TaskResponse;
-        /// Somebody, or the bus, says how work is going, and no [`TaskHandle`](super::TaskHandle) watches it.
+        /// Handles a status update of an agent or the bus that no [`TaskHandle`](super::TaskHandle)
+        /// watches.
         on_status_update, status_update, StatusUpdate;
-        /// Somebody found something out.
+        /// Handles a shared discovery.
         on_knowledge_share, knowledge_share, KnowledgeShare;
-        /// Another agent asks for a review.
+        /// Handles a request for a review.
         on_review_request, review_request, ReviewRequest;
-        /// The verdict of a review this agent asked for.
+        /// Handles the verdict of a review that this agent has requested.
         on_review_response, review_response, ReviewResponse;
-        /// Somebody announces something.
+        /// Handles an announcement.
         on_broadcast, broadcast, Broadcast;
     }
 
-    /// What no other handler takes; any [`Handler`].
+    /// Handles all other messages; any [`Handler`].
     #[must_use]
     pub fn otherwise<Args: Send + 'static>(mut self, handler: impl Handler<Args>) -> Self {
         let handler = Arc::new(handler);
@@ -105,8 +107,8 @@ impl Handlers {
         self
     }
 
-    /// Starts the handler that takes the delivery, if one does.
-    fn start(&self, me: Agent, delivery: Delivery) -> Option<Running> {
+    /// Starts the handler for a delivery, if there is one.
+    fn start(&self, me: Agent, delivery: Delivery) -> Option<HandlerRun> {
         macro_rules! start {
             ($field:ident, $body:expr) => {
                 if let Some(handler) = &self.$field {
@@ -123,14 +125,14 @@ impl Handlers {
             Body::ReviewRequest(body) => start!(review_request, body),
             Body::ReviewResponse(body) => start!(review_response, body),
             Body::Broadcast(body) => start!(broadcast, body),
-            // A kind this program does not know yet is for the one who takes the rest.
+            // A kind unknown to this version goes to `otherwise`.
             _ => {}
         }
         self.otherwise.as_ref().map(|handler| handler(me, delivery))
     }
 }
 
-fn taker<B, F, Fut>(handler: F) -> Taker<B>
+fn kind_handler<B, F, Fut>(handler: F) -> KindHandler<B>
 where
     F: Fn(Agent, Delivery, B) -> Fut + Send + Sync + 'static,
     Fut: Future<Output: Answer> + Send + 'static,

@@ -1,34 +1,31 @@
-//! Bars of the task-progress extension, for an agent at work: kept here, sent as snapshots at a pace
-//! that leaves the agent room for everything else it has to say.
+//! Progress bars of the task-progress extension: kept here, and sent as snapshots at a limited
+//! rate, so that the agent's rate limit leaves capacity for its other messages.
 
 mod pace;
 mod trackers;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use a2a_actors::Delivery;
 use a2a_protocol::{MessageId, TaskId, TrackerStatus};
+use parking_lot::{Mutex, MutexGuard};
 
-use super::{Agent, BuildError, SendError, Sent, StatusReport};
-use pace::Pace;
+use super::{Agent, BuildError, DEFAULT_RETRY_PAUSE, SendError, Sent, StatusReport};
+use pace::SnapshotRate;
 use trackers::Trackers;
 
-/// How long to wait before trying again when the bus does not say.
-const TRY_AGAIN: Duration = Duration::from_secs(1);
-
-/// The bars of a task that an agent works on; made with [`Agent::progress`].
+/// Progress bars of a task that an agent works on; made with [`Agent::progress`].
 ///
-/// The methods note what is new and return at once. In the background snapshots of all bars go to
-/// whoever asked for the task: the first at once, then at most one a second for a task, and in the
-/// long run one every two seconds for all tasks of the agent together, which is half of what the bus
-/// takes from one agent to another. What changes in between is in the next one, and what is new
-/// when the agent answers the task goes out before the answer. A bar that is done or has failed is in
-/// one snapshot and in none after that.
+/// The methods record a change and return at once. Snapshots of all bars are sent to the requester
+/// in the background: the first immediately, then at most one a second per task, and on average one
+/// every two seconds for all tasks of the agent. That is half of the rate limit between two agents.
+/// Changes in between are part of the next snapshot, and pending changes are sent before the answer
+/// to the task. A bar that has ended is in one more snapshot.
 ///
-/// A2A clients see them if they have activated the extension
-/// (`https://a2a-protocol.org/extensions/task-progress/v1`); others read the text alone.
+/// A2A clients get the bars if they have activated the extension
+/// (`https://a2a-protocol.org/extensions/task-progress/v1`), otherwise text only.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
@@ -78,43 +75,43 @@ struct Bars {
     agent: Agent,
     delivery: Delivery,
     state: Mutex<State>,
-    /// Held while a snapshot is on its way, so that none overtakes another.
+    /// Held while a snapshot is sent, so that snapshots keep their order.
     sending: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct State {
     trackers: Trackers,
-    /// There is something that nobody was told.
+    /// There are changes that were not sent.
     is_new: bool,
-    /// Somebody waits for the moment to send.
+    /// A background task is waiting to send.
     is_waiting: bool,
-    /// Nothing more is sent: the task has ended.
+    /// The task has ended; nothing more is sent.
     is_over: bool,
-    /// When the last snapshot went.
+    /// Time of the last snapshot.
     last: Option<Duration>,
 }
 
-/// The bars of all tasks that an agent works on.
+/// Progress bars of all tasks of an agent.
 #[derive(Default)]
-pub(super) struct Board {
-    /// By the message that asks for the task.
+pub(super) struct ProgressBoard {
+    /// By the id of the message that requests the task.
     bars: Mutex<HashMap<MessageId, Weak<Bars>>>,
-    pace: Mutex<Pace>,
+    rate: Mutex<SnapshotRate>,
 }
 
-impl Board {
+impl ProgressBoard {
     fn bars(&self) -> MutexGuard<'_, HashMap<MessageId, Weak<Bars>>> {
-        self.bars.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bars.lock()
     }
 
-    fn pace(&self) -> MutexGuard<'_, Pace> {
-        self.pace.lock().unwrap_or_else(PoisonError::into_inner)
+    fn rate(&self) -> MutexGuard<'_, SnapshotRate> {
+        self.rate.lock()
     }
 
-    /// The bars of the task with this id; one that was asked about again may have several.
+    /// Bars of a task. A task that was requested again may have several.
     fn of_task(&self, task: TaskId) -> impl Iterator<Item = Arc<Bars>> {
-        // Looked at outside the lock: whoever drops the last of them takes it.
+        // Collected first: dropping the last reference takes the lock.
         let all: Vec<_> = self.bars().values().filter_map(Weak::upgrade).collect();
         all.into_iter().filter(move |bars| bars.delivery.message.body.task_id() == Some(task))
     }
@@ -124,7 +121,7 @@ impl Drop for Bars {
     fn drop(&mut self) {
         let mut all = self.agent.board().bars();
         let id = self.delivery.message.message_id;
-        // It may have been made anew already.
+        // It may have been replaced already.
         if all.get(&id).is_some_and(|bars| bars.strong_count() == 0) {
             all.remove(&id);
         }
@@ -132,9 +129,9 @@ impl Drop for Bars {
 }
 
 impl Agent {
-    /// The bars of the task of a delivery; asked again for the same delivery, the same bars.
+    /// Returns the progress bars for the task of a delivery; the same bars for the same delivery.
     ///
-    /// To be used where Tokio runs, as every handler does.
+    /// Must be called within a Tokio runtime, as every handler is.
     #[must_use]
     pub fn progress(&self, delivery: &Delivery) -> ProgressBars {
         let mut all = self.board().bars();
@@ -152,7 +149,7 @@ impl Agent {
         ProgressBars(bars)
     }
 
-    /// Sends what is new about the progress of a task before its agent answers it.
+    /// Sends pending progress of a task before its answer.
     pub(super) async fn flush_progress(&self, task: TaskId) {
         for bars in self.board().of_task(task) {
             bars.flush().await;
@@ -161,11 +158,11 @@ impl Agent {
 }
 
 impl ProgressBars {
-    /// A bar has moved, or begins. Without a `total` nobody knows how far it goes.
+    /// Updates a bar, or adds it. Without a `total` its end is unknown.
     ///
     /// # Errors
-    /// When the rules of the extension are broken: `progress` is negative or above `total`, the name
-    /// or the message is too long, or there are more than 20 bars. Nothing has changed then.
+    /// When the rules of the extension are violated: `progress` is negative or above `total`, the
+    /// id or the message is too long, or there are more than 20 bars. Nothing is changed then.
     pub fn update(
         &self,
         id: &str,
@@ -177,24 +174,24 @@ impl ProgressBars {
         self.change(|trackers, now| trackers.update(id, progress, total, message, now))
     }
 
-    /// What a bar stands for is done; it is full, if its total is known.
+    /// Marks a bar as completed, and fills it if its total is known.
     ///
     /// # Errors
-    /// When the name is too long.
+    /// When the id is too long.
     pub fn done(&self, id: &str) -> Result<(), BuildError> {
         self.change(|trackers, now| trackers.end(id, TrackerStatus::Completed, None, now))
     }
 
-    /// What a bar stands for has failed; the task may go on.
+    /// Marks a bar as failed; the task may continue.
     ///
     /// # Errors
-    /// When the name or the message is too long.
+    /// When the id or the message is too long.
     pub fn failed(&self, id: &str, message: impl Into<String>) -> Result<(), BuildError> {
         let message = Some(message.into());
         self.change(|trackers, now| trackers.end(id, TrackerStatus::Failed, message, now))
     }
 
-    /// One bar for everything, for clients that show only one. They need not believe it.
+    /// Sets an overall bar, for clients that show only one.
     ///
     /// # Errors
     /// When the message is too long.
@@ -207,13 +204,13 @@ impl ProgressBars {
         self.change(|trackers, _| trackers.overall(progress, total, message))
     }
 
-    /// Sends what is new now, whatever the pace, and waits until the bus has taken it. Answering
-    /// the task does this by itself.
+    /// Sends pending changes now, regardless of the rate, and waits until the bus has accepted
+    /// them. Answering the task does this automatically.
     pub async fn flush(&self) {
         self.0.flush().await;
     }
 
-    /// Notes something new if it keeps the rules, and sees to it that it is sent.
+    /// Applies a change if it keeps the rules, and schedules a snapshot.
     fn change(
         &self,
         change: impl FnOnce(&mut Trackers, chrono::DateTime<chrono::Utc>),
@@ -234,10 +231,10 @@ impl ProgressBars {
 
 impl Bars {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Sends snapshots at the agent's pace until nothing is new.
+    /// Sends snapshots at the agent's rate until there are no more changes.
     async fn send_in_time(self: Arc<Self>) {
         let mut refused = Duration::ZERO;
         loop {
@@ -249,15 +246,15 @@ impl Bars {
                 }
                 state.last
             };
-            let wait = self.agent.board().pace().wait(last, since_start()).max(refused);
+            let wait = self.agent.board().rate().wait(last, since_start()).max(refused);
             if !wait.is_zero() {
                 tokio::time::sleep(wait).await;
                 refused = Duration::ZERO;
-                // Others may have spoken meanwhile.
+                // Other tasks may have sent meanwhile.
                 continue;
             }
             if let Err(error) = self.send().await {
-                refused = error.retry_after().unwrap_or(TRY_AGAIN);
+                refused = error.retry_after().unwrap_or(DEFAULT_RETRY_PAUSE);
             }
         }
     }
@@ -270,19 +267,20 @@ impl Bars {
 
     async fn flush(&self) {
         if let Err(error) = self.send().await {
-            // Never for long: what ends the task is worth more than its last bar.
-            let wait = error.retry_after().unwrap_or(TRY_AGAIN);
-            if wait <= TRY_AGAIN {
+            // Bounded, because the answer that ends the task is more important than its last
+            // snapshot.
+            let wait = error.retry_after().unwrap_or(DEFAULT_RETRY_PAUSE);
+            if wait <= DEFAULT_RETRY_PAUSE {
                 tokio::time::sleep(wait).await;
                 let _ = self.send().await;
             }
         }
     }
 
-    /// Sends a snapshot of what is new.
+    /// Sends a snapshot of pending changes.
     ///
     /// # Errors
-    /// When it may be tried again.
+    /// When sending may be retried.
     async fn send(&self) -> Result<(), SendError> {
         let _turn = self.sending.lock().await;
         let (snapshot, text) = {
@@ -294,7 +292,7 @@ impl Bars {
             state.last = Some(since_start());
             (state.trackers.snapshot(), state.trackers.in_words())
         };
-        self.agent.board().pace().spend(since_start());
+        self.agent.board().rate().spend(since_start());
         let report = StatusReport::in_progress(text).trackers(snapshot.clone());
         let sent = self.post(report).await;
         let mut state = self.state();
@@ -305,7 +303,7 @@ impl Bars {
                 return Err(error);
             }
             Err(error) => {
-                // The task has ended, or this agent may not speak of it.
+                // The task has ended, or this agent is not its assignee.
                 tracing::debug!(%error, "progress is not sent any more");
                 state.is_over = true;
             }
@@ -314,7 +312,7 @@ impl Bars {
     }
 }
 
-/// A clock for the pace: since the first look at it.
+/// Monotonic clock for the rate, starting at its first use.
 fn since_start() -> Duration {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed()

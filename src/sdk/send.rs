@@ -1,5 +1,4 @@
-//! What an agent can say: one method for each of the seven kinds, and short ones for those who
-//! take tasks.
+//! Sending: one method for each of the seven kinds, and shortcuts for answering tasks.
 
 use a2a_actors::Delivery;
 use a2a_protocol::{Body, Envelope, Report};
@@ -10,7 +9,7 @@ use super::{
     StatusReport, TaskAnswer, TaskHandle,
 };
 
-/// Reads one message, or lists everything that is wrong with it.
+/// Parses one message, or lists all violations.
 ///
 /// ```
 /// let report = openclaw_a2a::parse_message(b"{}").unwrap_err();
@@ -24,12 +23,12 @@ pub fn parse_message(bytes: &[u8]) -> Result<Envelope, Report> {
 }
 
 impl Agent {
-    /// Makes a draft a message without sending it: sender, ids and time are filled in.
+    /// Turns a draft into a message without sending it: sender, ids and time are filled in.
     ///
-    /// For whoever wants to [`post`](Self::post) the very same message several times.
+    /// The same message can then be [`post`](Self::post)ed several times, for retries.
     ///
     /// # Errors
-    /// When the draft breaks rules; everything that is wrong is listed.
+    /// When the draft is invalid; all violations are listed.
     pub fn write(
         &self,
         to: impl Into<Addressee>,
@@ -38,15 +37,15 @@ impl Agent {
         draft::write(self.id(), &to.into(), draft)
     }
 
-    /// Sends a message and waits until it is on disk, or refused.
+    /// Sends a message and waits until it is durable.
     ///
-    /// A message that was taken before is no error: the outcome is `duplicate`.
+    /// A message that was accepted before is no error: the outcome is `duplicate`.
     ///
     /// # Errors
-    /// When the bus does not take it; the error says why and what to do.
+    /// When the bus refuses the message. The error states the reason and what to do.
     pub async fn post(&self, message: Envelope) -> Result<Sent, SendError> {
         if let Body::TaskResponse(response) = &message.body {
-            // What is new about its progress comes before the answer.
+            // Pending progress is sent before the answer.
             self.flush_progress(response.task_id).await;
         }
         let ids = Sent::ids(&message);
@@ -62,12 +61,12 @@ impl Agent {
         self.post(message).await
     }
 
-    /// Asks another agent to do a task; its answers come to this agent's handler.
+    /// Requests a task from another agent. Its answers go to this agent's handler.
     ///
-    /// To wait for them where the task is asked for, see [`request_task`](Self::request_task).
+    /// To wait for them in place, see [`request_task`](Self::request_task).
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft is invalid or the bus refuses the message.
     pub async fn send_task_request(
         &self,
         to: impl Into<Addressee>,
@@ -76,13 +75,13 @@ impl Agent {
         self.write_and_post(to, task).await
     }
 
-    /// Answers a task: usually the delivery that brought it.
+    /// Answers a task, usually the delivery that requests it.
     ///
     /// ```
     /// use openclaw_a2a::{Agent, Delivery, SendError, TaskAnswer};
     ///
     /// async fn work(tim: Agent, delivery: Delivery) -> Result<(), SendError> {
-    ///     let answer = TaskAnswer::completed("There are seven.").next_step("Tell the others");
+    ///     let answer = TaskAnswer::completed("There are seven.").next_step("Review the list");
     ///     tim.send_task_response(&delivery, answer).await?;
     ///     Ok(())
     /// }
@@ -98,10 +97,10 @@ impl Agent {
         self.write_and_post(to, answer).await
     }
 
-    /// Asks another agent to review work.
+    /// Requests a review from another agent.
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft is invalid or the bus refuses the message.
     pub async fn send_review_request(
         &self,
         to: impl Into<Addressee>,
@@ -110,11 +109,11 @@ impl Agent {
         self.write_and_post(to, review).await
     }
 
-    /// Gives the verdict of a review to whoever asked for it.
+    /// Sends the verdict of a review to its requester.
     ///
     /// # Errors
-    /// When the draft breaks rules, the delivery is no review request, or the bus does not take
-    /// the message.
+    /// When the draft is invalid, the delivery is no review request, or the bus refuses the
+    /// message.
     pub async fn send_review_response(
         &self,
         request: &Delivery,
@@ -123,10 +122,10 @@ impl Agent {
         self.write_and_post(request, verdict).await
     }
 
-    /// Says how work is going: on the task of a delivery, or in general to an agent by name.
+    /// Reports the status of a delivery's task, or a general status to an agent by name.
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft is invalid or the bus refuses the message.
     pub async fn send_status_update(
         &self,
         to: impl Into<Addressee>,
@@ -135,15 +134,15 @@ impl Agent {
         self.write_and_post(to, status).await
     }
 
-    /// Tells other agents something this one found out.
+    /// Shares a discovery with other agents.
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft is invalid or the bus refuses the message.
     pub async fn share_knowledge(&self, knowledge: Knowledge) -> Result<Sent, SendError> {
         self.write_and_post((), knowledge).await
     }
 
-    /// Announces something to many agents.
+    /// Broadcasts an announcement to many agents.
     ///
     /// ```
     /// # #[tokio::main(flavor = "multi_thread")]
@@ -165,11 +164,11 @@ impl Agent {
         self.write_and_post((), announcement).await
     }
 
-    /// Asks another agent to do a task and watches it: what happens to it comes to the handle
+    /// Requests a task from another agent and watches it: its updates go to the returned handle
     /// instead of this agent's handler. See [`TaskHandle`].
     ///
     /// # Errors
-    /// When the draft breaks rules or the bus does not take the message.
+    /// When the draft is invalid or the bus refuses the message.
     pub async fn request_task(
         &self,
         to: impl Into<Addressee>,
@@ -178,7 +177,7 @@ impl Agent {
         TaskHandle::begin(self, self.write(to, task)?).await
     }
 
-    /// Takes the task of a delivery.
+    /// Accepts the task of a delivery.
     ///
     /// ```
     /// use openclaw_a2a::{Agent, Delivery, SendError};
@@ -197,7 +196,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::accepted()).await
     }
 
-    /// Does not take the task of a delivery, and says why.
+    /// Declines the task of a delivery, with a reason.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
@@ -209,7 +208,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::declined(reason)).await
     }
 
-    /// Says how the task of a delivery is going.
+    /// Reports progress on the task of a delivery.
     ///
     /// # Errors
     /// As [`send_status_update`](Self::send_status_update).
@@ -221,7 +220,7 @@ impl Agent {
         self.send_status_update(delivery, StatusReport::in_progress(progress)).await
     }
 
-    /// Says that the task of a delivery waits for something this agent cannot provide.
+    /// Reports that the task of a delivery waits for something this agent cannot provide.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
@@ -233,7 +232,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::blocked(reason)).await
     }
 
-    /// Says that the task of a delivery is done, and what was done.
+    /// Completes the task of a delivery, with a summary.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).
@@ -245,7 +244,7 @@ impl Agent {
         self.send_task_response(delivery, TaskAnswer::completed(summary)).await
     }
 
-    /// Says that the task of a delivery cannot be done, and why.
+    /// Fails the task of a delivery, with a reason.
     ///
     /// # Errors
     /// As [`send_task_response`](Self::send_task_response).

@@ -1,4 +1,4 @@
-//! What comes back from sending: a message that is on its way, or why it is not.
+//! Result of sending: an accepted message, or the reason of its refusal.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use a2a_protocol::{
 
 use super::draft::BuildError;
 
-/// A message that the bus has taken: it is on disk and reaches its recipients.
+/// A message that the bus has accepted: it is durable and will be delivered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sent {
     message_id: MessageId,
@@ -19,12 +19,12 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// What the ids of a message are, before it is given away.
+    /// Ids of a message, kept before it is moved.
     pub(super) fn ids(message: &Envelope) -> (MessageId, CorrelationId, Option<TaskId>) {
         (message.message_id, message.correlation_id, message.body.task_id())
     }
 
-    /// Reads the router's answer to the message with these ids.
+    /// Converts the receipt for the message with these ids.
     pub(super) fn from_receipt(
         (message_id, correlation_id, task_id): (MessageId, CorrelationId, Option<TaskId>),
         receipt: Receipt,
@@ -36,53 +36,54 @@ impl Sent {
         }
     }
 
-    /// `delivered`, `queued` for a busy or absent recipient, or `duplicate` for a message that
-    /// was taken before.
+    /// `delivered`, `queued` for a busy or absent recipient, or `duplicate` for a message that was
+    /// accepted before.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         self.receipt.outcome
     }
 
-    /// The number of its record in the log.
+    /// Sequence number of its record in the log.
     #[must_use]
     pub fn seq(&self) -> Option<u64> {
         self.receipt.seq
     }
 
-    /// The message.
+    /// Id of the message.
     #[must_use]
     pub fn message_id(&self) -> MessageId {
         self.message_id
     }
 
-    /// Its conversation.
+    /// Id of its conversation.
     #[must_use]
     pub fn correlation_id(&self) -> CorrelationId {
         self.correlation_id
     }
 
-    /// The task it is about, if there is one.
+    /// Its task, if it is about one.
     #[must_use]
     pub fn task_id(&self) -> Option<TaskId> {
         self.task_id
     }
 
-    /// Whom it went to.
+    /// Recipients, each with its outcome.
     #[must_use]
     pub fn recipients(&self) -> &[RecipientOutcome] {
         &self.receipt.recipients
     }
 
-    /// The router's whole answer.
+    /// The complete receipt.
     #[must_use]
     pub fn receipt(&self) -> &Receipt {
         &self.receipt
     }
 }
 
-/// A message that the bus has not taken; nobody gets it.
+/// A message that the bus has refused; it is not delivered.
 ///
-/// Its text says why and what to do. Only three kinds are worth trying again as they are:
+/// The text states the reason and what to do. Only three variants are worth a retry of the same
+/// message:
 ///
 /// ```
 /// # async fn example(tim: openclaw_a2a::Agent, delivery: openclaw_a2a::Delivery) -> Result<(), openclaw_a2a::SendError> {
@@ -98,41 +99,41 @@ impl Sent {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The draft was no message; the bus never saw it. Correct what its violations say.
+    /// The draft is invalid and was not sent. Correct its violations.
     Build(BuildError),
-    /// The message breaks rules, listed in the receipt's `errors`.
+    /// The message is invalid; the receipt's `errors` list why.
     Invalid(Box<Receipt>),
-    /// This agent may not say this, or not to this recipient (`forbidden`, `unauthorized`).
+    /// This agent may not send this, or not to this recipient (`forbidden`, `unauthorized`).
     Forbidden(Box<Receipt>),
-    /// There is no such agent.
+    /// The recipient is unknown.
     UnknownRecipient(Box<Receipt>),
-    /// The task is unknown, another agent's, or cannot change in this way (`unknown_task`,
+    /// The task is unknown, another agent's, or does not allow this transition (`unknown_task`,
     /// `not_assignee`, `illegal_transition`).
     Task(Box<Receipt>),
-    /// Too many messages; wait and send again.
+    /// The rate limit is reached; wait and retry.
     RateLimited {
-        /// When the same message would pass.
+        /// Time after which the same message would be admitted.
         retry_after: Option<Duration>,
-        /// The router's whole answer.
+        /// The complete receipt.
         receipt: Box<Receipt>,
     },
-    /// The recipient's inbox is at its limit; wait and send again.
+    /// The recipient's inbox is full; wait and retry.
     QueueFull {
-        /// When trying again makes sense.
+        /// Suggested time before a retry.
         retry_after: Option<Duration>,
-        /// The router's whole answer.
+        /// The complete receipt.
         receipt: Box<Receipt>,
     },
-    /// The bus is stopping, or cannot write; wait and send again.
+    /// The bus is stopping, or cannot write; wait and retry.
     Unavailable {
-        /// When trying again makes sense.
+        /// Suggested time before a retry.
         retry_after: Option<Duration>,
-        /// The router's whole answer.
+        /// The complete receipt.
         receipt: Box<Receipt>,
     },
-    /// The conversation was stopped because it went in circles.
+    /// The circuit of the conversation is open, because it went in circles.
     CircuitOpen(Box<Receipt>),
-    /// The message's id was used before with another text or by another sender.
+    /// The message id was used before with other content or by another sender.
     Conflict(Box<Receipt>),
 }
 
@@ -152,14 +153,14 @@ impl SendError {
             Outcome::QueueFull => Self::QueueFull { retry_after, receipt },
             Outcome::CircuitOpen => Self::CircuitOpen(receipt),
             Outcome::Conflict => Self::Conflict(receipt),
-            // Accepted ones never come here.
+            // Accepted outcomes are never converted.
             Outcome::Unavailable | Outcome::Delivered | Outcome::Queued | Outcome::Duplicate => {
                 Self::Unavailable { retry_after, receipt }
             }
         }
     }
 
-    /// The router's whole answer; `None` when the draft never became a message.
+    /// The complete receipt; `None` for an invalid draft.
     #[must_use]
     pub fn receipt(&self) -> Option<&Receipt> {
         match self {
@@ -176,13 +177,13 @@ impl SendError {
         }
     }
 
-    /// What the router answered; `None` when the draft never became a message.
+    /// Outcome of the submission; `None` for an invalid draft.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         self.receipt().map(|receipt| receipt.outcome)
     }
 
-    /// Everything wrong with the draft or the message; empty for other refusals.
+    /// Violations of the draft or the message; empty for other refusals.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         match self {
@@ -191,13 +192,13 @@ impl SendError {
         }
     }
 
-    /// When trying again makes sense, if the bus said so.
+    /// Time before a retry, if the bus has given one.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.receipt()?.retry_after_ms.map(Duration::from_millis)
     }
 
-    /// Whether the same message may pass later.
+    /// Whether a retry of the same message may succeed.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::QueueFull { .. } | Self::Unavailable { .. })
@@ -228,7 +229,7 @@ impl fmt::Display for SendError {
 }
 
 impl SendError {
-    /// What to do when the router gave no reason.
+    /// Advice when the bus gave no reason.
     fn advice(&self) -> &'static str {
         match self {
             Self::Build(_) | Self::Invalid(_) => "The message breaks rules; correct it.",
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_has_its_family() {
+    fn refusals_map_to_their_variants() {
         for outcome in [Outcome::UnknownTask, Outcome::NotAssignee, Outcome::IllegalTransition] {
             assert!(matches!(refused(outcome), SendError::Task(_)), "{outcome}");
         }
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_without_a_reason_still_says_what_to_do() {
+    fn refusal_without_a_reason_contains_advice() {
         for outcome in Outcome::ALL {
             let error = refused(*outcome);
             assert_eq!(error.outcome(), Some(*outcome));

@@ -1,4 +1,4 @@
-//! A task that another agent does, watched by the one who asked for it.
+//! Handle of a requested task, with its updates and result.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,18 +11,18 @@ use a2a_protocol::body::{Status, StatusUpdate, TaskResult};
 use a2a_protocol::{AgentId, CorrelationId, Envelope, Open, TaskId, Text};
 use futures_util::Stream;
 
-use super::feed::{Feed, Watched};
+use super::feed::{UpdateQueue, WatchedTasks};
 use super::{Agent, SendError, Sent};
 
-/// A task that was asked for with [`Agent::request_task`], and what happens to it.
+/// A task requested with [`Agent::request_task`], and its updates.
 ///
-/// While this handle lives, task responses and status updates about its task come here and
-/// count as handled; the agent's handler does not see them. What comes after the task has
-/// ended, or after the handle was dropped, goes to the handler again. Reviews always do.
+/// While the handle exists, task responses and status updates about its task go to it and count as
+/// handled. Messages after the end of the task, or after the handle was dropped, go to the agent's
+/// handler. Reviews always do.
 ///
-/// Up to 256 updates wait to be read; beyond that the oldest progress is dropped
-/// ([`missed`](Self::missed)), never what ends the task. A handle lives in memory: after a
-/// restart of the process the rest comes to the handler.
+/// Up to 256 unread updates are kept. Beyond that the oldest progress is dropped
+/// ([`missed`](Self::missed)), never the final update. A handle is not durable: after a restart of
+/// the process updates go to the handler.
 ///
 /// ```
 /// # #[tokio::main(flavor = "multi_thread")]
@@ -55,66 +55,66 @@ use super::{Agent, SendError, Sent};
 pub struct TaskHandle {
     task_id: TaskId,
     sent: Sent,
-    watch: Watch,
+    watch: WatchGuard,
     system: BusSystem,
 }
 
-/// Something that happened to a task.
+/// An update of a task.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TaskUpdate {
-    /// The agent has taken the task.
+    /// The agent has accepted the task.
     Accepted,
-    /// How the work stands.
+    /// Progress of the work.
     Progress {
         /// `in_progress`, `paused` or `completed`; none of them ends the task.
         status: Status,
-        /// The state in a sentence or two.
+        /// The progress text.
         text: String,
-        /// Everything the agent said, metadata included.
+        /// The complete status update, metadata included.
         report: Box<StatusUpdate>,
     },
-    /// The work waits for something. It may go on.
+    /// The work is blocked. It may continue later.
     Blocked {
-        /// What is in the way.
+        /// What blocks it.
         reason: String,
-        /// Everything the agent said, if it was a status update.
+        /// The complete status update; `None` when a task response reported the block.
         report: Option<Box<StatusUpdate>>,
     },
-    /// The bus itself has something to say about the task.
+    /// A notice of the bus about the task.
     Notice {
-        /// What it says.
+        /// Text of the notice.
         text: String,
     },
     /// The task is done. The last update.
     Completed {
-        /// What came of it.
+        /// The result.
         result: Finished,
     },
-    /// The agent does not take the task. The last update.
+    /// The agent declines the task. The last update.
     Declined {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The task cannot be done. The last update.
+    /// The task has failed. The last update.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The request never got through and is a dead letter. The last update.
+    /// The request could not be delivered and is a dead letter. The last update.
     Undelivered {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A person called the task off. The last update.
+    /// The task was cancelled by a person. The last update.
     Cancelled {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
 impl TaskUpdate {
-    /// How the task ends with this update, if it does.
+    /// The end of the task, if this update is the last one.
     pub(super) fn end(&self) -> Option<Result<Finished, TaskError>> {
         match self {
             Self::Completed { result } => Some(Ok(result.clone())),
@@ -141,43 +141,43 @@ impl TaskUpdate {
     }
 }
 
-/// Why a task has no result.
+/// Reason why a task has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaskError {
-    /// The agent does not take the task; ask another one.
+    /// The agent declined the task; request it from another one.
     #[error("the task was declined: {reason}")]
     Declined {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The task cannot be done.
+    /// The task has failed.
     #[error("the task failed: {reason}")]
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The request is a dead letter: somebody can look at it and send it again.
+    /// The request is a dead letter, which an operator can retry.
     #[error("the task never got through: {reason}")]
     Undelivered {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It is still being worked on; the handle can go on waiting.
+    /// The timeout has passed. The task continues, and waiting can be repeated.
     #[error("there is no result after {} s; the task goes on", waited.as_secs_f32())]
     TimedOut {
-        /// How long was waited.
+        /// The timeout.
         waited: Duration,
     },
-    /// The bus was stopped. The answer comes to the agent's handler when both are back.
+    /// The bus was stopped. The answer goes to the agent's handler after a restart.
     #[error("the bus was stopped before the task ended")]
     Stopped,
-    /// It was called off, with [`TaskHandle::cancel`] or by a person.
+    /// The task was cancelled, with [`TaskHandle::cancel`] or by a person.
     #[error("the task was called off")]
     Cancelled,
 }
 
-/// What came of a task that was completed.
+/// Result of a completed task.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Finished {
     result: Option<Open<TaskResult>>,
@@ -188,37 +188,37 @@ impl Finished {
         Self { result }
     }
 
-    /// What was done, in a few sentences; empty when the agent said nothing.
+    /// Summary of the result; empty when the agent gave none.
     #[must_use]
     pub fn summary(&self) -> &str {
         self.text(|result| result.summary.as_ref()).unwrap_or_default()
     }
 
-    /// The branch that holds the work.
+    /// Branch that contains the work.
     #[must_use]
     pub fn branch(&self) -> Option<&str> {
         self.text(|result| result.branch.as_ref())
     }
 
-    /// The path of the worktree that holds the work.
+    /// Path of the worktree that contains the work.
     #[must_use]
     pub fn worktree(&self) -> Option<&str> {
         self.text(|result| result.worktree.as_ref())
     }
 
-    /// Paths of the files that were changed.
+    /// Paths of changed files.
     #[must_use]
     pub fn files_changed(&self) -> &[Text] {
         self.result.as_ref().and_then(|result| result.files_changed.as_deref()).unwrap_or_default()
     }
 
-    /// What should happen next, one step each.
+    /// Next steps.
     #[must_use]
     pub fn next_steps(&self) -> &[Text] {
         self.result.as_ref().and_then(|result| result.next_steps.as_deref()).unwrap_or_default()
     }
 
-    /// Everything the agent said, fields the protocol does not know included.
+    /// The complete result, unknown fields included.
     #[must_use]
     pub fn result(&self) -> Option<&Open<TaskResult>> {
         self.result.as_ref()
@@ -229,17 +229,17 @@ impl Finished {
     }
 }
 
-/// The place in the list of watched tasks; leaves it when dropped.
-struct Watch {
+/// Registration as a watcher; ended when dropped.
+struct WatchGuard {
     task: TaskId,
     owner: AgentId,
-    feed: Arc<Feed>,
-    watched: Arc<Watched>,
+    queue: Arc<UpdateQueue>,
+    watched: Arc<WatchedTasks>,
 }
 
-impl Drop for Watch {
+impl Drop for WatchGuard {
     fn drop(&mut self) {
-        self.watched.forget(self.task, &self.feed);
+        self.watched.forget(self.task, &self.queue);
     }
 }
 
@@ -250,68 +250,65 @@ impl std::fmt::Debug for TaskHandle {
 }
 
 impl TaskHandle {
-    /// Watches first and sends then: the answer may be faster than the receipt.
+    /// Registers before sending, because an answer may arrive before the receipt.
     pub(super) async fn begin(owner: &Agent, request: Envelope) -> Result<Self, SendError> {
         let (Some(task), Some(assignee)) = (request.body.task_id(), request.to.as_ref()) else {
             unreachable!("a task request names its task and its recipient");
         };
         let watched = Arc::clone(owner.watched());
-        let feed =
+        let queue =
             watched.watch(task, owner.id().clone(), assignee.agent_id.clone(), request.message_id);
-        let watch = Watch { task, owner: owner.id().clone(), feed, watched };
+        let watch = WatchGuard { task, owner: owner.id().clone(), queue, watched };
         let sent = owner.post(request).await?;
         Ok(Self { task_id: task, sent, watch, system: owner.system().clone() })
     }
 
-    /// The task.
+    /// Id of the task.
     #[must_use]
     pub fn task_id(&self) -> TaskId {
         self.task_id
     }
 
-    /// Its conversation.
+    /// Id of its conversation.
     #[must_use]
     pub fn correlation_id(&self) -> CorrelationId {
         self.sent.correlation_id()
     }
 
-    /// What the bus said to the request.
+    /// Result of sending the request.
     #[must_use]
     pub fn sent(&self) -> &Sent {
         &self.sent
     }
 
-    /// How many updates were dropped because nobody read them in time.
+    /// Number of updates dropped because they were not read in time.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.watch.feed.missed()
+        self.watch.queue.missed()
     }
 
-    /// The next thing that happens to the task; `None` when nothing more will.
-    ///
-    /// Nothing is lost when the future is dropped.
+    /// Waits for the next update; `None` after the last one. Cancel-safe.
     pub async fn next(&mut self) -> Option<TaskUpdate> {
         poll_fn(|context| self.poll_update(context)).await
     }
 
     fn poll_update(&self, context: &mut Context<'_>) -> Poll<Option<TaskUpdate>> {
-        self.watch.feed.poll_update(context)
+        self.watch.queue.poll_update(context)
     }
 
-    /// Waits until the task has ended, however long that takes.
+    /// Waits until the task has ended, without a limit.
     ///
-    /// Updates that were not read stay there for [`next`](Self::next). Asked again it says the
-    /// same again.
+    /// Unread updates stay available to [`next`](Self::next). Further calls return the same result.
     ///
     /// # Errors
-    /// When it ended in another way than completed.
+    /// When the task did not complete.
     pub async fn result(&mut self) -> Result<Finished, TaskError> {
-        poll_fn(|context| self.watch.feed.poll_end(context)).await
+        poll_fn(|context| self.watch.queue.poll_end(context)).await
     }
 
-    /// Calls the task off: from when this returns, no answer to it is accepted. An agent that
-    /// has not begun never sees it; one at work is told, and its
-    /// [`Delivery::cancelled`](a2a_actors::Delivery::cancelled) comes true.
+    /// Cancels the task. When this returns, no further answer is accepted. An agent that has not
+    /// started does not get the request; a running one is notified, and its
+    /// [`Delivery::cancelled`](a2a_actors::Delivery::cancelled) resolves.
     ///
     /// # Errors
     /// When the task has ended already, or the bus cannot write.
@@ -322,12 +319,12 @@ impl TaskHandle {
         Ok(())
     }
 
-    /// Waits until the task has ended, but not longer than `limit`.
+    /// Waits until the task has ended, at most for `limit`.
     ///
-    /// The task goes on when the time is up, and so can the waiting.
+    /// After the timeout the task continues, and waiting can be repeated.
     ///
     /// # Errors
-    /// [`TaskError::TimedOut`], or when it ended in another way than completed.
+    /// [`TaskError::TimedOut`], or when the task did not complete.
     pub async fn result_within(&mut self, limit: Duration) -> Result<Finished, TaskError> {
         let timed_out = TaskError::TimedOut { waited: limit };
         tokio::time::timeout(limit, self.result()).await.unwrap_or(Err(timed_out))

@@ -1,27 +1,27 @@
-//! The lead: hands out the work of a round, waits until it is good, and tells the squad.
+//! Lead: requests the work of a round, waits for its result and broadcasts it to the squad.
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::{Complexity, Scope, TaskRequest, TaskType};
 use serde_json::Value;
 
-use super::errand::{self, Craft};
-use super::script::{GoalStep, Piece, ticket, worktree};
+use super::adhoc_task::{self, Skill};
+use super::script::{GoalStep, WorkItem, ticket, worktree};
 use super::{Pace, RESEARCHER, RoundError, WORKER, send};
 use crate::agents::host::one_line;
 use crate::{Agent, Announcement, Handlers, NewTask, SendError, TaskAnswer};
 
-/// How many characters of a text are handed on: the worker makes a few steps of it at most.
+/// Maximum length in characters of a forwarded text. The worker makes at most a few steps of it.
 const HANDED_ON: usize = 4_000;
 
-/// For steps of a goal and for questions.
-const CRAFT: Craft = Craft { artifact: "decision", steps: &["weighing it up"], make: say_who };
+/// For steps of an objective and for questions.
+const SKILL: Skill = Skill { artifact: "decision", steps: &["weighing it up"], make: say_who };
 
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new().on_task_request(
         move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
-            let text = errand::text_of(&delivery, &task);
+            let text = adhoc_task::text_of(&delivery, &task);
             if GoalStep::named(&text).is_some() || text.trim_end().ends_with('?') {
-                errand::run(&me, &delivery, &task, pace, &CRAFT).await
+                adhoc_task::run(&me, &delivery, &task, pace, &SKILL).await
             } else {
                 hand_on(&me, &delivery, &text).await
             }
@@ -29,12 +29,12 @@ pub(super) fn handlers(pace: Pace) -> Handlers {
     )
 }
 
-/// Has the worker do what somebody asks for, and passes on what came of it.
+/// Forwards a task to the worker and returns the worker's result.
 async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), SendError> {
     if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await? {
         return Ok(());
     }
-    let title = match one_line(text, errand::TITLE_CHARS) {
+    let title = match one_line(text, adhoc_task::TITLE_CHARS) {
         title if title.is_empty() => "An empty message".to_owned(),
         title => title,
     };
@@ -46,7 +46,7 @@ async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), Send
     let done = tokio::select! {
         done = work.result() => done,
         () = delivery.cancelled() => {
-            // Whether the worker was faster makes no difference to anybody.
+            // An error means that the worker has finished first, which needs no handling.
             let _ = work.cancel("the lead's own task was called off").await;
             return Ok(());
         }
@@ -63,16 +63,16 @@ async fn hand_on(me: &Agent, delivery: &Delivery, text: &str) -> Result<(), Send
     send(me, delivery, me.write(delivery, answer)?).await.map(drop)
 }
 
-/// One piece of work from the request to the announcement.
+/// Runs one work item from the request to the announcement.
 pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
-    let piece = Piece::of_round(round);
-    let branch = piece.branch(round);
-    let name = format!("{}: {}", ticket(&branch), piece.title);
-    let task = NewTask::new(name, piece.description)
+    let item = WorkItem::of_round(round);
+    let branch = item.branch(round);
+    let name = format!("{}: {}", ticket(&branch), item.title);
+    let task = NewTask::new(name, item.description)
         .branch(&branch)
         .worktree(worktree(&branch))
-        .related_files(piece.files)
-        .criterion(piece.criterion);
+        .related_files(item.files)
+        .criterion(item.criterion);
     let mut work = lead.request_task(WORKER, task).await?;
     let talk = work.correlation_id();
     let done = work.result().await?;
@@ -86,13 +86,13 @@ pub(super) async fn play(lead: &Agent, round: u32) -> Result<(), RoundError> {
         .branch(&branch)
         .in_conversation(talk);
     lead.request_task(RESEARCHER, note).await?.result().await?;
-    let news = format!("{}. {} Reviewed twice, approved.", piece.title, done.summary());
+    let news = format!("{}. {} Reviewed twice, approved.", item.title, done.summary());
     let news = Announcement::new(Scope::Squad, format!("{} is done", ticket(&branch)), news);
     lead.broadcast(news.in_conversation(talk)).await?;
     Ok(())
 }
 
-/// Says that no round follows.
+/// Announces that no further round follows.
 pub(super) async fn rest(lead: &Agent, rounds: u32) -> Result<(), SendError> {
     let news = format!("That was round {rounds} of {rounds}. Start the server again for more.");
     lead.broadcast(Announcement::new(Scope::Squad, "the demo rests", news)).await.map(drop)

@@ -1,4 +1,4 @@
-//! The goal of a round: an objective with two plans, made as any A2A client with OPT makes one.
+//! Objective of a round: two plans, created as an A2A client with the OPT extension creates them.
 
 use a2a_actors::tasks::{TaskCaller, TaskSystem};
 use a2a_protocol::AgentId;
@@ -15,16 +15,16 @@ use serde_json::json;
 use super::RoundError;
 use super::script::{Goal, GoalPlan, GoalStep};
 
-/// One who makes objectives.
+/// Creates objectives for one caller.
 pub(super) struct Client<'a> {
     pub(super) tasks: &'a TaskSystem,
     pub(super) caller: &'a TaskCaller,
-    /// The agent whose address it calls.
+    /// The agent whose endpoint is called.
     pub(super) agent: &'a AgentId,
 }
 
 impl Client<'_> {
-    /// Makes the objective of a round and waits until it is completed.
+    /// Creates the objective of a round and waits until it has ended.
     pub(super) async fn play(&self, round: u32) -> Result<(), RoundError> {
         let goal = Goal::of_round(round);
         let objective = self.create(goal, round).await?;
@@ -35,7 +35,7 @@ impl Client<'_> {
             first.get_or_insert_with(|| plan.id.clone());
             before = Some(plan.id);
         }
-        // Everything is there; now the first may begin.
+        // All plans exist; approve the first.
         if let Some(id) = first {
             let update = UpdatePlan {
                 id,
@@ -69,7 +69,8 @@ impl Client<'_> {
         }
     }
 
-    /// Adds a plan that waits: the first for approval, so that nothing ends before all is there.
+    /// Adds a plan. The first is blocked until approved, so that the objective cannot end before
+    /// all plans exist.
     async fn add(
         &self,
         objective: &ObjectiveId,
@@ -95,7 +96,7 @@ impl Client<'_> {
         loop {
             let watch = SubscribeObjective { id: id.clone() };
             let mut events = self.tasks.watch_objective(self.caller, watch).await?;
-            // A stream ends with the objective, or with a reader that was too slow.
+            // The stream ends with the objective, or when this reader is too slow.
             while events.next().await.is_some() {}
             let get = GetObjective {
                 id: id.clone(),
@@ -113,7 +114,7 @@ impl Client<'_> {
     }
 }
 
-/// A step with the one who does it, after the step before.
+/// A step with its assignee, depending on the step before.
 fn planned(at: usize, step: &GoalStep) -> NewPlanTask {
     let mut metadata = Metadata::new();
     metadata.insert(key::ASSIGNEE.to_owned(), json!(step.by));

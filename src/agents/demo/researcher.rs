@@ -1,38 +1,38 @@
-//! The researcher: writes down what was learned, tells the others, and answers from its notes.
+//! Researcher: writes down what was learned, shares it, and answers questions from its notes.
 
 use std::fmt::Write as _;
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::TaskRequest;
 
-use super::errand::{self, Craft};
-use super::script::{Piece, ticket};
+use super::adhoc_task::{self, Skill};
+use super::script::{WorkItem, ticket};
 use super::{LEAD, Pace, WORKER, pause, send};
 use crate::{Agent, Handlers, Knowledge, SendError, TaskAnswer};
 
-/// Words that are shorter say nothing about what is looked for.
+/// Shorter words are ignored in a search.
 const SHORTEST_WORD: usize = 4;
 
-const CRAFT: Craft =
-    Craft { artifact: "notes", steps: &["looking through the notes"], make: look_up };
+const SKILL: Skill =
+    Skill { artifact: "notes", steps: &["looking through the notes"], make: look_up };
 
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new().on_task_request(
         move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
-            match Piece::of_task(&task).filter(|_| delivery.sender.as_str() == LEAD) {
-                Some(piece) => write_down(&me, &delivery, &task, piece, pace).await,
-                None => errand::run(&me, &delivery, &task, pace, &CRAFT).await,
+            match WorkItem::of_task(&task).filter(|_| delivery.sender.as_str() == LEAD) {
+                Some(item) => write_down(&me, &delivery, &task, item, pace).await,
+                None => adhoc_task::run(&me, &delivery, &task, pace, &SKILL).await,
             }
         },
     )
 }
 
-/// Tells those it matters to what a piece of work has taught.
+/// Shares what a work item has taught with the agents concerned.
 async fn write_down(
     me: &Agent,
     delivery: &Delivery,
     task: &TaskRequest,
-    piece: &Piece,
+    item: &WorkItem,
     pace: Pace,
 ) -> Result<(), SendError> {
     if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await?
@@ -42,36 +42,36 @@ async fn write_down(
     }
     let branch = task.context.as_ref().and_then(|context| context.branch.as_ref());
     let source = format!("review of {}", ticket(branch.map_or("", |branch| branch.as_str())));
-    let news = Knowledge::new(piece.topic, piece.learned, source)
+    let news = Knowledge::new(item.topic, item.learned, source)
         .relevant_to([LEAD, WORKER])
-        .action(piece.action)
+        .action(item.action)
         .in_conversation(delivery.message.correlation_id);
     send(me, delivery, me.write((), news)?).await?;
-    let done = TaskAnswer::completed(format!("Noted under \"{}\".", piece.topic));
+    let done = TaskAnswer::completed(format!("Noted under \"{}\".", item.topic));
     send(me, delivery, me.write(delivery, done)?).await.map(drop)
 }
 
-/// The notes that share a word with a text, or what there are notes about.
+/// Returns the notes that share a word with the text, or the list of topics.
 fn look_up(text: &str) -> String {
     let asked = words(text);
-    let fits = |piece: &&Piece| {
-        let noted = words(&format!("{} {} {}", piece.topic, piece.learned, piece.action));
+    let fits = |item: &&WorkItem| {
+        let noted = words(&format!("{} {} {}", item.topic, item.learned, item.action));
         asked.iter().any(|word| noted.contains(word))
     };
-    let found: Vec<&Piece> = Piece::all().iter().filter(fits).collect();
+    let found: Vec<&WorkItem> = WorkItem::all().iter().filter(fits).collect();
     if found.is_empty() {
-        let topics: Vec<_> = Piece::all().iter().map(|piece| piece.topic).collect();
+        let topics: Vec<_> = WorkItem::all().iter().map(|item| item.topic).collect();
         return format!(
             "I have no note on that. I am the researcher of the demo and have no model; there are \
              notes about {}.",
             topics.join(", ")
         );
     }
-    let mut said = String::from("From the team's notes:");
-    for piece in found {
-        let _ = write!(said, "\n- {}: {} {}.", piece.topic, piece.learned, piece.action);
+    let mut notes = String::from("From the team's notes:");
+    for item in found {
+        let _ = write!(notes, "\n- {}: {} {}.", item.topic, item.learned, item.action);
     }
-    said
+    notes
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn notes_are_found_by_their_words() {
+    fn notes_are_found_by_shared_words() {
         let found = look_up("What do we know about rounding?");
         assert!(found.contains("- rounding money:") && found.contains("half to even"), "{found}");
         assert!(!found.contains("Retry-After"), "{found}");

@@ -1,19 +1,19 @@
-//! The reviewer: sends work back once, and approves of it when it comes again.
+//! Reviewer: returns work once with a concern, and approves the second submission.
 
 use a2a_actors::Delivery;
 use a2a_protocol::body::{ReviewRequest, Severity, TaskRequest};
 
-use super::errand::{self, Craft};
-use super::script::Piece;
+use super::adhoc_task::{self, Skill};
+use super::script::WorkItem;
 use super::{Pace, send};
 use crate::{Agent, Handlers, ReviewAnswer, SendError};
 
-/// A line that is longer is hard to read.
+/// Longer lines get a remark.
 const LONG_LINE: usize = 100;
-/// How many remarks it makes.
+/// Maximum number of remarks in a review.
 const MOST_REMARKS: usize = 20;
 
-const CRAFT: Craft = Craft {
+const SKILL: Skill = Skill {
     artifact: "review",
     steps: &["reading line by line", "writing remarks"],
     make: remarks,
@@ -22,14 +22,14 @@ const CRAFT: Craft = Craft {
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new()
         .on_task_request(move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
-            errand::run(&me, &delivery, &task, pace, &CRAFT).await
+            adhoc_task::run(&me, &delivery, &task, pace, &SKILL).await
         })
         .on_review_request(move |me: Agent, delivery: Delivery, asked: ReviewRequest| async move {
             judge(&me, &delivery, &asked, pace).await
         })
 }
 
-/// TaskHandle that was never sent back is; work that comes with the notes of an earlier review is good.
+/// Requests changes on a first submission, and approves one that has notes of an earlier review.
 async fn judge(
     me: &Agent,
     delivery: &Delivery,
@@ -38,9 +38,9 @@ async fn judge(
 ) -> Result<(), SendError> {
     tokio::time::sleep(pace.step).await;
     let file = asked.files_for_review.first().map_or("", |file| file.as_str());
-    let verdict = match (&asked.prior_review_notes, Piece::of_branch(&asked.branch)) {
+    let verdict = match (&asked.prior_review_notes, WorkItem::of_branch(&asked.branch)) {
         (Some(_), _) => ReviewAnswer::approved(),
-        (None, Some(Piece { concern: (line, what), .. })) => {
+        (None, Some(WorkItem { concern: (line, what), .. })) => {
             ReviewAnswer::changes_requested().concern_at(file, *line, Severity::MustFix, *what)
         }
         (None, None) => ReviewAnswer::changes_requested().concern(
@@ -53,7 +53,7 @@ async fn judge(
     send(me, delivery, me.write(delivery, verdict)?).await.map(drop)
 }
 
-/// What can be said about a text without understanding it.
+/// Remarks that need no understanding of the text.
 fn remarks(text: &str) -> String {
     let lines = (1..).zip(text.lines());
     let found: Vec<String> =
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_about_a_text() {
+    fn remarks_name_repeated_words_todos_and_long_lines() {
         let good = remarks("One line.\nAnother.");
         assert!(good.starts_with("I have read 2 lines with 3 words. I found nothing"), "{good}");
         let bad = remarks(&format!("the the end\nTODO: more\n{}\n- - -", "x".repeat(101)));

@@ -1,22 +1,22 @@
-//! What the cast works on: a few small pieces of work and goals, the same ones in turn.
+//! Scripted content of the demo: work items and goals, used in rotation.
 //!
-//! Every round has a number of its own in its branch and its texts, because to the bus the same
-//! words over and over are a loop.
+//! Branches and texts contain the number of the round, because repeating identical texts would trip
+//! the circuit breaker.
 
 use a2a_protocol::body::TaskRequest;
 
-/// One piece of work: what is asked for, what the reviewer finds, what is learned from it.
+/// One work item: the request, the reviewer's concern and the lesson.
 #[derive(Debug)]
-pub(super) struct Piece {
-    /// The end of its branch, by which everybody knows it again.
+pub(super) struct WorkItem {
+    /// Last part of the branch name, which identifies the item.
     slug: &'static str,
     pub(super) title: &'static str,
     pub(super) description: &'static str,
     pub(super) criterion: &'static str,
     pub(super) files: [&'static str; 2],
-    /// What the worker does, one after the other.
+    /// Steps of the worker, in order.
     pub(super) steps: [&'static str; 3],
-    /// What the first review finds in the first file.
+    /// Line and text of the first review's concern, about the first file.
     pub(super) concern: (u64, &'static str),
     pub(super) summary: &'static str,
     pub(super) topic: &'static str,
@@ -24,8 +24,8 @@ pub(super) struct Piece {
     pub(super) action: &'static str,
 }
 
-const PIECES: [Piece; 5] = [
-    Piece {
+const WORK_ITEMS: [WorkItem; 5] = [
+    WorkItem {
         slug: "retry-after",
         title: "Retry refused uploads",
         description: "The importer gives up at the first 503. Let it wait as long as Retry-After \
@@ -39,7 +39,7 @@ const PIECES: [Piece; 5] = [
         learned: "Two of our providers send Retry-After as a date instead of seconds.",
         action: "Read both forms, and cap the wait at a minute",
     },
-    Piece {
+    WorkItem {
         slug: "export-utf8",
         title: "Export names with accents",
         description: "Names such as Zoë come out broken in the CSV export. Write UTF-8, and tell \
@@ -53,7 +53,7 @@ const PIECES: [Piece; 5] = [
         learned: "Spreadsheet programs guess the encoding of a CSV unless it begins with a mark.",
         action: "Begin every CSV for people with a byte order mark",
     },
-    Piece {
+    WorkItem {
         slug: "slow-search",
         title: "Make the customer search fast",
         description: "Searching customers by city takes seconds. Find out why and bring it below \
@@ -67,7 +67,7 @@ const PIECES: [Piece; 5] = [
         learned: "An index on a column is not used when the query calls a function on it.",
         action: "Index the expression that the query has",
     },
-    Piece {
+    WorkItem {
         slug: "session-timeout",
         title: "Keep people signed in while they type",
         description: "Whoever fills in the long form is signed out on the way and loses the text. \
@@ -81,7 +81,7 @@ const PIECES: [Piece; 5] = [
         learned: "One in nine people needs longer for the form than a session lasts.",
         action: "Keep drafts of every form that takes longer than five minutes",
     },
-    Piece {
+    WorkItem {
         slug: "invoice-rounding",
         title: "Round invoices once",
         description: "The total of an invoice differs from the sum of its lines by a cent. Round \
@@ -97,20 +97,20 @@ const PIECES: [Piece; 5] = [
     },
 ];
 
-impl Piece {
-    /// What a round is about.
+impl WorkItem {
+    /// The item of a round.
     pub(super) fn of_round(round: u32) -> &'static Self {
-        &PIECES[round.wrapping_sub(1) as usize % PIECES.len()]
+        &WORK_ITEMS[round.wrapping_sub(1) as usize % WORK_ITEMS.len()]
     }
 
-    /// Which one is worked on in a branch; `None` when it is somebody else's.
+    /// The item of a branch; `None` for a branch outside the demo.
     pub(super) fn of_branch(branch: &str) -> Option<&'static Self> {
         let (round, slug) = branch.strip_prefix("demo-")?.split_once('/')?;
         round.parse::<u32>().ok()?;
-        PIECES.iter().find(|piece| piece.slug == slug)
+        WORK_ITEMS.iter().find(|item| item.slug == slug)
     }
 
-    /// Which one a task is about.
+    /// The item of a task.
     pub(super) fn of_task(task: &TaskRequest) -> Option<&'static Self> {
         Self::of_branch(task.context.as_ref()?.branch.as_ref()?)
     }
@@ -119,23 +119,23 @@ impl Piece {
         format!("demo-{round}/{}", self.slug)
     }
 
-    /// All that was learned: what the researcher knows.
+    /// All items, which are the researcher's notes.
     pub(super) fn all() -> &'static [Self] {
-        &PIECES
+        &WORK_ITEMS
     }
 }
 
-/// Where the work of a branch lies.
+/// Path of the worktree of a branch.
 pub(super) fn worktree(branch: &str) -> String {
     format!("worktrees/{}", branch.replace('/', "-"))
 }
 
-/// What people call the work of a round.
+/// Ticket number of a branch, such as `DEMO-3`.
 pub(super) fn ticket(branch: &str) -> String {
     branch.split('/').next().unwrap_or(branch).to_uppercase()
 }
 
-/// A goal: two plans, the second of which builds on the first.
+/// Objective with two plans; the second depends on the first.
 #[derive(Debug)]
 pub(super) struct Goal {
     name: &'static str,
@@ -152,11 +152,11 @@ pub(super) struct GoalPlan {
 /// One step of a plan.
 #[derive(Debug)]
 pub(super) struct GoalStep {
-    /// Who does it.
+    /// Agent that performs the step.
     pub(super) by: &'static str,
     pub(super) name: &'static str,
     pub(super) description: &'static str,
-    /// What comes of it.
+    /// Scripted result.
     pub(super) result: &'static str,
 }
 
@@ -295,7 +295,7 @@ impl Goal {
 }
 
 impl GoalStep {
-    /// Which one a text asks for: its first line is the name.
+    /// The step that a text asks for: its first line is the name.
     pub(super) fn named(text: &str) -> Option<&'static Self> {
         let name = text.lines().next()?.trim();
         let mut all = GOALS.iter().flat_map(|goal| &goal.plans).flat_map(|plan| &plan.steps);
@@ -310,21 +310,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_known_by_its_branch_and_nothing_else_is() {
+    fn work_item_is_identified_by_its_branch() {
         for round in 1..=12 {
-            let piece = Piece::of_round(round);
-            let found = Piece::of_branch(&piece.branch(round)).map(|piece| piece.slug);
-            assert_eq!(found, Some(piece.slug));
-            assert_eq!(ticket(&piece.branch(round)), format!("DEMO-{round}"));
+            let item = WorkItem::of_round(round);
+            let found = WorkItem::of_branch(&item.branch(round)).map(|item| item.slug);
+            assert_eq!(found, Some(item.slug));
+            assert_eq!(ticket(&item.branch(round)), format!("DEMO-{round}"));
         }
         for other in ["", "retry-after", "roman/retry-after", "demo-x/retry-after", "demo-1/router"]
         {
-            assert!(Piece::of_branch(other).is_none(), "{other}");
+            assert!(WorkItem::of_branch(other).is_none(), "{other}");
         }
     }
 
     #[test]
-    fn every_step_is_found_by_its_name_and_done_by_one_of_the_cast() {
+    fn goal_steps_have_unique_names_and_known_assignees() {
         let mut names = HashSet::new();
         for step in GOALS.iter().flat_map(|goal| &goal.plans).flat_map(|plan| &plan.steps) {
             assert!(names.insert(step.name), "{} is there twice", step.name);

@@ -1,23 +1,23 @@
-//! The worker: builds what the lead asks for, has it reviewed, and repairs what comes back.
+//! Worker: builds what the lead requests, has it reviewed, and repairs what the review found.
 //!
-//! It remembers nothing. What it has to do next stands in the message it gets, so it goes on after
-//! a restart where it was.
+//! It keeps no state. Each message contains what is needed for the next step, so a restart loses
+//! nothing.
 
 use a2a_actors::Delivery;
 use a2a_protocol::CorrelationId;
 use a2a_protocol::body::{ReviewResponse, TaskRequest, Verdict};
 use a2a_protocol::{Progress, ProgressTracker, TaskId, TrackerStatus};
 
-use super::errand::{self, Craft};
-use super::script::{Piece, ticket, worktree};
+use super::adhoc_task::{self, Skill};
+use super::script::{WorkItem, ticket, worktree};
 use super::{LEAD, Pace, REVIEWER, WORKER, profile, send};
 use crate::agents::host::one_line;
 use crate::{Agent, Handlers, NewReview, SendError, StatusReport, TaskAnswer};
 
-/// How many lines of a text it makes steps of.
+/// Maximum number of lines in an outline.
 const MOST_LINES: usize = 20;
 
-const CRAFT: Craft = Craft {
+const SKILL: Skill = Skill {
     artifact: "result",
     steps: &["reading what is asked", "writing it down"],
     make: outline,
@@ -26,53 +26,53 @@ const CRAFT: Craft = Craft {
 pub(super) fn handlers(pace: Pace) -> Handlers {
     Handlers::new()
         .on_task_request(move |me: Agent, delivery: Delivery, task: TaskRequest| async move {
-            match Piece::of_task(&task).filter(|_| delivery.sender.as_str() == LEAD) {
-                Some(piece) => build(&me, &delivery, &task, piece, pace).await,
-                None => errand::run(&me, &delivery, &task, pace, &CRAFT).await,
+            match WorkItem::of_task(&task).filter(|_| delivery.sender.as_str() == LEAD) {
+                Some(item) => build(&me, &delivery, &task, item, pace).await,
+                None => adhoc_task::run(&me, &delivery, &task, pace, &SKILL).await,
             }
         })
         .on_review_response(
             move |me: Agent, delivery: Delivery, verdict: ReviewResponse| async move {
-                hear_verdict(&me, &delivery, &verdict, pace).await
+                handle_verdict(&me, &delivery, &verdict, pace).await
             },
         )
 }
 
-/// Takes a piece of work, does it, and asks for a review. The task ends when that is good.
+/// Accepts a work item, performs it and requests a review. An approving review completes the task.
 async fn build(
     me: &Agent,
     delivery: &Delivery,
     task: &TaskRequest,
-    piece: &Piece,
+    item: &WorkItem,
     pace: Pace,
 ) -> Result<(), SendError> {
     if !send(me, delivery, me.write(delivery, TaskAnswer::accepted())?).await? {
         return Ok(());
     }
-    if !errand::work_through(me, delivery, pace, &piece.steps).await? {
+    if !adhoc_task::work_through(me, delivery, pace, &item.steps).await? {
         return Ok(());
     }
     let branch = task.context.as_ref().and_then(|context| context.branch.as_ref());
     let branch = branch.map_or("", |branch| branch.as_str());
-    let review = review(task.task_id, branch, piece, delivery.message.correlation_id);
+    let review = review(task.task_id, branch, item, delivery.message.correlation_id);
     send(me, delivery, me.write(REVIEWER, review)?).await.map(drop)
 }
 
-/// Repairs what the reviewer found and asks again, or says that the task is done.
-async fn hear_verdict(
+/// Repairs what the reviewer found and requests another review, or completes the task.
+async fn handle_verdict(
     me: &Agent,
     delivery: &Delivery,
     verdict: &ReviewResponse,
     pace: Pace,
 ) -> Result<(), SendError> {
-    let Some(piece) = Piece::of_branch(&verdict.branch) else { return Ok(()) };
+    let Some(item) = WorkItem::of_branch(&verdict.branch) else { return Ok(()) };
     let (task, talk) = (verdict.task_id, delivery.message.correlation_id);
     match verdict.verdict {
         Verdict::Approved => {
-            let done = TaskAnswer::completed(piece.summary)
+            let done = TaskAnswer::completed(item.summary)
                 .for_task(task)
                 .branch(verdict.branch.as_str())
-                .files_changed(piece.files)
+                .files_changed(item.files)
                 .next_step("Write down what we learned");
             let done = me.write(LEAD, done.in_conversation(talk))?;
             send(me, delivery, done).await.map(drop)
@@ -95,17 +95,17 @@ async fn hear_verdict(
             if !send(me, delivery, me.write(LEAD, report)?).await? {
                 return Ok(());
             }
-            let again = review(task, &verdict.branch, piece, talk).prior_notes(found);
+            let again = review(task, &verdict.branch, item, talk).prior_notes(found);
             send(me, delivery, me.write(REVIEWER, again)?).await.map(drop)
         }
-        // Somebody more senior has it now.
+        // A more senior agent has the review now.
         Verdict::Escalated => Ok(()),
     }
 }
 
-fn review(task: TaskId, branch: &str, piece: &Piece, talk: CorrelationId) -> NewReview {
-    let title = format!("{}: {}", ticket(branch), piece.title);
-    let review = NewReview::new(task, title, branch, worktree(branch), piece.files);
+fn review(task: TaskId, branch: &str, item: &WorkItem, talk: CorrelationId) -> NewReview {
+    let title = format!("{}: {}", ticket(branch), item.title);
+    let review = NewReview::new(task, title, branch, worktree(branch), item.files);
     let review = review.in_conversation(talk);
     match profile(WORKER).tier {
         Some(tier) => review.author_tier(tier),
@@ -123,7 +123,7 @@ fn repair_at(progress: f64, status: TrackerStatus) -> Progress {
     Progress { trackers: vec![tracker], aggregate: None }
 }
 
-/// A text as a list of steps: as much as can be made of it without a model.
+/// Outlines a text as a list of steps, without a model.
 fn outline(text: &str) -> String {
     let sentences = text.split_inclusive(['\n', '.', ';']).map(|sentence| one_line(sentence, 200));
     let is_said = |sentence: &String| sentence.chars().any(char::is_alphanumeric);
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_becomes_steps() {
+    fn outline_splits_a_text_into_steps() {
         let made = outline("Buy milk. Call the\nbank;\u{1b}[2J ...\n\nPay");
         let steps = "\n1. Buy milk.\n2. Call the\n3. bank;\n4. [2J .\n5. Pay\n\n";
         assert!(made.contains(steps), "{made}");

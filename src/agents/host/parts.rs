@@ -1,18 +1,18 @@
-//! What somebody sent, in a line that is safe to print.
+//! Descriptions of message parts, as one printable line.
 
 use a2a_protocol::task::{Content, Part};
 use serde_json::Value;
 
 use crate::REFERENCE_EXTENSION;
 
-/// How many parts are described one by one.
+/// Maximum number of parts described one by one.
 const DESCRIBED: usize = 10;
 
 pub(super) fn is_text(part: &Part) -> bool {
     matches!(part.content, Content::Text(_))
 }
 
-/// A text as one line without control characters, cut at `longest` characters.
+/// Reduces a text to one line without control characters, cut at `longest` characters.
 pub(in crate::agents) fn one_line(text: &str, longest: usize) -> String {
     let mut line = String::new();
     let mut count = 0;
@@ -39,12 +39,12 @@ pub(in crate::agents) fn one_line(text: &str, longest: usize) -> String {
     line
 }
 
-/// Characters that make what follows look like something else.
+/// Whether a character changes the writing direction of what follows.
 fn turns_direction(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// What the parts are, as a list in a sentence; `None` when there are none.
+/// Describes the parts as a list in a sentence; `None` when there are none.
 pub(super) fn described(parts: &[Part]) -> Option<String> {
     if parts.is_empty() {
         return None;
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_one_line_and_short() {
+    fn one_line_cuts_and_removes_control_characters() {
         assert_eq!(one_line("  a \n\r\n b\u{1b}[31m\u{202e}c ", 20), "a b[31mc");
         assert_eq!(one_line(&"é".repeat(30), 5), "ééééé…");
         assert_eq!(one_line("ab cd", 3), "ab…");

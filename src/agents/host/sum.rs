@@ -1,9 +1,9 @@
-//! Two whole numbers and a sign between them: as much as can be worked out without a model.
+//! Arithmetic on two whole numbers, such as `2 + 2`.
 
-/// Words that may stand before it.
+/// Accepted before the numbers.
 const BEFORE: &[&str] = &["what is", "what's", "whats", "how much is", "calculate", "compute"];
 
-/// Such as `2 + 2`.
+/// Two operands and an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sum {
     left: i64,
@@ -16,7 +16,7 @@ impl Sum {
         let lower = text.trim().trim_end_matches(['?', '=', '.', '!', ' ']).to_lowercase();
         let bare = BEFORE.iter().find_map(|words| lower.strip_prefix(words)).unwrap_or(&lower);
         let bare = bare.trim();
-        // A sign in front belongs to the number.
+        // A leading sign belongs to the first number.
         let at = bare.char_indices().skip(1).find(|(_, c)| "+-*x×/÷".contains(*c))?;
         let (left, right) = (&bare[..at.0], &bare[at.0 + at.1.len_utf8()..]);
         Some(Self {
@@ -26,7 +26,7 @@ impl Sum {
         })
     }
 
-    /// The sum and what it comes to.
+    /// The calculation with its result.
     pub(super) fn worked_out(self) -> String {
         let Self { left, sign, right } = self;
         let (a, b) = (i128::from(left), i128::from(right));
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn sums_are_worked_out() {
-        for (text, said) in [
+        for (text, expected) in [
             ("What is 2 + 2?", "2 + 2 = 4"),
             ("2+2", "2 + 2 = 4"),
             ("-3 - 4 =", "-3 - 4 = -7"),
@@ -63,13 +63,13 @@ mod tests {
                 "9223372036854775807 * 9223372036854775807 = 85070591730234615847396907784232501249",
             ),
         ] {
-            assert_eq!(Sum::of(text).map(Sum::worked_out).as_deref(), Some(said), "{text}");
+            assert_eq!(Sum::of(text).map(Sum::worked_out).as_deref(), Some(expected), "{text}");
         }
         assert!(Sum::of("1 / 0").unwrap().worked_out().contains("by 0"));
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn texts_without_a_sum_are_rejected() {
         for text in [
             "",
             "2",

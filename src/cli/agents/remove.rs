@@ -1,9 +1,9 @@
-//! `openclaw-a2a agents remove`: an agent that nobody needs any more leaves the directory.
+//! `openclaw-a2a agents remove`: removes an agent from the directory.
 
 use a2a_protocol::AgentId;
 use serde_json::Value;
 
-use crate::cli::place::Place;
+use crate::cli::server_locator::ServerLocator;
 use crate::cli::{Answer, Global, format};
 
 #[derive(clap::Args)]
@@ -12,7 +12,7 @@ Examples:
   openclaw-a2a agents remove tim
   openclaw-a2a agents remove tim --drop
 
-Refused while the agent is connected or has messages in its hands, is listed in the configuration, or messages
+Refused while the agent is connected or has messages in flight, is listed in the configuration, or messages
 wait for it. The log says who removed it. It can come back at any time, as a new agent.
 
 Exit codes: 0 it is removed, 1 there is none or it cannot be removed now, 2 the server could not be asked.")]
@@ -20,13 +20,13 @@ pub(super) struct Args {
     /// The agent
     #[arg(value_name = "ID")]
     agent: AgentId,
-    /// Give up the messages that wait for it: their senders are notified, and they are dropped
+    /// Drop its pending messages and notify their senders
     #[arg(long)]
     drop: bool,
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let Args { agent, drop } = args;
     let query = if *drop { "?drop=true" } else { "" };
     let answer = server.delete(&format!("/bus/agents/{agent}{query}"))?;

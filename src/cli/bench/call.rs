@@ -1,4 +1,4 @@
-//! One call to the server, and what its answer means for the run.
+//! One HTTP call of a run, and what its answer means.
 
 use std::time::Duration;
 
@@ -6,21 +6,21 @@ use anyhow::{anyhow, bail};
 use serde_json::Value;
 
 use crate::cli::server::{Headers, Server};
-use crate::cli::stdout::harmless;
+use crate::cli::stdout::sanitize;
 
-/// What became of something that was sent.
+/// Outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reply {
-    /// It was taken; the body of the answer.
+    /// Accepted, with the body of the answer.
     Accepted(Value),
-    /// Not now: the word for it, the server's sentence, and how long to wait.
+    /// Refused for now: code, reason and pause before a retry.
     Later(String, String, Duration),
-    /// Never: the word, and the server's sentence.
+    /// Refused for good: code and reason.
     Never(String, String),
 }
 
-/// When the server does not say how long to wait.
-const A_MOMENT: Duration = Duration::from_millis(200);
+/// Pause when the server returns none.
+const DEFAULT_RETRY_AFTER: Duration = Duration::from_millis(200);
 
 pub(super) fn post(
     server: &Server,
@@ -36,34 +36,34 @@ pub(super) fn post(
     Ok(judged(status, wait, serde_json::from_str(&body).unwrap_or_default()))
 }
 
-/// Both forms of refusal are read: the bus's own problems and the errors of A2A.
+/// Classifies an answer. Reads both problem documents (bus) and A2A errors.
 fn judged(status: u16, wait: Option<Duration>, body: Value) -> Reply {
     if (200..300).contains(&status) {
         return Reply::Accepted(body);
     }
     let fault = &body["error"];
-    let word = body["code"].as_str().or(fault["details"][0]["reason"].as_str());
-    let word = word.map_or_else(|| format!("status_{status}"), str::to_ascii_lowercase);
-    let said = body["detail"].as_str().or(fault["message"].as_str());
-    let said = said.map_or_else(|| format!("it answered with status {status}"), harmless);
+    let code = body["code"].as_str().or(fault["details"][0]["reason"].as_str());
+    let code = code.map_or_else(|| format!("status_{status}"), str::to_ascii_lowercase);
+    let reason = body["detail"].as_str().or(fault["message"].as_str());
+    let reason = reason.map_or_else(|| format!("it answered with status {status}"), sanitize);
     let exact = body["retryAfterMs"]
         .as_u64()
         .or_else(|| fault["details"][0]["metadata"]["retryAfterMs"].as_str()?.parse().ok());
     let wait = exact.map(Duration::from_millis).or(wait);
     match status {
-        429 | 503 => Reply::Later(word, said, wait.unwrap_or(A_MOMENT)),
-        _ => Reply::Never(word, said),
+        429 | 503 => Reply::Later(code, reason, wait.unwrap_or(DEFAULT_RETRY_AFTER)),
+        _ => Reply::Never(code, reason),
     }
 }
 
-/// The body of an answer that is there.
+/// Gets a resource, which must exist.
 pub(super) fn get(server: &Server, path: &str) -> anyhow::Result<Value> {
     let response = server.get(path, &[], &[])?;
     let status = response.status().as_u16();
     let text = response.into_body().into_with_config().limit(1 << 28).read_to_string()?;
     match judged(status, None, serde_json::from_str(&text).unwrap_or_default()) {
         Reply::Accepted(body) => Ok(body),
-        Reply::Later(_, said, _) | Reply::Never(_, said) => {
+        Reply::Later(_, reason, _) | Reply::Never(_, reason) => {
             let hint = match status {
                 401 | 403 => {
                     " (this speaks for many agents: give an operator's token with --token, or in OPENCLAW_TOKEN)"
@@ -73,12 +73,12 @@ pub(super) fn get(server: &Server, path: &str) -> anyhow::Result<Value> {
                 }
                 _ => "",
             };
-            bail!("the server refuses: {said}{hint}")
+            bail!("the server refuses: {reason}{hint}")
         }
     }
 }
 
-/// Takes what waits for an agent: the messages.
+/// Takes messages from the inbox of an agent.
 pub(super) fn take(server: &Server, agent: &str, wait: &str) -> anyhow::Result<Vec<Value>> {
     let mut body = get(server, &format!("/bus/agents/{agent}/inbox?wait={wait}&limit=16"))?;
     match body["messages"].take() {
@@ -94,9 +94,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_forms_of_refusal_are_understood() {
-        let later = |word: &str, said: &str, ms| {
-            Reply::Later(word.into(), said.into(), Duration::from_millis(ms))
+    fn refusals_of_both_apis_are_classified() {
+        let later = |code: &str, reason: &str, ms| {
+            Reply::Later(code.into(), reason.into(), Duration::from_millis(ms))
         };
         let second = Some(Duration::from_secs(1));
         for (status, wait, body, expected) in [

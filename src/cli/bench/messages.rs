@@ -1,48 +1,49 @@
-//! Messages between agents of the run: some send, others take what comes and acknowledge it.
+//! Message load: some agents send, others take and acknowledge.
 //!
-//! Senders wait when too much is on the way, so that what is measured is the server and not how
-//! much lies before it.
+//! The number of messages in flight is bounded, so that the server is measured and not the length
+//! of its queues.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use chrono::{SecondsFormat, Utc};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::call::{self, Reply};
-use super::course::Course;
-use super::pool::Pool;
-use super::tally::Tally;
-use super::{GIVE_UP, Load, PATIENCE};
-use crate::cli::refusal::Refusal;
+use super::counters::Counters;
+use super::run_control::RunControl;
+use super::sender_pool::SenderPool;
+use super::{CALL_TIMEOUT, LoadResult, MAX_UNANSWERED};
 use crate::cli::server::Server;
+use crate::cli::server_error::ServerError;
 
-/// What is on the way at most, for each of those who send at once.
-pub(super) const ON_THE_WAY: usize = 4;
-/// How long a taker waits for something to come.
+/// Maximum messages in flight per sending thread.
+pub(super) const IN_FLIGHT_PER_SENDER: usize = 4;
+/// Long-poll wait of a taker.
 const WAIT: &str = "250ms";
-/// How often what still waits in the end is looked at.
+/// Maximum rounds of clearing what is left at the end.
 const ROUNDS: usize = 20;
-/// What the text of every message begins with; the moment it was sent follows.
+/// Prefix of every message text; the send time follows.
 const TEXT: &str = "bench ";
 
-/// Everybody who takes part.
-pub(super) struct Messages<'a> {
+/// Agents of a run and their shared state.
+pub(super) struct MessageLoad<'a> {
     server: &'a Server,
-    /// What the names of all agents of this run begin with.
+    /// Prefix of all agent ids of this run.
     prefix: String,
     takers: Vec<String>,
-    senders: Mutex<Pool>,
-    /// Nobody sends any more.
+    senders: Mutex<SenderPool>,
+    /// Set when no thread sends any more.
     done: AtomicBool,
 }
 
-impl<'a> Messages<'a> {
-    /// Has those join who take messages; a server that lets nobody join says so here.
+impl<'a> MessageLoad<'a> {
+    /// Registers the receiving agents by polling their inboxes. Fails here if the directory is
+    /// closed.
     pub(super) fn prepare(
         server: &'a Server,
         run: &str,
@@ -54,154 +55,157 @@ impl<'a> Messages<'a> {
         for taker in &takers {
             call::take(server, taker, "0s")?;
         }
-        let senders = Mutex::new(Pool::new(run.to_owned(), senders));
+        let senders = Mutex::new(SenderPool::new(run.to_owned(), senders));
         Ok(Self { server, prefix, takers, senders, done: AtomicBool::new(false) })
     }
 
     pub(super) fn run(
         &self,
-        course: &Course,
+        control: &RunControl,
         at_once: usize,
         tick: &dyn Fn(),
-    ) -> anyhow::Result<Load> {
-        let mut tally = Tally::new()?;
+    ) -> anyhow::Result<LoadResult> {
+        let mut counters = Counters::new()?;
         let sending = thread::scope(|scope| {
             let takers: Vec<_> = self
                 .takers
                 .iter()
-                .map(|taker| scope.spawn(move || self.take(taker, course)))
+                .map(|taker| scope.spawn(move || self.take(taker, control)))
                 .collect();
-            let senders: Vec<_> = (0..at_once).map(|_| scope.spawn(|| self.send(course))).collect();
+            let senders: Vec<_> =
+                (0..at_once).map(|_| scope.spawn(|| self.send(control))).collect();
             wait_for(&senders, tick);
-            let sending = course.begin().elapsed();
+            let sending = control.started().elapsed();
             self.done.store(true, Ordering::Release);
-            let joined = gather(&mut tally, senders);
-            gather(&mut tally, takers).and(joined)?;
+            let joined = gather(&mut counters, senders);
+            gather(&mut counters, takers).and(joined)?;
             anyhow::Ok(sending)
         })?;
-        let whole = course.begin().elapsed();
-        // A server that is gone cannot say.
-        let unseen = tally.accepted.saturating_sub(tally.acknowledged);
-        let left = self.clear(&mut tally).unwrap_or(unseen);
+        let whole = control.started().elapsed();
+        // Fallback for a server that no longer answers.
+        let unseen = counters.accepted.saturating_sub(counters.acknowledged);
+        let left = self.clear(&mut counters).unwrap_or(unseen);
         let agents = self.takers.len() + self.pool(|pool| pool.len());
-        Ok(Load { tally, sending, whole, agents, left })
+        Ok(LoadResult { counters, sending, whole, agents, left })
     }
 
-    fn pool<T>(&self, act: impl FnOnce(&mut Pool) -> T) -> T {
-        act(&mut self.senders.lock().unwrap_or_else(PoisonError::into_inner))
+    fn pool<T>(&self, act: impl FnOnce(&mut SenderPool) -> T) -> T {
+        act(&mut self.senders.lock())
     }
 
-    /// An agent that may send; `None` when the run is over.
-    fn sender(&self, course: &Course, tally: &mut Tally) -> Option<usize> {
+    /// Returns a sender within its rate limit; `None` when the run is over.
+    fn sender(&self, control: &RunControl, counters: &mut Counters) -> Option<usize> {
         loop {
             let now = Instant::now();
             match self.pool(|pool| pool.take(now)) {
                 Ok(number) => return Some(number),
                 Err(until) => {
-                    course.pause(until.unwrap_or(now + Duration::from_millis(50)));
-                    tally.held_up += now.elapsed();
+                    control.pause(until.unwrap_or(now + Duration::from_millis(50)));
+                    counters.held_up += now.elapsed();
                 }
             }
-            if course.is_over() {
+            if control.is_over() {
                 return None;
             }
         }
     }
 
-    fn send(&self, course: &Course) -> anyhow::Result<Tally> {
-        let server = self.server.within(PATIENCE);
-        let mut tally = Tally::new()?;
-        let (mut agent, mut said, mut silent) = (None, 0, 0);
-        while course.take_room() {
-            if !course.begin_one() {
-                course.free_room();
+    fn send(&self, control: &RunControl) -> anyhow::Result<Counters> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
+        let mut counters = Counters::new()?;
+        let (mut agent, mut count, mut unanswered) = (None, 0, 0);
+        while control.acquire_permit() {
+            if !control.try_start() {
+                control.release_permit();
                 break;
             }
-            // Only whoever has something to send needs somebody to send it.
-            agent = agent.or_else(|| self.sender(course, &mut tally));
+            // Get a sender only when there is something to send, so that none is held idle.
+            agent = agent.or_else(|| self.sender(control, &mut counters));
             let Some(number) = agent else {
-                course.give_back();
-                course.free_room();
+                control.cancel_start();
+                control.release_permit();
                 break;
             };
             let name = self.pool(|pool| pool.name(number));
-            // An agent may say less to one than to several.
-            let to = &self.takers[(number + said) % self.takers.len()];
-            said += 1;
-            tally.sent += 1;
+            // Rotate recipients: the limit per pair is lower than the limit per agent.
+            let to = &self.takers[(number + count) % self.takers.len()];
+            count += 1;
+            counters.sent += 1;
             let begin = Instant::now();
-            let message = message(&name, to, begin - course.begin());
+            let message = message(&name, to, begin - control.started());
             let headers = [("a2a-on-behalf-of", name.clone())];
             let reply = call::post(&server, "/bus/messages", &headers, &message);
-            silent = if reply.is_ok() { 0 } else { silent + 1 };
+            unanswered = if reply.is_ok() { 0 } else { unanswered + 1 };
             match reply {
                 Ok(Reply::Accepted(_)) => {
-                    tally.answer.record(begin.elapsed());
-                    tally.accepted += 1;
-                    course.accept_one();
-                    // Whoever takes it makes room.
+                    counters.answer.record(begin.elapsed());
+                    counters.accepted += 1;
+                    control.count_accepted();
+                    // The permit is released when a taker has the message.
                     continue;
                 }
-                Ok(Reply::Later(word, said, wait)) => {
-                    course.give_back();
+                Ok(Reply::Later(code, reason, wait)) => {
+                    control.cancel_start();
                     let now = Instant::now();
-                    if word == "rate_limited" {
+                    if code == "rate_limited" {
                         self.pool(|pool| pool.rest(number, wait, now));
                         agent = None;
                     } else {
-                        course.pause(now + wait);
-                        tally.held_up += now.elapsed();
+                        control.pause(now + wait);
+                        counters.held_up += now.elapsed();
                     }
-                    tally.refuse(word, said);
+                    counters.refuse(code, reason);
                 }
-                Ok(Reply::Never(word, said)) => {
-                    course.give_back();
-                    course.refuse(said.clone());
-                    tally.refuse(word, said);
+                Ok(Reply::Never(code, reason)) => {
+                    control.cancel_start();
+                    control.abort(reason.clone());
+                    counters.refuse(code, reason);
                 }
                 Err(error) => {
-                    tally.unanswered += 1;
-                    if silent >= GIVE_UP {
-                        course.refuse(format!("{error:#}"));
+                    counters.unanswered += 1;
+                    if unanswered >= MAX_UNANSWERED {
+                        control.abort(format!("{error:#}"));
                     }
                 }
             }
-            course.free_room();
+            control.release_permit();
         }
-        Ok(tally)
+        Ok(counters)
     }
 
-    /// Takes and acknowledges what comes for one agent, until nobody sends and nothing is left.
-    fn take(&self, taker: &str, course: &Course) -> anyhow::Result<Tally> {
-        let server = self.server.within(PATIENCE);
-        let mut tally = Tally::new()?;
-        let mut silent = 0;
-        while silent < GIVE_UP {
+    /// Takes and acknowledges messages of one agent until the senders have stopped and its inbox is
+    /// empty.
+    fn take(&self, taker: &str, control: &RunControl) -> anyhow::Result<Counters> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
+        let mut counters = Counters::new()?;
+        let mut unanswered = 0;
+        while unanswered < MAX_UNANSWERED {
             let is_last = self.done.load(Ordering::Acquire);
             let Ok(messages) = call::take(&server, taker, if is_last { "0s" } else { WAIT }) else {
-                silent += 1;
+                unanswered += 1;
                 thread::sleep(Duration::from_millis(100));
                 continue;
             };
-            silent = 0;
+            unanswered = 0;
             if messages.is_empty() && is_last {
                 break;
             }
-            let taken = course.begin().elapsed();
+            let taken = control.started().elapsed();
             for message in &messages {
                 if let Some(sent) = sent_at(message) {
-                    tally.end_to_end.record(taken.saturating_sub(sent));
+                    counters.end_to_end.record(taken.saturating_sub(sent));
                 }
-                tally.acknowledged += u64::from(acknowledge(&server, taker, message));
-                course.free_room();
+                counters.acknowledged += u64::from(acknowledge(&server, taker, message));
+                control.release_permit();
             }
         }
-        Ok(tally)
+        Ok(counters)
     }
 
-    /// Deals with what was accepted though its sender never heard so; how much waits after that.
-    fn clear(&self, tally: &mut Tally) -> anyhow::Result<u64> {
-        let server = self.server.within(PATIENCE);
+    /// Clears messages that were accepted without the sender getting an answer. Returns how many
+    /// are still pending.
+    fn clear(&self, counters: &mut Counters) -> anyhow::Result<u64> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
         let mut left = 0;
         for _ in 0..ROUNDS {
             let waiting = self.waiting(&server)?;
@@ -211,14 +215,14 @@ impl<'a> Messages<'a> {
             }
             for (agent, _) in &waiting {
                 for message in call::take(&server, agent, "0s")? {
-                    tally.acknowledged += u64::from(acknowledge(&server, agent, &message));
+                    counters.acknowledged += u64::from(acknowledge(&server, agent, &message));
                 }
             }
         }
         Ok(left)
     }
 
-    /// Removes the agents of this run; how many stay, because the server does not let them go.
+    /// Removes the agents of this run. Returns how many the server has kept.
     pub(super) fn remove_agents(&self, at_once: usize) -> usize {
         let senders = self.pool(|pool| (0..pool.len()).map(|n| pool.name(n)).collect::<Vec<_>>());
         let all: Vec<_> = self.takers.iter().cloned().chain(senders).collect();
@@ -226,12 +230,14 @@ impl<'a> Messages<'a> {
         thread::scope(|scope| {
             let parts = all.chunks(share).map(|names| {
                 scope.spawn(move || {
-                    let server = self.server.within(PATIENCE);
+                    let server = self.server.with_timeout(CALL_TIMEOUT);
                     let stays = |name: &&String| {
                         server.delete(&format!("/bus/agents/{name}?drop=true")).is_err_and(
                             |error| {
-                                // One that never said anything is not there.
-                                error.downcast_ref::<Refusal>().is_none_or(|no| no.status != 404)
+                                // An agent that never sent is not registered.
+                                error
+                                    .downcast_ref::<ServerError>()
+                                    .is_none_or(|no| no.status != 404)
                             },
                         )
                     };
@@ -239,12 +245,12 @@ impl<'a> Messages<'a> {
                 })
             });
             let parts: Vec<_> = parts.collect();
-            // A thread that panicked has removed an unknown number.
+            // A panicked thread has removed an unknown number; count one.
             parts.into_iter().map(|part| part.join().unwrap_or(1)).sum()
         })
     }
 
-    /// The agents of this run for whom something waits, and how much.
+    /// Agents of this run with pending messages, and their numbers.
     fn waiting(&self, server: &Server) -> anyhow::Result<Vec<(String, u64)>> {
         let (mut waiting, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -254,7 +260,7 @@ impl<'a> Messages<'a> {
                 let (name, pending) = (agent["agentId"].as_str()?, agent["pending"].as_u64()?);
                 (pending > 0 && name.starts_with(&self.prefix)).then(|| (name.to_owned(), pending))
             }));
-            // An agent's name, which needs no escaping.
+            // The cursor is an agent id, which needs no escaping.
             cursor = body["nextCursor"].as_str().unwrap_or_default().to_owned();
             if cursor.is_empty() {
                 return Ok(waiting);
@@ -263,7 +269,7 @@ impl<'a> Messages<'a> {
     }
 }
 
-/// Does `tick` now and then until all of them have ended.
+/// Calls `tick` periodically until all threads have ended.
 pub(super) fn wait_for<T>(threads: &[ScopedJoinHandle<'_, T>], tick: &dyn Fn()) {
     while !threads.iter().all(ScopedJoinHandle::is_finished) {
         tick();
@@ -271,19 +277,19 @@ pub(super) fn wait_for<T>(threads: &[ScopedJoinHandle<'_, T>], tick: &dyn Fn()) 
     }
 }
 
-/// Adds up what threads counted.
+/// Merges the counters of threads.
 pub(super) fn gather(
-    tally: &mut Tally,
-    threads: Vec<ScopedJoinHandle<'_, anyhow::Result<Tally>>>,
+    counters: &mut Counters,
+    threads: Vec<ScopedJoinHandle<'_, anyhow::Result<Counters>>>,
 ) -> anyhow::Result<()> {
     for thread in threads {
         let counted = thread.join().map_err(|_| anyhow!("a thread of the bench panicked"))?;
-        tally.add(counted?)?;
+        counters.add(counted?)?;
     }
     Ok(())
 }
 
-/// A report that is like no other, so that nobody takes it for an echo.
+/// Builds a status update with a unique text, which no loop detection takes for an echo.
 fn message(from: &str, to: &str, at: Duration) -> Value {
     json!({
         "protocol": "openclaw.a2a.v1",
@@ -298,7 +304,7 @@ fn message(from: &str, to: &str, at: Duration) -> Value {
     })
 }
 
-/// When a message that was taken had been sent, since the run began.
+/// Send time of a taken message, relative to the start of the run.
 fn sent_at(taken: &Value) -> Option<Duration> {
     let text = taken["message"]["payload"]["progress"].as_str()?;
     text.strip_prefix(TEXT)?.parse().ok().map(Duration::from_nanos)
@@ -315,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_valid_and_says_when() {
+    fn bench_message_is_valid_and_contains_its_send_time() {
         let at = Duration::from_nanos(1_234_567);
         let sent = message("bench-x-001", "bench-x-to-01", at);
         a2a_protocol::Envelope::parse(sent.to_string().as_bytes()).unwrap();

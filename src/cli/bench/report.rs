@@ -1,29 +1,29 @@
-//! What a run came to, for people and for programs, and what to change to get more.
+//! Report of a run as text and as JSON, with advice on the limits that were reached.
 
 use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::course::Ended;
-use super::tally::{Tally, Times};
-use super::{Load, Mode};
+use super::counters::{Counters, Latencies};
+use super::run_control::EndReason;
+use super::{LoadResult, Mode};
 use crate::cli::stdout::output;
 use crate::cli::{Answer, Format};
 
-/// A run that is over.
-pub(super) struct Report {
+/// A finished run.
+pub(super) struct RunReport {
     pub(super) mode: Mode,
-    /// Names its agents and messages.
+    /// Part of the ids of its agents and messages.
     pub(super) run: String,
     pub(super) concurrency: usize,
-    pub(super) load: Load,
-    pub(super) ended: Ended,
-    /// Why it was refused.
+    pub(super) load: LoadResult,
+    pub(super) ended: EndReason,
+    /// Reason why the run was aborted.
     pub(super) why: Option<String>,
 }
 
-impl Report {
+impl RunReport {
     pub(super) fn print(&self, format: Format) -> anyhow::Result<Answer> {
         let mut out = output(format);
         if format == Format::Text {
@@ -34,43 +34,43 @@ impl Report {
             writeln!(out, "{}", self.json())?;
         }
         out.flush()?;
-        let is_good = self.why.is_none() && self.load.left == 0 && self.load.tally.accepted > 0;
+        let is_good = self.why.is_none() && self.load.left == 0 && self.load.counters.accepted > 0;
         Ok(if is_good { Answer::Yes } else { Answer::No })
     }
 
     fn json(&self) -> Value {
-        let Load { tally, sending, whole, agents, left } = &self.load;
+        let LoadResult { counters, sending, whole, agents, left } = &self.load;
         let mut body = json!({
             "mode": self.mode.word(),
             "run": self.run,
             "ended": self.ended,
             "seconds": whole.as_secs_f64(),
             "concurrency": self.concurrency,
-            "sent": tally.sent,
-            "accepted": tally.accepted,
-            "refused": tally.refused,
-            "unanswered": tally.unanswered,
-            "acceptedPerSecond": rate(tally.accepted, *sending),
-            "heldUpSeconds": tally.held_up.as_secs_f64(),
+            "sent": counters.sent,
+            "accepted": counters.accepted,
+            "refused": counters.refused,
+            "unanswered": counters.unanswered,
+            "acceptedPerSecond": rate(counters.accepted, *sending),
+            "heldUpSeconds": counters.held_up.as_secs_f64(),
             "left": left,
             "advice": self.advice(),
         });
         match self.mode {
             Mode::Messages => {
                 body["agents"] = json!(agents);
-                body["acknowledged"] = json!(tally.acknowledged);
-                body["acknowledgedPerSecond"] = json!(rate(tally.acknowledged, *whole));
+                body["acknowledged"] = json!(counters.acknowledged);
+                body["acknowledgedPerSecond"] = json!(rate(counters.acknowledged, *whole));
             }
-            Mode::Tasks => body["states"] = json!(tally.ended),
+            Mode::Tasks => body["states"] = json!(counters.ended),
         }
         let times = self.times().into_iter().map(|(_, key, times)| (key.to_owned(), times.json()));
         body["latencyMs"] = Value::Object(times.collect::<Map<_, _>>());
         body
     }
 
-    /// What was measured, by its name for people and for programs.
-    fn times(&self) -> Vec<(&'static str, &'static str, &Times)> {
-        let Tally { answer, end_to_end, .. } = &self.load.tally;
+    /// Measured latencies with their labels for text and JSON.
+    fn times(&self) -> Vec<(&'static str, &'static str, &Latencies)> {
+        let Counters { answer, end_to_end, .. } = &self.load.counters;
         match self.mode {
             Mode::Messages => {
                 vec![("receipt", "receipt", answer), ("end to end", "endToEnd", end_to_end)]
@@ -80,7 +80,7 @@ impl Report {
     }
 
     fn lines(&self) -> Vec<String> {
-        let Load { tally, sending, whole, agents, .. } = &self.load;
+        let LoadResult { counters, sending, whole, agents, .. } = &self.load;
         let per = |count, time: &Duration| format!("{count} ({:.1}/s)", rate(count, *time));
         let mut lines = vec![format!(
             "{}: {:.1} s, {} at once",
@@ -91,15 +91,15 @@ impl Report {
         if self.mode == Mode::Messages {
             lines.push(format!("agents        {agents}, from bench-{}-001 on", self.run));
         }
-        lines.push(format!("sent          {}", tally.sent));
-        lines.push(format!("accepted      {}", per(tally.accepted, sending)));
+        lines.push(format!("sent          {}", counters.sent));
+        lines.push(format!("accepted      {}", per(counters.accepted, sending)));
         if self.mode == Mode::Messages {
-            lines.push(format!("acknowledged  {}", per(tally.acknowledged, whole)));
+            lines.push(format!("acknowledged  {}", per(counters.acknowledged, whole)));
         }
-        lines.extend(tally.ended.iter().map(|(state, count)| format!("{state:<12}  {count}")));
-        lines.push(format!("refused       {}", counts(tally)));
-        if tally.unanswered > 0 {
-            lines.push(format!("unanswered    {}", tally.unanswered));
+        lines.extend(counters.ended.iter().map(|(state, count)| format!("{state:<12}  {count}")));
+        lines.push(format!("refused       {}", counts(counters)));
+        if counters.unanswered > 0 {
+            lines.push(format!("unanswered    {}", counters.unanswered));
         }
         lines.push(String::new());
         lines.extend(self.table());
@@ -122,20 +122,21 @@ impl Report {
         lines
     }
 
-    /// Which limits were met, what to change, and what stays behind.
+    /// Lists the limits reached, the settings to change, and what the run leaves behind.
     fn advice(&self) -> Vec<String> {
-        let Load { tally, agents, left, .. } = &self.load;
+        let LoadResult { counters, agents, left, .. } = &self.load;
         let mut advice = Vec::new();
         match (self.ended, &self.why) {
             (_, Some(why)) => advice.push(format!("It was given up: {why}")),
-            (Ended::Interrupted, None) => advice.push("It was stopped early.".to_owned()),
-            (Ended::Maximum, None) => {
+            (EndReason::Interrupted, None) => advice.push("It was stopped early.".to_owned()),
+            (EndReason::Maximum, None) => {
                 advice.push("It was stopped after the longest time a run may take.".to_owned());
             }
-            (Ended::Count | Ended::Duration | Ended::Refused, None) => {}
+            (EndReason::Count | EndReason::Duration | EndReason::Refused, None) => {}
         }
-        advice.extend(tally.reasons.iter().filter_map(|(word, said)| self.limit(word, said)));
-        if tally.unanswered > 0 {
+        advice
+            .extend(counters.reasons.iter().filter_map(|(code, reason)| self.limit(code, reason)));
+        if counters.unanswered > 0 {
             let what = match self.mode {
                 Mode::Messages if *left == 0 => {
                     "were not answered; those that were accepted have been dealt with"
@@ -143,7 +144,7 @@ impl Report {
                 Mode::Messages => "were not answered; some of them may have been accepted",
                 Mode::Tasks => "were not answered in time; their tasks may still go on",
             };
-            advice.push(format!("{} calls {what}.", tally.unanswered));
+            advice.push(format!("{} calls {what}.", counters.unanswered));
         }
         if *left > 0 {
             advice.push(format!(
@@ -161,11 +162,11 @@ impl Report {
         advice
     }
 
-    /// What to change about a limit that was met.
-    fn limit(&self, word: &str, said: &str) -> Option<String> {
-        let count = self.load.tally.refused.get(word)?;
-        let held_up = self.load.tally.held_up.as_secs_f64();
-        let next = match (word, self.mode) {
+    /// Advice on one limit.
+    fn limit(&self, code: &str, reason: &str) -> Option<String> {
+        let count = self.load.counters.refused.get(code)?;
+        let held_up = self.load.counters.held_up.as_secs_f64();
+        let next = match (code, self.mode) {
             ("rate_limited", Mode::Messages) if held_up == 0.0 => {
                 "other agents went on in their place, so nothing stood still. To have none refused raise per_agent_per_minute, per_pair_per_minute and burst in [limits].".to_owned()
             }
@@ -182,17 +183,17 @@ impl Report {
             }
             _ => return None,
         };
-        Some(format!("{count} were refused ({word}: {said}): {next}"))
+        Some(format!("{count} were refused ({code}: {reason}): {next}"))
     }
 }
 
-fn counts(tally: &Tally) -> String {
+fn counts(counters: &Counters) -> String {
     let each: Vec<_> =
-        tally.refused.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        counters.refused.iter().map(|(word, count)| format!("{count} {word}")).collect();
     match each.len() {
         0 => "0".to_owned(),
         1 => each.concat(),
-        _ => format!("{} ({})", tally.all_refused(), each.join(", ")),
+        _ => format!("{} ({})", counters.all_refused(), each.join(", ")),
     }
 }
 
@@ -205,43 +206,45 @@ fn rate(count: u64, time: Duration) -> f64 {
 mod tests {
     use super::*;
 
-    fn report(mode: Mode, change: impl FnOnce(&mut Load)) -> Report {
-        let tally = Tally::new().unwrap();
+    fn report(mode: Mode, change: impl FnOnce(&mut LoadResult)) -> RunReport {
+        let counters = Counters::new().unwrap();
         let second = Duration::from_secs(1);
-        let mut load = Load { tally, sending: second, whole: second * 2, agents: 3, left: 0 };
+        let mut load =
+            LoadResult { counters, sending: second, whole: second * 2, agents: 3, left: 0 };
         change(&mut load);
-        let (run, ended) = ("x".to_owned(), Ended::Count);
-        Report { mode, run, concurrency: 2, load, ended, why: None }
+        let (run, ended) = ("x".to_owned(), EndReason::Count);
+        RunReport { mode, run, concurrency: 2, load, ended, why: None }
     }
 
     #[test]
-    fn the_limit_that_was_met_is_named_with_its_settings() {
-        let limited = |load: &mut Load| load.tally.refuse("rate_limited".into(), "Wait.".into());
-        let said = |report: &Report| report.advice().join("\n");
-        assert!(!said(&report(Mode::Messages, |_| {})).contains("refused"));
-        let went_on = said(&report(Mode::Messages, limited));
+    fn advice_names_the_limit_and_its_settings() {
+        let limited =
+            |load: &mut LoadResult| load.counters.refuse("rate_limited".into(), "Wait.".into());
+        let advice = |report: &RunReport| report.advice().join("\n");
+        assert!(!advice(&report(Mode::Messages, |_| {})).contains("refused"));
+        let in_turn = advice(&report(Mode::Messages, limited));
         assert!(
-            went_on.contains("nothing stood still") && went_on.contains("[limits]"),
-            "{went_on}"
+            in_turn.contains("nothing stood still") && in_turn.contains("[limits]"),
+            "{in_turn}"
         );
-        let stood = said(&report(Mode::Messages, |load| {
+        let delayed = advice(&report(Mode::Messages, |load| {
             limited(load);
-            load.tally.held_up = Duration::from_secs(7);
+            load.counters.held_up = Duration::from_secs(7);
         }));
-        assert!(stood.contains("7.0 s") && stood.contains("--agents"), "{stood}");
-        let left = said(&report(Mode::Messages, |load| {
+        assert!(delayed.contains("7.0 s") && delayed.contains("--agents"), "{delayed}");
+        let left = advice(&report(Mode::Messages, |load| {
             load.left = 2;
-            load.tally.unanswered = 1;
+            load.counters.unanswered = 1;
         }));
         assert!(left.contains("2 still wait") && left.contains("may have been"), "{left}");
     }
 
     #[test]
-    fn rates_are_of_the_time_they_took() {
+    fn rates_use_the_time_of_their_phase() {
         let report = report(Mode::Messages, |load| {
-            load.tally.accepted = 100;
-            load.tally.acknowledged = 100;
-            load.tally.answer.record(Duration::from_millis(5));
+            load.counters.accepted = 100;
+            load.counters.acknowledged = 100;
+            load.counters.answer.record(Duration::from_millis(5));
         });
         let json = report.json();
         assert_eq!(

@@ -1,40 +1,40 @@
-//! A2A tasks: each call sends a message to one agent and waits until its task has ended.
+//! Task load: each call sends a message to one agent and waits until its task has ended.
 
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use a2a_protocol::AgentId;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::call::{self, Reply};
-use super::course::Course;
+use super::counters::Counters;
 use super::messages::{gather, wait_for};
-use super::tally::Tally;
-use super::{GIVE_UP, Load};
+use super::run_control::RunControl;
+use super::{LoadResult, MAX_UNANSWERED};
 use crate::cli::server::Server;
 
-/// How long one task may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of one task.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Whom the tasks are for.
-pub(super) struct Tasks<'a> {
+/// Target of the tasks.
+pub(super) struct TaskLoad<'a> {
     server: &'a Server,
     run: &'a str,
-    /// Where the agent is called.
+    /// Path prefix of the agent's endpoint.
     below: String,
-    pace: Mutex<Pace>,
+    pace: Mutex<Pacer>,
 }
 
-/// All calls have one caller, so they share its limit: once that was met, they go one by one.
+/// Spaces calls once a rate limit was reached. All calls have one caller and share its limit.
 #[derive(Default)]
-struct Pace {
+struct Pacer {
     next: Option<Instant>,
     apart: Duration,
 }
 
-impl Pace {
-    /// When the next may go; nobody else goes before it has a moment of its own.
+impl Pacer {
+    /// Reserves the time of the next call.
     fn turn(&mut self, now: Instant) -> Instant {
         let turn = self.next.map_or(now, |next| next.max(now));
         if self.apart > Duration::ZERO {
@@ -43,7 +43,7 @@ impl Pace {
         turn
     }
 
-    /// One was refused until `wait` is over.
+    /// Applies the pause of a rate-limited call to all following ones.
     fn slow_down(&mut self, wait: Duration, now: Instant) {
         self.apart = self.apart.max(wait);
         let then = now + wait;
@@ -51,7 +51,7 @@ impl Pace {
     }
 }
 
-impl<'a> Tasks<'a> {
+impl<'a> TaskLoad<'a> {
     pub(super) fn new(server: &'a Server, run: &'a str, agent: Option<&AgentId>) -> Self {
         let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
         Self { server, run, below, pace: Mutex::default() }
@@ -59,79 +59,80 @@ impl<'a> Tasks<'a> {
 
     pub(super) fn run(
         &self,
-        course: &Course,
+        control: &RunControl,
         at_once: usize,
         tick: &dyn Fn(),
-    ) -> anyhow::Result<Load> {
-        let mut tally = Tally::new()?;
+    ) -> anyhow::Result<LoadResult> {
+        let mut counters = Counters::new()?;
         thread::scope(|scope| {
             let callers: Vec<_> =
-                (0..at_once).map(|n| scope.spawn(move || self.call(n, course))).collect();
+                (0..at_once).map(|n| scope.spawn(move || self.call(n, control))).collect();
             wait_for(&callers, tick);
-            gather(&mut tally, callers)
+            gather(&mut counters, callers)
         })?;
-        let whole = course.begin().elapsed();
+        let whole = control.started().elapsed();
         let ended = ["completed", "failed", "canceled", "rejected", "message"];
-        let left = tally.ended.iter().filter(|(state, _)| !ended.contains(&state.as_str()));
+        let left = counters.ended.iter().filter(|(state, _)| !ended.contains(&state.as_str()));
         let left = left.map(|(_, count)| count).sum();
-        Ok(Load { tally, sending: whole, whole, agents: 0, left })
+        Ok(LoadResult { counters, sending: whole, whole, agents: 0, left })
     }
 
-    fn pace<T>(&self, act: impl FnOnce(&mut Pace) -> T) -> T {
-        act(&mut self.pace.lock().unwrap_or_else(PoisonError::into_inner))
+    fn pace<T>(&self, act: impl FnOnce(&mut Pacer) -> T) -> T {
+        act(&mut self.pace.lock())
     }
 
-    fn call(&self, caller: usize, course: &Course) -> anyhow::Result<Tally> {
-        let server = self.server.within(PATIENCE);
+    fn call(&self, caller: usize, control: &RunControl) -> anyhow::Result<Counters> {
+        let server = self.server.with_timeout(CALL_TIMEOUT);
         let path = format!("{}/message:send", self.below);
-        let mut tally = Tally::new()?;
-        let (mut said, mut silent) = (0_u64, 0);
-        while course.begin_one() {
+        let mut counters = Counters::new()?;
+        let (mut count, mut unanswered) = (0_u64, 0);
+        while control.try_start() {
             let now = Instant::now();
             let turn = self.pace(|pace| pace.turn(now));
             if turn > now {
-                course.pause(turn);
-                tally.held_up += now.elapsed();
-                if course.is_over() {
-                    course.give_back();
+                control.pause(turn);
+                counters.held_up += now.elapsed();
+                if control.is_over() {
+                    control.cancel_start();
                     break;
                 }
             }
-            let id = format!("bench-{}-{caller}-{said}", self.run);
-            said += 1;
-            tally.sent += 1;
+            let id = format!("bench-{}-{caller}-{count}", self.run);
+            count += 1;
+            counters.sent += 1;
             let begin = Instant::now();
             let reply = call::post(&server, &path, &[], &message(&id));
-            silent = if reply.is_ok() { 0 } else { silent + 1 };
+            unanswered = if reply.is_ok() { 0 } else { unanswered + 1 };
             match reply {
                 Ok(Reply::Accepted(body)) => {
-                    tally.answer.record(begin.elapsed());
-                    tally.accepted += 1;
-                    course.accept_one();
-                    *tally.ended.entry(self.end(&server, &body)).or_default() += 1;
+                    counters.answer.record(begin.elapsed());
+                    counters.accepted += 1;
+                    control.count_accepted();
+                    *counters.ended.entry(self.end(&server, &body)).or_default() += 1;
                 }
-                Ok(Reply::Later(word, said, wait)) => {
-                    course.give_back();
+                Ok(Reply::Later(code, reason, wait)) => {
+                    control.cancel_start();
                     self.pace(|pace| pace.slow_down(wait, Instant::now()));
-                    tally.refuse(word, said);
+                    counters.refuse(code, reason);
                 }
-                Ok(Reply::Never(word, said)) => {
-                    course.give_back();
-                    course.refuse(said.clone());
-                    tally.refuse(word, said);
+                Ok(Reply::Never(code, reason)) => {
+                    control.cancel_start();
+                    control.abort(reason.clone());
+                    counters.refuse(code, reason);
                 }
                 Err(error) => {
-                    tally.unanswered += 1;
-                    if silent >= GIVE_UP {
-                        course.refuse(format!("{error:#}"));
+                    counters.unanswered += 1;
+                    if unanswered >= MAX_UNANSWERED {
+                        control.abort(format!("{error:#}"));
                     }
                 }
             }
         }
-        Ok(tally)
+        Ok(counters)
     }
 
-    /// How a task has ended. One that waits for its caller would do so for ever: it is called off.
+    /// Final state of a task. A task that waits for its caller is cancelled, because it would wait
+    /// forever.
     fn end(&self, server: &Server, body: &Value) -> String {
         let Some(state) = body["task"]["status"]["state"].as_str() else {
             return "message".to_owned();
@@ -152,7 +153,7 @@ fn word(state: &str) -> String {
     state.strip_prefix("TASK_STATE_").unwrap_or(state).to_ascii_lowercase()
 }
 
-/// Words that are like no others; the agent that comes with the server says them back.
+/// A unique text, which the built-in agent echoes.
 fn message(id: &str) -> Value {
     json!({"message": {"messageId": id, "role": "ROLE_USER", "parts": [{"text": format!("echo {id}")}]}})
 }
@@ -162,9 +163,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_refusal_calls_go_one_by_one() {
+    fn pacer_spaces_calls_after_a_refusal() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
-        let mut pace = Pace::default();
+        let mut pace = Pacer::default();
         assert_eq!((pace.turn(now), pace.turn(now)), (now, now));
         pace.slow_down(second, now);
         let turns = [pace.turn(now), pace.turn(now), pace.turn(now)];
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn states_have_one_spelling() {
+    fn state_names_have_one_spelling() {
         assert_eq!(word("TASK_STATE_INPUT_REQUIRED"), "input_required");
         assert_eq!(word("completed"), "completed");
     }

@@ -1,4 +1,4 @@
-//! `config check`: everything that is wrong, at once, each with its place.
+//! `config check`: lists every problem of the configuration with its location.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::{Answer, Global, file, origin_json, origin_words};
 use crate::cli::Format;
-use crate::cli::stdout::{harmless, output};
+use crate::cli::stdout::{output, sanitize};
 
-/// Check the file and the environment: OK and what is in force, or every problem with its line
+/// Check the file and the environment, and list every problem with its line
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let mut out = output(global.format);
     let answer = match Config::examine(&file, named) {
         Ok(config) if global.format == Format::Text => {
-            tell(&mut out, &file, &config)?;
+            write_ok(&mut out, &file, &config)?;
             Answer::Yes
         }
         Ok(config) => {
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         }
         Err(ConfigError::Invalid { problems, .. }) if global.format == Format::Text => {
             for problem in &problems {
-                writeln!(out, "{}", harmless(&problem.line(&file)))?;
+                writeln!(out, "{}", sanitize(&problem.line(&file)))?;
             }
             Answer::No
         }
@@ -56,8 +56,8 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(answer)
 }
 
-/// OK, and what is no default.
-fn tell(out: &mut impl Write, file: &Path, config: &Config) -> anyhow::Result<()> {
+/// Writes OK and the values that are not defaults.
+fn write_ok(out: &mut impl Write, file: &Path, config: &Config) -> anyhow::Result<()> {
     let missing = if file.exists() { "" } else { " (there is no such file)" };
     writeln!(out, "{}: OK{missing}", file.display())?;
     let set = set(config)?;
@@ -69,15 +69,15 @@ fn tell(out: &mut impl Write, file: &Path, config: &Config) -> anyhow::Result<()
     for (path, value, origin) in set {
         let value = value.map_or("an entry".to_owned(), |value| value.to_string());
         let line = format!("  {path} = {value}  # {}", origin_words(origin, file));
-        writeln!(out, "{}", harmless(&line))?;
+        writeln!(out, "{}", sanitize(&line))?;
     }
     Ok(())
 }
 
-type Set<'a> = (&'a str, Option<toml::Value>, Origin<'a>);
+type SetValue<'a> = (&'a str, Option<toml::Value>, Origin<'a>);
 
-/// What was set; of entries of lists only that they are there.
-fn set(config: &Config) -> anyhow::Result<Vec<Set<'_>>> {
+/// Values that were set, with their origins. List entries have no value here.
+fn set(config: &Config) -> anyhow::Result<Vec<SetValue<'_>>> {
     let values = config.values().map_err(anyhow::Error::msg)?;
     let all = config.origins().iter();
     Ok(all.map(|(path, origin)| (path, value_at(&values, path).cloned(), origin)).collect())

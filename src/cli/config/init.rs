@@ -1,4 +1,4 @@
-//! `config init`: a file to begin with, every key and its default in it, all commented out.
+//! `config init`: writes a configuration template with every key and its default commented out.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
@@ -28,7 +28,7 @@ Examples:
 
 The file goes to --config, else to a2a.toml in the state folder; only its owner may read it.")]
 pub(super) struct Args {
-    /// Write over a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
 }
@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
         made.with_context(|| format!("cannot create {}", folder.display()))?;
     }
     if args.force {
-        // Written aside and moved, so that a crash leaves the old one or the new one.
+        // Written aside and renamed, so that a crash leaves the old or the new file.
         let aside = file.with_extension("toml.new");
         match std::fs::remove_file(&aside) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-/// Hashes of tokens may come into it, so nobody else reads it.
+/// Creates the file with mode 0600, because it may get token hashes.
 fn write(file: &Path) -> std::io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     file.write_all(template().as_bytes())?;
@@ -84,7 +84,7 @@ fn template() -> String {
 }
 
 fn begin(section: &Section) -> String {
-    // The header of a table may stand by itself, and lets one line below it be taken in alone.
+    // A table header is active, so that uncommenting one key below it is enough.
     let start = if section.is_list { "# " } else { "" };
     let reloads = if section.keys.iter().all(|key| key.reloads) { " [reloads]" } else { "" };
     format!("# {}.{reloads}\n{start}{}\n", section.meaning, section.header())
@@ -95,7 +95,7 @@ fn line(key: &Key, all_reload: bool) -> String {
     let default = words.map(|words| format!(" (default: {words})")).unwrap_or_default();
     let reloads = if key.reloads && !all_reload { " [reloads]" } else { "" };
     let (default_value, example) = (key.default.as_ref(), key.example.as_ref());
-    // An entry of a list is an example as a whole.
+    // A list entry is shown as one whole example.
     let is_entry = key.variable.is_none();
     let value = if is_entry { example.or(default_value) } else { default_value.or(example) };
     let value = value.map_or_else(String::new, toml::Value::to_string);
@@ -116,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn as_it_is_written_it_means_the_defaults() {
+    fn template_means_the_defaults() {
         let text = template();
         assert_eq!(read(&text).values(), read("").values());
         assert_eq!(read(&text).origins().iter().count(), 0);
     }
 
     #[test]
-    fn with_every_table_taken_in_it_still_does_and_names_every_key() {
+    fn uncommented_template_means_the_defaults_and_has_every_key() {
         let keys: Vec<_> = sections().into_iter().flat_map(|section| section.keys).collect();
         let is_value = |line: &str, key: &Key| line.starts_with(&format!("# {} = ", key.name));
         let mut in_list = false;
@@ -134,7 +134,7 @@ mod tests {
             }) {
                 in_list = section.is_list;
             }
-            // What has no default would be one with the example.
+            // A key without a default would be set to its example.
             let plain = keys.iter().any(|key| is_value(line, key) && key.default.is_some());
             let line = if plain && !in_list { line.trim_start_matches("# ") } else { line };
             taken_in += &format!("{line}\n");

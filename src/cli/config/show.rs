@@ -1,4 +1,4 @@
-//! `config show`: every key with its value, as a file that could be read again.
+//! `config show`: prints effective values as a valid configuration file.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,12 +11,12 @@ use super::{Answer, Global, file, origin_json, origin_words};
 use crate::cli::Format;
 use crate::cli::stdout::output;
 
-/// The one list whose entries are not for everybody's eyes.
+/// Section whose entries are shown as comments only, with shortened hashes.
 const TOKENS: &str = "auth.tokens";
-/// By so many digits people call a token; they do not tell the hash.
+/// Number of hash digits shown, as token ids have them.
 const SHOWN_DIGITS: usize = 12;
 
-/// Show every key with the value that is in force
+/// Show every key with its effective value
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,9 +25,9 @@ Examples:
   openclaw-a2a config show --format json
 
 The text is a configuration that means the same. Hashes of tokens are not shown in full, so tokens
-stand in comments.")]
+appear in comments.")]
 pub(super) struct Args {
-    /// Say where each value comes from: default, file or environment
+    /// Show the origin of each value: default, file or environment
     #[arg(long)]
     origin: bool,
 }
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     let (file, named) = file(None, global);
     let config = Config::read(&file, named)?;
     let values = config.values().map_err(anyhow::Error::msg)?;
-    let shown = Shown { config: &config, values, file: &file, with_origin: args.origin };
+    let shown = EffectiveConfig { config: &config, values, file: &file, with_origin: args.origin };
     let mut out = output(global.format);
     match global.format {
         Format::Text => shown.write(&mut out)?,
@@ -46,14 +46,14 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-struct Shown<'a> {
+struct EffectiveConfig<'a> {
     config: &'a Config,
     values: Table,
     file: &'a Path,
     with_origin: bool,
 }
 
-impl Shown<'_> {
+impl EffectiveConfig<'_> {
     fn write(&self, out: &mut impl Write) -> anyhow::Result<()> {
         for (n, section) in sections().iter().enumerate() {
             if n > 0 {
@@ -105,9 +105,9 @@ impl Shown<'_> {
         if !self.with_origin {
             return String::new();
         }
-        // A path may hold anything but must not end the comment.
+        // A file name may contain any character, but must not end the comment.
         let words = origin_words(self.config.origins().of(path), self.file);
-        format!("  # {}", crate::cli::stdout::harmless(&words))
+        format!("  # {}", crate::cli::stdout::sanitize(&words))
     }
 
     fn entries(&self, section: &Section) -> Vec<Value> {
@@ -128,14 +128,15 @@ impl Shown<'_> {
         for section in sections() {
             let part = if section.is_list {
                 let entries = self.entries(&section).into_iter().enumerate();
-                let entries = entries
-                    .map(|(n, entry)| self.told(json!(entry), &format!("{}.{n}", section.name)));
+                let entries = entries.map(|(n, entry)| {
+                    self.with_origin_json(json!(entry), &format!("{}.{n}", section.name))
+                });
                 Json::Array(entries.collect())
             } else {
                 let keys = section.keys.iter().map(|key| {
                     let path = key.path();
                     let value = json!(value_at(&self.values, &path));
-                    (key.name.clone(), self.told(value, &path))
+                    (key.name.clone(), self.with_origin_json(value, &path))
                 });
                 Json::Object(keys.collect())
             };
@@ -144,8 +145,8 @@ impl Shown<'_> {
         Json::Object(all)
     }
 
-    /// The value, or the value and where it comes from.
-    fn told(&self, value: Json, path: &str) -> Json {
+    /// The value, with its origin if requested.
+    fn with_origin_json(&self, value: Json, path: &str) -> Json {
         if !self.with_origin {
             return value;
         }
@@ -154,7 +155,7 @@ impl Shown<'_> {
     }
 }
 
-/// Puts a section where its name says.
+/// Inserts a section at its dotted path.
 fn put(all: &mut Map<String, Json>, name: &str, part: Json) {
     match name.split_once('.') {
         None => drop(all.insert(name.to_owned(), part)),

@@ -1,4 +1,4 @@
-//! Where the server is, or where it would be: a stale address, a port that is taken.
+//! Check of the server's address: a stale address file, a port in use.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
@@ -7,56 +7,59 @@ use openclaw_a2a::config::{Config, DEFAULT_LISTEN, listen_addresses};
 use openclaw_a2a::tokens::TokenFile;
 
 use super::finding::Finding;
-use super::occupant;
-use crate::cli::place::{Found, Place};
+use super::port_owner;
 use crate::cli::server::Server;
+use crate::cli::server_locator::{Located, ServerLocator};
 
 const NAME: &str = "address";
 
-/// Who answers for the state folder, and what is to be said about that.
-pub(super) fn check(place: &Place, config: &Config) -> (Found, Vec<Finding>) {
-    let file = place.state.address_file();
-    let (found, why) = match look(place) {
+/// Locates the server and reports what was found.
+pub(super) fn check(locator: &ServerLocator, config: &Config) -> (Located, Vec<Finding>) {
+    let file = locator.state.address_file();
+    let (found, why) = match locate(locator) {
         Ok(looked) => looked,
         Err(error) => {
             let next = "run this as the user that the server runs as";
-            return (Found::Silent, vec![Finding::problem(NAME, format!("{error:#}"), next)]);
+            return (
+                Located::Unresponsive,
+                vec![Finding::problem(NAME, format!("{error:#}"), next)],
+            );
         }
     };
     let findings = match &found {
-        Found::Server(_) => {
+        Located::Server(_) => {
             let url = std::fs::read_to_string(&file).unwrap_or_default();
             vec![Finding::ok(NAME, format!("a server answers at {}", url.trim()))]
         }
-        Found::Silent => vec![Finding::problem(
+        Located::Unresponsive => vec![Finding::problem(
             NAME,
             why,
             "if it is just starting, wait and look again; otherwise see what its own log says, and stop that process",
         )],
-        Found::Nobody if why.is_empty() => {
-            vec![Finding::ok(NAME, "no server runs"), port(place, config)]
+        Located::NotRunning if why.is_empty() => {
+            vec![Finding::ok(NAME, "no server runs"), port(locator, config)]
         }
-        Found::Nobody => {
+        Located::NotRunning => {
             let next = format!("the next `openclaw-a2a serve` replaces {}", file.display());
-            vec![Finding::warning(NAME, why, next), port(place, config)]
+            vec![Finding::warning(NAME, why, next), port(locator, config)]
         }
     };
     (found, findings)
 }
 
-/// A server that starts says where it is a moment after it has opened its journal.
-fn look(place: &Place) -> anyhow::Result<(Found, String)> {
-    let (found, why) = place.look()?;
-    if matches!(found, Found::Silent)
-        && let Some(server) = place.server()?
+/// Locates the server, and waits for one that is starting.
+fn locate(locator: &ServerLocator) -> anyhow::Result<(Located, String)> {
+    let (found, why) = locator.locate()?;
+    if matches!(found, Located::Unresponsive)
+        && let Some(server) = locator.running_server()?
     {
-        return Ok((Found::Server(server), String::new()));
+        return Ok((Located::Server(server), String::new()));
     }
     Ok((found, why))
 }
 
-/// Whether a server could listen where it is told to.
-fn port(place: &Place, config: &Config) -> Finding {
+/// Checks whether a server could listen at the configured address.
+fn port(locator: &ServerLocator, config: &Config) -> Finding {
     const NAME: &str = "port";
     let text = config.listen();
     let all = match listen_addresses(text) {
@@ -70,7 +73,7 @@ fn port(place: &Place, config: &Config) -> Finding {
     let Some(&address) = first else {
         return Finding::problem(NAME, format!("{text} has no address"), "name another in [http]");
     };
-    if !address.ip().is_loopback() && !has_tokens(place, config) {
+    if !address.ip().is_loopback() && !has_tokens(locator, config) {
         return Finding::problem(
             NAME,
             format!("{address} can be reached by others, and there are no tokens"),
@@ -93,15 +96,15 @@ fn port(place: &Place, config: &Config) -> Finding {
     }
 }
 
-fn has_tokens(place: &Place, config: &Config) -> bool {
-    let made = TokenFile::below(place.state.path()).read();
+fn has_tokens(locator: &ServerLocator, config: &Config) -> bool {
+    let made = TokenFile::below(locator.state.path()).read();
     let made = made.is_ok_and(|made| made.is_some_and(|made| !made.is_empty()));
     made || config.tokens().is_ok_and(|tokens| tokens.iter().next().is_some())
 }
 
-/// Whoever has the port, as far as one can tell. It is shown no token.
+/// Describes the process that has the port. It gets no token.
 fn in_the_way(address: SocketAddr) -> String {
-    let who = occupant::of(address.port());
+    let who = port_owner::of(address.port());
     let who = who.unwrap_or_else(|| "a program of another user".to_owned());
     match Server::connect(&format!("http://{address}"), None, &[]) {
         Ok(_) => format!("{who}, a server like this one with another state folder"),

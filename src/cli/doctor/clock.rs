@@ -1,4 +1,4 @@
-//! Whether the clock can be right: later than everything that was written, and like the server's.
+//! Check of the clock: later than every record, and equal to the server's.
 
 use std::path::Path;
 
@@ -10,14 +10,14 @@ use crate::cli::server::Server;
 
 const NAME: &str = "clock";
 const SET_IT: &str = "set the clock, best by a time service: timedatectl set-ntp true";
-/// What two clocks may differ without anybody noticing.
+/// Tolerated difference between two clocks.
 const NEAR: TimeDelta = TimeDelta::seconds(2);
-/// The bus refuses messages that are further ahead of its clock.
+/// The bus refuses messages with timestamps further ahead of its clock.
 const REFUSED: TimeDelta = TimeDelta::minutes(5);
-/// `Date` counts whole seconds, and servers write it anew only twice a second.
+/// Resolution of the `Date` header: whole seconds, updated twice a second.
 const DATE_SPAN: TimeDelta = TimeDelta::milliseconds(1_500);
 
-/// The clock of this machine beside what was written on it.
+/// Compares the clock of this machine with the newest record.
 pub(super) fn check(state: &Path) -> Finding {
     let program = std::env::current_exe().and_then(std::fs::metadata);
     let made = program.and_then(|program| program.modified()).ok().map(DateTime::<Utc>::from);
@@ -62,7 +62,7 @@ fn judge(
     Finding::ok(NAME, format!("{}, after the newest record ({})", shown(now), shown(newest)))
 }
 
-/// The clock of this machine beside the server's.
+/// Compares the clock of this machine with the server's.
 pub(super) fn against(server: &Server) -> Finding {
     const NAME: &str = "server-clock";
     let before = Utc::now();
@@ -87,7 +87,7 @@ pub(super) fn against(server: &Server) -> Finding {
     Finding::warning(NAME, detail, next)
 }
 
-/// How far a date that came between two moments is behind them; below zero when it is ahead.
+/// How far a date, received between two instants, is behind them; negative when it is ahead.
 fn apart(date: DateTime<Utc>, before: DateTime<Utc>, after: DateTime<Utc>) -> TimeDelta {
     let latest = date + DATE_SPAN;
     if before > latest {
@@ -105,7 +105,7 @@ fn shown(time: DateTime<Utc>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
+    use super::super::finding::FindingState;
     use super::*;
 
     fn at(ms: i64) -> DateTime<Utc> {
@@ -113,24 +113,24 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_behind_what_was_written_is_wrong() {
+    fn clock_before_the_newest_record_is_reported() {
         for (made, newest, state, word) in [
-            (None, None, State::Ok, "no record"),
-            (Some(0), Some(-5_000), State::Ok, "after the newest"),
-            (Some(1_000), Some(1_000), State::Ok, "after the newest"),
-            (Some(60_000), None, State::Problem, "before this program was made"),
-            (Some(0), Some(60_000), State::Warning, "60 s before the newest"),
-            (Some(0), Some(301_000), State::Problem, "refused"),
+            (None, None, FindingState::Ok, "no record"),
+            (Some(0), Some(-5_000), FindingState::Ok, "after the newest"),
+            (Some(1_000), Some(1_000), FindingState::Ok, "after the newest"),
+            (Some(60_000), None, FindingState::Problem, "before this program was made"),
+            (Some(0), Some(60_000), FindingState::Warning, "60 s before the newest"),
+            (Some(0), Some(301_000), FindingState::Problem, "refused"),
         ] {
             let found = judge(at(0), made.map(at), newest.map(at));
             assert_eq!(found.state, state, "{found:?}");
             assert!(found.detail.contains(word), "{found:?}");
-            assert_eq!(found.next.is_some(), state != State::Ok, "{found:?}");
+            assert_eq!(found.next.is_some(), state != FindingState::Ok, "{found:?}");
         }
     }
 
     #[test]
-    fn a_date_is_good_for_as_long_as_it_is_shown() {
+    fn date_header_resolution_is_tolerated() {
         let ms = |date, before, after| apart(at(date), at(before), at(after)).num_milliseconds();
         assert_eq!(ms(0, 0, 0), 0);
         assert_eq!(ms(0, 1_500, 1_600), 0);

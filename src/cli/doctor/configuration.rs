@@ -1,30 +1,29 @@
-//! Whether the configuration can be used. What makes no sense is replaced by the defaults for the
-//! checks that follow, so that one mistake does not hide another.
+//! Check of the configuration. Invalid values are replaced by defaults for the following checks, so
+//! that one mistake does not hide another.
 
 use std::path::Path;
 
 use openclaw_a2a::config::{Config, ConfigError, StateDir};
 
-use super::denied;
-use super::finding::Finding;
+use super::finding::{Finding, unreadable};
 use crate::cli::Global;
-use crate::cli::place::Place;
+use crate::cli::server_locator::ServerLocator;
 
 const NAME: &str = "config";
 
-/// The configuration as far as it can be used, where to look by it, and what is wrong with it.
-pub(super) fn check(global: &Global) -> anyhow::Result<(Config, Place, Vec<Finding>)> {
+/// Reads the configuration and builds the locator for the following checks.
+pub(super) fn check(global: &Global) -> anyhow::Result<(Config, ServerLocator, Vec<Finding>)> {
     let state = StateDir::find(global.state_dir.clone());
     let file = global.config.clone().unwrap_or_else(|| state.config_file());
     let (config, mut problems) = read(&file, global.config.is_some());
-    // A certificate that cannot be read has been named above.
-    let place = match Place::with(global, &config) {
-        Ok(place) => place,
+    // An unreadable certificate is reported above.
+    let locator = match ServerLocator::with_config(global, &config) {
+        Ok(locator) => locator,
         Err(error) => {
             if problems.is_empty() {
                 problems.push(format!("{error:#}"));
             }
-            Place::with(global, &Config::default())?
+            ServerLocator::with_config(global, &Config::default())?
         }
     };
     let findings = match problems.is_empty() {
@@ -33,19 +32,19 @@ pub(super) fn check(global: &Global) -> anyhow::Result<(Config, Place, Vec<Findi
             let detail = format!("{} does not exist: the defaults count", file.display());
             vec![Finding::ok(NAME, detail)]
         }
-        false if denied::unreadable(NAME, &[&file]).is_some() => {
-            denied::unreadable(NAME, &[&file]).into_iter().collect()
+        false if unreadable(NAME, &[&file]).is_some() => {
+            unreadable(NAME, &[&file]).into_iter().collect()
         }
         false => {
             let next = format!("correct {}; docs/configuration.md has every key", file.display());
-            let problem = |said: &String| Finding::problem(NAME, said.trim_end(), &next);
+            let problem = |message: &String| Finding::problem(NAME, message.trim_end(), &next);
             problems.iter().map(problem).collect()
         }
     };
-    Ok((config, place, findings))
+    Ok((config, locator, findings))
 }
 
-/// The file, or the defaults where it cannot be read, and everything `serve` would stumble over.
+/// Reads the file as `serve` does. Returns the defaults and the problems when it is invalid.
 fn read(file: &Path, required: bool) -> (Config, Vec<String>) {
     let problems = match Config::examine(file, required) {
         Ok(config) => return (config, Vec::new()),

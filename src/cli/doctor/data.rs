@@ -1,4 +1,4 @@
-//! What is kept: the journal and its index, the task database, and the chain through all of it.
+//! Checks of the stored data: journal and index, task database, hash chain.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -9,37 +9,36 @@ use a2a_protocol::task::TaskState;
 use a2a_taskdb::{ListQuery, MAX_PAGE, Sqlite, TaskOpenError};
 use chrono::{TimeDelta, Utc};
 
-use super::denied;
-use super::finding::{Finding, bytes};
+use super::finding::{Finding, RUN_AS_SERVER_USER, bytes, is_denied, unreadable};
 use super::folder::size_of;
 use crate::cli::log::verify::{self, Checked};
-use crate::cli::place::{Found, Place};
+use crate::cli::server_locator::{Located, ServerLocator};
 use crate::cli::stdout::note;
 
-/// A log that is larger takes a moment to read.
+/// Logs above this size get a note, because verifying them takes a while.
 const LARGE: u64 = 256 << 20;
-/// Whoever is asked something has answered by then, or has forgotten it.
+/// Age after which an unanswered question counts as forgotten.
 const FORGOTTEN: TimeDelta = TimeDelta::hours(1);
 const PUT_BACK: &str = "stop the server, keep a copy of the state folder, and put a good copy back";
 
-/// Whether the journal can be opened and its index fits the log.
-pub(super) fn journal(place: &Place, found: &Found) -> Vec<Finding> {
+/// Checks whether the journal opens and its index matches the log.
+pub(super) fn journal(locator: &ServerLocator, found: &Located) -> Vec<Finding> {
     const NAME: &str = "journal";
-    let state = place.state.path();
-    if matches!(found, Found::Nobody)
+    let state = locator.state.path();
+    if matches!(found, Located::NotRunning)
         && let Some(denied) =
-            denied::unreadable(NAME, &[&state.join("a2a-log"), &state.join("data/a2a-journal/db")])
+            unreadable(NAME, &[&state.join("a2a-log"), &state.join("data/a2a-journal/db")])
     {
         return vec![denied];
     }
     match found {
-        Found::Server(_) => vec![Finding::ok(NAME, "the server has it open")],
-        // Named with the address.
-        Found::Silent => Vec::new(),
-        Found::Nobody if !state.join("a2a-log").is_dir() => {
+        Located::Server(_) => vec![Finding::ok(NAME, "the server has it open")],
+        // Reported by the address check.
+        Located::Unresponsive => Vec::new(),
+        Located::NotRunning if !state.join("a2a-log").is_dir() => {
             vec![Finding::ok(NAME, "there is none yet")]
         }
-        Found::Nobody => vec![match read_offline(state) {
+        Located::NotRunning => vec![match read_offline(state) {
             Ok(Some(OfflineJournal { report, .. })) => opened(&report),
             Ok(None) => Finding::warning(
                 NAME,
@@ -51,8 +50,8 @@ pub(super) fn journal(place: &Place, found: &Found) -> Vec<Finding> {
             }
             Err(error) => {
                 let error = anyhow::Error::from(error);
-                let denied = denied::is_denied(&error);
-                let next = if denied { denied::AS_THE_SERVER } else { PUT_BACK };
+                let denied = is_denied(&error);
+                let next = if denied { RUN_AS_SERVER_USER } else { PUT_BACK };
                 Finding::problem(NAME, format!("{error:#}"), next)
             }
         }],
@@ -87,14 +86,14 @@ fn opened(report: &RecoveryReport) -> Finding {
     }
 }
 
-/// Whether SQLite finds the task database whole.
+/// Checks the integrity of the task database.
 pub(super) fn tasks(state: &Path) -> Option<Finding> {
     const NAME: &str = "tasks";
     let file = state.join("data/a2a-tasks.db");
-    // SQLite only says that it cannot open them.
+    // SQLite does not name the file that it cannot open.
     let beside = [state.join("data/a2a-tasks.db-wal"), state.join("data/a2a-tasks.db-shm")];
     let files = [&state.join("data"), &file, &beside[0], &beside[1]];
-    if let Some(denied) = denied::unreadable(NAME, &files.map(PathBuf::as_path)) {
+    if let Some(denied) = unreadable(NAME, &files.map(PathBuf::as_path)) {
         return Some(denied);
     }
     Some(match Sqlite::inspect(state) {
@@ -126,14 +125,14 @@ pub(super) fn tasks(state: &Path) -> Option<Finding> {
     })
 }
 
-/// Whether nobody changed a line, in the files and in the index.
-pub(super) fn chain(place: &Place, found: &Found, quick: bool) -> Finding {
+/// Verifies the hash chain in the files and in the index.
+pub(super) fn chain(locator: &ServerLocator, found: &Located, quick: bool) -> Finding {
     const NAME: &str = "chain";
-    let folder = place.state.path().join("a2a-log");
+    let folder = locator.state.path().join("a2a-log");
     if !folder.is_dir() {
         return Finding::ok(NAME, "there is no log yet");
     }
-    if let Some(denied) = denied::unreadable(NAME, &[&folder]) {
+    if let Some(denied) = unreadable(NAME, &[&folder]) {
         return denied;
     }
     let size = size_of(&folder);
@@ -144,7 +143,7 @@ pub(super) fn chain(place: &Place, found: &Found, quick: bool) -> Finding {
         note(&format!("reading {} of log; --quick leaves that out", bytes(size)));
     }
     let begin = Instant::now();
-    match verify::check(place, found, &[]) {
+    match verify::check(locator, found, &[]) {
         Ok(Checked::Whole { files, index }) => {
             let (size, took) = (bytes(size), begin.elapsed().as_secs_f64());
             let detail = format!("{} lines are whole ({size} in {took:.1} s)", files.lines);
@@ -162,11 +161,9 @@ pub(super) fn chain(place: &Place, found: &Found, quick: bool) -> Finding {
                 "keep a copy of the state folder as evidence, then put a good copy back; `openclaw-a2a log verify` says more",
             )
         }
-        Err(error) if denied::is_denied(&error) => Finding::problem(
-            NAME,
-            format!("it could not be proven: {error:#}"),
-            denied::AS_THE_SERVER,
-        ),
+        Err(error) if is_denied(&error) => {
+            Finding::problem(NAME, format!("it could not be proven: {error:#}"), RUN_AS_SERVER_USER)
+        }
         Err(error) => Finding::warning(
             NAME,
             format!("it could not be proven: {error:#}"),
@@ -175,7 +172,7 @@ pub(super) fn chain(place: &Place, found: &Found, quick: bool) -> Finding {
     }
 }
 
-/// Tasks that wait for an answer of their caller for so long that nobody may know of it.
+/// Reports tasks that have waited long for an answer of their caller.
 pub(super) fn waiting(state: &Path) -> Option<Finding> {
     const NAME: &str = "waiting";
     let reader = Sqlite::open_read_only(state).ok()?;

@@ -1,4 +1,4 @@
-//! Whether there is room where the state folder lies, and how long a write takes to be durable.
+//! Checks of the disk: free space, inodes, and the latency of fsync.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
 
-use super::finding::{Finding, bytes};
+use super::finding::{Finding, RUN_AS_SERVER_USER, bytes};
 
-/// With less there is hardly room for a day.
+/// Less free space than this is a warning.
 const LITTLE: u64 = 1 << 30;
-/// With less the next burst may fill it.
+/// Less free space than this is a problem.
 const NOTHING: u64 = 100 << 20;
-/// Every receipt waits for a write to be durable.
+/// Every receipt waits for an fsync; a slower one is a warning.
 const SLOW: Duration = Duration::from_millis(50);
-/// How often the write is measured; the middle one counts.
+/// Number of measured writes; the median is reported.
 const WRITES: usize = 5;
-/// About what a batch of messages takes.
+/// About the size of one batch of messages.
 const WRITTEN: [u8; 4_096] = [b'x'; 4_096];
 
 pub(super) fn check(state: &Path) -> Vec<Finding> {
@@ -41,7 +41,7 @@ pub(super) fn check(state: &Path) -> Vec<Finding> {
     findings
 }
 
-/// The folders in which the bus writes, one for each file system.
+/// Folders that the bus writes to, one per file system.
 fn file_systems(state: &Path) -> Vec<PathBuf> {
     let Some(existing) = state.ancestors().find(|folder| folder.is_dir()) else {
         return Vec::new();
@@ -79,7 +79,7 @@ fn space(folder: &Path, free: u64, total: u64) -> Finding {
     Finding::ok(NAME, detail)
 }
 
-/// Nothing where the file system does not count them.
+/// `None` where the file system has no inode count.
 fn inodes(folder: &Path, free: u64, total: u64) -> Option<Finding> {
     const NAME: &str = "inodes";
     let percent = percent(free, total);
@@ -99,7 +99,7 @@ fn percent(free: u64, total: u64) -> u64 {
     u64::try_from(hundred.checked_div(u128::from(total)).unwrap_or(100)).unwrap_or(100)
 }
 
-/// Measures what every receipt waits for.
+/// Measures the latency of a durable write.
 fn durable(state: &Path) -> Finding {
     const NAME: &str = "fsync";
     match measure(state) {
@@ -115,7 +115,7 @@ fn durable(state: &Path) -> Finding {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Finding::problem(
             NAME,
             format!("not measured: you may not write to {} ({error})", state.display()),
-            super::denied::AS_THE_SERVER,
+            RUN_AS_SERVER_USER,
         ),
         Err(error) => Finding::problem(
             NAME,
@@ -125,7 +125,7 @@ fn durable(state: &Path) -> Finding {
     }
 }
 
-/// A small file that is gone when this is.
+/// Temporary file that is removed when dropped.
 struct Probe {
     path: PathBuf,
     file: File,
@@ -141,7 +141,7 @@ impl Probe {
 
 impl Drop for Probe {
     fn drop(&mut self) {
-        // If this fails there is nothing more to be done; its name says whose it was.
+        // A failure needs no handling; the file name contains the process id.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -161,20 +161,20 @@ fn measure(folder: &Path) -> io::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State;
+    use super::super::finding::FindingState;
     use super::*;
 
     #[test]
-    fn little_room_is_a_warning_and_none_a_problem() {
+    fn free_space_below_limits_is_a_warning_or_a_problem() {
         let gib = 1 << 30;
         for (free, total, state) in [
-            (50 * gib, 100 * gib, State::Ok),
-            (gib, 10 * gib, State::Ok),
-            (gib - 1, 10 * gib, State::Warning),
-            (4 * gib, 100 * gib, State::Warning),
-            (NOTHING, 10 * gib, State::Warning),
-            (NOTHING - 1, 10 * gib, State::Problem),
-            (0, 0, State::Problem),
+            (50 * gib, 100 * gib, FindingState::Ok),
+            (gib, 10 * gib, FindingState::Ok),
+            (gib - 1, 10 * gib, FindingState::Warning),
+            (4 * gib, 100 * gib, FindingState::Warning),
+            (NOTHING, 10 * gib, FindingState::Warning),
+            (NOTHING - 1, 10 * gib, FindingState::Problem),
+            (0, 0, FindingState::Problem),
         ] {
             let found = space(Path::new("/x"), free, total);
             assert_eq!(found.state, state, "{found:?}");
@@ -182,16 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn inodes_count_where_they_are_counted() {
+    fn inodes_are_checked_where_the_file_system_has_them() {
         let state = |free, total| inodes(Path::new("/x"), free, total).map(|found| found.state);
         assert_eq!(state(0, 0), None);
-        assert_eq!(state(500, 1_000), Some(State::Ok));
-        assert_eq!(state(400, 10_000), Some(State::Warning));
-        assert_eq!(state(99, 100), Some(State::Problem));
+        assert_eq!(state(500, 1_000), Some(FindingState::Ok));
+        assert_eq!(state(400, 10_000), Some(FindingState::Warning));
+        assert_eq!(state(99, 100), Some(FindingState::Problem));
     }
 
     #[test]
-    fn measuring_leaves_nothing_behind() {
+    fn measuring_fsync_removes_its_file() {
         let folder = tempfile::tempdir().unwrap();
         assert!(measure(folder.path()).unwrap() > Duration::ZERO);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

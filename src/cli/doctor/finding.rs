@@ -1,41 +1,45 @@
-//! What a check found: how bad it is, what was looked at, and what to do next.
+//! Findings of the checks, and the report that prints them.
 
-use std::io::{BufWriter, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
+use rustix::process::geteuid;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cli::stdout::{harmless, output};
+use crate::cli::stdout::{output, sanitize};
 use crate::cli::{Answer, Format};
 
-/// How it stands with what was looked at.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
-    /// As it should be.
+pub(super) enum FindingState {
+    /// As expected.
     Ok,
-    /// It works, and somebody should look at it.
+    /// Works, but needs attention.
     Warning,
-    /// It does not work, or will not for long.
+    /// Does not work, or will fail soon.
     Problem,
 }
 
-/// What one check found.
+/// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
-    /// What is checked, in a word.
+    /// Name of the check.
     pub(super) name: &'static str,
-    pub(super) state: State,
-    /// What was looked at.
+    pub(super) state: FindingState,
+    /// What was found.
     pub(super) detail: String,
-    /// What to do; only where something is not as it should be.
+    /// What to do; only for warnings and problems.
     pub(super) next: Option<String>,
 }
 
 impl Finding {
     pub(super) fn ok(name: &'static str, detail: impl Into<String>) -> Self {
-        Self { name, state: State::Ok, detail: detail.into(), next: None }
+        Self { name, state: FindingState::Ok, detail: detail.into(), next: None }
     }
 
     pub(super) fn warning(
@@ -43,7 +47,7 @@ impl Finding {
         detail: impl Into<String>,
         next: impl Into<String>,
     ) -> Self {
-        Self { name, state: State::Warning, detail: detail.into(), next: Some(next.into()) }
+        Self { name, state: FindingState::Warning, detail: detail.into(), next: Some(next.into()) }
     }
 
     pub(super) fn problem(
@@ -51,18 +55,48 @@ impl Finding {
         detail: impl Into<String>,
         next: impl Into<String>,
     ) -> Self {
-        Self { name, state: State::Problem, detail: detail.into(), next: Some(next.into()) }
+        Self { name, state: FindingState::Problem, detail: detail.into(), next: Some(next.into()) }
     }
 }
 
-/// Everything that was found. People see each finding when it is made, for some take their time.
-pub(super) struct Report {
+pub(super) const RUN_AS_SERVER_USER: &str =
+    "run this as the user that the server runs as; nothing is known to be wrong with it";
+
+/// Whether an error was caused by missing permissions.
+pub(super) fn is_denied(error: &anyhow::Error) -> bool {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.map(io::Error::kind).any(|kind| kind == ErrorKind::PermissionDenied)
+}
+
+/// A finding for the first of these paths that this user may not read. Missing paths are skipped.
+pub(super) fn unreadable(name: &'static str, paths: &[&Path]) -> Option<Finding> {
+    paths.iter().find_map(|path| {
+        let looked = match path.is_dir() {
+            true => std::fs::read_dir(path).map(drop),
+            false => File::open(path).map(drop),
+        };
+        let denied = looked.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+        denied.then(|| unreadable_finding(name, path))
+    })
+}
+
+fn unreadable_finding(name: &'static str, path: &Path) -> Finding {
+    let owner = std::fs::metadata(path).map(|metadata| metadata.uid());
+    let owner =
+        owner.map_or_else(|_| String::new(), |owner| format!(", it belongs to user {owner}"));
+    let (shown, me) = (path.display(), geteuid().as_raw());
+    let detail = format!("{shown} cannot be read: you are user {me}{owner}, and may not");
+    Finding::problem(name, detail, RUN_AS_SERVER_USER)
+}
+
+/// All findings. Each is printed immediately, because some checks take long.
+pub(super) struct CheckReport {
     format: Format,
     out: BufWriter<Box<dyn Write>>,
     found: Vec<Finding>,
 }
 
-impl Report {
+impl CheckReport {
     pub(super) fn new(format: Format) -> Self {
         Self { format, out: output(format), found: Vec::new() }
     }
@@ -70,15 +104,15 @@ impl Report {
     pub(super) fn add(&mut self, finding: Finding) -> anyhow::Result<()> {
         if self.format == Format::Text {
             let (word, colour) = match finding.state {
-                State::Ok => ("ok", AnsiColor::Green),
-                State::Warning => ("warning", AnsiColor::Yellow),
-                State::Problem => ("problem", AnsiColor::Red),
+                FindingState::Ok => ("ok", AnsiColor::Green),
+                FindingState::Warning => ("warning", AnsiColor::Yellow),
+                FindingState::Problem => ("problem", AnsiColor::Red),
             };
             let style = Style::new().fg_color(Some(colour.into()));
-            let detail = harmless(&finding.detail);
+            let detail = sanitize(&finding.detail);
             writeln!(self.out, "{style}{word:<7}{style:#}  {:<12}  {detail}", finding.name)?;
             if let Some(next) = &finding.next {
-                writeln!(self.out, "{:23}→ {}", "", harmless(next))?;
+                writeln!(self.out, "{:23}→ {}", "", sanitize(next))?;
             }
             self.out.flush()?;
         }
@@ -93,10 +127,10 @@ impl Report {
         findings.into_iter().try_for_each(|finding| self.add(finding))
     }
 
-    /// The end: how it stands as a whole.
+    /// Prints the summary and returns the result.
     pub(super) fn finish(mut self) -> anyhow::Result<Answer> {
         let count = |state| self.found.iter().filter(|finding| finding.state == state).count();
-        let (warnings, problems) = (count(State::Warning), count(State::Problem));
+        let (warnings, problems) = (count(FindingState::Warning), count(FindingState::Problem));
         if self.format == Format::Text {
             let counted = |count: usize, noun: &str| match count {
                 0 => format!("no {noun}s"),
@@ -114,7 +148,7 @@ impl Report {
     }
 }
 
-/// A number of bytes as people say it.
+/// Formats a number of bytes with its unit.
 pub(super) fn bytes(count: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.iter().find(|(_, unit)| count >= *unit) {
@@ -128,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_said_in_the_largest_unit_that_fits() {
+    fn bytes_are_formatted_in_the_largest_fitting_unit() {
         let cases = [
             (0, "0 bytes"),
             (1_023, "1023 bytes"),
@@ -136,8 +170,8 @@ mod tests {
             (100 << 20, "100.0 MiB"),
             (5 << 30, "5.0 GiB"),
         ];
-        for (count, said) in cases {
-            assert_eq!(bytes(count), said);
+        for (count, text) in cases {
+            assert_eq!(bytes(count), text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The state folder: whether it is ours, who else may write to it, and what lies around in it.
+//! Checks of the state folder: owner, permissions and leftover files.
 
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
@@ -13,11 +13,11 @@ use rustix::process::geteuid;
 
 use super::finding::{Finding, bytes};
 
-/// Folders that hold what the bus keeps, in the state folder.
+/// Folders of the bus below the state folder.
 const FOLDERS: [&str; 3] = ["", "a2a-log", "data"];
-/// A file that is being written has been so for less.
+/// A temporary file older than this is no longer being written.
 const IN_USE: Duration = Duration::from_secs(3_600);
-/// How many names are listed.
+/// Maximum number of file names in a finding.
 const LISTED: usize = 5;
 
 pub(super) fn check(state: &Path) -> Vec<Finding> {
@@ -36,8 +36,8 @@ pub(super) fn check(state: &Path) -> Vec<Finding> {
     };
     let mut findings = vec![of_folder(state, &metadata)];
     findings.extend(owners(state, metadata.uid()));
-    findings.extend(private(TokenFile::below(state).path(), Holds::Hashes));
-    findings.extend(private(&state.join("data/a2a-tasks.db"), Holds::Secrets));
+    findings.extend(private(TokenFile::below(state).path(), FileContents::Hashes));
+    findings.extend(private(&state.join("data/a2a-tasks.db"), FileContents::Secrets));
     findings.extend(readable(state));
     findings
 }
@@ -89,7 +89,7 @@ fn of_folder(state: &Path, metadata: &Metadata) -> Finding {
     Finding::ok("state", format!("{shown} is writable, and by its owner alone"))
 }
 
-/// Somebody once ran the program as another user: then the server cannot change these.
+/// Reports files of another user, which the server cannot change.
 fn owners(state: &Path, owner: u32) -> Option<Finding> {
     let others: Vec<_> = entries(state).filter(|(_, metadata)| metadata.uid() != owner).collect();
     if others.is_empty() {
@@ -100,31 +100,31 @@ fn owners(state: &Path, owner: u32) -> Option<Finding> {
     Some(Finding::problem("owner", detail, next))
 }
 
-/// What is in a file that is for its owner alone.
+/// Content of a file that must be private.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
-    /// Who reads them cannot come in with them; who writes them can.
+enum FileContents {
+    /// Hashes: useless to read, but writing them grants access.
     Hashes,
-    /// Who reads them can use them.
+    /// Secrets that grant access when read.
     Secrets,
 }
 
-fn private(file: &Path, holds: Holds) -> Option<Finding> {
+fn private(file: &Path, contents: FileContents) -> Option<Finding> {
     const NAME: &str = "permissions";
     let mode = fs::metadata(file).ok()?.mode() & 0o777;
     let shown = file.display();
     let next = format!("keep it to its owner: chmod 600 {shown}");
-    Some(match (mode & 0o077, holds) {
+    Some(match (mode & 0o077, contents) {
         (0, _) => Finding::ok(NAME, format!("{shown} is its owner's alone")),
-        (others, Holds::Hashes) if others & 0o022 == 0 => {
+        (others, FileContents::Hashes) if others & 0o022 == 0 => {
             let detail = format!("others may read the hashes in {shown} (mode {mode:03o})");
             Finding::warning(NAME, detail, next)
         }
-        (_, Holds::Hashes) => {
+        (_, FileContents::Hashes) => {
             let detail = format!("others may make themselves tokens in {shown} (mode {mode:03o})");
             Finding::problem(NAME, detail, next)
         }
-        (_, Holds::Secrets) => {
+        (_, FileContents::Secrets) => {
             let detail =
                 format!("others may read the secrets of webhooks in {shown} (mode {mode:03o})");
             Finding::problem(NAME, detail, next)
@@ -132,7 +132,7 @@ fn private(file: &Path, holds: Holds) -> Option<Finding> {
     })
 }
 
-/// Files of batches that are durable and not in the log: the store keeps them for a person.
+/// Reports batches of the write-ahead log that recovery could not append to the log and has kept.
 pub(super) fn left_out(state: &Path) -> Option<Finding> {
     let kept: Vec<_> = entries(state).filter(|(path, _)| is_kept(path)).collect();
     if kept.is_empty() {
@@ -151,12 +151,12 @@ fn is_kept(path: &Path) -> bool {
     name.starts_with("a2a-ahead-") && name.contains(".kept-")
 }
 
-/// Messages are for their senders and recipients, and for who runs the server.
+/// Reports files that other users may read.
 fn readable(state: &Path) -> Option<Finding> {
-    // These two have findings of their own.
-    let told = [TokenFile::below(state).path().to_owned(), state.join("data/a2a-tasks.db")];
+    // These have findings of their own.
+    let reported = [TokenFile::below(state).path().to_owned(), state.join("data/a2a-tasks.db")];
     let mut exposed = exposed(state).ok()?;
-    exposed.retain(|exposed| !told.contains(&exposed.path));
+    exposed.retain(|exposed| !reported.contains(&exposed.path));
     let first = exposed.first()?;
     let detail = format!(
         "other users may get at {} of the folders and files here, such as {} (mode {:03o})",
@@ -168,7 +168,7 @@ fn readable(state: &Path) -> Option<Finding> {
     Some(Finding::warning("privacy", detail, next))
 }
 
-/// Files that a crash, an older version or a person left behind.
+/// Reports files that a crash, an older version or a user left behind.
 pub(super) fn leftovers(state: &Path) -> Finding {
     let now = SystemTime::now();
     let old = |metadata: &Metadata| {
@@ -194,9 +194,9 @@ pub(super) fn leftovers(state: &Path) -> Finding {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leftover {
-    /// Kept for somebody to look at.
+    /// Kept for inspection.
     Aside,
-    /// A write that may be going on.
+    /// Possibly still being written.
     Unfinished,
 }
 
@@ -211,7 +211,7 @@ fn leftover(path: &Path) -> Option<Leftover> {
     }
 }
 
-/// What lies in the state folder and in those of the bus in it.
+/// Entries of the state folder and of the bus's folders in it.
 fn entries(state: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
     FOLDERS
         .into_iter()
@@ -220,7 +220,7 @@ fn entries(state: &Path) -> impl Iterator<Item = (PathBuf, Metadata)> {
         .filter_map(|entry| entry.and_then(|entry| Ok((entry.path(), entry.metadata()?))).ok())
 }
 
-/// The names of some of them, and how many more there are.
+/// Names of the first entries, and the number of further ones.
 fn names(entries: &[(PathBuf, Metadata)]) -> String {
     let name = |(path, _): &(PathBuf, Metadata)| {
         path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
@@ -232,7 +232,7 @@ fn names(entries: &[(PathBuf, Metadata)]) -> String {
     }
 }
 
-/// How much is in the files of a folder and of those in it.
+/// Total size of the files below a folder.
 pub(super) fn size_of(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_aside_is_told_from_what_is_in_use() {
+    fn leftovers_are_distinguished_from_files_in_use() {
         use Leftover::{Aside, Unfinished};
         for (name, expected) in [
             ("a2a.toml", None),

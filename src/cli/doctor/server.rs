@@ -1,15 +1,15 @@
-//! A running server: whether it accepts messages, which version it is, and what waits for a person.
+//! Checks of a running server: readiness, version, dead letters and open circuits.
 
 use serde_json::Value;
 
 use super::finding::Finding;
 use crate::cli::server::Server;
 
-/// What a server that asks for tokens does not tell everybody.
+/// Advice when the server requires an operator's token.
 const TOKEN: &str = "give an operator's token with --token, or in OPENCLAW_TOKEN";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The status and the body; a body that is no JSON is null.
+/// Status and JSON body (null when it is not JSON).
 fn ask(server: &Server, path: &str) -> anyhow::Result<(u16, Value)> {
     let mut answer = server.get(path, &[], &[])?;
     let text = answer.body_mut().read_to_string()?;
@@ -21,10 +21,10 @@ pub(super) fn check(server: &Server) -> Vec<Finding> {
     [Some(ready), index, Some(version(server))].into_iter().flatten().collect()
 }
 
-/// Whether it accepts messages, and what does not work though it does.
+/// Checks readiness, and what is degraded although the server is ready.
 fn readiness(server: &Server) -> (Finding, Option<Finding>) {
     const NAME: &str = "server";
-    let (said, next) = match ask(server, "/readyz") {
+    let (detail, next) = match ask(server, "/readyz") {
         Ok((200, body)) => {
             let degraded = body["degraded"][0]["detail"].as_str().map(|detail| {
                 let next = "make room on the disk, or see what the server's own log says of it";
@@ -33,16 +33,16 @@ fn readiness(server: &Server) -> (Finding, Option<Finding>) {
             return (Finding::ok(NAME, "it accepts messages"), degraded);
         }
         Ok((status, body)) => {
-            let said = body["detail"].as_str().map(str::to_owned);
-            let said = said.unwrap_or_else(|| format!("it answers with status {status}"));
-            (said, "see how it stands with the disk below, and start the server anew")
+            let detail = body["detail"].as_str().map(str::to_owned);
+            let detail = detail.unwrap_or_else(|| format!("it answers with status {status}"));
+            (detail, "see how it stands with the disk below, and start the server anew")
         }
         Err(error) => (format!("{error:#}"), "see what its own log says, and start it anew"),
     };
-    (Finding::problem(NAME, said, next), None)
+    (Finding::problem(NAME, detail, next), None)
 }
 
-/// The host's card carries the version of the program that serves it.
+/// Compares versions. The host's agent card contains the server's version.
 fn version(server: &Server) -> Finding {
     const NAME: &str = "version";
     let card = ask(server, "/.well-known/agent-card.json").map(|(_, card)| card);
@@ -61,7 +61,7 @@ fn version(server: &Server) -> Finding {
     }
 }
 
-/// What waits for a person.
+/// Reports what needs an operator: dead letters and open circuits.
 pub(super) fn hints(server: &Server) -> Vec<Finding> {
     let letters = listed(server, "/bus/dead-letters", "deadLetters");
     let circuits = listed(server, "/bus/circuits", "circuits");
@@ -81,14 +81,14 @@ pub(super) fn hints(server: &Server) -> Vec<Finding> {
     ]
 }
 
-/// How many there are, or why that is not known.
+/// Number of items, or the reason why it could not be read.
 fn listed(server: &Server, path: &str, key: &str) -> Result<usize, (String, &'static str)> {
     match ask(server, path) {
         Ok((200, body)) => Ok(body[key].as_array().map_or(0, Vec::len)),
         Ok((401 | 403, _)) => Err(("the server tells only operators".to_owned(), TOKEN)),
         Ok((status, _)) => {
-            let said = format!("{path} answers with status {status}");
-            Err((said, "see what the server's own log says"))
+            let detail = format!("{path} answers with status {status}");
+            Err((detail, "see what the server's own log says"))
         }
         Err(error) => Err((format!("{error:#}"), "see what the server's own log says")),
     }
@@ -103,6 +103,6 @@ fn hint(
     match count {
         Ok(0) => Finding::ok(name, "none"),
         Ok(count) => Finding::warning(name, format!("{count} {what}"), next),
-        Err((said, next)) => Finding::warning(name, said, next),
+        Err((detail, next)) => Finding::warning(name, detail, next),
     }
 }

@@ -1,32 +1,32 @@
-//! `openclaw-a2a log --follow`: what was, then what happens, until somebody stops it.
+//! `openclaw-a2a log --follow`: prints recent records, then new ones as they are written.
 //!
-//! It outlives the server: when that stops, it waits for the next one and goes on where it was.
+//! It reconnects when the server restarts and continues after the last record.
 
 use a2a_journal::Query;
 use anyhow::bail;
 use chrono::Utc;
 
+use super::Out;
 use super::list::{each, write_line};
-use super::source::Source;
-use super::{Out, journal::OwnJournal};
-use crate::cli::place::{Found, LOOK, Place, STARTING};
+use super::source::{OwnJournal, Source};
 use crate::cli::server::Server;
+use crate::cli::server_locator::{Located, MAX_POLLS, POLL_INTERVAL, ServerLocator};
 use crate::cli::stdout::note;
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(
-    place: &Place,
+    locator: &ServerLocator,
     query: &Query,
     limit: u64,
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<Answer> {
-    let mut server = wait(place, &mut |found| matches!(found, Found::Nobody))?;
+    let mut server = wait(locator, &mut |found| matches!(found, Located::NotRunning))?;
     let mut last = match &mut server {
         Some(server) => history(server, query, limit, format, out)?,
         None => {
-            place.must_exist()?;
-            history(&mut OwnJournal::new(place), query, limit, format, out)?
+            locator.require_log()?;
+            history(&mut OwnJournal::new(locator), query, limit, format, out)?
         }
     };
     if server.is_none() {
@@ -35,7 +35,7 @@ pub(super) fn run(
     loop {
         let found = match server.take() {
             Some(server) => Some(server),
-            None => wait(place, &mut |_| is_over(query))?,
+            None => wait(locator, &mut |_| is_over(query))?,
         };
         let Some(found) = found else { return Ok(Answer::Yes) };
         last = stream(&found, query, last, format, out)?;
@@ -50,32 +50,32 @@ fn is_over(query: &Query) -> bool {
     query.until.is_some_and(|until| Utc::now() >= until)
 }
 
-/// Waits until there is a server, or until `is_enough`.
+/// Polls until a server is found, or until `is_enough` returns true.
 fn wait(
-    place: &Place,
-    is_enough: &mut dyn FnMut(&Found) -> bool,
+    locator: &ServerLocator,
+    is_enough: &mut dyn FnMut(&Located) -> bool,
 ) -> anyhow::Result<Option<Server>> {
     let mut silent = 0;
     loop {
-        match place.look()? {
-            (Found::Server(server), _) => return Ok(Some(server)),
+        match locator.locate()? {
+            (Located::Server(server), _) => return Ok(Some(server)),
             (found, _) if is_enough(&found) => return Ok(None),
-            (Found::Nobody, _) => silent = 0,
-            (Found::Silent, why) => {
+            (Located::NotRunning, _) => silent = 0,
+            (Located::Unresponsive, why) => {
                 silent += 1;
-                if silent == STARTING {
+                if silent == MAX_POLLS {
                     bail!(
                         "{why}. It cannot be followed; start that server anew, or read {}",
-                        place.state.path().join("a2a-log").display()
+                        locator.state.path().join("a2a-log").display()
                     );
                 }
             }
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Shows the newest records, oldest first; returns the line after which to go on.
+/// Prints the newest records, oldest first. Returns the sequence number to continue after.
 fn history(
     source: &mut dyn Source,
     query: &Query,
@@ -97,7 +97,7 @@ fn history(
     Ok(head)
 }
 
-/// Shows what comes until the server ends the stream; returns the last line seen.
+/// Prints records until the server ends the stream. Returns the last sequence number.
 fn stream(
     server: &Server,
     query: &Query,
@@ -105,7 +105,7 @@ fn stream(
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<u64> {
-    // It may stop between answering and streaming; then there is nothing to show yet.
+    // The server may stop between the health check and the stream.
     let mut events = match server.stream(query, last) {
         Ok(events) => events,
         Err(error) if error.downcast_ref::<ureq::Error>().is_some() => return Ok(last),

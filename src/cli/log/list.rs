@@ -1,4 +1,4 @@
-//! `openclaw-a2a log`: records that are wanted, newest first, as they are found.
+//! `openclaw-a2a log`: prints matching records, newest first.
 
 use a2a_journal::{MAX_PAGE, Query};
 use anstyle::Style;
@@ -6,8 +6,9 @@ use anstyle::Style;
 use super::record::{Event, Record};
 use super::source::Source;
 use super::{Out, is_for_programs};
+use crate::cli::human::{short, style_of, timestamp};
 use crate::cli::stdout::note;
-use crate::cli::words::{moment, short, style_of};
+use crate::cli::table::padded;
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(
@@ -44,10 +45,10 @@ pub(super) fn run(
     Ok(Answer::Yes)
 }
 
-/// Reports on stderr that the default limit left records out.
+/// Notes on stderr that the default limit left out older records.
 fn tell_of_older(source: &mut dyn Source, query: &Query, older: Option<u64>, limit: u64) {
     let Some(before) = older else { return };
-    // What is wanted was shown; whether there is more is not worth an error.
+    // The requested records are printed already; a failure here is not reported.
     let next = source.page(&Query { limit: 1, before: Some(before), ..query.clone() });
     let Ok(next) = next else { return };
     let are = match (next.records.is_empty(), next.next) {
@@ -60,8 +61,8 @@ fn tell_of_older(source: &mut dyn Source, query: &Query, older: Option<u64>, lim
     ));
 }
 
-/// Shows up to `limit` records, all of them for 0, page by page. Returns where to go on when there
-/// may be more.
+/// Calls `show` for up to `limit` records (0: all), page by page. Returns the cursor for further
+/// records, if any.
 pub(super) fn each(
     source: &mut dyn Source,
     query: &Query,
@@ -84,7 +85,7 @@ pub(super) fn each(
     }
 }
 
-/// One line for a record or an event.
+/// Prints a record or an event as one line.
 pub(super) fn write_line(line: &str, format: Format, out: &mut Out) -> anyhow::Result<()> {
     if is_for_programs(format) {
         writeln!(out, "{line}")?;
@@ -104,10 +105,11 @@ fn write_record(record: &Record, out: &mut Out) -> anyhow::Result<()> {
     let who = format!("{} → {}", record.sender(&message), record.receiver(&message));
     write!(
         out,
-        "{:>6}  {}  {style}{:<12}{style:#}  {who:<20}  {:<15}  {}",
+        "{:>6}  {}  {style}{:<12}{style:#}  {}  {:<15}  {}",
         record.seq,
-        moment(record.time),
+        timestamp(record.time),
         short(&record.outcome, 32),
+        padded(&who, 20),
         record.kind(&message),
         record.gist(&message),
     )?;
@@ -129,7 +131,7 @@ fn write_event(event: &Event, out: &mut Out) -> anyhow::Result<()> {
         out,
         "{:>6}  {}  {style}{word:<12}{style:#}  {}",
         event.seq,
-        moment(event.time),
+        timestamp(event.time),
         event.sentence()
     )?;
     Ok(())

@@ -1,20 +1,24 @@
-//! `openclaw-a2a log rebuild`: day files that are missing, written again from the index.
+//! `openclaw-a2a log rebuild`: rebuilds missing day files from the index.
 //!
-//! The only command that writes to the log, so only while nobody else does.
+//! It is the only verb that writes to the log, and needs the journal lock.
 
 use a2a_journal::{OpenError, rebuild_log};
 use anyhow::{Context, bail};
 use serde_json::json;
 
 use super::{Out, is_for_programs};
-use crate::cli::place::Place;
-use crate::cli::stdout::harmless;
+use crate::cli::server_locator::ServerLocator;
+use crate::cli::stdout::sanitize;
 use crate::cli::{Answer, Format};
 
-pub(super) fn run(place: &Place, format: Format, out: &mut Out) -> anyhow::Result<Answer> {
-    let state = place.state.path();
+pub(super) fn run(
+    locator: &ServerLocator,
+    format: Format,
+    out: &mut Out,
+) -> anyhow::Result<Answer> {
+    let state = locator.state.path();
     let index = state.join("data/a2a-journal");
-    // Looked for first: opening would make one.
+    // Checked first, because opening would create an index.
     if !index.join("db").is_file() {
         bail!("there is no index in {} to build the log from", index.display());
     }
@@ -34,7 +38,7 @@ pub(super) fn run(place: &Place, format: Format, out: &mut Out) -> anyhow::Resul
         writeln!(out, "no day of the log is missing")?;
     } else {
         for path in &written {
-            writeln!(out, "wrote {}", harmless(&path.display().to_string()))?;
+            writeln!(out, "wrote {}", sanitize(&path.display().to_string()))?;
         }
     }
     out.flush()?;

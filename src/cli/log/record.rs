@@ -1,16 +1,20 @@
-//! A line of the log as people see it. Whatever it holds came from somebody else: every text
-//! leaves here harmless and on one line.
+//! Records and events of the log for display. All texts are of unknown origin and leave this module
+//! sanitized, on one line.
 
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::cli::words::{gist, short, span};
+use super::Out;
+use crate::cli::human::{gist, short, span};
+use crate::cli::stdout::note;
+use crate::cli::{Answer, Format};
 
-/// One attempt to send a message.
+/// Record of one submission.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Record {
@@ -22,7 +26,7 @@ pub(super) struct Record {
     via: Option<String>,
     message: Option<Box<RawValue>>,
     raw: Option<String>,
-    /// Older records do not say how large they were and how long the bus took.
+    /// `None` in records of older versions.
     bytes: Option<u64>,
     took_us: Option<u64>,
     #[serde(default)]
@@ -36,7 +40,7 @@ pub(super) struct Record {
     pub(super) hash: Option<String>,
     #[serde(default)]
     pub(super) deliveries: Vec<Event>,
-    /// How many follow that one answer had no room for.
+    /// Number of events that did not fit this page.
     #[serde(default)]
     pub(super) more_deliveries: u64,
 }
@@ -54,7 +58,7 @@ struct Violation {
     message: Option<String>,
 }
 
-/// What happened to a message, or to the bus, later.
+/// A later event of a message, or an event of the bus.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event {
@@ -71,7 +75,7 @@ pub(super) struct Event {
 }
 
 impl Record {
-    /// What the message says; nothing when it cannot be read.
+    /// The message; null when it cannot be parsed.
     pub(super) fn message(&self) -> Value {
         let message = self.message.as_ref();
         message.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
@@ -81,7 +85,7 @@ impl Record {
         matches!(self.outcome.as_str(), "delivered" | "queued")
     }
 
-    /// Who sent it, as far as that is proven; then in whose name.
+    /// Verified sender, with the claimed one if it differs.
     pub(super) fn sender(&self, message: &Value) -> String {
         let claimed = message["from"]["agentId"].as_str();
         let mut sender = match (self.by.as_deref(), claimed) {
@@ -96,7 +100,7 @@ impl Record {
         sender
     }
 
-    /// Whom it went to, or should have.
+    /// Recipients, or the addressee of a refused message.
     pub(super) fn receivers(&self, message: &Value) -> Vec<String> {
         if self.recipients.is_empty() {
             let to = message["to"]["agentId"].as_str();
@@ -123,7 +127,7 @@ impl Record {
         )
     }
 
-    /// What it is about, in a few words.
+    /// Short summary of the message.
     pub(super) fn gist(&self, message: &Value) -> String {
         match &self.raw {
             Some(raw) => short(raw, 100),
@@ -131,7 +135,7 @@ impl Record {
         }
     }
 
-    /// Why it was refused, with everything that was wrong with it.
+    /// Reason of a refusal, with its violations.
     pub(super) fn why(&self) -> Option<String> {
         if self.is_accepted() || self.outcome == "duplicate" {
             return None;
@@ -145,7 +149,7 @@ impl Record {
         Some(short(&why, 300))
     }
 
-    /// How far its deliveries are.
+    /// Progress of the deliveries.
     pub(super) fn progress(&self) -> Option<String> {
         let mut last: BTreeMap<&str, &Event> = BTreeMap::new();
         for event in &self.deliveries {
@@ -169,12 +173,12 @@ impl Record {
         }
     }
 
-    /// How large it was.
+    /// Size of the message.
     pub(super) fn size(&self) -> Option<String> {
         self.bytes.map(|bytes| if bytes == 1 { "1 byte".into() } else { format!("{bytes} bytes") })
     }
 
-    /// How long the bus took to decide about it.
+    /// Time that the bus took to decide.
     pub(super) fn took(&self) -> Option<String> {
         let us = self.took_us?;
         Some(match us {
@@ -183,25 +187,25 @@ impl Record {
         })
     }
 
-    /// How long after it an event of it happened; a clock that was set back says nothing.
+    /// Time from the record to one of its events; zero if the clock was set back in between.
     pub(super) fn until(&self, event: &Event) -> String {
         span((event.time - self.time).max(TimeDelta::zero()))
     }
 
-    /// States of tasks that it changed.
+    /// Task states that the record set.
     pub(super) fn task_states(&self) -> Vec<String> {
         let tasks = self.facts.iter().filter(|(key, _)| key.starts_with("task:"));
         tasks.filter_map(|(_, task)| task["state"].as_str()).map(|state| short(state, 32)).collect()
     }
 
-    /// What each recipient's copy became at once.
+    /// Initial outcome per recipient.
     pub(super) fn recipient_outcomes(&self) -> impl Iterator<Item = (String, &str)> {
         self.recipients.iter().map(|r| (short(&r.agent_id, 64), r.outcome.as_str()))
     }
 }
 
 impl Event {
-    /// What happened, to whom, and why.
+    /// Agent, attempt and reason in one line.
     pub(super) fn sentence(&self) -> String {
         let mut text = String::new();
         if let Some(agent) = &self.agent_id {
@@ -223,4 +227,57 @@ impl Event {
         }
         text.trim_start().to_owned()
     }
+}
+
+/// Records with their events, and events without a record; each oldest first.
+pub(super) struct RecordSet {
+    pub(super) records: Vec<String>,
+    pub(super) events: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Numbered {
+    seq: u64,
+}
+
+impl RecordSet {
+    /// Writes everything, as JSON or drawn by `draw`.
+    pub(super) fn write(
+        self,
+        format: Format,
+        out: &mut Out,
+        draw: impl FnOnce(&[Record], &[Event], &mut Out) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Answer> {
+        match format {
+            Format::Json => {
+                write!(out, "{{\"records\":[{}]", self.records.join(","))?;
+                if !self.events.is_empty() {
+                    write!(out, ",\"events\":[{}]", self.events.join(","))?;
+                }
+                writeln!(out, "}}")?;
+            }
+            Format::Jsonl => {
+                let mut lines: Vec<_> = self.records.iter().chain(&self.events).collect();
+                lines.sort_by_cached_key(|line| {
+                    serde_json::from_str::<Numbered>(line).map_or(u64::MAX, |line| line.seq)
+                });
+                for line in lines {
+                    writeln!(out, "{line}")?;
+                }
+            }
+            Format::Text => draw(&read(&self.records), &read(&self.events), out)?,
+        }
+        out.flush()?;
+        Ok(Answer::Yes)
+    }
+}
+
+/// Parses lines, and notes how many could not be parsed.
+fn read<T: DeserializeOwned>(lines: &[String]) -> Vec<T> {
+    let read: Vec<T> = lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    if read.len() < lines.len() {
+        let missing = lines.len() - read.len();
+        note(&format!("{missing} lines cannot be shown; --format jsonl has them as they are"));
+    }
+    read
 }

@@ -1,4 +1,4 @@
-//! `openclaw-a2a log show`: one message and every step of its delivery, timed.
+//! `openclaw-a2a log show`: prints one message and every step of its delivery with its time.
 
 use a2a_journal::{Bookmark, Query};
 use a2a_protocol::MessageId;
@@ -7,13 +7,12 @@ use anyhow::bail;
 use serde_json::Value;
 
 use super::Out;
-use super::gathered::Gathered;
-use super::record::Record;
+use super::record::{Record, RecordSet};
+use super::record_assembler::RecordAssembler;
 use super::source::Source;
-use super::whole::Whole;
-use crate::cli::stdout::harmless;
+use crate::cli::human::{short, span, style_of, timestamp};
 use crate::cli::stdout::note;
-use crate::cli::words::{moment, short, span, style_of};
+use crate::cli::stdout::sanitize;
 use crate::cli::{Answer, Format};
 
 pub(super) fn run(
@@ -27,11 +26,11 @@ pub(super) fn run(
         note(&format!("the log has no message {message}"));
         return Ok(Answer::No);
     }
-    Gathered { records, events: Vec::new() }
+    RecordSet { records, events: Vec::new() }
         .write(format, out, |records, _, out| write(records, out))
 }
 
-/// By its id, or by the number of one of its records.
+/// Finds records by message id or by sequence number.
 fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     if let Ok(id) = message.parse::<MessageId>() {
         return every_part(source, id, Bookmark::default(), |_| true);
@@ -54,27 +53,27 @@ fn find(source: &mut dyn Source, message: &str) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// The records of a message from one on, while they are wanted, each with all its events.
+/// All records of a message from a cursor on, while `wanted`, each with all its events.
 fn every_part(
     source: &mut dyn Source,
     id: MessageId,
     from: Bookmark,
     wanted: impl Fn(u64) -> bool,
 ) -> anyhow::Result<Vec<String>> {
-    let (mut found, mut next): (Vec<Whole>, _) = (Vec::new(), Some(from));
-    'all: while let Some(place) = next {
-        let part = source.message(id, place)?;
+    let (mut found, mut next): (Vec<RecordAssembler>, _) = (Vec::new(), Some(from));
+    'all: while let Some(cursor) = next {
+        let part = source.message(id, cursor)?;
         for record in &part.records {
-            let record = Whole::of(record)?;
+            let record = RecordAssembler::parse(record)?;
             match found.last_mut() {
                 _ if !wanted(record.seq) => break 'all,
-                Some(last) if last.seq == record.seq => last.go_on(record),
+                Some(last) if last.seq == record.seq => last.append(record),
                 _ => found.push(record),
             }
         }
         next = part.next;
     }
-    Ok(found.into_iter().map(Whole::text).collect())
+    Ok(found.into_iter().map(RecordAssembler::finish).collect())
 }
 
 fn write(records: &[Record], out: &mut Out) -> anyhow::Result<()> {
@@ -105,7 +104,7 @@ fn write(records: &[Record], out: &mut Out) -> anyhow::Result<()> {
     writeln!(out, "\n{bold}payload{bold:#}")?;
     let pretty = serde_json::to_string_pretty(&message["payload"])?;
     for line in pretty.lines() {
-        writeln!(out, "  {}", harmless(line))?;
+        writeln!(out, "  {}", sanitize(line))?;
     }
     Ok(())
 }
@@ -124,7 +123,7 @@ fn write_steps(record: &Record, first: &Record, out: &mut Out) -> anyhow::Result
     write!(
         out,
         "{}  {after:<12}  {again}{who}{}{style}{}{style:#}  {dim}record {}{took}{dim:#}",
-        moment(record.time),
+        timestamp(record.time),
         if again.is_empty() { "" } else { ": " },
         short(&record.outcome, 32),
         record.seq
@@ -148,7 +147,7 @@ fn write_steps(record: &Record, first: &Record, out: &mut Out) -> anyhow::Result
         writeln!(
             out,
             "{}  {after:<12}  {style}{}{style:#} {}  {dim}line {}{dim:#}",
-            moment(event.time),
+            timestamp(event.time),
             short(&event.event, 32),
             event.sentence().replace(&format!(" (message {})", record.seq), ""),
             event.seq

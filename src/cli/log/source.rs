@@ -1,44 +1,48 @@
-//! Where the log comes from: a running server, the journal, or only its files.
+//! Sources of the log: a running server, the journal, or its day files.
+
+mod day_files;
+mod own_journal;
+mod server;
 
 use a2a_journal::{Bookmark, Head, Query};
 use a2a_policy::CircuitKey;
 use a2a_protocol::MessageId;
 use anyhow::bail;
 
-use super::files::Files;
-use super::journal::OwnJournal;
-use crate::cli::place::{Found, Place};
+use crate::cli::server_locator::{Located, ServerLocator};
 use crate::cli::stdout::note;
+pub(super) use day_files::DayFiles;
+pub(super) use own_journal::OwnJournal;
 
-/// Records as JSON texts, each with its `deliveries`, or events.
-pub(super) struct Page<Place = u64> {
+/// A page of records (JSON texts with their `deliveries`) or events.
+pub(super) struct Page<Cursor = u64> {
     pub(super) records: Vec<String>,
-    /// Where the next page begins; a page may be short, or empty, before there is none.
-    pub(super) next: Option<Place>,
+    /// Cursor of the next page. Pages before the last may be short or empty.
+    pub(super) next: Option<Cursor>,
 }
 
-/// Answers questions about the log.
+/// Reads the log.
 pub(super) trait Source {
-    /// Records that are wanted, newest first.
+    /// Matching records, newest first.
     fn page(&mut self, query: &Query) -> anyhow::Result<Page>;
 
-    /// Records of a message from a place on, oldest first.
+    /// Records of a message from a cursor on, oldest first.
     fn message(&mut self, id: MessageId, from: Bookmark) -> anyhow::Result<Page<Bookmark>>;
 
-    /// Events after a line that have to do with a circuit, oldest first.
+    /// Events of a circuit after a sequence number, oldest first.
     fn circuit(&mut self, key: &CircuitKey, after: u64) -> anyhow::Result<Page>;
 
-    /// The last line.
+    /// Sequence number and hash of the last line.
     fn head(&mut self) -> anyhow::Result<Head>;
 }
 
-impl Place {
-    /// Looks for a server, telling the person why another source is read.
-    pub(super) fn find(&self) -> anyhow::Result<Found> {
-        let (found, why) = self.look()?;
+impl ServerLocator {
+    /// Looks for a server, and notes the reason when another source is read.
+    pub(super) fn locate_or_note(&self) -> anyhow::Result<Located> {
+        let (found, why) = self.locate()?;
         if !why.is_empty() {
             let instead = match found {
-                Found::Silent => "the files of the log",
+                Located::Unresponsive => "the files of the log",
                 _ => "the journal itself",
             };
             note(&format!("{why}; reading {instead}"));
@@ -46,8 +50,8 @@ impl Place {
         Ok(found)
     }
 
-    /// Fails when there is nothing to read, so that nothing is created by looking.
-    pub(super) fn must_exist(&self) -> anyhow::Result<()> {
+    /// Fails when there is no log, before anything creates one.
+    pub(super) fn require_log(&self) -> anyhow::Result<()> {
         if !self.state.path().join("a2a-log").is_dir() {
             bail!(
                 "there is no log in {}; start a server with `openclaw-a2a serve`, or name its folder with --state-dir",
@@ -57,28 +61,28 @@ impl Place {
         Ok(())
     }
 
-    /// Whoever can answer.
-    pub(super) fn source(&self) -> anyhow::Result<Box<dyn Source + '_>> {
-        Ok(match self.find()? {
-            Found::Server(server) => Box::new(server),
-            Found::Nobody => {
-                self.must_exist()?;
+    /// Opens the best source available.
+    pub(super) fn open_source(&self) -> anyhow::Result<Box<dyn Source + '_>> {
+        Ok(match self.locate_or_note()? {
+            Located::Server(server) => Box::new(server),
+            Located::NotRunning => {
+                self.require_log()?;
                 Box::new(OwnJournal::new(self))
             }
-            Found::Silent => {
-                self.must_exist()?;
-                Box::new(Files::new(self))
+            Located::Unresponsive => {
+                self.require_log()?;
+                Box::new(DayFiles::new(self))
             }
         })
     }
 
-    /// Whoever can answer when the journal is not ours to open: a server that starts says where
-    /// it is a moment after it has opened the journal.
-    pub(super) fn others(&self) -> anyhow::Result<Box<dyn Source + '_>> {
-        if let Some(server) = self.server()? {
+    /// Opens a source when another process has the journal: its server, once started, or the day
+    /// files.
+    pub(super) fn fallback_source(&self) -> anyhow::Result<Box<dyn Source + '_>> {
+        if let Some(server) = self.running_server()? {
             return Ok(Box::new(server));
         }
         note("another process has the journal open; reading the files of the log");
-        Ok(Box::new(Files::new(self)))
+        Ok(Box::new(DayFiles::new(self)))
     }
 }

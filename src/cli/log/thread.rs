@@ -1,4 +1,5 @@
-//! `openclaw-a2a log thread`: one conversation as a sequence, a lane for each participant.
+//! `openclaw-a2a log thread`: draws one conversation as a sequence diagram, one lane per
+//! participant.
 
 use a2a_actors::circuit_fact;
 use a2a_journal::Query;
@@ -9,21 +10,20 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
 use super::Out;
-use super::gathered::Gathered;
 use super::list::each;
-use super::record::{Event, Record};
+use super::record::{Event, Record, RecordSet};
 use super::source::Source;
+use crate::cli::human::{short, span, style_of, timestamp};
 use crate::cli::stdout::note;
-use crate::cli::words::{moment, short, span, style_of};
 use crate::cli::{Answer, Format};
 
-/// More lanes than this fit no terminal; further participants are named instead.
+/// Maximum lanes; further participants are named in the text.
 const MOST_LANES: usize = 6;
-/// Between two lanes; the longest kind and an arrow fit in.
+/// Width of a lane in columns; fits the longest kind and an arrow.
 const WIDTH: usize = 20;
-/// A conversation that is longer is shown from its newest messages.
+/// Maximum messages drawn, the newest ones.
 const MOST_MESSAGES: u64 = 10_000;
-/// Silence that is pointed out.
+/// Minimum silence that is marked.
 const GAP: TimeDelta = TimeDelta::minutes(1);
 
 pub(super) fn run(
@@ -47,12 +47,12 @@ pub(super) fn run(
     let key = CircuitKey::Correlation(correlation);
     let events = circuit_events(source, &key, first)?;
     let circuit = circuit_fact(&key);
-    Gathered { records: found, events }.write(format, out, |records, events, out| {
+    RecordSet { records: found, events }.write(format, out, |records, events, out| {
         draw(correlation, records, &stops(events, &circuit), out)
     })
 }
 
-/// When the conversation was stopped and went on.
+/// Events of the conversation's circuit.
 fn circuit_events(
     source: &mut dyn Source,
     key: &CircuitKey,
@@ -64,7 +64,7 @@ fn circuit_events(
         events.extend(page.records);
         next = page.next;
     }
-    // A line that says what was removed repeats what was noted long before it.
+    // An event of a retention run repeats older facts.
     let is_removal = |line: &String| {
         serde_json::from_str::<Event>(line).is_ok_and(|event| event.event == "removed")
     };
@@ -106,7 +106,7 @@ impl Stop<'_> {
         }
         let row: String = row.into_iter().collect();
         let style = style_of(if self.word == "tripped" { "tripped" } else { "closed" });
-        // A circuit that lapsed is mentioned where another one was opened.
+        // A circuit that lapsed is noted in the event that tripped another one.
         let why = if self.word == "lapsed" { String::new() } else { event.sentence() };
         writeln!(out, "{style}{row}{style:#}  {}", why.trim_start_matches(": "))?;
         Ok(())
@@ -117,7 +117,7 @@ impl Stop<'_> {
 struct Step<'a> {
     record: &'a Record,
     message: Value,
-    /// Who is known to have sent it.
+    /// Verified sender.
     from: String,
     to: Vec<String>,
 }
@@ -145,7 +145,7 @@ fn draw(
         names.len(),
         records.len(),
         span(last.time - first.time),
-        moment(first.time)
+        timestamp(first.time)
     )?;
     let lanes = &names[..names.len().min(MOST_LANES)];
     let heads: String =
@@ -168,7 +168,7 @@ fn draw(
     Ok(())
 }
 
-/// When it was, and how long after what came before.
+/// Time of a row, and the time since the previous one.
 fn write_time(
     (seq, time): (u64, DateTime<Utc>),
     (before, earlier): (u64, DateTime<Utc>),
@@ -210,7 +210,7 @@ impl<'a> Step<'a> {
         Ok(())
     }
 
-    /// What it says and what became of it.
+    /// Summary and outcome.
     fn text(&self, lanes: &[&str]) -> String {
         let record = self.record;
         let mut text = record.gist(&self.message);
@@ -232,7 +232,7 @@ impl<'a> Step<'a> {
         text
     }
 
-    /// The lanes, with an arrow from the sender to everyone who gets it.
+    /// Lanes with an arrow from the sender to every recipient.
     fn row(&self, lanes: &[&str]) -> String {
         let mut row: Vec<char> = idle(lanes.len()).chars().collect();
         row.resize(lanes.len() * WIDTH, ' ');
@@ -244,14 +244,14 @@ impl<'a> Step<'a> {
         let stroke = if self.record.is_accepted() { '─' } else { '╌' };
         row[left..=right].fill(stroke);
         let label: Vec<char> = self.record.kind(&self.message).chars().collect();
-        // Beside the sender, on the side where there is room.
+        // The label goes beside the sender, towards the recipients.
         let space = if right > source {
             source..right.min(source + WIDTH)
         } else {
             left.max(source.saturating_sub(WIDTH))..source
         };
-        if let Some(room) = (space.len()).checked_sub(label.len() + 1) {
-            let start = space.start + 1 + room / 2;
+        if let Some(spare) = (space.len()).checked_sub(label.len() + 1) {
+            let start = space.start + 1 + spare / 2;
             row[start..start + label.len()].copy_from_slice(&label);
         }
         row[source] = '●';
@@ -266,12 +266,12 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Where a lane is.
+/// Column of a lane.
 fn middle(lane: usize) -> usize {
     lane * WIDTH + WIDTH / 2
 }
 
-/// The lanes when nothing happens.
+/// Lanes without an arrow.
 fn idle(lanes: usize) -> String {
     let one: String = format!("{:^1$}", "│", WIDTH + usize::from(WIDTH.is_multiple_of(2)));
     let lane: String = one.chars().take(WIDTH).collect();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn arrows_gaps_days_and_more_participants_than_lanes() {
+    fn thread_draws_arrows_gaps_days_and_extra_participants() {
         let mut records = vec![
             record(1, "2026-02-21T23:40:00.000Z", "roman", "tim", "queued"),
             record(2, "2026-02-21T23:40:02.150Z", "tim", "roman", "forbidden"),

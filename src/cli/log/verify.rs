@@ -1,7 +1,7 @@
-//! `openclaw-a2a log verify` and `log head`: that the log is what it was.
+//! `openclaw-a2a log verify` and `log head`: verifies the hash chain.
 //!
-//! The files and the index each hold every line, so both are checked: the files here, the
-//! index by whoever has it open.
+//! Files and index both contain every line, so both are verified: the files here, the index by the
+//! process that has it open.
 
 use a2a_journal::{Head, Verified, VerifyError, verify_journal, verify_log};
 use anstyle::{AnsiColor, Style};
@@ -11,38 +11,38 @@ use serde_json::{Value, json};
 
 use super::source::Source;
 use super::{Out, is_for_programs};
-use crate::cli::place::{Found, Place};
 use crate::cli::server::Server;
-use crate::cli::stdout::harmless;
+use crate::cli::server_locator::{Located, ServerLocator};
 use crate::cli::stdout::note;
+use crate::cli::stdout::sanitize;
 use crate::cli::{Answer, Format};
 
-/// What checking a log came to.
+/// Result of a verification.
 pub(in crate::cli) enum Checked {
-    /// It is whole.
+    /// The chain is intact.
     Whole {
-        /// What the files hold.
+        /// Totals of the files.
         files: Verified,
-        /// Whether the index was checked as well.
+        /// Whether the index was verified as well.
         index: bool,
     },
-    /// It is not, and this is the first thing that is wrong.
+    /// The first fault found.
     Broken {
-        /// For programs; `problem` is a sentence.
+        /// Fault as JSON; `problem` is a sentence.
         details: Value,
-        /// In which copy, if it is not the files.
+        /// Location prefix, if the fault is not in the files.
         place: &'static str,
     },
 }
 
 pub(super) fn run(
-    place: &Place,
+    locator: &ServerLocator,
     known: &[Head],
     format: Format,
     out: &mut Out,
 ) -> anyhow::Result<Answer> {
-    place.must_exist()?;
-    match check(place, &place.find()?, known)? {
+    locator.require_log()?;
+    match check(locator, &locator.locate_or_note()?, known)? {
         Checked::Whole { files, index } => {
             if !index {
                 note(NOT_CHECKED);
@@ -54,17 +54,17 @@ pub(super) fn run(
     }
 }
 
-/// Checks the files and the index, and that they hold the heads somebody knows.
+/// Verifies files and index, and that they contain the known heads.
 pub(in crate::cli) fn check(
-    place: &Place,
-    found: &Found,
+    locator: &ServerLocator,
+    found: &Located,
     known: &[Head],
 ) -> anyhow::Result<Checked> {
-    // What the index holds must be in the files as well, down to its last line.
+    // The head of the index must be in the files, too.
     let mut heads = known.to_vec();
-    // Where files of closed days are not kept, only the index can prove an old head.
+    // Without files of closed days only the index can prove an old head.
     let mut index_proves = false;
-    if let Found::Server(server) = found {
+    if let Located::Server(server) = found {
         match ask(server, known)? {
             Ok(head) => {
                 heads.extend(head);
@@ -73,25 +73,25 @@ pub(in crate::cli) fn check(
             Err(details) => return Ok(Checked::Broken { details, place: INDEX }),
         }
     }
-    let state = place.state.path();
+    let state = locator.state.path();
     let whole = match verify_log(state, &heads) {
         Ok(whole) => whole,
         Err(error) => return fault(error, ""),
     };
-    let mut index = !matches!(found, Found::Silent);
-    if matches!(found, Found::Nobody) && state.join("data/a2a-journal").is_dir() {
+    let mut index = !matches!(found, Located::Unresponsive);
+    if matches!(found, Located::NotRunning) && state.join("data/a2a-journal").is_dir() {
         match verify_journal(state, known) {
             Ok(index) => {
                 index_proves = index.unproven(known).is_none();
-                // One of them has lines that the other has not; the files must have them all.
+                // One of them has lines that the other lacks; the files must have all.
                 if index.head != whole.head
                     && let Err(error) = verify_log(state, &[index.head])
                 {
                     return fault(error, "");
                 }
             }
-            // A server has started meanwhile: it has the index now.
-            Err(VerifyError::InUse { .. }) => match place.server()? {
+            // A server has started meanwhile and has the index now.
+            Err(VerifyError::InUse { .. }) => match locator.running_server()? {
                 Some(server) => match ask(&server, known)? {
                     Ok(_) => index_proves = true,
                     Err(details) => return Ok(Checked::Broken { details, place: INDEX }),
@@ -112,7 +112,7 @@ pub(in crate::cli) fn check(
 const NOT_CHECKED: &str =
     "the index was not checked: only the process that has it open can do that";
 
-/// Has a server check its index: the head that the files must have too, or what is wrong.
+/// Verifies the index through a server: its head, or the fault.
 fn ask(server: &Server, known: &[Head]) -> anyhow::Result<Result<Option<Head>, Value>> {
     let verdict = server.verify(known)?;
     if !verdict.ok {
@@ -124,7 +124,7 @@ fn ask(server: &Server, known: &[Head]) -> anyhow::Result<Result<Option<Head>, V
     Ok(Ok(head.filter(|head| head.seq > 0)))
 }
 
-/// Where the second copy lies.
+/// Location prefix of the index.
 const INDEX: &str = "in the index (data/a2a-journal) ";
 
 fn good(whole: &Verified, format: Format, out: &mut Out) -> anyhow::Result<()> {
@@ -168,14 +168,14 @@ fn bad(details: &Value, place: &str, format: Format, out: &mut Out) -> anyhow::R
         writeln!(out, "{details}")?;
     } else {
         let red = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
-        let problem = harmless(details["problem"].as_str().unwrap_or_default());
+        let problem = sanitize(details["problem"].as_str().unwrap_or_default());
         writeln!(out, "{red}not whole{red:#}: {place}{problem}")?;
     }
     out.flush()?;
     Ok(Answer::No)
 }
 
-/// Prints the last line's number and hash.
+/// Prints the number and hash of the last line.
 pub(super) fn head(
     source: &mut dyn Source,
     format: Format,

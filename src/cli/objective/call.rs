@@ -1,4 +1,4 @@
-//! The calls of the OPT extension to a running server.
+//! JSON-RPC calls of the OPT extension.
 
 use std::io::{Read, Write};
 
@@ -8,49 +8,52 @@ use anyhow::{Context, anyhow, bail};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::cli::place::Place;
-use crate::cli::refusal::Refusal;
-use crate::cli::server::{Events, Response, Server, text};
+use crate::cli::server::{EventStream, Response, Server, text};
+use crate::cli::server_error::ServerError;
+use crate::cli::server_locator::ServerLocator;
 use crate::cli::stdout::{note, output};
 use crate::cli::{Answer, Format, Global};
 
-/// What A2A answers when there is no such thing.
+/// Error code of A2A for a missing resource.
 const NOT_FOUND: i64 = -32001;
-/// What JSON-RPC answers when there is no such method.
+/// Error code of JSON-RPC for an unknown method.
 const NO_METHOD: i64 = -32601;
 
-/// A server, and whom we call there.
-pub(super) struct Calls {
+/// A server and the endpoint of an agent on it.
+pub(super) struct OptClient {
     server: Server,
     path: String,
 }
 
-impl Calls {
+impl OptClient {
     pub(super) fn to(agent: Option<&AgentId>, global: &Global) -> anyhow::Result<Self> {
-        let server = Place::of(global)?.must_have_server()?;
+        let server = ServerLocator::from_options(global)?.require_server()?;
         let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
         Ok(Self { server, path: format!("{below}/a2a") })
     }
 
-    /// What came of a call; `None` if what it names is not there.
+    /// Calls a method; `None` when the resource does not exist.
     pub(super) fn find(&self, method: &str, params: &Value) -> anyhow::Result<Option<Value>> {
         let (status, text) = text(self.post(method, params)?)?;
         judged(status, &text)
     }
 
-    /// The same where something always is.
+    /// Calls a method whose resource always exists.
     pub(super) fn ask(&self, method: &str, params: &Value) -> anyhow::Result<Value> {
         self.find(method, params)?.ok_or_else(|| anyhow!("the server knows nothing of it"))
     }
 
-    /// What happens to an objective; `None` if there is none.
-    pub(super) fn events(&self, id: &str) -> anyhow::Result<Option<Events<impl Read + use<>>>> {
+    /// Subscribes to an objective; `None` when it does not exist.
+    pub(super) fn events(
+        &self,
+        id: &str,
+    ) -> anyhow::Result<Option<EventStream<impl Read + use<>>>> {
         let response = self.post("objectives/subscribe", &json!({ "id": id }))?;
         let streams = response.headers().get("content-type");
         let streams = streams.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
         if streams {
             let body = response.into_body().into_with_config();
-            return Ok(Some(Events::new(body.limit(u64::MAX).reader(), 0)));
+            return Ok(Some(EventStream::new(body.limit(u64::MAX).reader(), 0)));
         }
         let (status, text) = text(response)?;
         match judged(status, &text)? {
@@ -72,11 +75,11 @@ fn judged(status: u16, text: &str) -> anyhow::Result<Option<Value>> {
         (200, None) if answer.get("result").is_some() => Ok(Some(answer["result"].take())),
         (_, Some(NOT_FOUND)) => Ok(None),
         (_, Some(NO_METHOD)) => bail!("the server knows no objectives; is it older?"),
-        _ => Err(Refusal::of(status, text).into()),
+        _ => Err(ServerError::from_response(status, text).into()),
     }
 }
 
-/// What is in a result.
+/// Deserializes a result.
 pub(super) fn read<T: DeserializeOwned>(result: &Value) -> anyhow::Result<T> {
     T::deserialize(result).context("the server's answer is not what it should be")
 }
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_a_result_nothing_or_a_reason() {
+    fn answer_is_a_result_or_none_or_an_error() {
         let judge = |status, body: Value| judged(status, &body.to_string());
         assert_eq!(judge(200, json!({"result": {"id": 1}})).unwrap(), Some(json!({"id": 1})));
         assert_eq!(judge(200, json!({"error": {"code": NOT_FOUND}})).unwrap(), None);

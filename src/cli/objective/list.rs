@@ -1,27 +1,27 @@
-//! `openclaw-a2a objective list`: a table, or the objectives as they came.
+//! `openclaw-a2a objective list`: lists objectives.
 
 use a2a_protocol::opt::{Objective, ObjectiveStatus, PlanStatus};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::call::{Calls, read};
-use crate::cli::table::Table;
+use super::call::{OptClient, read};
+use crate::cli::table::{Cell, Table};
 use crate::cli::{Answer, Format, format};
 
-/// The most that a server gives at once.
+/// Maximum page size of the server.
 const PAGE: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page {
+struct ObjectivePage {
     objectives: Vec<Box<RawValue>>,
     #[serde(default)]
     next_page_token: String,
 }
 
 pub(super) fn run(
-    calls: &Calls,
+    client: &OptClient,
     status: Option<ObjectiveStatus>,
     limit: usize,
     format: Format,
@@ -31,7 +31,7 @@ pub(super) fn run(
         let size = PAGE.min(limit - found.len());
         let params = json!({"pageSize": size, "pageToken": token, "includePlans": true,
             "status": status});
-        let page: Page = read(&calls.ask("objectives/list", &params)?)?;
+        let page: ObjectivePage = read(&client.ask("objectives/list", &params)?)?;
         found.extend(page.objectives);
         token = page.next_page_token;
         if token.is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn run(
             let is_done = |status| matches!(status, PlanStatus::Completed | PlanStatus::Skipped);
             let done = plans.iter().filter(|plan| is_done(plan.status)).count();
             table.row([
-                objective.id.as_str().into(),
+                Cell::id(objective.id.as_str()),
                 objective.status.to_string().into(),
                 objective.name.into(),
                 format!("{done}/{}", plans.len()).into(),

@@ -1,4 +1,4 @@
-//! `openclaw-a2a objective show`: once, or until the objective ends.
+//! `openclaw-a2a objective show`: draws an objective once, or follows it until it ends.
 
 use std::io::IsTerminal;
 
@@ -7,15 +7,15 @@ use anyhow::bail;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 
-use super::call::{Calls, no_objective, print, read};
+use super::call::{OptClient, no_objective, print, read};
 use super::tree::{changes, drawn};
 use crate::cli::{Answer, Format};
 
-/// How often a stream that broke is taken up again without anything having come.
+/// Maximum consecutive reconnects without an event.
 const TRIES: u32 = 3;
 
-pub(super) fn once(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
-    let Some(result) = get(calls, id)? else { return Ok(no_objective(id)) };
+pub(super) fn once(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
+    let Some(result) = get(client, id)? else { return Ok(no_objective(id)) };
     let lines = match format {
         Format::Json | Format::Jsonl => vec![result.to_string()],
         Format::Text => drawn(&objective(&result)?),
@@ -24,93 +24,94 @@ pub(super) fn once(calls: &Calls, id: &str, format: Format) -> anyhow::Result<An
     Ok(Answer::Yes)
 }
 
-/// The answer says how it ended.
-pub(super) fn watch(calls: &Calls, id: &str, format: Format) -> anyhow::Result<Answer> {
-    let mut screen = Screen::new(format);
+/// Follows an objective; the result is whether it was completed.
+pub(super) fn watch(client: &OptClient, id: &str, format: Format) -> anyhow::Result<Answer> {
+    let mut renderer = ObjectiveRenderer::new(format);
     let mut silent = 0;
     while silent <= TRIES {
-        let Some(mut events) = calls.events(id)? else { return Ok(no_objective(id)) };
+        let Some(mut events) = client.events(id)? else { return Ok(no_objective(id)) };
         silent += 1;
         while let Some(data) = events.next() {
             silent = 0;
-            screen.event(&data)?;
-            // Events say that something is new; the whole is asked for, so that nothing is missed.
-            let Some(result) = get(calls, id)? else { return Ok(no_objective(id)) };
+            renderer.event(&data)?;
+            // An event only signals a change. The whole objective is fetched, so that nothing is
+            // missed.
+            let Some(result) = get(client, id)? else { return Ok(no_objective(id)) };
             let now = objective(&result)?;
             let status = now.status;
-            screen.show(now)?;
-            // Programs get every event to the last.
+            renderer.show(now)?;
+            // JSON output includes every event to the last.
             if status.is_terminal() && format == Format::Text {
-                return screen.end(status);
+                return renderer.end(status);
             }
         }
-        // The stream is over: with the objective, or because the server broke off.
-        let Some(result) = get(calls, id)? else { return Ok(no_objective(id)) };
+        // The stream has ended: the objective has ended, or the server closed the connection.
+        let Some(result) = get(client, id)? else { return Ok(no_objective(id)) };
         let now = objective(&result)?;
         let status = now.status;
-        screen.show(now)?;
+        renderer.show(now)?;
         if status.is_terminal() {
-            return screen.end(status);
+            return renderer.end(status);
         }
     }
     bail!("the server breaks off; the objective goes on without us")
 }
 
-fn get(calls: &Calls, id: &str) -> anyhow::Result<Option<Value>> {
+fn get(client: &OptClient, id: &str) -> anyhow::Result<Option<Value>> {
     let params = json!({"id": id, "includePlans": true, "includeTasks": true});
-    calls.find("objectives/get", &params)
+    client.find("objectives/get", &params)
 }
 
 fn objective(result: &Value) -> anyhow::Result<Objective> {
     read(&result["objective"])
 }
 
-/// Where the tree is drawn.
-struct Screen {
-    look: Look,
+/// Renders an objective for one output mode.
+struct ObjectiveRenderer {
+    mode: RenderMode,
     seen: Option<Objective>,
 }
 
-enum Look {
+enum RenderMode {
     Json,
     Lines,
-    /// One drawing that changes in its place.
+    /// A drawing that is updated in place.
     Drawing(ProgressBar),
 }
 
-impl Screen {
+impl ObjectiveRenderer {
     fn new(format: Format) -> Self {
-        let look = match format {
-            Format::Json | Format::Jsonl => Look::Json,
+        let mode = match format {
+            Format::Json | Format::Jsonl => RenderMode::Json,
             Format::Text if std::io::stdout().is_terminal() => {
                 let bar = ProgressBar::no_length();
                 bar.set_draw_target(ProgressDrawTarget::stdout());
                 if let Ok(style) = ProgressStyle::with_template("{msg}") {
                     bar.set_style(style);
                 }
-                Look::Drawing(bar)
+                RenderMode::Drawing(bar)
             }
-            Format::Text => Look::Lines,
+            Format::Text => RenderMode::Lines,
         };
-        Self { look, seen: None }
+        Self { mode, seen: None }
     }
 
-    /// For programs: the event as it came.
+    /// JSON output: the event unchanged.
     fn event(&self, data: &str) -> anyhow::Result<()> {
-        if matches!(self.look, Look::Json) {
+        if matches!(self.mode, RenderMode::Json) {
             let answer: Value = serde_json::from_str(data)?;
             print(Format::Json, &[answer["result"].to_string()])?;
         }
         Ok(())
     }
 
-    /// For people: what is new.
+    /// Text output: what has changed.
     fn show(&mut self, now: Objective) -> anyhow::Result<()> {
-        match (&self.look, &self.seen) {
-            (Look::Json, _) => {}
-            (Look::Lines, None) => print(Format::Text, &drawn(&now))?,
-            (Look::Lines, Some(before)) => print(Format::Text, &changes(before, &now))?,
-            (Look::Drawing(bar), _) => {
+        match (&self.mode, &self.seen) {
+            (RenderMode::Json, _) => {}
+            (RenderMode::Lines, None) => print(Format::Text, &drawn(&now))?,
+            (RenderMode::Lines, Some(before)) => print(Format::Text, &changes(before, &now))?,
+            (RenderMode::Drawing(bar), _) => {
                 bar.set_message(drawn(&now).join("\n"));
                 bar.tick();
             }
@@ -119,9 +120,9 @@ impl Screen {
         Ok(())
     }
 
-    /// The drawing stays as it was last, whole even if the terminal is small.
+    /// Prints the final drawing in full, also on a small terminal.
     fn end(&self, status: ObjectiveStatus) -> anyhow::Result<Answer> {
-        if let (Look::Drawing(bar), Some(seen)) = (&self.look, &self.seen) {
+        if let (RenderMode::Drawing(bar), Some(seen)) = (&self.mode, &self.seen) {
             bar.finish_and_clear();
             print(Format::Text, &drawn(seen))?;
         }

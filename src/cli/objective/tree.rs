@@ -1,4 +1,4 @@
-//! An objective as people see it: a tree of its plans and their tasks.
+//! Objective as a tree of plans and tasks.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use a2a_protocol::opt::{BlockedBy, Objective, Plan, PlanTask, key};
 use a2a_protocol::task::{Metadata, PlanId};
 use serde_json::Value;
 
-use crate::cli::stdout::harmless;
+use crate::cli::stdout::sanitize;
 
-/// The whole tree, a line each.
+/// The whole tree as lines.
 pub(super) fn drawn(objective: &Objective) -> Vec<String> {
     let mut lines = vec![head(objective)];
     let plans = objective.plans.as_deref().unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn drawn(objective: &Objective) -> Vec<String> {
     lines
 }
 
-/// What is different from before, a line each.
+/// Changes since `before`, one line each.
 pub(super) fn changes(before: &Objective, now: &Objective) -> Vec<String> {
     let old_plans = before.plans.as_deref().unwrap_or_default();
     let old_tasks: HashMap<_, _> = old_plans
@@ -58,11 +58,11 @@ pub(super) fn changes(before: &Objective, now: &Objective) -> Vec<String> {
 }
 
 fn head(objective: &Objective) -> String {
-    let (name, id) = (harmless(&objective.name), harmless(objective.id.as_str()));
+    let (name, id) = (sanitize(&objective.name), sanitize(objective.id.as_str()));
     format!("{name}  {}  {id}", objective.status)
 }
 
-/// The plans that the server put before this one when it planned a message.
+/// Plans that the server's planner put before this one.
 fn drafted_after(plan: &Plan) -> Vec<PlanId> {
     let listed = plan.metadata.as_ref().and_then(|all| all.get(key::AFTER)?.as_array());
     let ids = listed.into_iter().flatten().filter_map(Value::as_str);
@@ -70,21 +70,21 @@ fn drafted_after(plan: &Plan) -> Vec<PlanId> {
 }
 
 fn of_plan(plan: &Plan) -> String {
-    let id = harmless(&plan.id.to_string());
-    let mut line = format!("{}  {}  {id}", harmless(&plan.name), plan.status);
+    let id = sanitize(&plan.id.to_string());
+    let mut line = format!("{}  {}  {id}", sanitize(&plan.name), plan.status);
     line.push_str(&assignee(plan.metadata.as_ref()));
-    let said = |key: &str| plan.metadata.as_ref().and_then(|all| all.get(key)?.as_str());
-    if said(key::BLOCKED_BY) == Some(BlockedBy::Approval.as_str()) {
+    let field = |key: &str| plan.metadata.as_ref().and_then(|all| all.get(key)?.as_str());
+    if field(key::BLOCKED_BY) == Some(BlockedBy::Approval.as_str()) {
         line.push_str(&format!("  (approve with: openclaw-a2a objective approve {id})"));
     }
-    if let Some(reason) = said(key::REASON) {
-        line.push_str(&format!("  ({})", harmless(reason)));
+    if let Some(reason) = field(key::REASON) {
+        line.push_str(&format!("  ({})", sanitize(reason)));
     }
     line
 }
 
 fn of_task(task: &PlanTask) -> String {
-    let mut line = format!("{}  {}", harmless(&task.name), task.status);
+    let mut line = format!("{}  {}", sanitize(&task.name), task.status);
     line.push_str(&assignee(task.metadata.as_ref()));
     if let Some(id) = task.a2a_task_id.filter(|_| task.status.is_interrupted()) {
         line.push_str(&format!("  (answer the A2A task {id})"));
@@ -94,11 +94,11 @@ fn of_task(task: &PlanTask) -> String {
 
 fn assignee(metadata: Option<&Metadata>) -> String {
     let name = metadata.and_then(|all| all.get(key::ASSIGNEE)?.as_str());
-    name.map(|name| format!("  by {}", harmless(name))).unwrap_or_default()
+    name.map(|name| format!("  by {}", sanitize(name))).unwrap_or_default()
 }
 
 fn after<'a>(names: impl Iterator<Item = &'a String>) -> String {
-    let names: Vec<_> = names.map(|name| harmless(name)).collect();
+    let names: Vec<_> = names.map(|name| sanitize(name)).collect();
     if names.is_empty() { String::new() } else { format!("  after: {}", names.join(", ")) }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_and_tasks_hang_below_their_parents() {
+    fn tree_nests_tasks_below_plans() {
         let mut second = task("step-2", "plan-1", "input-required");
         second["dependencies"] = json!(["step-1"]);
         second["metadata"] = json!({"opt/v1/assignee": "tim"});
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_a_line_and_nothing_else_is() {
+    fn changes_are_listed_one_per_line() {
         let at = |status: &str, plans: &str, tasks: &str| {
             objective(status, &[plan("plan-1", plans, &[task("step-1", "plan-1", tasks)])])
         };

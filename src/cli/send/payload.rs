@@ -1,6 +1,6 @@
-//! The payloads of the seven kinds as flags: what has to be said, and defaults for the rest.
+//! Flags for the payloads of the seven kinds, with defaults.
 //!
-//! Nothing is checked here that the protocol checks: whatever is wrong comes back in its words.
+//! Validation is left to the protocol, whose violations are printed unchanged.
 
 mod review;
 mod task;
@@ -10,32 +10,33 @@ use a2a_protocol::{AgentId, Kind, TaskId, Timestamp};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Known;
-use crate::cli::words::{after, one_of};
+use super::TaskParties;
+use crate::cli::duration::after;
+use crate::cli::human::one_of;
 
 pub(super) use review::{ReviewRequest, ReviewResponse};
 pub(super) use task::{StatusUpdate, TaskRequest, TaskResponse};
 
-/// The flags of one kind.
+/// Payload flags of one kind.
 pub(super) trait Payload {
-    /// What it becomes.
+    /// Kind of the message.
     const KIND: Kind;
 
-    /// The task it is about, if the bus may know it.
+    /// Task of the message, if the ledger may have it.
     fn task(&self) -> Option<TaskId> {
         None
     }
 
-    /// Whom it is for where nobody is named.
-    fn addressee<'a>(&self, _: &'a Known) -> Option<&'a AgentId> {
+    /// Default recipient.
+    fn addressee<'a>(&self, _: &'a TaskParties) -> Option<&'a AgentId> {
         None
     }
 
-    /// The payload of a message of `from`.
+    /// Builds the payload of a message from `from`.
     fn write(&self, from: &str) -> anyhow::Result<Value>;
 }
 
-/// An object of those fields that are given.
+/// JSON object of the fields that are given.
 #[derive(Default)]
 struct Fields(Map<String, Value>);
 
@@ -47,7 +48,7 @@ impl Fields {
         self
     }
 
-    /// A list, left out when it is empty.
+    /// Adds a list unless it is empty.
     fn list<T: Serialize>(self, name: &str, items: &[T]) -> Self {
         self.with(name, (!items.is_empty()).then_some(items))
     }
@@ -56,14 +57,14 @@ impl Fields {
         Value::Object(self.0)
     }
 
-    /// The same, unless nothing is given.
+    /// The object, or `None` when it is empty.
     fn some(self) -> Option<Value> {
         (!self.0.is_empty()).then(|| self.object())
     }
 }
 
-/// A moment: RFC 3339, or how long from now.
-fn moment(text: &str) -> Result<String, String> {
+/// Parses a point in time: RFC 3339, or a duration from now.
+fn timestamp(text: &str) -> Result<String, String> {
     if let Some(moment) = after(chrono::Utc::now(), text) {
         return Ok(Timestamp::from(moment).to_string());
     }
@@ -81,24 +82,24 @@ Examples:
   openclaw-a2a send knowledge-share --topic backups \\
     --discovery 'They run at two' --action 'Do not deploy then'
 
-Without --relevant-to everyone in the sender's squad gets it.")]
+Without --relevant-to it goes to the sender's whole squad.")]
 pub(super) struct KnowledgeShare {
-    /// A brief label for what this is about
+    /// Short label of the topic
     #[arg(long, value_name = "TEXT")]
     topic: String,
-    /// What was found out
+    /// The discovery
     #[arg(long, value_name = "TEXT")]
     discovery: String,
-    /// The agents it matters to, with commas between or given several times
+    /// Agents concerned, separated by commas or given several times
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     relevant_to: Vec<AgentId>,
-    /// How it was found out
+    /// Source of the discovery
     #[arg(long, value_name = "TEXT", default_value = "the command line")]
     source: String,
-    /// The recipients should do something about it
+    /// Mark it as something to act on
     #[arg(long)]
     actionable: bool,
-    /// What they should do; makes it actionable
+    /// Suggested action; implies --actionable
     #[arg(long, value_name = "TEXT")]
     action: Option<String>,
 }
@@ -126,16 +127,16 @@ Examples:
   openclaw-a2a send broadcast --from roman --scope squad --topic lunch \\
     --message 'At noon' --urgency attention_needed")]
 pub(super) struct Broadcast {
-    /// Who hears it
+    /// Recipients
     #[arg(long, default_value = "org", value_parser = one_of(Scope::ALL, Scope::as_str))]
     scope: Scope,
-    /// A brief label for what this is about
+    /// Short label of the topic
     #[arg(long, value_name = "TEXT")]
     topic: String,
     /// The announcement
     #[arg(long, value_name = "TEXT")]
     message: String,
-    /// What it asks of those who hear it
+    /// What is expected of the recipients
     #[arg(long, default_value = "fyi", value_parser = one_of(Urgency::ALL, Urgency::as_str))]
     urgency: Urgency,
 }

@@ -1,23 +1,23 @@
-//! What became of a message, and what to do next.
+//! Receipt of a sent message, with the next command to run.
 
 use a2a_protocol::{Kind, Report};
 use anstyle::Style;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
 
-use crate::cli::refusal::Refusal;
-use crate::cli::stdout::{Out, harmless};
+use crate::cli::human::{short, span, style_of};
+use crate::cli::server_error::ServerError;
+use crate::cli::stdout::{Out, sanitize};
 use crate::cli::table::fields;
-use crate::cli::words::{short, span, style_of};
 use crate::cli::{Answer, Format, format};
 
-/// More recipients than these are counted.
+/// Maximum recipients listed by name.
 const MOST_NAMES: usize = 10;
 
-/// Shows the bus's answer to `message`.
+/// Prints the bus's receipt for `message`.
 ///
 /// # Errors
-/// When it is none: nobody was let in, or the message did not come so far.
+/// When the answer is no receipt: the caller was not authorized, or the request was malformed.
 pub(super) fn show(
     status: u16,
     answer: &str,
@@ -26,9 +26,9 @@ pub(super) fn show(
 ) -> anyhow::Result<Answer> {
     let mut receipt: Value = serde_json::from_str(answer).unwrap_or_default();
     if !receipt["outcome"].is_string() {
-        return Err(Refusal::of(status, answer).into());
+        return Err(ServerError::from_response(status, answer).into());
     }
-    // What the bus did not read of a message that it refused, and what it never says.
+    // Fill in ids that a refusal does not contain.
     for (name, value) in [
         ("messageId", &message["messageId"]),
         ("correlationId", &message["correlationId"]),
@@ -42,7 +42,7 @@ pub(super) fn show(
     Ok(if (200..300).contains(&status) { Answer::Yes } else { Answer::No })
 }
 
-/// Shows what is wrong with something that is no message at all: it was not sent.
+/// Prints the violations of input that is no message; nothing was sent.
 pub(super) fn refused_unsent(report: &Report, format: Format) -> anyhow::Result<Answer> {
     let receipt = json!({
         "outcome": "invalid",
@@ -74,13 +74,17 @@ fn write(receipt: &Value, message: &Value, out: &mut Out) -> anyhow::Result<()> 
     )?;
     for error in receipt["errors"].as_array().into_iter().flatten() {
         let path = error["path"].as_str().filter(|path| !path.is_empty()).unwrap_or("(the whole)");
-        let (code, said) = (text(&error["code"]), text(&error["message"]));
-        let said = harmless(&said.unwrap_or_default());
+        let (code, message_text) = (text(&error["code"]), text(&error["message"]));
+        let message_text = sanitize(&message_text.unwrap_or_default());
         let (path, code) = (short(path, 200), short(&code.unwrap_or_default(), 32));
-        writeln!(out, "  {bold}{path}{bold:#}  {code}: {said}{}", suggestion(error, &said))?;
+        writeln!(
+            out,
+            "  {bold}{path}{bold:#}  {code}: {message_text}{}",
+            suggestion(error, &message_text)
+        )?;
     }
     if let Some(next) = next(outcome, receipt, message) {
-        writeln!(out, "\nnext: {}", harmless(&next))?;
+        writeln!(out, "\nnext: {}", sanitize(&next))?;
     }
     Ok(())
 }
@@ -89,10 +93,12 @@ fn wait(ms: i64) -> String {
     span(TimeDelta::milliseconds(ms))
 }
 
-/// The nearest word, unless the sentence names it already.
-fn suggestion(error: &Value, said: &str) -> String {
+/// The suggested value, unless the message contains it already.
+fn suggestion(error: &Value, message_text: &str) -> String {
     match error["suggestion"].as_str() {
-        Some(word) if !said.contains(word) => format!(" Did you mean {}?", short(word, 100)),
+        Some(word) if !message_text.contains(word) => {
+            format!(" Did you mean {}?", short(word, 100))
+        }
         _ => String::new(),
     }
 }
@@ -110,15 +116,15 @@ fn recipients(receipt: &Value) -> Option<String> {
     Some(names.join(", "))
 }
 
-/// The kind of an invalid message: as it says, or as it probably meant.
-fn a_kind(said: Option<&str>, receipt: &Value) -> Option<Kind> {
+/// Kind of an invalid message, as written or as suggested.
+fn a_kind(written: Option<&str>, receipt: &Value) -> Option<Kind> {
     let errors = receipt["errors"].as_array().into_iter().flatten();
     let meant = errors.filter(|error| error["path"] == "/type");
     let mut meant = meant.filter_map(|error| error["suggestion"].as_str());
-    said.and_then(Kind::from_word).or_else(|| meant.find_map(Kind::from_word))
+    written.and_then(Kind::from_word).or_else(|| meant.find_map(Kind::from_word))
 }
 
-/// The command that helps most now.
+/// The most useful next command.
 fn next(outcome: &str, receipt: &Value, message: &Value) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let from = text(&message["from"]["agentId"]);

@@ -1,6 +1,4 @@
-//! What `serve` says to people: where it listens, where things lie, and what to try next.
-//!
-//! It goes to stdout. What went on is the business of the log on stderr.
+//! Banner of `serve` on stdout: address, folders and what to try next. The log is on stderr.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -13,31 +11,31 @@ use serde_json::json;
 
 use crate::cli::{Format, Global};
 
-/// A server that is ready.
+/// State of a server that is ready.
 pub(super) struct Banner<'a> {
-    /// Its address.
+    /// Base URL.
     pub(super) url: String,
-    /// Where it listens, as bound.
+    /// Bound address.
     pub(super) local: SocketAddr,
     pub(super) state: &'a StateDir,
-    /// The folder was not there before.
+    /// The state folder was created by this start.
     pub(super) is_new: bool,
-    /// What was found in the folder.
+    /// Result of the recovery.
     pub(super) recovery: String,
-    /// The cast of the demo is here.
+    /// The demo is attached.
     pub(super) demo: bool,
-    /// A token is asked for.
+    /// Tokens are required.
     pub(super) secured: bool,
 }
 
 impl Banner<'_> {
-    /// Says that the server is ready.
-    pub(super) fn say(&self, global: &Global) {
+    /// Prints the banner.
+    pub(super) fn print(&self, global: &Global) {
         let text = match global.format {
-            Format::Text => self.text(&as_called(global, self.state.path())),
+            Format::Text => self.text(&current_invocation(global, self.state.path())),
             Format::Json | Format::Jsonl => self.json(),
         };
-        say(&text);
+        print_text(&text);
     }
 
     fn json(&self) -> String {
@@ -53,8 +51,8 @@ impl Banner<'_> {
         format!("{line}\n")
     }
 
-    /// Where messages are written: the file of today, or of a later day where the clock was set
-    /// back since, because the log never goes back.
+    /// The day file in use: of today, or of a later day if the clock was set back, because days of
+    /// the log never decrease.
     fn log_file(&self) -> PathBuf {
         let folder = self.state.path().join("a2a-log");
         let today = Utc::now().date_naive();
@@ -67,7 +65,7 @@ impl Banner<'_> {
         folder.join(format!("{day}.jsonl"))
     }
 
-    /// What those elsewhere can use, where the server listens on every address.
+    /// Hint for other machines when the server listens on every address.
     fn reach(&self) -> Option<String> {
         let (scheme, port) =
             (self.url.split_once("://").map_or("http", |(s, _)| s), self.local.port());
@@ -79,7 +77,7 @@ impl Banner<'_> {
         })
     }
 
-    fn text(&self, called: &Called) -> String {
+    fn text(&self, invocation: &Invocation) -> String {
         let folder = absolute(self.state.path());
         let found = if self.is_new { "created now" } else { &self.recovery };
         let mut text = format!(
@@ -93,21 +91,21 @@ impl Banner<'_> {
             text.push_str("  demo     lead, worker, reviewer and researcher are at work\n");
         }
         if self.secured {
-            let Called { program, folder } = called;
+            let Invocation { program, folder } = invocation;
             text.push_str(&format!(
                 "\nA token is needed here. Make one for yourself, and set OPENCLAW_TOKEN to it:\n    {program} token create --operator me{folder}\n"
             ));
         }
         text.push_str("\nTry, in another terminal (Ctrl-C stops the server):\n");
-        for (what, line) in self.tries(called) {
+        for (what, line) in self.tries(invocation) {
             text.push_str(&format!("\n  {what}\n    {line}\n"));
         }
         text.push('\n');
         text
     }
 
-    /// Three things to try, each with its line.
-    fn tries(&self, Called { program, folder }: &Called) -> [(&'static str, String); 3] {
+    /// Three commands to try.
+    fn tries(&self, Invocation { program, folder }: &Invocation) -> [(&'static str, String); 3] {
         let follow = format!("{program} log --follow{folder}");
         if self.demo {
             return [
@@ -129,8 +127,8 @@ impl Banner<'_> {
         ]
     }
 
-    /// A line that sends a message. Its id is new each time: the same message again would get the
-    /// same answer again.
+    /// A `curl` command that sends a message. Its id is computed at run time, because a reused id
+    /// would return the first answer.
     fn ask(&self, agent: &str, text: &str) -> String {
         let token = if self.secured { " -H \"Authorization: Bearer $OPENCLAW_TOKEN\"" } else { "" };
         let address = quoted(OsStr::new(&format!("{}{agent}/message:send", self.url)));
@@ -140,8 +138,8 @@ impl Banner<'_> {
     }
 }
 
-/// Says that the server is gone, and how many records the disk did not take before.
-pub(super) fn say_goodbye(format: Format, unwritten: u64) {
+/// Reports that the server has stopped, and how many records could not be written.
+pub(super) fn print_stopped(format: Format, unwritten: u64) {
     let text = match format {
         Format::Json | Format::Jsonl if unwritten == 0 => {
             format!("{}\n", json!({"stopped": true}))
@@ -154,33 +152,33 @@ pub(super) fn say_goodbye(format: Format, unwritten: u64) {
             "Stopped, but the disk did not take {unwritten} records. What was accepted is kept; a message whose acknowledgement is among them comes again.\n"
         ),
     };
-    say(&text);
+    print_text(&text);
 }
 
-fn say(text: &str) {
+fn print_text(text: &str) {
     let mut out = anstream::stdout();
-    // Nobody has to read it.
+    // A closed stdout is no error.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// How other commands reach this server.
-struct Called {
-    /// The program as it was called: whoever uses `cargo run` has none on the PATH.
+/// How to invoke other commands for this server.
+struct Invocation {
+    /// Program as invoked; with `cargo run` it is not on the PATH.
     program: String,
-    /// ` --state-dir …`, unless it is where everybody looks.
+    /// ` --state-dir …`, or empty for the default folder.
     folder: String,
 }
 
-fn as_called(global: &Global, state: &Path) -> Called {
+fn current_invocation(global: &Global, state: &Path) -> Invocation {
     let program = std::env::args_os().next().unwrap_or_else(|| "openclaw-a2a".into());
-    // Another terminal has neither this one's folder nor its environment.
+    // Another terminal has neither this working directory nor this environment.
     let is_usual = global.state_dir.is_none() && std::env::var_os("OPENCLAW_STATE_DIR").is_none();
     let folder = if is_usual {
         String::new()
     } else {
         format!(" --state-dir {}", quoted(OsStr::new(&absolute(state))))
     };
-    Called { program: quoted(&program), folder }
+    Invocation { program: quoted(&program), folder }
 }
 
 fn absolute(path: &Path) -> String {
@@ -188,7 +186,7 @@ fn absolute(path: &Path) -> String {
     whole.as_deref().unwrap_or(path).display().to_string()
 }
 
-/// A word as a shell reads it.
+/// Quotes a word for a shell, if necessary.
 fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
@@ -203,8 +201,8 @@ fn quoted(word: &OsStr) -> String {
 mod tests {
     use super::*;
 
-    fn called() -> Called {
-        Called { program: "./openclaw-a2a".into(), folder: " --state-dir /srv/bus".into() }
+    fn invocation() -> Invocation {
+        Invocation { program: "./openclaw-a2a".into(), folder: " --state-dir /srv/bus".into() }
     }
 
     fn banner(state: &StateDir) -> Banner<'_> {
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_quoted_where_a_shell_needs_it() {
+    fn quoted_escapes_for_the_shell() {
         for (word, shown) in [
             ("target/release/openclaw-a2a", "target/release/openclaw-a2a"),
             ("/my programs/a2a", "'/my programs/a2a'"),
@@ -234,18 +232,18 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_every_address_says_what_others_can_use() {
+    fn banner_on_all_addresses_shows_how_to_reach_it() {
         let state = StateDir::find(Some("/srv/bus".into()));
         let all = Banner { local: "0.0.0.0:7420".parse().unwrap(), ..banner(&state) };
-        let said = all.text(&called());
-        assert!(said.starts_with("OpenClaw A2A listens on http://127.0.0.1:7420\n"), "{said}");
-        assert!(said.contains("0.0.0.0:7420 is every address of this machine"), "{said}");
-        assert!(said.contains("http://ADDRESS:7420"), "{said}");
-        assert!(!banner(&state).text(&called()).contains("reach"));
+        let text = all.text(&invocation());
+        assert!(text.starts_with("OpenClaw A2A listens on http://127.0.0.1:7420\n"), "{text}");
+        assert!(text.contains("0.0.0.0:7420 is every address of this machine"), "{text}");
+        assert!(text.contains("http://ADDRESS:7420"), "{text}");
+        assert!(!banner(&state).text(&invocation()).contains("reach"));
     }
 
     #[test]
-    fn the_log_file_is_the_one_that_is_written_also_when_the_clock_went_back() {
+    fn log_file_is_the_newest_day_after_a_clock_step() {
         let folder = tempfile::tempdir().unwrap();
         let state = StateDir::find(Some(folder.path().into()));
         let today = Utc::now().date_naive();
@@ -258,11 +256,11 @@ mod tests {
     }
 
     #[test]
-    fn a_server_with_tokens_says_how_to_get_one() {
+    fn banner_with_tokens_shows_how_to_create_one() {
         let state = StateDir::find(Some("/srv/bus".into()));
-        let open = banner(&state).text(&called());
+        let open = banner(&state).text(&invocation());
         assert!(!open.contains("token") && open.contains("/srv/bus (created now)"), "{open}");
-        let secured = Banner { secured: true, is_new: false, ..banner(&state) }.text(&called());
+        let secured = Banner { secured: true, is_new: false, ..banner(&state) }.text(&invocation());
         let make = "    ./openclaw-a2a token create --operator me --state-dir /srv/bus\n";
         assert!(secured.contains(make), "{secured}");
         assert!(secured.contains("-H \"Authorization: Bearer $OPENCLAW_TOKEN\""), "{secured}");

@@ -1,5 +1,6 @@
-//! SIGHUP: the configuration is read again, and what can change in a running server does. All of
-//! it or nothing: whatever is wrong is found before anything has changed.
+//! Reload on SIGHUP: reads the configuration again and applies what can change in a running server.
+//!
+//! A reload is atomic. All checks precede the first change.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,29 +14,29 @@ use openclaw_a2a::config::{Certificates, Change, Config};
 use openclaw_a2a::gateway::LogSettings;
 use openclaw_a2a::tokens::KeyRing;
 
-/// What is needed to take up another configuration.
-pub(super) struct Reloading {
+/// State needed for a reload.
+pub(super) struct Reloader {
     pub(super) file: PathBuf,
-    /// Somebody named the file, so it has to be there.
+    /// The file was named explicitly and must exist.
     pub(super) required: bool,
-    /// Rates that stay, whatever the file says.
+    /// Rates that override the file.
     pub(super) rates: Option<RateSettings>,
-    /// The cast of the demo is listed, whatever the file says.
+    /// The cast of the demo stays listed.
     pub(super) demo: bool,
     pub(super) bus: BusSystem,
     pub(super) tasks: TaskSystem,
     pub(super) keys: Arc<KeyRing>,
     pub(super) log: LogSettings,
-    /// What the server shows under TLS.
+    /// Certificates of the server under TLS.
     pub(super) certificates: Option<Arc<Certificates>>,
-    /// What is in force.
+    /// The configuration in force.
     pub(super) config: Config,
 }
 
-impl Reloading {
-    /// Takes up what the file and the environment say now, and tells the log what came of it.
+impl Reloader {
+    /// Applies the current configuration, and logs the result.
     pub(super) async fn reload(&mut self) {
-        match self.take_up().await {
+        match self.apply().await {
             Ok(changes) => report(&changes),
             Err(error) => {
                 let error = format!("{error:#}");
@@ -47,7 +48,7 @@ impl Reloading {
         }
     }
 
-    async fn take_up(&mut self) -> anyhow::Result<Vec<Change>> {
+    async fn apply(&mut self) -> anyhow::Result<Vec<Change>> {
         let (file, required) = (self.file.clone(), self.required);
         let read = actix_web::rt::task::spawn_blocking(move || Config::read(&file, required));
         let new = read.await.context("reading it panicked")??;
@@ -63,12 +64,12 @@ impl Reloading {
         let tasks = merged.tasks().map_err(anyhow::Error::msg)?.live();
         let redaction = merged.redaction().map_err(anyhow::Error::msg)?;
         let tokens = merged.tokens().map_err(anyhow::Error::msg)?;
-        // Where the files are needs a restart to change; what is in them does not.
+        // A changed path needs a restart; changed content of the files does not.
         let renewed = match &self.certificates {
             Some(_) => merged.certified_key().map_err(anyhow::Error::msg)?,
             None => None,
         };
-        // The only step that can refuse, so it is the first.
+        // First, because it is the only step that can be refused.
         self.keys.reconfigure(tokens, listed)?;
         self.log.hide(redaction);
         if !self.bus.reload(bus).await || !self.tasks.reload(tasks).await {
@@ -84,7 +85,7 @@ impl Reloading {
     }
 }
 
-/// What changed, and what has to wait for a restart.
+/// Logs what has changed, and what needs a restart.
 fn report(changes: &[Change]) {
     let named = |reloads: bool| {
         let these = changes.iter().filter(|change| change.reloads == reloads);

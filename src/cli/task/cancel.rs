@@ -1,17 +1,21 @@
-//! `openclaw-a2a task cancel`: a task is called off where whoever asked for it would do so.
+//! `openclaw-a2a task cancel`: cancels a task.
 
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::found::{A2aTask, Found};
-use super::{Named, no_task};
-use crate::cli::place::Place;
+use super::lookup::{A2aTask, TaskLookup};
+use super::{TaskRef, no_task};
 use crate::cli::server::Server;
+use crate::cli::server_locator::ServerLocator;
 use crate::cli::{Answer, Global, format};
 
-pub(super) fn run(named: &Named, reason: Option<&str>, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
-    let found = Found::find(&server, named.task, named.agent.as_ref())?;
+pub(super) fn run(
+    named: &TaskRef,
+    reason: Option<&str>,
+    global: &Global,
+) -> anyhow::Result<Answer> {
+    let server = ServerLocator::from_options(global)?.require_server()?;
+    let found = TaskLookup::find(&server, named.task, named.agent.as_ref())?;
     if found.is_nothing() {
         return Ok(no_task(named));
     }
@@ -23,11 +27,11 @@ pub(super) fn run(named: &Named, reason: Option<&str>, global: &Global) -> anyho
     Ok(Answer::Yes)
 }
 
-/// One of A2A is called off there: its caller hears of it, and the ledger follows.
+/// Cancels an A2A task through A2A, which notifies its caller and updates the ledger.
 fn cancel(
     server: &Server,
-    named: &Named,
-    found: &Found,
+    named: &TaskRef,
+    found: &TaskLookup,
     reason: Option<&str>,
 ) -> anyhow::Result<Box<RawValue>> {
     let id = named.task;
@@ -36,8 +40,8 @@ fn cancel(
         Some(raw) => {
             let A2aTask { agent_id, .. } = format::read(raw)?;
             let body = json!({ "metadata": why });
-            server.tell(&format!("/agents/{agent_id}/tasks/{id}:cancel"), &body)
+            server.call(&format!("/agents/{agent_id}/tasks/{id}:cancel"), &body)
         }
-        None => server.tell(&format!("/bus/tasks/{id}/cancel"), &why),
+        None => server.call(&format!("/bus/tasks/{id}/cancel"), &why),
     }
 }

@@ -1,4 +1,4 @@
-//! `openclaw-a2a task list`: tasks of both sorts in one table, those that changed last first.
+//! `openclaw-a2a task list`: lists tasks of both origins, the last changed first.
 
 use std::collections::HashSet;
 
@@ -7,16 +7,16 @@ use a2a_protocol::{AgentId, CorrelationId, TaskState as BusState};
 use anstyle::{AnsiColor, Style};
 use anyhow::bail;
 
-use super::found::{Of, Page, Row, a2a_state};
-use crate::cli::place::Place;
+use super::lookup::{TaskOrigin, TaskPage, TaskRow, a2a_state};
+use crate::cli::human::timestamp;
 use crate::cli::server::{Parameters, Server};
+use crate::cli::server_locator::ServerLocator;
 use crate::cli::table::{Cell, Table};
-use crate::cli::words::moment;
 use crate::cli::{Answer, Global, format};
 
-/// The most of A2A's that a server gives at once.
+/// Maximum page size of A2A tasks.
 const PAGE: usize = 100;
-/// The most of the ledger's that a server gives at all.
+/// Maximum page size of the ledger.
 const LEDGER: usize = 1_000;
 
 #[derive(clap::Args)]
@@ -30,41 +30,41 @@ Examples:
   openclaw-a2a task list --format jsonl | jq 'select(.of == \"bus\") | .taskId'
 
 OF says which sort a task is: `a2a`, asked for by an A2A caller, or `bus`, asked for by an agent or a person on the
-bus. One of A2A that is being worked on is in the ledger of the bus as well; it is shown once, as A2A tells it,
+bus. One of A2A that is being worked on is in the ledger of the bus as well; it is shown once, as A2A reports it,
 unless --of bus asks for the ledger. FOR asked for it, BY does it.
 
 Exit codes: 0 success, 2 the server could not be asked.")]
 pub(super) struct Args {
-    /// Only those that this agent does or has a part in
+    /// Agent that is the assignee or takes part
     #[arg(long, value_name = "ID")]
     agent: Option<AgentId>,
-    /// Only those in this state, such as working, requested, input-required or completed
-    #[arg(long, value_name = "STATE", value_parser = wanted)]
-    state: Option<Wanted>,
-    /// Only those of this conversation: a contextId of A2A, or a correlationId of the bus
+    /// State, such as working, requested, input-required or completed
+    #[arg(long, value_name = "STATE", value_parser = state_filter)]
+    state: Option<StateFilter>,
+    /// Conversation: a contextId of A2A, or a correlationId of the bus
     #[arg(long, value_name = "ID")]
     context: Option<String>,
-    /// At most so many
+    /// Maximum number of tasks
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// Only those of the bus that are overdue: past their deadline, or without news for too long
+    /// Only tasks of the bus that are overdue: past their deadline, or without news for too long
     #[arg(long)]
     overdue: bool,
-    /// Only those of this sort
+    /// Origin of the task
     #[arg(long, value_name = "SORT")]
-    of: Option<Of>,
+    of: Option<TaskOrigin>,
 }
 
-/// The states that a word stands for, in each sort.
+/// The states that a name selects, per origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Wanted {
+struct StateFilter {
     a2a: Option<A2aState>,
     bus: Option<BusState>,
 }
 
-fn wanted(word: &str) -> Result<Wanted, String> {
+fn state_filter(word: &str) -> Result<StateFilter, String> {
     let plain = word.to_ascii_lowercase().replace('_', "-");
-    // The two spell it differently, and people should not have to know which does how.
+    // The origins spell some states differently; either spelling selects both.
     let same =
         |one: &str| one == plain || (one.starts_with("cancel") && plain.starts_with("cancel"));
     let a2a = A2aState::ALL.iter().copied().find(|state| same(&a2a_state(*state)));
@@ -76,33 +76,33 @@ fn wanted(word: &str) -> Result<Wanted, String> {
         all.dedup();
         return Err(format!("this must be one of {}", all.join(", ")));
     }
-    Ok(Wanted { a2a, bus })
+    Ok(StateFilter { a2a, bus })
 }
 
 pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
-    let wants = |of: Of| args.of.is_none_or(|only| only == of);
-    let fits = |of: Of| match (args.state, of) {
+    let wants = |of: TaskOrigin| args.of.is_none_or(|only| only == of);
+    let fits = |of: TaskOrigin| match (args.state, of) {
         (None, _) => true,
-        (Some(state), Of::A2a) => state.a2a.is_some(),
-        (Some(state), Of::Bus) => state.bus.is_some(),
+        (Some(state), TaskOrigin::A2a) => state.a2a.is_some(),
+        (Some(state), TaskOrigin::Bus) => state.bus.is_some(),
     };
     if let Some(of) = args.of.filter(|of| !fits(*of)) {
         bail!("no task of the sort `{}` is ever in that state; leave --of out", of.word());
     }
-    let server = Place::of(global)?.must_have_server()?;
+    let server = ServerLocator::from_options(global)?.require_server()?;
     let mut rows = Vec::new();
-    // Only the ledger of the bus marks tasks; A2A ends its own after a time without news.
-    if wants(Of::A2a) && fits(Of::A2a) && !args.overdue {
+    // Only the ledger marks tasks as overdue; A2A tasks end after a timeout.
+    if wants(TaskOrigin::A2a) && fits(TaskOrigin::A2a) && !args.overdue {
         rows.extend(a2a_tasks(&server, args)?);
     }
-    if wants(Of::Bus) && fits(Of::Bus) {
-        let shown: HashSet<_> = rows.iter().map(|row: &Row| row.id).collect();
+    if wants(TaskOrigin::Bus) && fits(TaskOrigin::Bus) {
+        let shown: HashSet<_> = rows.iter().map(|row: &TaskRow| row.id).collect();
         let others = bus_tasks(&server, args)?;
         rows.extend(others.into_iter().filter(|row| !shown.contains(&row.id)));
     }
     rows.sort_by(|a, b| b.changed.cmp(&a.changed).then(b.id.cmp(&a.id)));
     rows.truncate(args.limit);
-    let (rows, raw): (Vec<_>, Vec<_>) = rows.into_iter().map(Row::apart).unzip();
+    let (rows, raw): (Vec<_>, Vec<_>) = rows.into_iter().map(TaskRow::apart).unzip();
     format::list(global.format, "tasks", &raw, |out| {
         if rows.is_empty() {
             writeln!(out, "there are no such tasks")?;
@@ -115,24 +115,24 @@ pub(super) fn run(args: &Args, global: &Global) -> anyhow::Result<Answer> {
     Ok(Answer::Yes)
 }
 
-impl Row {
-    /// For people, and for programs.
+impl TaskRow {
+    /// Cells for text, raw JSON for programs.
     fn apart(self) -> ([Cell; 7], Box<serde_json::value::RawValue>) {
         let style = state_style(&self.state);
         let cells = [
-            self.id.to_string().into(),
+            Cell::id(self.id.to_string()),
             self.of.word().into(),
             Cell::from(self.state).styled(style),
             self.owner.into(),
             self.agent.into(),
-            moment(self.changed).into(),
+            timestamp(self.changed).into(),
             self.about.into(),
         ];
         (cells, self.raw)
     }
 }
 
-/// Green for what is done, red for what will not be, yellow for what needs somebody.
+/// Colour of a state: green completed, red failed or refused, yellow waiting for input.
 fn state_style(state: &str) -> Style {
     let colour = match state {
         "completed" => AnsiColor::Green,
@@ -144,7 +144,7 @@ fn state_style(state: &str) -> Style {
     Style::new().fg_color(Some(colour.into()))
 }
 
-fn a2a_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
+fn a2a_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<TaskRow>> {
     let mut question = agent_of(args);
     question.extend(args.context.clone().map(|context| ("context", context)));
     let state = args.state.and_then(|state| state.a2a);
@@ -155,7 +155,7 @@ fn a2a_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
         let place = [("limit", limit.to_string()), ("cursor", cursor)];
         let page = ask(server, "/bus/tasks/a2a", &[question.as_slice(), &place].concat())?;
         for raw in &page.tasks {
-            rows.push(Row::of_a2a(raw)?);
+            rows.push(TaskRow::of_a2a(raw)?);
         }
         cursor = page.next_cursor;
         if cursor.is_empty() {
@@ -165,10 +165,10 @@ fn a2a_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn bus_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
+fn bus_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<TaskRow>> {
     let mut question = agent_of(args);
     if let Some(context) = &args.context {
-        // Names of conversations that others chose are of A2A.
+        // A context id that is no UUID can only be of A2A.
         let Ok(correlation) = context.parse::<CorrelationId>() else { return Ok(Vec::new()) };
         question.push(("correlation", correlation.to_string()));
     }
@@ -181,7 +181,7 @@ fn bus_tasks(server: &Server, args: &Args) -> anyhow::Result<Vec<Row>> {
         let place = [("limit", limit.to_string()), ("cursor", cursor)];
         let page = ask(server, "/bus/tasks", &[question.as_slice(), &place].concat())?;
         for raw in &page.tasks {
-            rows.push(Row::of_bus(raw)?);
+            rows.push(TaskRow::of_bus(raw)?);
         }
         cursor = page.next_cursor;
         if cursor.is_empty() {
@@ -195,7 +195,7 @@ fn agent_of(args: &Args) -> Vec<(&'static str, String)> {
     args.agent.iter().map(|agent| ("agent", agent.to_string())).collect()
 }
 
-fn ask(server: &Server, path: &str, question: Parameters<'_>) -> anyhow::Result<Page> {
+fn ask(server: &Server, path: &str, question: Parameters<'_>) -> anyhow::Result<TaskPage> {
     server.ask(path, question)
 }
 
@@ -204,8 +204,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_stands_for_the_states_of_both_sorts() {
-        let state = |word| wanted(word).map(|wanted| (wanted.a2a, wanted.bus));
+    fn state_filter_accepts_names_of_both_origins() {
+        let state = |word| state_filter(word).map(|wanted| (wanted.a2a, wanted.bus));
         assert_eq!(state("working"), Ok((Some(A2aState::Working), Some(BusState::Working))));
         assert_eq!(state("input_required"), Ok((Some(A2aState::InputRequired), None)));
         assert_eq!(state("requested"), Ok((None, Some(BusState::Requested))));

@@ -1,21 +1,21 @@
-//! `openclaw-a2a task show`: everything that is known of one task, whichever sort it is of.
+//! `openclaw-a2a task show`: shows one task of either origin, or of both.
 
 use a2a_protocol::AgentId;
 use a2a_protocol::task::Content;
 use anstyle::Style;
 use serde_json::json;
 
-use super::found::{A2aTask, BusTask, Found, a2a_state};
-use super::{Named, no_task};
-use crate::cli::place::Place;
-use crate::cli::stdout::{Out, harmless};
+use super::lookup::{A2aTask, BusTask, TaskLookup, a2a_state};
+use super::{TaskRef, no_task};
+use crate::cli::human::{short, timestamp};
+use crate::cli::server_locator::ServerLocator;
+use crate::cli::stdout::{Out, sanitize};
 use crate::cli::table::fields;
-use crate::cli::words::{moment, short};
 use crate::cli::{Answer, Global, format};
 
-pub(super) fn run(named: &Named, global: &Global) -> anyhow::Result<Answer> {
-    let server = Place::of(global)?.must_have_server()?;
-    let found = Found::find(&server, named.task, named.agent.as_ref())?;
+pub(super) fn run(named: &TaskRef, global: &Global) -> anyhow::Result<Answer> {
+    let server = ServerLocator::from_options(global)?.require_server()?;
+    let found = TaskLookup::find(&server, named.task, named.agent.as_ref())?;
     if found.is_nothing() {
         return Ok(no_task(named));
     }
@@ -50,12 +50,12 @@ fn write_a2a(shown: &A2aTask, out: &mut Out) -> anyhow::Result<()> {
             ("by", Some(shown.agent_id.to_string())),
             ("context", Some(task.context_id.to_string())),
             ("on the bus in", Some(shown.correlation_id.clone())),
-            ("changed", Some(moment(task.status.timestamp.to_utc()))),
+            ("changed", Some(timestamp(task.status.timestamp.to_utc()))),
             ("status", task.status.message.as_ref().map(|said| said.text())),
         ],
     )?;
     for message in &task.history {
-        let text = harmless(&message.text());
+        let text = sanitize(&message.text());
         writeln!(out, "  {}: {text}", message.role.as_str().trim_start_matches("ROLE_"))?;
     }
     for artifact in &task.artifacts {
@@ -81,14 +81,14 @@ fn write_bus(task: &BusTask, out: &mut Out) -> anyhow::Result<()> {
             ("by", Some(task.assignee.clone())),
             ("handed on by", Some(handed_on).filter(|names| !names.is_empty())),
             ("conversation", Some(task.correlation_id.clone())),
-            ("changed", Some(moment(task.changed))),
-            ("deadline", task.deadline.map(moment)),
+            ("changed", Some(timestamp(task.changed))),
+            ("deadline", task.deadline.map(timestamp)),
             ("more", Some(task.about()).filter(|text| !text.is_empty())),
         ],
     )
 }
 
-fn write_next(named: &Named, watched: Option<&AgentId>, out: &mut Out) -> anyhow::Result<()> {
+fn write_next(named: &TaskRef, watched: Option<&AgentId>, out: &mut Out) -> anyhow::Result<()> {
     let id = named.task;
     match watched {
         Some(agent) => writeln!(out, "\nnext: openclaw-a2a task watch {id} --agent {agent}")?,

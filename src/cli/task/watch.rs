@@ -1,4 +1,4 @@
-//! `openclaw-a2a task watch`: one task from where it stands to its end.
+//! `openclaw-a2a task watch`: follows one task until it ends.
 
 use std::io::Read;
 
@@ -7,30 +7,30 @@ use a2a_protocol::task::{Task, TaskState};
 use a2a_protocol::{AgentId, PROGRESS_EXTENSION, TaskId};
 use anyhow::{Context, anyhow, bail};
 
-use super::screen::Screen;
-use crate::cli::place::Place;
-use crate::cli::refusal::Refusal;
-use crate::cli::server::{Events, Response, Server, text};
+use super::renderer::TaskRenderer;
+use crate::cli::server::{EventStream, Response, Server, text};
+use crate::cli::server_error::ServerError;
+use crate::cli::server_locator::ServerLocator;
 use crate::cli::stdout::note;
 use crate::cli::{Answer, Global};
 
-/// How often a stream that broke is taken up again without anything having come.
+/// Maximum consecutive reconnects without an event.
 const TRIES: u32 = 3;
 
-/// What a server has to show.
-enum Shown<R> {
-    /// What happens.
-    Events(Events<R>),
-    /// It has ended, and nothing was missed.
+/// Answer to a subscription.
+enum Subscription<R> {
+    /// A stream of events.
+    Events(EventStream<R>),
+    /// The task has ended already.
     Ended,
-    /// There is no such task.
-    Nothing,
+    /// The task does not exist.
+    NotFound,
 }
 
-/// The task as the server has it.
-struct Watched<'a> {
+/// Endpoint of a task.
+struct TaskEndpoint<'a> {
     server: &'a Server,
-    /// Where it is.
+    /// Path below the server's URL.
     path: String,
 }
 
@@ -39,22 +39,22 @@ pub(super) fn run(
     agent: Option<&AgentId>,
     global: &Global,
 ) -> anyhow::Result<Answer> {
-    let place = Place::of(global)?;
-    let server = place.must_have_server()?;
+    let locator = ServerLocator::from_options(global)?;
+    let server = locator.require_server()?;
     let below = agent.map(|agent| format!("/agents/{agent}")).unwrap_or_default();
-    let watched = Watched { server: &server, path: format!("{below}/tasks/{task}") };
-    let mut screen = Screen::new(global.format);
+    let watched = TaskEndpoint { server: &server, path: format!("{below}/tasks/{task}") };
+    let mut renderer = TaskRenderer::new(global.format);
     let (mut last, mut silent) = (None, 0);
     loop {
         match watched.events(last)? {
-            Shown::Events(mut events) => {
+            Subscription::Events(mut events) => {
                 while let Some(data) = events.next() {
                     silent = 0;
                     let event = serde_json::from_str(&data).context("this is no event of A2A")?;
-                    screen.show(&data, &event)?;
+                    renderer.show(&data, &event)?;
                     last = Some(events.last);
                     if let Some(end) = end(&event) {
-                        screen.end();
+                        renderer.end();
                         return Ok(answer(end));
                     }
                 }
@@ -63,14 +63,14 @@ pub(super) fn run(
                     bail!("the server breaks off; the task goes on without us");
                 }
             }
-            Shown::Ended => {
+            Subscription::Ended => {
                 let (data, event) = watched.task()?;
-                screen.show(&data, &event)?;
+                renderer.show(&data, &event)?;
                 let end = end(&event).ok_or_else(|| anyhow!("the task cannot be watched"))?;
-                screen.end();
+                renderer.end();
                 return Ok(answer(end));
             }
-            Shown::Nothing => {
+            Subscription::NotFound => {
                 let hint = if agent.is_some() { "" } else { "; name its agent with --agent" };
                 note(&format!("there is no task {task} here{hint}"));
                 return Ok(Answer::No);
@@ -79,7 +79,7 @@ pub(super) fn run(
     }
 }
 
-/// How the task has ended, if it has.
+/// Final state of the task, if it has ended.
 fn end(event: &StreamEvent) -> Option<TaskState> {
     let state = match event {
         StreamEvent::Task(task) => task.status.state,
@@ -95,25 +95,25 @@ fn answer(end: TaskState) -> Answer {
     if end == TaskState::Completed { Answer::Yes } else { Answer::No }
 }
 
-impl Watched<'_> {
+impl TaskEndpoint<'_> {
     fn get(&self, rest: &str, last: Option<u64>) -> anyhow::Result<Response> {
         let mut headers = vec![("a2a-extensions", PROGRESS_EXTENSION.to_owned())];
         headers.extend(last.map(|last| ("last-event-id", last.to_string())));
         self.server.get(&format!("{}{rest}", self.path), &[], &headers)
     }
 
-    fn events(&self, last: Option<u64>) -> anyhow::Result<Shown<impl Read>> {
+    fn events(&self, last: Option<u64>) -> anyhow::Result<Subscription<impl Read>> {
         let response = self.get(":subscribe", last)?;
         let status = response.status().as_u16();
         let mut body = response.into_body();
         if status == 200 {
             let reader = body.into_with_config().limit(u64::MAX).reader();
-            return Ok(Shown::Events(Events::new(reader, last.unwrap_or_default())));
+            return Ok(Subscription::Events(EventStream::new(reader, last.unwrap_or_default())));
         }
-        let refusal = Refusal::of(status, &body.read_to_string()?);
+        let refusal = ServerError::from_response(status, &body.read_to_string()?);
         match refusal.code.as_str() {
-            "TASK_NOT_FOUND" => Ok(Shown::Nothing),
-            "UNSUPPORTED_OPERATION" => Ok(Shown::Ended),
+            "TASK_NOT_FOUND" => Ok(Subscription::NotFound),
+            "UNSUPPORTED_OPERATION" => Ok(Subscription::Ended),
             _ => Err(refusal.into()),
         }
     }
@@ -121,7 +121,7 @@ impl Watched<'_> {
     fn task(&self) -> anyhow::Result<(String, StreamEvent)> {
         let (status, text) = text(self.get("", None)?)?;
         if status != 200 {
-            return Err(Refusal::of(status, &text).into());
+            return Err(ServerError::from_response(status, &text).into());
         }
         let task: Box<Task> = serde_json::from_str(&text).context("this is no task of A2A")?;
         Ok((format!("{{\"task\":{text}}}"), StreamEvent::Task(task)))

@@ -1,22 +1,21 @@
-//! Drafts for many: knowledge and announcements.
+//! Drafts for many recipients: knowledge and announcements.
 
 use a2a_protocol::AgentId;
 use a2a_protocol::body::{Scope, Urgency};
 use serde::Serialize;
 
-use super::{Addressee, BuildError, Cover, draft, strings};
+use super::{Addressee, BuildError, MessageHeader, draft, strings};
 
-/// What drafts for many have in common: they may name one recipient more, and lack nothing
-/// that an addressee could fill in.
+/// Implements what drafts for many recipients have in common.
 macro_rules! for_many {
     ($name:ident is $kind:ident) => {
         draft!($name is $kind);
 
         impl $name {
-            /// One recipient more.
+            /// Adds a recipient.
             #[must_use]
             pub fn also_to(mut self, agent: impl Into<String>) -> Self {
-                self.cover.to = Some(agent.into());
+                self.header.to = Some(agent.into());
                 self
             }
 
@@ -27,10 +26,9 @@ macro_rules! for_many {
     };
 }
 
-/// Something the sender found out, to be sent with
-/// [`Agent::share_knowledge`](crate::Agent::share_knowledge).
+/// A discovery to share, sent with [`Agent::share_knowledge`](crate::Agent::share_knowledge).
 ///
-/// It goes to those it is relevant to, or to everyone in the sender's squad.
+/// It goes to the agents it is relevant to, or to the sender's whole squad.
 ///
 /// ```
 /// use openclaw_a2a::Knowledge;
@@ -44,7 +42,7 @@ macro_rules! for_many {
 #[serde(rename_all = "camelCase")]
 pub struct Knowledge {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     topic: String,
     discovery: String,
     relevant_to: Vec<String>,
@@ -57,7 +55,7 @@ pub struct Knowledge {
 for_many!(Knowledge is KnowledgeShare);
 
 impl Knowledge {
-    /// A brief label, what was found out, and how: a session, research, a code review.
+    /// A short label, the discovery, and its source: a session, research, a code review.
     #[must_use]
     pub fn new(
         topic: impl Into<String>,
@@ -65,7 +63,7 @@ impl Knowledge {
         source: impl Into<String>,
     ) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             topic: topic.into(),
             discovery: discovery.into(),
             relevant_to: Vec::new(),
@@ -75,21 +73,21 @@ impl Knowledge {
         }
     }
 
-    /// The agents it matters to, besides those already named.
+    /// Adds agents that the discovery is relevant to.
     #[must_use]
     pub fn relevant_to<S: Into<String>>(mut self, agents: impl IntoIterator<Item = S>) -> Self {
         self.relevant_to.extend(strings(agents));
         self
     }
 
-    /// The recipients should do something about it, and find out themselves what.
+    /// Asks the recipients to act on it in their own way.
     #[must_use]
     pub fn actionable(mut self) -> Self {
         self.actionable = true;
         self
     }
 
-    /// The recipients should do this.
+    /// Asks the recipients for this action.
     #[must_use]
     pub fn action(mut self, suggestion: impl Into<String>) -> Self {
         self.suggested_action = Some(suggestion.into());
@@ -97,8 +95,7 @@ impl Knowledge {
     }
 }
 
-/// An announcement to many agents, to be sent with
-/// [`Agent::broadcast`](crate::Agent::broadcast).
+/// An announcement to many agents, sent with [`Agent::broadcast`](crate::Agent::broadcast).
 ///
 /// ```
 /// use openclaw_a2a::{Announcement, Scope, Urgency};
@@ -111,7 +108,7 @@ impl Knowledge {
 #[serde(rename_all = "camelCase")]
 pub struct Announcement {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     scope: Scope,
     topic: String,
     message: String,
@@ -121,12 +118,11 @@ pub struct Announcement {
 for_many!(Announcement is Broadcast);
 
 impl Announcement {
-    /// Who hears it, a brief label, and the announcement; it asks nothing of those who hear it
-    /// unless said otherwise.
+    /// An announcement with its scope and a short label. The default urgency is `fyi`.
     #[must_use]
     pub fn new(scope: Scope, topic: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             scope,
             topic: topic.into(),
             message: message.into(),
@@ -134,7 +130,7 @@ impl Announcement {
         }
     }
 
-    /// What it asks of those who hear it.
+    /// Sets what is expected of the recipients.
     #[must_use]
     pub fn urgency(mut self, urgency: Urgency) -> Self {
         self.urgency = urgency;

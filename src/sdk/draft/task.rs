@@ -1,13 +1,13 @@
-//! Drafts about tasks: asking for one, and answering.
+//! Drafts of task requests and their answers.
 
 use a2a_protocol::body::{Action, Complexity, TaskResponse, TaskResult, TaskType};
 use a2a_protocol::{AgentId, Body, Open, TaskId, Text};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Addressee, BuildError, Cover, When, draft, strings};
+use super::{Addressee, BuildError, MessageHeader, When, draft, strings};
 
-/// A task for another agent, to be sent with
+/// A task for another agent, sent with
 /// [`Agent::send_task_request`](crate::Agent::send_task_request) or
 /// [`Agent::request_task`](crate::Agent::request_task). It gets a new task id.
 ///
@@ -26,7 +26,7 @@ use super::{Addressee, BuildError, Cover, When, draft, strings};
 #[serde(rename_all = "camelCase")]
 pub struct NewTask {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<TaskId>,
     title: String,
@@ -44,12 +44,12 @@ pub struct NewTask {
 draft!(NewTask is TaskRequest);
 
 impl NewTask {
-    /// A task with one line that names it and what is to be done; an `implementation` of
-    /// `medium` complexity unless said otherwise.
+    /// A task with its title and description. The defaults are type `implementation` and complexity
+    /// `medium`.
     #[must_use]
     pub fn new(title: impl Into<String>, description: impl Into<String>) -> Self {
         Self {
-            cover: Cover::default(),
+            header: MessageHeader::default(),
             task_id: None,
             title: title.into(),
             description: description.into(),
@@ -61,54 +61,54 @@ impl NewTask {
         }
     }
 
-    /// The kind of work that is asked for.
+    /// Sets the type of work.
     #[must_use]
     pub fn task_type(mut self, task_type: TaskType) -> Self {
         self.task_type = task_type;
         self
     }
 
-    /// How demanding the task is.
+    /// Sets the complexity.
     #[must_use]
     pub fn complexity(mut self, complexity: Complexity) -> Self {
         self.complexity = complexity;
         self
     }
 
-    /// When it must be done.
+    /// Sets the deadline.
     #[must_use]
     pub fn deadline(mut self, deadline: impl Into<When>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// One more statement that must be true for the task to count as done.
+    /// Adds an acceptance criterion.
     #[must_use]
     pub fn criterion(mut self, statement: impl Into<String>) -> Self {
         self.acceptance_criteria.push(statement.into());
         self
     }
 
-    /// The branch to work on.
+    /// Sets the branch to work on.
     #[must_use]
     pub fn branch(self, branch: impl Into<String>) -> Self {
         self.context("branch", branch.into())
     }
 
-    /// The path of the worktree to work in.
+    /// Sets the path of the worktree to work in.
     #[must_use]
     pub fn worktree(self, worktree: impl Into<String>) -> Self {
         self.context("worktree", worktree.into())
     }
 
-    /// Paths of files to read first.
+    /// Sets the paths of files to read first.
     #[must_use]
     pub fn related_files<S: Into<String>>(self, files: impl IntoIterator<Item = S>) -> Self {
         let files: Vec<String> = strings(files).collect();
         self.context("relatedFiles", files)
     }
 
-    /// A field of the task's context, carried through unchanged.
+    /// Adds a field of the task's context, passed through unchanged.
     #[must_use]
     pub fn context(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.context.insert(key.into(), value.into());
@@ -121,13 +121,12 @@ impl NewTask {
     }
 }
 
-/// A text of so many bytes fits a message, however it is written there.
+/// A text of this many bytes fits a message in any JSON escaping.
 const SHORT: usize = a2a_protocol::limits::MESSAGE_BYTES / 8;
 
-/// The answer to a task, to be sent with
-/// [`Agent::send_task_response`](crate::Agent::send_task_response).
+/// The answer to a task, sent with [`Agent::send_task_response`](crate::Agent::send_task_response).
 ///
-/// What needs a reason cannot be made without one.
+/// An answer that requires a reason cannot be built without one.
 ///
 /// ```
 /// use openclaw_a2a::TaskAnswer;
@@ -144,7 +143,7 @@ const SHORT: usize = a2a_protocol::limits::MESSAGE_BYTES / 8;
 #[serde(rename_all = "camelCase")]
 pub struct TaskAnswer {
     #[serde(skip)]
-    pub(super) cover: Cover,
+    pub(super) header: MessageHeader,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<TaskId>,
     action: Action,
@@ -158,84 +157,84 @@ draft!(TaskAnswer is TaskResponse, response);
 
 impl TaskAnswer {
     fn new(action: Action, reason: Option<String>) -> Self {
-        Self { cover: Cover::default(), task_id: None, action, reason, result: Map::new() }
+        Self { header: MessageHeader::default(), task_id: None, action, reason, result: Map::new() }
     }
 
-    /// I take the task and start.
+    /// Accepts the task.
     #[must_use]
     pub fn accepted() -> Self {
         Self::new(Action::Accepted, None)
     }
 
-    /// The task is done; `summary` says what was done in a few sentences.
+    /// Completes the task; `summary` describes the result in a few sentences.
     #[must_use]
     pub fn completed(summary: impl Into<String>) -> Self {
         Self::new(Action::Completed, None).field("summary", summary.into())
     }
 
-    /// I do not take the task.
+    /// Declines the task.
     #[must_use]
     pub fn declined(reason: impl Into<String>) -> Self {
         Self::new(Action::Declined, Some(reason.into()))
     }
 
-    /// The task cannot be done.
+    /// Fails the task.
     #[must_use]
     pub fn failed(reason: impl Into<String>) -> Self {
         Self::new(Action::Failed, Some(reason.into()))
     }
 
-    /// The task waits for something I cannot provide.
+    /// Reports that the task waits for something the agent cannot provide.
     #[must_use]
     pub fn blocked(reason: impl Into<String>) -> Self {
         Self::new(Action::Blocked, Some(reason.into()))
     }
 
-    /// Names the task; needed only when no delivery about it is answered.
+    /// Sets the task. Needed only when the answer is not to a delivery about it.
     #[must_use]
     pub fn for_task(mut self, task: TaskId) -> Self {
         self.task_id = Some(task);
         self
     }
 
-    /// The branch that holds the work.
+    /// Sets the branch that contains the work.
     #[must_use]
     pub fn branch(self, branch: impl Into<String>) -> Self {
         self.field("branch", branch.into())
     }
 
-    /// The path of the worktree that holds the work.
+    /// Sets the path of the worktree that contains the work.
     #[must_use]
     pub fn worktree(self, worktree: impl Into<String>) -> Self {
         self.field("worktree", worktree.into())
     }
 
-    /// Paths of the files that were changed.
+    /// Sets the paths of changed files.
     #[must_use]
     pub fn files_changed<S: Into<String>>(self, files: impl IntoIterator<Item = S>) -> Self {
         let files: Vec<String> = strings(files).collect();
         self.field("filesChanged", files)
     }
 
-    /// One more step that should happen next.
+    /// Adds a next step.
     #[must_use]
     pub fn next_step(self, step: impl Into<String>) -> Self {
         self.also("nextSteps", step.into())
     }
 
-    /// One more value in a list of the result.
+    /// Adds a value to a list of the result.
     #[must_use]
     pub(in crate::sdk) fn also(mut self, key: &str, value: impl Into<Value>) -> Self {
         let list = self.result.entry(key).or_insert_with(|| Value::Array(Vec::new()));
         match list {
             Value::Array(list) => list.push(value.into()),
-            // Somebody set the field to something else; the last one wins, as everywhere.
+            // The field was set to another type before; the last value wins, as for any field.
             other => *other = Value::Array(vec![value.into()]),
         }
         self
     }
 
-    /// A field of the result, carried through unchanged.
+    /// Sets a field of the result, passed through unchanged.
     #[must_use]
     pub fn field(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         self.result.insert(key.into(), value.into());
@@ -247,7 +246,7 @@ impl TaskAnswer {
             (!self.result.is_empty()).then(|| Open::from_value(&self.result));
         let (result, reason) = (result.transpose().ok()?, self.reason.as_deref());
         let length = result.as_ref().map_or(0, |result| result.as_json().len());
-        // Whether something long is too long for a message only the message itself can tell.
+        // Only the serialized message shows whether a long text fits.
         if length + reason.map_or(0, str::len) > SHORT {
             return None;
         }

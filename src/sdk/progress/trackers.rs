@@ -1,15 +1,15 @@
-//! The bars themselves. Knows neither the bus nor the pace.
+//! State of the progress bars, without sending.
 
 use a2a_protocol::limits::TRACKERS;
 use a2a_protocol::{Progress, ProgressAggregate, ProgressTracker, TrackerStatus};
 use chrono::{DateTime, SubsecRound, Utc};
 
-/// The bars of one task, in the order in which they began.
+/// Trackers of one task, in the order they were added.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Trackers {
     all: Vec<ProgressTracker>,
     overall: Option<ProgressAggregate>,
-    /// The one that moved last.
+    /// Id of the tracker updated last.
     newest: Option<String>,
 }
 
@@ -49,12 +49,12 @@ impl Trackers {
         self.overall = Some(ProgressAggregate { progress: Some(progress), total, message });
     }
 
-    /// The bar of this name, new if it is not there.
+    /// Returns the tracker with this id, added if missing.
     fn touch(&mut self, id: &str, now: DateTime<Utc>) -> &mut ProgressTracker {
         let now = now.trunc_subsecs(3);
         self.newest = Some(id.to_owned());
         let at = self.all.iter().position(|tracker| tracker.id == id).unwrap_or_else(|| {
-            // What has ended makes room for what begins, seen or not.
+            // At the limit an ended tracker is replaced, sent or not.
             let is_full = self.all.len() >= TRACKERS;
             if let Some(ended) = self.all.iter().position(is_ended).filter(|_| is_full) {
                 self.all.remove(ended);
@@ -72,25 +72,25 @@ impl Trackers {
         Progress { trackers: self.all.clone(), aggregate: self.overall.clone() }
     }
 
-    /// Leaves out those that ended in a snapshot that was seen.
+    /// Removes ended trackers whose end was part of a sent snapshot.
     pub(super) fn forget_ended(&mut self, seen: &Progress) {
         self.all.retain(|tracker| !(is_ended(tracker) && seen.trackers.contains(tracker)));
     }
 
-    /// How it stands, for those who read only text.
+    /// State of the last updated tracker as text.
     pub(super) fn in_words(&self) -> String {
         let newest = self.newest.as_deref();
         let Some(tracker) = self.all.iter().find(|tracker| Some(tracker.id.as_str()) == newest)
         else {
-            return "TaskHandle goes on".to_owned();
+            return "Work goes on".to_owned();
         };
-        let said = tracker.message.as_deref().filter(|message| !message.trim().is_empty());
+        let message = tracker.message.as_deref().filter(|message| !message.trim().is_empty());
         let far = match (tracker.progress, tracker.total) {
             (Some(progress), Some(total)) => format!("{progress} of {total}"),
             (Some(progress), None) => progress.to_string(),
             _ => tracker.status.unwrap_or(TrackerStatus::Running).to_string(),
         };
-        said.map_or_else(|| format!("{}: {far}", tracker.id), str::to_owned)
+        message.map_or_else(|| format!("{}: {far}", tracker.id), str::to_owned)
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_that_ended_is_seen_once() {
+    fn ended_tracker_is_in_one_snapshot() {
         let mut trackers = Trackers::default();
         trackers.update("a", 1.0, Some(4.0), String::new(), at(0));
         trackers.update("b", 2.0, None, "two".into(), at(1));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_ended_makes_room_and_what_has_not_does_not() {
+    fn ended_tracker_is_replaced_at_the_limit() {
         let mut trackers = Trackers::default();
         for n in 0..20 {
             trackers.update(&n.to_string(), 0.0, None, String::new(), at(0));
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn words_for_those_who_read_only_text() {
+    fn trackers_are_described_as_text() {
         let mut trackers = Trackers::default();
-        assert_eq!(trackers.in_words(), "TaskHandle goes on");
+        assert_eq!(trackers.in_words(), "Work goes on");
         trackers.update("a", 1.0, Some(4.0), String::new(), at(0));
         assert_eq!(trackers.in_words(), "a: 1 of 4");
         trackers.update("b", 2.5, None, " ".into(), at(0));

@@ -1,12 +1,12 @@
-//! Flags about reviews: asking for one, and giving the verdict.
+//! Flags of review_request and review_response.
 
 use a2a_protocol::body::{NextAction, Severity, Verdict};
 use a2a_protocol::{AgentId, Kind, TaskId};
 use serde_json::{Value, json};
 
-use super::super::{Known, new_id};
+use super::super::{TaskParties, new_id};
 use super::{Fields, Payload};
-use crate::cli::words::one_of;
+use crate::cli::human::one_of;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -16,9 +16,9 @@ Example:
     --title 'The validator' --branch tim/validator --file src/validator.rs \\
     --file tests/validator.rs
 
-Without --task the review is about work that nobody asked for over the bus.")]
+Without --task the review is about work that was not requested over the bus.")]
 pub(in super::super) struct ReviewRequest {
-    /// One line that names the work
+    /// Title of the work in one line
     #[arg(long, value_name = "TEXT")]
     title: String,
     /// The branch that holds the work
@@ -30,16 +30,16 @@ pub(in super::super) struct ReviewRequest {
     /// A file to review; may be given several times
     #[arg(long = "file", value_name = "PATH", required = true)]
     files: Vec<String>,
-    /// The task whose work it is [default: a new one]
+    /// Task of the work [default: a new one]
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
-    /// Who did the work [default: the sender]
+    /// Author of the work [default: the sender]
     #[arg(long, value_name = "ID")]
     author: Option<AgentId>,
     /// The author's tier, such as T3-Staff
     #[arg(long, value_name = "TIER")]
     author_tier: Option<String>,
-    /// The level of review that is needed
+    /// Required level of review
     #[arg(long, value_name = "TEXT")]
     level: Option<String>,
     /// Notes from an earlier review of the same work
@@ -80,12 +80,12 @@ Examples:
     --verdict changes_requested --branch tim/validator \\
     --must-fix 'src/validator.rs:12=This panics'
 
-Without --to it goes to whoever does the task.")]
+Without --to it goes to the assignee of the task.")]
 pub(in super::super) struct ReviewResponse {
-    /// The task whose work was reviewed
+    /// Task whose work was reviewed
     #[arg(long, value_name = "ID")]
     task: TaskId,
-    /// The verdict
+    /// Verdict
     #[arg(long, value_parser = one_of(Verdict::ALL, Verdict::as_str))]
     verdict: Verdict,
     /// The branch that was reviewed
@@ -94,27 +94,27 @@ pub(in super::super) struct ReviewResponse {
     /// The worktree that was reviewed
     #[arg(long, value_name = "PATH", default_value = ".")]
     worktree: String,
-    /// What happens next with the work [default: what follows from the verdict]
+    /// Next action [default: follows from the verdict]
     #[arg(long, value_parser = one_of(NextAction::ALL, NextAction::as_str))]
     next_action: Option<NextAction>,
-    /// Something the author must change; may be given several times
+    /// Concern that must be fixed; may be given several times
     #[arg(long, value_name = "FILE[:LINE]=TEXT", value_parser = remark)]
     must_fix: Vec<Remark>,
-    /// Something the author should change; may be given several times
+    /// Concern that should be fixed; may be given several times
     #[arg(long, value_name = "FILE[:LINE]=TEXT", value_parser = remark)]
     should_fix: Vec<Remark>,
-    /// Something that could be better; may be given several times
+    /// Suggestion; may be given several times
     #[arg(long, value_name = "FILE[:LINE]=TEXT", value_parser = remark)]
     suggest: Vec<Remark>,
-    /// Something the reviewer fixed; may be given several times
+    /// Fix made by the reviewer; may be given several times
     #[arg(long, value_name = "FILE=TEXT", value_parser = remark)]
     fixed: Vec<Remark>,
-    /// The title of a task that this one makes possible; may be given several times
+    /// Title of a follow-up task; may be given several times
     #[arg(long = "next-task", value_name = "TITLE")]
     next_tasks: Vec<String>,
 }
 
-/// Something about a place in a file.
+/// A remark on a location in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Remark {
     file: String,
@@ -158,8 +158,8 @@ impl Payload for ReviewResponse {
         Some(self.task)
     }
 
-    fn addressee<'a>(&self, known: &'a Known) -> Option<&'a AgentId> {
-        Some(&known.assignee)
+    fn addressee<'a>(&self, parties: &'a TaskParties) -> Option<&'a AgentId> {
+        Some(&parties.assignee)
     }
 
     fn write(&self, _: &str) -> anyhow::Result<Value> {
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remark_names_a_file_and_perhaps_a_line() {
+    fn remark_is_parsed_with_and_without_a_line() {
         let read = |text| remark(text).map(|r| (r.file, r.line, r.text));
         let is = |file: &str, line, text: &str| Ok((file.to_owned(), line, text.to_owned()));
         assert_eq!(read("src/a.rs:12=This = bad"), is("src/a.rs", Some(12), "This = bad"));

@@ -1,12 +1,12 @@
-//! Flags about tasks: asking for one, answering, and saying how it goes.
+//! Flags of task_request, task_response and status_update.
 
 use a2a_protocol::body::{Action, Complexity, Status, TaskType};
 use a2a_protocol::{AgentId, Kind, TaskId};
 use serde_json::Value;
 
-use super::super::{Known, new_id};
-use super::{Fields, Payload, moment};
-use crate::cli::words::one_of;
+use super::super::{TaskParties, new_id};
+use super::{Fields, Payload, timestamp};
+use crate::cli::human::one_of;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -18,23 +18,23 @@ Examples:
     --complexity high --priority high --deadline 2h \\
     --criterion 'All vectors pass' --branch tim/validator")]
 pub(in super::super) struct TaskRequest {
-    /// One line that names the work
+    /// Title of the work in one line
     #[arg(long, value_name = "TEXT")]
     title: String,
-    /// What is to be done [default: the title]
+    /// Description of the work [default: the title]
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// The kind of work
+    /// Type of work
     #[arg(long = "type", default_value = "implementation",
         value_parser = one_of(TaskType::ALL, TaskType::as_str))]
     task_type: TaskType,
-    /// How demanding it is
+    /// Complexity
     #[arg(long, default_value = "medium", value_parser = one_of(Complexity::ALL, Complexity::as_str))]
     complexity: Complexity,
-    /// When it must be done: RFC 3339, or from now on: 90s, 15m, 2h, 3d
-    #[arg(long, value_name = "T", value_parser = moment)]
+    /// Deadline: RFC 3339, or a duration from now (90s, 15m, 2h, 3d)
+    #[arg(long, value_name = "T", value_parser = timestamp)]
     deadline: Option<String>,
-    /// What must be true for it to count as done; may be given several times
+    /// Acceptance criterion; may be given several times
     #[arg(long = "criterion", value_name = "TEXT")]
     criteria: Vec<String>,
     /// The branch to work on
@@ -46,7 +46,7 @@ pub(in super::super) struct TaskRequest {
     /// A file to read first; may be given several times
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<String>,
-    /// An earlier task that is asked for again or handed on [default: a new one]
+    /// Earlier task to request again or to hand on [default: a new one]
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
 }
@@ -85,18 +85,18 @@ Examples:
     --task 0192a4c8-7e1a-7b3c-9d4e-000000000003 --action failed \\
     --reason 'no access'
 
-Without --to it goes to whoever asked for the task.")]
+Without --to it goes to the requester of the task.")]
 pub(in super::super) struct TaskResponse {
-    /// The task that is answered
+    /// Task that is answered
     #[arg(long, value_name = "ID")]
     task: TaskId,
-    /// What happens with it
+    /// Action on the task
     #[arg(long, value_parser = one_of(Action::ALL, Action::as_str))]
     action: Action,
-    /// Why; needed for declined, failed and blocked
+    /// Reason; required for declined, failed and blocked
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// What was done
+    /// Summary of the work
     #[arg(long, value_name = "TEXT")]
     summary: Option<String>,
     /// The branch that holds the work
@@ -108,7 +108,7 @@ pub(in super::super) struct TaskResponse {
     /// A file that was changed; may be given several times
     #[arg(long = "file", value_name = "PATH")]
     files: Vec<String>,
-    /// What should happen next; may be given several times
+    /// Next step; may be given several times
     #[arg(long = "next-step", value_name = "TEXT")]
     next_steps: Vec<String>,
 }
@@ -120,8 +120,8 @@ impl Payload for TaskResponse {
         Some(self.task)
     }
 
-    fn addressee<'a>(&self, known: &'a Known) -> Option<&'a AgentId> {
-        Some(&known.requester)
+    fn addressee<'a>(&self, parties: &'a TaskParties) -> Option<&'a AgentId> {
+        Some(&parties.requester)
     }
 
     fn write(&self, _: &str) -> anyhow::Result<Value> {
@@ -150,22 +150,22 @@ Examples:
     --status blocked --progress 'The validator is done' \\
     --blocked-by 'The limits are not decided'
 
-With --task and without --to it goes to whoever asked for the task. It never ends a task: task-response does.")]
+With --task and without --to it goes to the requester of the task. It never ends a task: task-response does.")]
 pub(in super::super) struct StatusUpdate {
-    /// The current state in a sentence or two
+    /// Current progress in a sentence or two
     #[arg(long, value_name = "TEXT")]
     progress: String,
-    /// How the work stands
+    /// Status of the work
     #[arg(long, default_value = "in_progress", value_parser = one_of(Status::ALL, Status::as_str))]
     status: Status,
-    /// The task this is about [default: work in general]
+    /// Task [default: work in general]
     #[arg(long, value_name = "ID")]
     task: Option<TaskId>,
-    /// What is in the way; needed for blocked
+    /// What blocks the work; required for blocked
     #[arg(long, value_name = "TEXT")]
     blocked_by: Option<String>,
-    /// When it will probably be done: RFC 3339, or from now on: 15m, 2h
-    #[arg(long, value_name = "T", value_parser = moment)]
+    /// Estimated completion: RFC 3339, or a duration from now (15m, 2h)
+    #[arg(long, value_name = "T", value_parser = timestamp)]
     done_by: Option<String>,
 }
 
@@ -176,8 +176,8 @@ impl Payload for StatusUpdate {
         self.task
     }
 
-    fn addressee<'a>(&self, known: &'a Known) -> Option<&'a AgentId> {
-        Some(&known.requester)
+    fn addressee<'a>(&self, parties: &'a TaskParties) -> Option<&'a AgentId> {
+        Some(&parties.requester)
     }
 
     fn write(&self, _: &str) -> anyhow::Result<Value> {
