@@ -4,9 +4,9 @@
 //! called off, and everything goes to the disk in one piece with what caused it, so that nobody
 //! ever finds a parent that its children contradict.
 
-mod alter;
-mod begin;
-mod held;
+mod commands;
+mod live_objective;
+mod start_step;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -23,21 +23,23 @@ use actix::prelude::*;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::service::{Awaited, Service, Wake};
-use crate::tasks::service::entry::Then;
-use crate::tasks::watch::{Follows, Happened};
+use super::service::{Followup, PendingWrite, Service};
+use crate::tasks::service::live_task::AgentAction;
+use crate::tasks::watch::{Follows, TaskEvent};
 
-pub(in crate::tasks) use alter::{Alter, Alteration, Altered};
-pub(in crate::tasks) use begin::BeginObjective;
-use held::{Held, News};
-pub(in crate::tasks) use held::{result_of, shown};
+pub(in crate::tasks) use commands::{
+    ApplyObjectiveCommand, ObjectiveCommand, ObjectiveCommandReply,
+};
+use live_objective::{LiveObjective, PendingRevision};
+pub(in crate::tasks) use live_objective::{result_of, shown};
+pub(in crate::tasks) use start_step::SubmitObjective;
 
 /// Why the tasks of a plan that ended are called off.
 const ENDED: &str = "its plan has ended";
 
 /// The step of an objective that an A2A task does.
 #[derive(Debug, Clone)]
-pub(in crate::tasks) struct Part {
+pub(in crate::tasks) struct StepRef {
     pub(in crate::tasks) objective: ObjectiveId,
     pub(in crate::tasks) step: PlanTaskId,
 }
@@ -45,17 +47,20 @@ pub(in crate::tasks) struct Part {
 /// The objectives that have not ended, and those that are being changed.
 #[derive(Default)]
 pub(super) struct Objectives {
-    held: HashMap<ObjectiveId, Held>,
+    live: HashMap<ObjectiveId, LiveObjective>,
 }
 
 impl Objectives {
-    pub(super) fn forget(&mut self, id: &ObjectiveId) {
-        self.held.remove(id);
+    pub(super) fn evict(&mut self, id: &ObjectiveId) {
+        self.live.remove(id);
     }
 
     /// How many of an owner's are open.
     fn open_of(&self, owner: &str) -> usize {
-        self.held.values().filter(|held| &*held.stored.owner == owner && !held.is_over()).count()
+        self.live
+            .values()
+            .filter(|objective| &*objective.stored.owner == owner && !objective.is_over())
+            .count()
     }
 }
 
@@ -72,7 +77,7 @@ struct Cause {
     /// What happened to the task that causes it.
     events: Vec<StreamEvent>,
     /// Whoever is answered when it is durable, with what they see.
-    told: Vec<alter::Telling>,
+    told: Vec<commands::PendingReply>,
 }
 
 impl Service {
@@ -82,30 +87,30 @@ impl Service {
         &mut self,
         id: TaskId,
         events: &mut [StreamEvent],
-    ) -> (Vec<(Write, Awaited)>, Vec<TaskId>) {
-        let Some(entry) = self.entries.get(&id) else { return Default::default() };
-        let Some(Part { objective, step }) = entry.part_of.clone() else {
+    ) -> (Vec<(Write, PendingWrite)>, Vec<TaskId>) {
+        let Some(live) = self.live.get(&id) else { return Default::default() };
+        let Some(StepRef { objective, step }) = live.part_of.clone() else {
             return Default::default();
         };
-        let status = PlanTaskStatus::from(entry.state());
-        let Some(held) = self.objectives.held.get_mut(&objective) else {
+        let status = PlanTaskStatus::from(live.state());
+        let Some(held) = self.objectives.live.get_mut(&objective) else {
             return Default::default();
         };
         if held.status_of(&step).is_none_or(|known| known == status) {
             return Default::default();
         }
         if status == PlanTaskStatus::Completed {
-            held.keep_result(&step, &entry.stored.task);
+            held.record_result(&step, &live.stored.task);
         }
         let effects = held.tree.report(&step, status);
-        held.keep_reason(&step, &entry.stored.task, &effects);
+        held.record_failure_reason(&step, &live.stored.task, &effects);
         let mut next = Vec::new();
         if status.is_terminal() || status.is_interrupted() {
             // First, so that what begins now finds its place.
-            let lane = entry.lane.clone();
+            let lane = live.lane.clone();
             next.extend(self.queues.leave(&lane, id));
         }
-        if let Some(news) = self.news(&objective, &effects)
+        if let Some(news) = self.status_metadata(&objective, &effects)
             && let Some(StreamEvent::StatusUpdate(update)) =
                 events.iter_mut().rfind(|event| matches!(event, StreamEvent::StatusUpdate(_)))
         {
@@ -115,14 +120,14 @@ impl Service {
         let is_status = |event: &&StreamEvent| matches!(event, StreamEvent::StatusUpdate(_));
         let events = events.iter().filter(is_status).cloned().collect();
         let cause = Cause { events, ..Cause::default() };
-        let (writes, more) = self.follow(&objective, effects, cause);
+        let (writes, more) = self.apply_effects(&objective, effects, cause);
         next.extend(more);
         (writes, next)
     }
 
     /// How plans and the objective stand now, for the metadata of an event.
-    fn news(&self, objective: &ObjectiveId, effects: &[Effect]) -> Option<Metadata> {
-        let held = self.objectives.held.get(objective)?;
+    fn status_metadata(&self, objective: &ObjectiveId, effects: &[Effect]) -> Option<Metadata> {
+        let held = self.objectives.live.get(objective)?;
         let mut news = Metadata::new();
         for effect in effects {
             match effect {
@@ -143,25 +148,25 @@ impl Service {
     }
 
     /// Does what follows from a change of the tree, and gives the writes that belong to it.
-    fn follow(
+    fn apply_effects(
         &mut self,
         id: &ObjectiveId,
         effects: Vec<Effect>,
         cause: Cause,
-    ) -> (Vec<(Write, Awaited)>, Vec<TaskId>) {
+    ) -> (Vec<(Write, PendingWrite)>, Vec<TaskId>) {
         let (mut writes, mut next) = (Vec::new(), Vec::new());
-        let news = self.news(id, &effects);
+        let news = self.status_metadata(id, &effects);
         let mut waiting = VecDeque::from(effects);
         while let Some(effect) = waiting.pop_front() {
             match effect {
                 Effect::CallOff { task, .. } => {
-                    if let Some((write, freed)) = self.call_off_step(id, &task) {
+                    if let Some((write, freed)) = self.cancel_step(id, &task) {
                         writes.push(write);
                         next.extend(freed);
                     }
                 }
                 Effect::Begin { plan, task } => {
-                    let (write, more) = self.begin_step(id, &plan, &task);
+                    let (write, more) = self.start_step(id, &plan, &task);
                     writes.extend(write);
                     waiting.extend(more);
                 }
@@ -169,69 +174,69 @@ impl Service {
             }
         }
         if let Some(news) = news {
-            writes.extend(self.tell_others(id, &news, &cause.events));
+            writes.extend(self.notify_siblings(id, &news, &cause.events));
         }
-        writes
-            .extend(self.keep_objective(id, cause).map(|change| {
-                (Write::Objective(Box::new(change)), Awaited::Objective(id.clone()))
-            }));
+        writes.extend(self.objective_change(id, cause).map(|change| {
+            (Write::Objective(Box::new(change)), PendingWrite::Objective(id.clone()))
+        }));
         (writes, next)
     }
 
     /// Those who watch other tasks of the objective hear of it, too.
-    fn tell_others(
+    fn notify_siblings(
         &mut self,
         id: &ObjectiveId,
         news: &Metadata,
         events: &[StreamEvent],
-    ) -> Vec<(Write, Awaited)> {
+    ) -> Vec<(Write, PendingWrite)> {
         let caused = events.iter().find_map(|event| match event {
             StreamEvent::StatusUpdate(update) => Some(update.task_id),
             _ => None,
         });
-        let Some(held) = self.objectives.held.get(id) else { return Vec::new() };
+        let Some(held) = self.objectives.live.get(id) else { return Vec::new() };
         let open: Vec<TaskId> = held.linked().filter(|task| Some(*task) != caused).collect();
         let mut writes = Vec::new();
         for task in open {
-            let Some(entry) = self.entries.get(&task) else { continue };
-            if entry.is_over() || entry.watchers.is_empty() {
+            let Some(live) = self.live.get(&task) else { continue };
+            if live.is_over() || live.watchers.is_empty() {
                 continue;
             }
             let mut metadata = news.clone();
             metadata.insert(key::NEWS.to_owned(), Value::Bool(true));
             let event = StreamEvent::StatusUpdate(Box::new(StatusUpdate {
                 task_id: task,
-                context_id: entry.stored.task.context_id.clone(),
-                status: entry.stored.task.status.clone(),
+                context_id: live.stored.task.context_id.clone(),
+                status: live.stored.task.status.clone(),
                 metadata: Some(metadata),
             }));
-            let write = self.prepare(task, vec![event], Wake::default());
-            writes.extend(write.map(|write| (write, Awaited::Change(task))));
+            let write = self.build_write(task, vec![event], Followup::default());
+            writes.extend(write.map(|write| (write, PendingWrite::Change(task))));
         }
         writes
     }
 
     /// Cancels the A2A task of a step, without asking its objective: that knows.
-    fn call_off_step(
+    fn cancel_step(
         &mut self,
         id: &ObjectiveId,
         step: &PlanTaskId,
-    ) -> Option<((Write, Awaited), Option<TaskId>)> {
+    ) -> Option<((Write, PendingWrite), Option<TaskId>)> {
         let now = self.clock.now();
-        let task = self.objectives.held.get(id)?.task_of(step)?;
-        let entry = self.entries.get_mut(&task)?;
-        let event = entry.advance(Step::Cancel, Said::plainly(ENDED), now)?;
-        let lane = entry.lane.clone();
+        let task = self.objectives.live.get(id)?.task_of(step)?;
+        let live = self.live.get_mut(&task)?;
+        let event = live.advance(Step::Cancel, Said::plainly(ENDED), now)?;
+        let lane = live.lane.clone();
         let freed = self.queues.leave(&lane, task);
-        let then = Then::CallOff(ENDED.to_owned());
-        let write = self.prepare(task, vec![event], Wake { then, ..Wake::default() })?;
-        Some(((write, Awaited::Change(task)), freed))
+        let then = AgentAction::Cancel(ENDED.to_owned());
+        let write =
+            self.build_write(task, vec![event], Followup { then, ..Followup::default() })?;
+        Some(((write, PendingWrite::Change(task)), freed))
     }
 
     /// What of the objective has changed; `None` when nothing has.
-    fn keep_objective(&mut self, id: &ObjectiveId, cause: Cause) -> Option<ObjectiveChange> {
+    fn objective_change(&mut self, id: &ObjectiveId, cause: Cause) -> Option<ObjectiveChange> {
         let now = Moment::from(self.clock.now().utc);
-        let held = self.objectives.held.get_mut(id)?;
+        let held = self.objectives.live.get_mut(id)?;
         let (plans, tasks) = held.note(now);
         let status = held.tree.status();
         let moved = held.stored.objective.status != status;
@@ -242,7 +247,7 @@ impl Service {
             return None;
         }
         held.stored.objective.status = status;
-        held.note_metadata();
+        held.sync_metadata();
         held.stored.objective.updated_at = now;
         let expected = (!cause.is_new).then_some(held.stored.revision);
         if !cause.is_new {
@@ -253,14 +258,16 @@ impl Service {
             events.push(Arc::new(StreamEvent::Objective(Box::new(held.shown()))));
         }
         let told = cause.told.into_iter().map(|telling| telling.seen(held)).collect();
-        held.changes.push_back(News { revision: held.stored.revision, events, told });
+        held.changes.push_back(PendingRevision { revision: held.stored.revision, events, told });
         Some(ObjectiveChange { objective: held.stored.clone(), expected, plans, tasks })
     }
 
     /// The oldest change of the objective is durable: everybody may know.
-    pub(super) fn objective_kept(&mut self, id: &ObjectiveId) {
-        let Some(held) = self.objectives.held.get_mut(id) else { return };
-        let Some(News { revision, events, told }) = held.changes.pop_front() else { return };
+    pub(super) fn on_objective_committed(&mut self, id: &ObjectiveId) {
+        let Some(held) = self.objectives.live.get_mut(id) else { return };
+        let Some(PendingRevision { revision, events, told }) = held.changes.pop_front() else {
+            return;
+        };
         held.durable = revision;
         let over = held.is_over() && held.changes.is_empty();
         let count = events.len();
@@ -276,7 +283,7 @@ impl Service {
             let _ = waiter.send(());
         }
         if over {
-            self.objectives.held.remove(id);
+            self.objectives.live.remove(id);
         }
     }
 
@@ -284,26 +291,26 @@ impl Service {
     pub(super) fn restore_objectives(&mut self, open: Vec<OpenObjective>) {
         for (tree, results) in open {
             let id = tree.stored.objective.id.clone();
-            let mut held = Held::of(tree);
+            let mut held = LiveObjective::of(tree);
             held.results.extend(results);
             for (step, task) in held.links() {
-                if let Some(entry) = self.entries.get_mut(&task) {
-                    entry.part_of = Some(Part { objective: id.clone(), step });
+                if let Some(live) = self.live.get_mut(&task) {
+                    live.part_of = Some(StepRef { objective: id.clone(), step });
                 }
             }
-            self.objectives.held.insert(id, held);
+            self.objectives.live.insert(id, held);
         }
     }
 
     /// Does what was left to do, which is nothing unless this version decides otherwise than the
     /// one before.
     pub(super) fn settle_objectives(&mut self) {
-        let all: Vec<ObjectiveId> = self.objectives.held.keys().cloned().collect();
+        let all: Vec<ObjectiveId> = self.objectives.live.keys().cloned().collect();
         for id in all {
-            let Some(held) = self.objectives.held.get_mut(&id) else { continue };
+            let Some(held) = self.objectives.live.get_mut(&id) else { continue };
             let effects = held.tree.settle();
             if !effects.is_empty() {
-                let (writes, next) = self.follow(&id, effects, Cause::default());
+                let (writes, next) = self.apply_effects(&id, effects, Cause::default());
                 self.write_all(writes);
                 next.into_iter().for_each(|next| self.start_next(Some(next)));
             }
@@ -325,7 +332,7 @@ impl Handler<WaitRevision> for Service {
 
     fn handle(&mut self, wait: WaitRevision, _: &mut Self::Context) {
         let WaitRevision { id, since, reply } = wait;
-        match self.objectives.held.get_mut(&id) {
+        match self.objectives.live.get_mut(&id) {
             Some(held) if held.durable <= since => {
                 held.waiters.retain(|(_, waiter)| !waiter.is_closed());
                 held.waiters.push((since, reply));
@@ -338,18 +345,22 @@ impl Handler<WaitRevision> for Service {
 /// Watches an objective from now on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct FollowObjective {
+pub(in crate::tasks) struct AddObjectiveSubscriber {
     pub(in crate::tasks) id: ObjectiveId,
     /// `None` when it has ended.
-    pub(in crate::tasks) reply: oneshot::Sender<Option<Result<mpsc::Receiver<Happened>, Fault>>>,
+    pub(in crate::tasks) reply: oneshot::Sender<Option<Result<mpsc::Receiver<TaskEvent>, Fault>>>,
 }
 
-impl Handler<FollowObjective> for Service {
+impl Handler<AddObjectiveSubscriber> for Service {
     type Result = ();
 
-    fn handle(&mut self, FollowObjective { id, reply }: FollowObjective, _: &mut Self::Context) {
-        let (limit, buffer) = (self.settings.watchers_per_task, self.settings.watcher_buffer);
-        let held = self.objectives.held.get_mut(&id);
+    fn handle(
+        &mut self,
+        AddObjectiveSubscriber { id, reply }: AddObjectiveSubscriber,
+        _: &mut Self::Context,
+    ) {
+        let (limit, buffer) = (self.settings.subscribers_per_task, self.settings.subscriber_buffer);
+        let held = self.objectives.live.get_mut(&id);
         let watched = held.filter(|held| !held.is_over());
         let _ = reply.send(watched.map(|held| match held.watchers.len() < limit {
             true => Ok(held.watchers.add(buffer, true)),
@@ -362,6 +373,9 @@ impl Handler<FollowObjective> for Service {
 }
 
 /// How a plan of an objective is found.
-fn named<'a>(plans: &'a [a2a_taskdb::PlanTree], id: &PlanId) -> Option<&'a a2a_taskdb::PlanTree> {
+fn find_plan<'a>(
+    plans: &'a [a2a_taskdb::PlanTree],
+    id: &PlanId,
+) -> Option<&'a a2a_taskdb::PlanTree> {
     plans.iter().find(|plan| plan.stored.plan.id == *id)
 }

@@ -5,19 +5,20 @@
 //! next in line its turn: in the store, or in the journal where that can say the same
 //! ([`super::ahead`]).
 
-mod begin;
+mod agent_reply;
 mod cancel;
-pub(super) mod entry;
-mod gauge;
-mod hear;
+mod deferred_create;
+pub(super) mod live_task;
+mod on_committed;
 mod progress;
+mod progress_coalescer;
 mod pushes;
-mod timers;
-mod turns;
-mod unborn;
-mod watching;
-mod writing;
-mod written;
+mod scheduler;
+mod store_queue;
+mod submit;
+mod subscribers;
+mod timeout;
+pub(super) mod write_behind;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -34,51 +35,51 @@ use a2a_taskdb::{NewEvent, SentMessage, StoredTask, Write, Written};
 use actix::prelude::*;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use self::entry::{Change, Entry, Then};
-use self::unborn::Unborn;
-use self::writing::{NOTHING, Outgoing};
-use super::ahead::{Ahead, AheadCount};
-use super::clerk::Held;
+use self::deferred_create::DeferredCreates;
+use self::live_task::{AgentAction, LiveTask, PendingChange};
+use self::store_queue::{BARRIER, Outgoing};
 use super::objectives::Objectives;
+use super::reply_interceptor::LiveTaskIndex;
+use super::service::write_behind::{WriteBehindLimit, WriteBehindPermit};
 use super::settings::TaskSettings;
 use super::stats::{TaskLoad, TaskStats};
-use super::watch::Happened;
+use super::watch::TaskEvent;
 use crate::bus::clock::Clock;
 use crate::{BusSystem, Submission, Ticket};
 
-pub(super) use begin::{Begin, GoOn, Want};
+pub(super) use agent_reply::AgentReply;
 pub(super) use cancel::{Cancel, Delete, not_cancelable};
-pub(super) use hear::Hear;
+pub(super) use deferred_create::{DeferredCreate, PersistDeferred, REMEMBERED, SubmitDeferred};
+pub(super) use on_committed::{Committed, disk_refuses};
 pub(super) use pushes::{SettlePush, WritePush};
-pub(super) use timers::Reload;
-pub(super) use turns::{Restore, Resume, WorkOn};
-pub(super) use unborn::{Bear, BeginAtOnce, Birth, REMEMBERED};
-pub(super) use watching::{Subscribe, Wait};
-pub(super) use writing::{CatchUp, End, Leave, Meet};
-pub(super) use written::{Committed, disk_refuses};
+pub(super) use scheduler::{Restore, Resume, ResumeUnanswered};
+pub(super) use store_queue::{CatchUp, CloseStoreQueue, OpenStoreQueue, StopService};
+pub(super) use submit::{Continue, Submit, WaitFor};
+pub(super) use subscribers::{AddSubscriber, WaitForEnd};
+pub(super) use timeout::Reload;
 
 /// What a caller gets for its message.
 #[derive(Debug)]
-pub(super) enum Begun {
+pub(super) enum TaskReply {
     Task(Arc<Task>),
     Message(Box<Message>),
     /// What happens from now on; the task itself comes first.
-    Stream(mpsc::Receiver<Happened>),
+    Stream(mpsc::Receiver<TaskEvent>),
     /// The message was heard before and belongs to this task.
-    Repeated(TaskId),
+    Duplicate(TaskId),
     /// Only the store can tell whether it can begin.
-    Unsure(Box<StoredTask>, Box<Submission>),
+    NeedsStore(Box<StoredTask>, Box<Submission>),
 }
 
 /// Where the answer goes.
-pub(super) type Answering = oneshot::Sender<Result<Begun, Fault>>;
+pub(super) type ReplySender = oneshot::Sender<Result<TaskReply, Fault>>;
 
 /// What is on its way to the disk.
-pub(super) enum Awaited {
+pub(super) enum PendingWrite {
     /// A new task, and what its caller wants.
-    Create { task: TaskId, sent: Label, want: Want, reply: Answering },
+    Create { task: TaskId, sent: Label, want: WaitFor, reply: ReplySender },
     /// A task that began before it was on the disk.
-    Birth(TaskId),
+    DeferredCreate(TaskId),
     /// A change of this task: its oldest.
     Change(TaskId),
     /// The plain message that takes the place of this task.
@@ -86,41 +87,41 @@ pub(super) enum Awaited {
     /// An objective and what is below it.
     Objective(ObjectiveId),
     /// All of them at once.
-    Together(Vec<Awaited>),
+    Together(Vec<PendingWrite>),
     /// Something about webhooks.
-    Push(oneshot::Sender<Option<Written>>),
+    Reply(oneshot::Sender<Option<Written>>),
     /// Old tasks.
     Expire,
 }
 
 /// What a change carries along, and what follows when it is durable.
 #[derive(Default)]
-pub(super) struct Wake {
+pub(super) struct Followup {
     /// The caller's message.
     pub(super) message: Option<SentMessage>,
     /// Messages of the bus that are acknowledged then.
     pub(super) acks: Vec<Ticket>,
     /// Callers who wait for just this.
-    pub(super) told: Vec<Answering>,
+    pub(super) told: Vec<ReplySender>,
     /// Callers who watch what comes after it.
-    pub(super) watchers: Vec<Answering>,
-    pub(super) then: Then,
+    pub(super) watchers: Vec<ReplySender>,
+    pub(super) then: AgentAction,
 }
 
 pub(super) struct Service {
     pub(super) bus: BusSystem,
     pub(super) settings: TaskSettings,
     pub(super) clock: Clock,
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<LiveTaskIndex>,
     /// Rung when webhooks have something to do.
-    pub(super) bell: Arc<Notify>,
+    pub(super) push_notify: Arc<Notify>,
     pub(super) stats: Arc<TaskStats>,
-    pub(super) ahead: AheadCount,
+    pub(super) ahead: WriteBehindLimit,
     outgoing: Outgoing,
-    pub(super) entries: HashMap<TaskId, Entry>,
+    pub(super) live: HashMap<TaskId, LiveTask>,
     pub(super) queues: ContextQueues,
-    awaited: HashMap<u64, Awaited>,
-    unborn: Unborn,
+    awaited: HashMap<u64, PendingWrite>,
+    deferred: DeferredCreates,
     pub(super) objectives: Objectives,
     /// The places of the next in line, and of the next who goes before everyone.
     pub(super) last_order: i64,
@@ -136,11 +137,11 @@ impl Service {
     pub(super) fn new(
         bus: BusSystem,
         settings: TaskSettings,
-        held: Arc<Held>,
-        bell: Arc<Notify>,
+        held: Arc<LiveTaskIndex>,
+        push_notify: Arc<Notify>,
         heard: Option<Vec<u64>>,
         stats: Arc<TaskStats>,
-        ahead: AheadCount,
+        ahead: WriteBehindLimit,
     ) -> Self {
         Self {
             _alive: bus.parts().returning("task_service"),
@@ -149,13 +150,13 @@ impl Service {
             settings,
             clock: Clock::start(),
             held,
-            bell,
+            push_notify,
             stats,
             ahead,
             outgoing: Outgoing::default(),
-            entries: HashMap::new(),
+            live: HashMap::new(),
             awaited: HashMap::new(),
-            unborn: Unborn::new(heard),
+            deferred: DeferredCreates::new(heard),
             objectives: Objectives::default(),
             last_order: 0,
             first_order: 0,
@@ -166,8 +167,8 @@ impl Service {
 
     /// Sends the task as it is now to the disk, with what happened, and with what follows for the
     /// objective it is part of.
-    fn change(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Wake) {
-        let (all, next) = self.changes(id, events, wake);
+    fn change(&mut self, id: TaskId, events: Vec<StreamEvent>, wake: Followup) {
+        let (all, next) = self.build_change(id, events, wake);
         self.write_all(all);
         for next in next {
             self.start_next(Some(next));
@@ -175,49 +176,49 @@ impl Service {
     }
 
     /// The writes that belong to a change, and the tasks whose turn it is then.
-    fn changes(
+    fn build_change(
         &mut self,
         id: TaskId,
         mut events: Vec<StreamEvent>,
-        wake: Wake,
-    ) -> (Vec<(Write, Awaited)>, Vec<TaskId>) {
+        wake: Followup,
+    ) -> (Vec<(Write, PendingWrite)>, Vec<TaskId>) {
         let (follows, next) = self.roll_up(id, &mut events);
-        let Some(write) = self.prepare(id, events, wake) else { return Default::default() };
-        let mut all = vec![(write, Awaited::Change(id))];
+        let Some(write) = self.build_write(id, events, wake) else { return Default::default() };
+        let mut all = vec![(write, PendingWrite::Change(id))];
         all.extend(follows);
         (all, next)
     }
 
     /// The end of a task that only the journal has: whoever waits for it is told before the store is.
-    fn end_ahead(
+    fn end_write_behind(
         &mut self,
         id: TaskId,
         events: Vec<StreamEvent>,
-        wake: Wake,
-        ahead: Ahead,
+        wake: Followup,
+        ahead: WriteBehindPermit,
         ctx: &mut Context<Self>,
     ) {
-        let Some(write) = self.prepare(id, events, wake) else { return };
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.told = Some(ahead);
-            for (_, waiter) in entry.waiters.drain(..) {
-                let _ = waiter.send(Ok(Begun::Task(Arc::clone(&entry.stored.task))));
+        let Some(write) = self.build_write(id, events, wake) else { return };
+        if let Some(live) = self.live.get_mut(&id) {
+            live.told = Some(ahead);
+            for (_, waiter) in live.waiters.drain(..) {
+                let _ = waiter.send(Ok(TaskReply::Task(Arc::clone(&live.stored.task))));
             }
         }
-        self.write_soon(write, Awaited::Change(id), ctx);
+        self.write_batched(write, PendingWrite::Change(id), ctx);
     }
 
     /// The write of the task as it is now; those who wait for it are noted.
-    pub(super) fn prepare(
+    pub(super) fn build_write(
         &mut self,
         id: TaskId,
         events: Vec<StreamEvent>,
-        wake: Wake,
+        wake: Followup,
     ) -> Option<Write> {
         let now = Moment::from(self.clock.now().utc);
-        let birth = self.birth_of(id);
-        let entry = self.entries.get_mut(&id)?;
-        let stored = &mut entry.stored;
+        let birth = self.take_deferred_create(id);
+        let live = self.live.get_mut(&id)?;
+        let stored = &mut live.stored;
         let expected = stored.version;
         stored.updated = now;
         if birth.is_none() {
@@ -233,9 +234,9 @@ impl Service {
             event: Arc::clone(event),
             at: now,
         };
-        let Wake { message, mut acks, told, watchers, then } = wake;
-        acks.extend(entry.gauge.take_acks());
-        let stored = &entry.stored;
+        let Followup { message, mut acks, told, watchers, then } = wake;
+        acks.extend(live.progress.take_acks());
+        let stored = &live.stored;
         // Nobody has watched it, and how it ended says everything.
         let plain = |(_, event): &(u64, Arc<StreamEvent>)| !event.has_metadata();
         let says_all = birth.is_some() && stored.tells_all() && numbered.iter().all(plain);
@@ -250,7 +251,7 @@ impl Service {
             None => Write::Update { stored: stored.clone(), expected, events, message },
         };
         let (version, task) = (stored.version, Arc::clone(&stored.task));
-        entry.changes.push_back(Change {
+        live.changes.push_back(PendingChange {
             version,
             task,
             events: numbered,
@@ -263,33 +264,34 @@ impl Service {
     }
 
     /// The task has ended and everybody was told: it is the store's alone now.
-    fn forget(&mut self, id: TaskId) -> Option<Entry> {
+    fn evict(&mut self, id: TaskId) -> Option<LiveTask> {
         self.held.remove(&id);
-        let entry = self.entries.remove(&id)?;
-        if let Some(at) = entry.deadline {
+        let live = self.live.remove(&id)?;
+        if let Some(at) = live.deadline {
             self.deadlines.remove(&(at, id));
         }
-        Some(entry)
+        Some(live)
     }
 
     /// How much lies here now.
     pub(super) fn load(&self) -> TaskLoad {
         let mut load = TaskLoad::default();
-        for entry in self.entries.values() {
-            load.add(entry.state(), entry.stored.queued.is_some());
+        for live in self.live.values() {
+            load.add(live.state(), live.stored.queued.is_some());
         }
         load
     }
 
     /// Moves a task by itself, for a reason of the server's; `false` when it cannot.
-    fn fail(&mut self, id: TaskId, why: &str, call_off: bool) -> bool {
+    fn fail(&mut self, id: TaskId, why: &str, cancel_on_bus: bool) -> bool {
         let now = self.clock.now();
-        let Some(entry) = self.entries.get_mut(&id) else { return false };
+        let Some(live) = self.live.get_mut(&id) else { return false };
         let said = a2a_policy::tasks::Said::plainly(why);
-        let Some(event) = entry.advance(Step::Fail, said, now) else { return false };
-        let then = if call_off { Then::CallOff(why.to_owned()) } else { Then::Nothing };
-        self.change(id, vec![event], Wake { then, ..Wake::default() });
-        self.free_place(id);
+        let Some(event) = live.advance(Step::Fail, said, now) else { return false };
+        let then =
+            if cancel_on_bus { AgentAction::Cancel(why.to_owned()) } else { AgentAction::None };
+        self.change(id, vec![event], Followup { then, ..Followup::default() });
+        self.release_lane(id);
         true
     }
 }
@@ -300,6 +302,6 @@ impl Actor for Service {
     fn started(&mut self, ctx: &mut Self::Context) {
         // Callers wait for their answers, so as many lie here as call at once.
         ctx.set_mailbox_capacity(65_536);
-        self.keep_time(ctx);
+        self.arm_timers(ctx);
     }
 }

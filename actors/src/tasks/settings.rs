@@ -29,14 +29,14 @@ pub struct TaskSettings {
     /// What becomes of a task that was being worked on when the server stopped.
     pub after_restart: AfterRestart,
     /// How many may watch one task.
-    pub watchers_per_task: usize,
+    pub subscribers_per_task: usize,
     /// How many events may wait for one watcher before it is cut off.
-    pub watcher_buffer: usize,
+    pub subscriber_buffer: usize,
     /// How long a stream waits whether the agent answers with a plain message before it shows
     /// the task.
-    pub grace: Duration,
+    pub plain_answer_grace: Duration,
     /// How long a task may stay off the disk whose caller waits for the end and for nothing before.
-    pub off_disk: Duration,
+    pub defer_create: Duration,
     /// How much the messages of an agent about one task may be together, in bytes.
     pub task_bytes: usize,
     /// The shortest time between two updates of a task that say nothing but how far it is.
@@ -75,10 +75,10 @@ impl Default for TaskSettings {
             timeout: Duration::from_secs(30 * 60),
             queue_per_context: 9_999,
             after_restart: AfterRestart::default(),
-            watchers_per_task: 100,
-            watcher_buffer: 256,
-            grace: Duration::from_millis(250),
-            off_disk: Duration::from_millis(100),
+            subscribers_per_task: 100,
+            subscriber_buffer: 256,
+            plain_answer_grace: Duration::from_millis(250),
+            defer_create: Duration::from_millis(100),
             task_bytes: 16 * 1024 * 1024,
             progress_interval: PROGRESS_INTERVAL,
             reused_ids: Vec::new(),

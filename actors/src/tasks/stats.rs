@@ -163,12 +163,12 @@ impl TaskLoad {
 /// Asks how much lies with the service.
 #[derive(Message)]
 #[rtype(result = "TaskLoad")]
-pub(super) struct Measure;
+pub(super) struct MeasureLoad;
 
-impl Handler<Measure> for Service {
-    type Result = MessageResult<Measure>;
+impl Handler<MeasureLoad> for Service {
+    type Result = MessageResult<MeasureLoad>;
 
-    fn handle(&mut self, _: Measure, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: MeasureLoad, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.load())
     }
 }

@@ -1,11 +1,11 @@
 //! What edges hold: every call an A2A client can make, with no word of transport.
 
+mod objective_size;
 mod objectives;
 mod push;
 mod read;
 mod restore;
 pub(super) mod send;
-mod weight;
 
 use std::collections::HashMap;
 use std::sync::mpsc::Receiver;
@@ -22,11 +22,11 @@ use a2a_taskdb::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWr
 use actix::prelude::*;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
-use super::ahead::AheadCount;
-use super::clerk::{Clerk, Held};
-use super::service::{Bear, Begun, CatchUp, REMEMBERED, Reload, Service, Want};
-use super::stats::Measure;
-use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, made, writer};
+use super::reply_interceptor::{LiveTaskIndex, ReplyInterceptor};
+use super::service::write_behind::WriteBehindLimit;
+use super::service::{CatchUp, PersistDeferred, REMEMBERED, Reload, Service, TaskReply, WaitFor};
+use super::stats::MeasureLoad;
+use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, new_task, store_writer};
 use crate::bus::clock::Clock;
 use crate::{BusSystem, InboxError};
 
@@ -42,7 +42,7 @@ pub struct TaskCaller {
     /// Under which name they travel on the bus.
     pub principal: AgentId,
     /// The name is a caller's and no agent's: nobody else reads what comes for it.
-    pub alone: bool,
+    pub is_client: bool,
     /// It may see and stop everybody's tasks: a person.
     pub sees_all: bool,
     /// The trace of this call, if the caller gave one.
@@ -54,7 +54,7 @@ pub struct TaskCaller {
 
 /// What a message led to.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// A task.
     Task(Arc<Task>),
     /// A plain answer.
@@ -79,9 +79,9 @@ pub enum StartTasksError {
 }
 
 /// The work of the service on the thread of the bus, to wait for its end.
-pub struct TaskWork(Receiver<()>);
+pub struct TaskJoinHandle(Receiver<()>);
 
-impl TaskWork {
+impl TaskJoinHandle {
     /// Waits until everything is written; call it after [`TaskSystem::stop`], or when the bus has
     /// stopped.
     pub fn join(self) {
@@ -91,9 +91,9 @@ impl TaskWork {
 }
 
 /// A name under which tasks travel.
-struct Name {
+struct InterceptedName {
     /// It is a caller's and no agent's.
-    alone: bool,
+    is_client: bool,
     /// Done when the clerk takes its answers.
     attached: Arc<OnceCell<()>>,
 }
@@ -106,15 +106,15 @@ pub struct TaskSystem {
     bus: BusSystem,
     reader: Arc<dyn TaskReader>,
     readers: Arc<Semaphore>,
-    held: Arc<Held>,
-    bell: Arc<Notify>,
+    held: Arc<LiveTaskIndex>,
+    push_notify: Arc<Notify>,
     clock: Clock,
     /// The names whose answers the clerk takes.
-    names: Arc<Mutex<HashMap<AgentId, Name>>>,
+    names: Arc<Mutex<HashMap<AgentId, InterceptedName>>>,
     /// Decides which messages need a plan.
     planner: Arc<dyn Planner>,
     stats: Arc<TaskStats>,
-    ahead: AheadCount,
+    ahead: WriteBehindLimit,
     stop: mpsc::Sender<()>,
 }
 
@@ -127,19 +127,19 @@ impl TaskSystem {
         settings: TaskSettings,
         bus: BusSystem,
         store: Box<dyn TaskWriter>,
-    ) -> Result<(Self, TaskWork), StartTasksError> {
+    ) -> Result<(Self, TaskJoinHandle), StartTasksError> {
         let reader = store.reader();
         let open = reader.open()?;
         let objectives = objectives::still_open(&*reader)?;
-        let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
+        let (held, push_notify) = (Arc::<LiveTaskIndex>::default(), Arc::<Notify>::default());
         let heard = reader.message_keys(REMEMBERED)?;
         let stats = Arc::new(TaskStats::new(settings.stalled_after));
-        let ahead = AheadCount::default();
+        let ahead = WriteBehindLimit::default();
         let service = Service::new(
             bus.clone(),
             settings,
             Arc::clone(&held),
-            Arc::clone(&bell),
+            Arc::clone(&push_notify),
             heard,
             Arc::clone(&stats),
             ahead.clone(),
@@ -152,19 +152,19 @@ impl TaskSystem {
             let _at_work = at_work;
             let service = service.start();
             let alive = parts.returning("task_store");
-            match writer::start(store, service.clone(), counters, alive) {
+            match store_writer::start(store, service.clone(), counters, alive) {
                 Ok((jobs, writer)) => {
-                    let _ = service.send(super::service::Meet(jobs)).await;
+                    let _ = service.send(super::service::OpenStoreQueue(jobs)).await;
                     let _ = ready.send(Ok(service.clone()));
                     tokio::select! {
                         // Without a request everyone who could send one is gone.
                         _ = stops.recv() => {}
                         () = closing.begins() => {}
                     }
-                    let _ = service.send(super::service::Leave).await;
+                    let _ = service.send(super::service::CloseStoreQueue).await;
                     let _ = tokio::task::spawn_blocking(move || writer.join()).await;
                     // Behind what the writer said last: those who wait for that hear it.
-                    let _ = service.send(super::service::End).await;
+                    let _ = service.send(super::service::StopService).await;
                 }
                 Err(error) => drop(ready.send(Err(error))),
             }
@@ -184,7 +184,7 @@ impl TaskSystem {
             reader,
             readers,
             held,
-            bell,
+            push_notify,
             clock,
             names,
             planner,
@@ -193,7 +193,7 @@ impl TaskSystem {
             stop,
         };
         system.restore(open, objectives)?;
-        Ok((system, TaskWork(work)))
+        Ok((system, TaskJoinHandle(work)))
     }
 
     /// The same with another planner in place of the built-in one.
@@ -203,7 +203,7 @@ impl TaskSystem {
     }
 
     /// Makes the clerk take the answers to what is sent under this name.
-    async fn take_answers_for(&self, name: &AgentId, alone: bool) -> Result<(), Fault> {
+    async fn intercept_replies_for(&self, name: &AgentId, is_client: bool) -> Result<(), Fault> {
         let taken = || Fault::NoSuchAgent {
             agent: name.to_string(),
             reason: InboxError::NameTaken.to_string(),
@@ -211,21 +211,23 @@ impl TaskSystem {
         let once = {
             let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
             let known = names.entry(name.clone());
-            let known = known.or_insert_with(|| Name { alone, attached: Arc::default() });
-            if known.alone != alone {
+            let known =
+                known.or_insert_with(|| InterceptedName { is_client, attached: Arc::default() });
+            if known.is_client != is_client {
                 // Attached for a caller of the other sort: a client is never taken for an agent.
                 if known.attached.initialized() {
                     return Err(taken());
                 }
-                *known = Name { alone, attached: Arc::default() };
+                *known = InterceptedName { is_client, attached: Arc::default() };
             }
             Arc::clone(&known.attached)
         };
         let attach = || async {
             let (service, held) = (self.service.clone(), Arc::clone(&self.held));
             let (stats, ahead) = (Arc::clone(&self.stats), self.ahead.clone());
-            let clerk = Clerk { name: name.clone(), service, held, alone, stats, ahead };
-            self.bus.attach_aside(name.clone(), Arc::new(clerk), alone).await
+            let clerk =
+                ReplyInterceptor { name: name.clone(), service, held, is_client, stats, ahead };
+            self.bus.attach_aside(name.clone(), Arc::new(clerk), is_client).await
         };
         once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| match error {
             InboxError::NameTaken => taken(),
@@ -241,21 +243,21 @@ impl TaskSystem {
 
     /// How much lies with the service now; `None` when it has stopped.
     pub async fn load(&self) -> Option<TaskLoad> {
-        self.service.send(Measure).await.ok()
+        self.service.send(MeasureLoad).await.ok()
     }
 
     /// Whether the name is that of somebody who calls, and of no agent: nobody works there.
     #[must_use]
-    pub fn is_a_callers(&self, name: &AgentId) -> bool {
+    pub fn is_client_name(&self, name: &AgentId) -> bool {
         let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get(name).is_some_and(|name| name.alone && name.attached.initialized())
+        names.get(name).is_some_and(|name| name.is_client && name.attached.initialized())
     }
 
     /// A task, whoever's it is and whoever does it.
     ///
     /// # Errors
     /// When there is none.
-    pub async fn whole(&self, id: TaskId) -> Result<StoredTask, Fault> {
+    pub async fn get_any(&self, id: TaskId) -> Result<StoredTask, Fault> {
         self.stored(id).await
     }
 
@@ -263,9 +265,9 @@ impl TaskSystem {
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn survey(&self, query: ListQuery) -> Result<Page, Fault> {
-        self.caught_up().await?;
-        self.look(move |reader| reader.list(&query)).await
+    pub async fn list_all(&self, query: ListQuery) -> Result<Page, Fault> {
+        self.await_store().await?;
+        self.read_store(move |reader| reader.list(&query)).await
     }
 
     /// A task as the agent that does it may see it: whole.
@@ -304,17 +306,17 @@ impl TaskSystem {
 
     /// One task, wherever it is: one that its agent knows of may not be on the disk yet.
     async fn find(&self, id: TaskId) -> Result<Option<StoredTask>, Fault> {
-        let found = self.look(move |reader| reader.get(id)).await?;
+        let found = self.read_store(move |reader| reader.get(id)).await?;
         if found.is_some() {
             return Ok(found);
         }
         let (reply, borne) = oneshot::channel();
-        self.tell(Bear { task: id, reply })?;
+        self.post(PersistDeferred { task: id, reply })?;
         if let Ok(None) = borne.await {
-            return Err(behind());
+            return Err(store_behind());
         }
         // Whether it was there or not: it may have ended and gone to the disk since the first look.
-        self.look(move |reader| reader.get(id)).await
+        self.read_store(move |reader| reader.get(id)).await
     }
 
     async fn stored(&self, id: TaskId) -> Result<StoredTask, Fault> {
@@ -327,21 +329,21 @@ impl TaskSystem {
     }
 
     /// Waits until the store has all that callers know, for those who read more than one task.
-    async fn caught_up(&self) -> Result<(), Fault> {
+    async fn await_store(&self) -> Result<(), Fault> {
         if self.ahead.is_none() {
             return Ok(());
         }
         let (reply, written) = oneshot::channel();
-        self.tell(CatchUp(reply))?;
+        self.post(CatchUp(reply))?;
         match written.await {
             Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(behind()),
+            Ok(None) => Err(store_behind()),
             Err(_) => Err(stopping()),
         }
     }
 
     /// Reads the store on a thread that may block.
-    async fn look<T: Send + 'static>(
+    async fn read_store<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn TaskReader) -> Result<T, TaskStoreError> + Send + 'static,
     ) -> Result<T, Fault> {
@@ -387,7 +389,7 @@ impl TaskSystem {
         })
     }
 
-    fn tell<M>(&self, message: M) -> Result<(), Fault>
+    fn post<M>(&self, message: M) -> Result<(), Fault>
     where
         M: actix::Message<Result = ()> + Send + 'static,
         Service: Handler<M>,
@@ -421,7 +423,7 @@ fn invalid(path: &str, why: &str) -> Fault {
 }
 
 /// The store has not got what callers know.
-fn behind() -> Fault {
+fn store_behind() -> Fault {
     let reason = "the task store cannot be written right now, and has not got everything".into();
     Fault::Unavailable { reason, retry_after_ms: 1_000 }
 }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Happened {
+pub struct TaskEvent {
     /// Its number; asking on with it misses nothing.
     pub number: u64,
     /// What happened.
@@ -27,14 +27,14 @@ pub struct Happened {
 /// slow and has to ask on.
 #[derive(Debug)]
 pub struct TaskStream {
-    before: std::vec::IntoIter<Happened>,
-    live: Option<mpsc::Receiver<Happened>>,
+    before: std::vec::IntoIter<TaskEvent>,
+    live: Option<mpsc::Receiver<TaskEvent>>,
     /// How much of its history a task shows.
     history_length: Option<usize>,
 }
 
 impl TaskStream {
-    pub(super) fn new(before: Vec<Happened>, live: Option<mpsc::Receiver<Happened>>) -> Self {
+    pub(super) fn new(before: Vec<TaskEvent>, live: Option<mpsc::Receiver<TaskEvent>>) -> Self {
         Self { before: before.into_iter(), live, history_length: None }
     }
 
@@ -43,7 +43,7 @@ impl TaskStream {
         Self { history_length, ..self }
     }
 
-    fn cut(&self, mut happened: Happened) -> Happened {
+    fn cut(&self, mut happened: TaskEvent) -> TaskEvent {
         if let (Some(most), StreamEvent::Task(task)) = (self.history_length, &*happened.event)
             && most < task.history.len()
         {
@@ -56,9 +56,9 @@ impl TaskStream {
 }
 
 impl Stream for TaskStream {
-    type Item = Happened;
+    type Item = TaskEvent;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Happened>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<TaskEvent>> {
         if let Some(happened) = self.before.next() {
             if self.before.len() == 0 {
                 // However much was missed: what is over takes no room while the stream goes on.
@@ -73,8 +73,8 @@ impl Stream for TaskStream {
 
 /// One who watches.
 #[derive(Debug)]
-struct Watcher {
-    events: mpsc::Sender<Happened>,
+struct Subscriber {
+    events: mpsc::Sender<TaskEvent>,
     /// It has seen the task; until then it may still get a plain message instead.
     greeted: bool,
     /// It goes on watching while the task waits for its caller.
@@ -94,25 +94,25 @@ pub(super) enum Follows {
 
 /// Those who watch one task.
 #[derive(Debug, Default)]
-pub(super) struct Watchers(Vec<Watcher>);
+pub(super) struct Subscribers(Vec<Subscriber>);
 
-impl Watchers {
+impl Subscribers {
     pub(super) fn len(&mut self) -> usize {
         self.0.retain(|watcher| !watcher.events.is_closed());
         self.0.len()
     }
 
     /// One more who has seen the task; a `patient` one goes on while that waits for its caller.
-    pub(super) fn add(&mut self, buffer: usize, patient: bool) -> mpsc::Receiver<Happened> {
+    pub(super) fn add(&mut self, buffer: usize, patient: bool) -> mpsc::Receiver<TaskEvent> {
         let (events, receiver) = mpsc::channel(buffer.max(1));
-        self.0.push(Watcher { events, greeted: true, patient });
+        self.0.push(Subscriber { events, greeted: true, patient });
         receiver
     }
 
     /// The one who asked for the task, and has seen nothing of it.
-    pub(super) fn add_first(&mut self, buffer: usize) -> mpsc::Receiver<Happened> {
+    pub(super) fn add_first(&mut self, buffer: usize) -> mpsc::Receiver<TaskEvent> {
         let (events, receiver) = mpsc::channel(buffer.max(1));
-        self.0.push(Watcher { events, greeted: false, patient: false });
+        self.0.push(Subscriber { events, greeted: false, patient: false });
         receiver
     }
 
@@ -125,7 +125,7 @@ impl Watchers {
         for watcher in self.0.iter_mut().filter(|watcher| !watcher.greeted) {
             watcher.greeted = true;
             // There is room for the first event; whoever is gone is noticed with the next one.
-            drop(watcher.events.try_send(Happened {
+            drop(watcher.events.try_send(TaskEvent {
                 number,
                 event: Arc::clone(&event),
                 last: false,
@@ -141,13 +141,13 @@ impl Watchers {
                 Follows::Pause => !watcher.patient,
                 Follows::Nothing => true,
             };
-            let happened = Happened { number, event: Arc::clone(event), last };
+            let happened = TaskEvent { number, event: Arc::clone(event), last };
             watcher.events.try_send(happened).is_ok() && !last
         });
     }
 
     /// Whether nobody has seen the task yet.
-    pub(super) fn nobody_greeted(&self) -> bool {
+    pub(super) fn none_notified(&self) -> bool {
         self.0.iter().all(|watcher| !watcher.greeted)
     }
 

@@ -9,8 +9,8 @@ use a2a_taskdb::{Write, Written};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::{Answering, Awaited, Service, Wake};
-use crate::tasks::service::entry::Then;
+use super::{Followup, PendingWrite, ReplySender, Service};
+use crate::tasks::service::live_task::AgentAction;
 
 /// A caller calls its task off; the reply comes when that is durable.
 #[derive(Message)]
@@ -19,7 +19,7 @@ pub(in crate::tasks) struct Cancel {
     pub(in crate::tasks) task: TaskId,
     /// Why, if the caller says so.
     pub(in crate::tasks) reason: Option<String>,
-    pub(in crate::tasks) reply: Answering,
+    pub(in crate::tasks) reply: ReplySender,
 }
 
 impl Handler<Cancel> for Service {
@@ -27,21 +27,21 @@ impl Handler<Cancel> for Service {
 
     fn handle(&mut self, Cancel { task: id, reason, reply }: Cancel, _: &mut Self::Context) {
         let now = self.clock.now();
-        let Some(entry) = self.entries.get_mut(&id) else {
+        let Some(live) = self.live.get_mut(&id) else {
             // It ended and was forgotten; the caller has seen that it exists.
             let _ = reply.send(Err(not_cancelable(id, None)));
             return;
         };
-        let state = entry.state();
-        let Some(event) = entry.advance(Step::Cancel, Said::default(), now) else {
+        let state = live.state();
+        let Some(event) = live.advance(Step::Cancel, Said::default(), now) else {
             let _ = reply.send(Err(not_cancelable(id, Some(state))));
             return;
         };
         let reason = reason.unwrap_or_else(|| "called off by whoever asked for it".to_owned());
         // Also where the store says that it only waits: a crash may have kept it from knowing more.
-        let then = Then::CallOff(reason);
-        self.change(id, vec![event], Wake { told: vec![reply], then, ..Wake::default() });
-        self.free_place(id);
+        let then = AgentAction::Cancel(reason);
+        self.change(id, vec![event], Followup { told: vec![reply], then, ..Followup::default() });
+        self.release_lane(id);
     }
 }
 
@@ -58,11 +58,11 @@ impl Handler<Delete> for Service {
     type Result = ();
 
     fn handle(&mut self, Delete { task, reply }: Delete, _: &mut Self::Context) {
-        if self.entries.contains_key(&task) {
+        if self.live.contains_key(&task) {
             let _ = reply.send(None);
             return;
         }
-        self.write(Write::Delete(task), Awaited::Push(reply));
+        self.write(Write::Delete(task), PendingWrite::Reply(reply));
     }
 }
 

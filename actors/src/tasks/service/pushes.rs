@@ -4,7 +4,7 @@ use a2a_taskdb::{Write, Written};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::{Awaited, Service};
+use super::{PendingWrite, Service};
 
 /// A change of the wishes; the reply comes when it is durable, `None` when the disk refuses.
 #[derive(Message)]
@@ -19,11 +19,11 @@ impl Handler<WritePush> for Service {
 
     fn handle(&mut self, WritePush { write, reply }: WritePush, _: &mut Self::Context) {
         if let Write::PutPush { task, .. } = &write
-            && let Some(entry) = self.entries.get_mut(task)
+            && let Some(live) = self.live.get_mut(task)
         {
-            entry.is_pushed = true;
+            live.has_push = true;
         }
-        self.write(write, Awaited::Push(reply));
+        self.write(write, PendingWrite::Reply(reply));
     }
 }
 
@@ -39,7 +39,7 @@ impl Handler<SettlePush> for Service {
 
     fn handle(&mut self, SettlePush(all): SettlePush, _: &mut Self::Context) {
         for (write, reply) in all {
-            self.write(write, Awaited::Push(reply));
+            self.write(write, PendingWrite::Reply(reply));
         }
     }
 }

@@ -23,14 +23,14 @@ use a2a_taskdb::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::send::{SMALL, must_be_a_users};
-use super::{Begun, Want, invalid, made, stopping, weight};
-use super::{Sent, TaskCaller, TaskSystem};
+use super::send::{SMALL, require_user_role};
+use super::{SendOutcome, TaskCaller, TaskSystem};
+use super::{TaskReply, WaitFor, invalid, new_task, objective_size, stopping};
 use crate::tasks::objectives::{
-    Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, WaitRevision,
-    result_of, shown,
+    AddObjectiveSubscriber, ApplyObjectiveCommand, ObjectiveCommand, ObjectiveCommandReply,
+    OpenObjective, SubmitObjective, WaitRevision, result_of, shown,
 };
-use crate::tasks::watch::{Happened, TaskStream};
+use crate::tasks::watch::{TaskEvent, TaskStream};
 
 /// How many characters of a message are the name of the objective made for it.
 const NAME_CHARS: usize = 200;
@@ -64,39 +64,43 @@ impl TaskSystem {
         agent: &AgentId,
         operation: OptOperation,
     ) -> Result<Reply, Fault> {
-        weight::check_metadata(&operation)?;
-        let bytes = weight::of_call(&operation);
+        objective_size::check_metadata(&operation)?;
+        let bytes = objective_size::of_call(&operation);
         if bytes > 0 {
             self.charge(caller, agent, true, bytes).await?;
         }
         let what = match operation {
             OptOperation::CreateObjective(create) => {
-                let tree = self.new_objective(caller, agent, made::objective_id(), create);
-                return self.alter(caller, tree, Alteration::Create).await;
+                let tree = self.new_objective(caller, agent, new_task::objective_id(), create);
+                return self.apply_command(caller, tree, ObjectiveCommand::Create).await;
             }
             OptOperation::GetObjective(get) => return self.get_objective(caller, get).await,
             OptOperation::ListObjectives(list) => return self.list_objectives(caller, list).await,
             OptOperation::GetPlan(get) => return self.get_plan(caller, get).await,
             OptOperation::SubscribeObjective(_) => return Err(Fault::Internal),
-            OptOperation::UpdateObjective(update) => Alteration::Update(update),
-            OptOperation::CreatePlan(create) => Alteration::CreatePlan(create),
-            OptOperation::UpdatePlan(update) => Alteration::UpdatePlan(update),
-            OptOperation::AddTasks(add) => Alteration::AddTasks(add),
+            OptOperation::UpdateObjective(update) => ObjectiveCommand::Update(update),
+            OptOperation::CreatePlan(create) => ObjectiveCommand::CreatePlan(create),
+            OptOperation::UpdatePlan(update) => ObjectiveCommand::UpdatePlan(update),
+            OptOperation::AddTasks(add) => ObjectiveCommand::AddTasks(add),
         };
         let tree = match &what {
-            Alteration::Create => return Err(Fault::Internal),
-            Alteration::Update(update) => self.objective(caller, &update.id).await?,
-            Alteration::CreatePlan(create) => self.objective(caller, &create.objective_id).await?,
-            Alteration::UpdatePlan(update) => self.of_plan(caller, &update.id).await?,
-            Alteration::AddTasks(add) => self.of_plan(caller, &add.plan_id).await?,
+            ObjectiveCommand::Create => return Err(Fault::Internal),
+            ObjectiveCommand::Update(update) => self.objective(caller, &update.id).await?,
+            ObjectiveCommand::CreatePlan(create) => {
+                self.objective(caller, &create.objective_id).await?
+            }
+            ObjectiveCommand::UpdatePlan(update) => {
+                self.objective_of_plan(caller, &update.id).await?
+            }
+            ObjectiveCommand::AddTasks(add) => self.objective_of_plan(caller, &add.plan_id).await?,
         };
-        weight::check_total(&tree, weight::replaced(&tree, &what), bytes, "")?;
-        self.alter(caller, tree, what).await
+        objective_size::check_total(&tree, objective_size::replaced(&tree, &what), bytes, "")?;
+        self.apply_command(caller, tree, what).await
     }
 
     async fn get_plan(&self, caller: &TaskCaller, get: GetPlan) -> Result<Reply, Fault> {
         let GetPlan { id, include_tasks } = get;
-        let tree = self.of_plan(caller, &id).await?;
+        let tree = self.objective_of_plan(caller, &id).await?;
         let none = || Fault::PlanNotFound { plan: id.to_string() };
         let plans = shown(tree, true, include_tasks).plans.unwrap_or_default();
         let plan = plans.into_iter().find(|plan| plan.id == id).ok_or_else(none)?;
@@ -131,21 +135,21 @@ impl TaskSystem {
         ObjectiveTree { stored, plans: Vec::new() }
     }
 
-    async fn alter(
+    async fn apply_command(
         &self,
         caller: &TaskCaller,
         tree: ObjectiveTree,
-        what: Alteration,
+        what: ObjectiveCommand,
     ) -> Result<Reply, Fault> {
         // Tasks may begin, and their answers must find somebody. They are the owner's.
         if tree.stored.owner == caller.owner {
-            self.take_answers_for(&caller.principal, caller.alone).await?;
+            self.intercept_replies_for(&caller.principal, caller.is_client).await?;
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(Alter { tree: Box::new(tree), what, reply })?;
+        self.post(ApplyObjectiveCommand { tree: Box::new(tree), what, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping()))? {
-            Altered::Objective(objective) => Ok(Reply::Objective(objective)),
-            Altered::Plan(plan) => Ok(Reply::Plan(plan)),
+            ObjectiveCommandReply::Objective(objective) => Ok(Reply::Objective(objective)),
+            ObjectiveCommandReply::Plan(plan) => Ok(Reply::Plan(plan)),
         }
     }
 
@@ -161,7 +165,7 @@ impl TaskSystem {
 
     async fn any_objective(&self, id: &ObjectiveId) -> Result<Option<ObjectiveTree>, Fault> {
         let id = id.clone();
-        self.look(move |reader| reader.objective(&id)).await
+        self.read_store(move |reader| reader.objective(&id)).await
     }
 
     async fn objective(
@@ -173,10 +177,14 @@ impl TaskSystem {
         found.ok_or_else(|| Fault::ObjectiveNotFound { objective: id.to_string() })
     }
 
-    async fn of_plan(&self, caller: &TaskCaller, plan: &PlanId) -> Result<ObjectiveTree, Fault> {
+    async fn objective_of_plan(
+        &self,
+        caller: &TaskCaller,
+        plan: &PlanId,
+    ) -> Result<ObjectiveTree, Fault> {
         let none = || Fault::PlanNotFound { plan: plan.to_string() };
         let id = plan.clone();
-        let objective = self.look(move |reader| reader.plan(&id)).await?.ok_or_else(none)?;
+        let objective = self.read_store(move |reader| reader.plan(&id)).await?.ok_or_else(none)?;
         self.find_objective(caller, &objective).await?.ok_or_else(none)
     }
 
@@ -187,7 +195,7 @@ impl TaskSystem {
             && let Some(wait) = get.wait_ms.filter(|wait| *wait > 0)
         {
             let (reply, changed) = oneshot::channel();
-            self.tell(WaitRevision { id: get.id.clone(), since, reply })?;
+            self.post(WaitRevision { id: get.id.clone(), since, reply })?;
             let _ = tokio::time::timeout(Duration::from_millis(wait), changed).await;
             tree = self.objective(caller, &get.id).await?;
         }
@@ -210,7 +218,7 @@ impl TaskSystem {
             after: token.map_err(|error| invalid("/pageToken", &error.to_string()))?,
             with_plans,
         };
-        let page = self.look(move |reader| reader.objectives(&query)).await?;
+        let page = self.read_store(move |reader| reader.objectives(&query)).await?;
         let each = page.objectives.into_iter();
         Ok(Reply::Objectives(ObjectivePage {
             objectives: each.map(|tree| shown(tree, with_plans, list.include_tasks)).collect(),
@@ -229,7 +237,7 @@ impl TaskSystem {
     ) -> Result<TaskStream, Fault> {
         self.objective(caller, &watch.id).await?;
         let (reply, answer) = oneshot::channel();
-        self.tell(FollowObjective { id: watch.id.clone(), reply })?;
+        self.post(AddObjectiveSubscriber { id: watch.id.clone(), reply })?;
         let live = answer.await.map_err(|_| stopping())?.transpose()?;
         // Read after the watching began, so that nothing is missed in between; what it shows
         // already may come once more.
@@ -237,7 +245,7 @@ impl TaskSystem {
         let number = tree.stored.revision;
         let event = Arc::new(StreamEvent::Objective(Box::new(shown(tree, true, true))));
         let last = live.is_none();
-        let first = Happened { number, event, last };
+        let first = TaskEvent { number, event, last };
         Ok(TaskStream::new(vec![first], live))
     }
 
@@ -252,15 +260,15 @@ impl TaskSystem {
         send: SendMessage,
         hints: OptHints,
     ) -> Result<Reply, Fault> {
-        let want = if send.return_immediately { Want::Now } else { Want::End };
+        let want = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
-        let (begun, want) = self.plan(caller, agent, send, &hints, want).await?;
-        match self.sent(begun, want, length).await? {
-            Sent::Task(task) => {
+        let (begun, want) = self.submit_with_plan(caller, agent, send, &hints, want).await?;
+        match self.await_outcome(begun, want, length).await? {
+            SendOutcome::Task(task) => {
                 let objective = self.objective_beside(caller, &task).await?;
                 Ok(Reply::Planned { task, objective })
             }
-            Sent::Message(message) => Ok(Reply::Answered(message)),
+            SendOutcome::Message(message) => Ok(Reply::Answered(message)),
         }
     }
 
@@ -291,24 +299,25 @@ impl TaskSystem {
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
-        let (begun, _) = self.plan(caller, agent, send, &hints, Want::Stream).await?;
-        Ok(self.streamed(begun, after).await?.with_history(length))
+        let (begun, _) =
+            self.submit_with_plan(caller, agent, send, &hints, WaitFor::Stream).await?;
+        Ok(self.open_stream(begun, after).await?.with_history(length))
     }
 
     /// Decides whether a message needs a plan, and begins what it needs; with what the caller
     /// waits for then.
-    async fn plan(
+    async fn submit_with_plan(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         mut send: SendMessage,
         hints: &OptHints,
-        want: Want,
-    ) -> Result<(Begun, Want), Fault> {
-        must_be_a_users(&send.message)?;
+        want: WaitFor,
+    ) -> Result<(TaskReply, WaitFor), Fault> {
+        require_user_role(&send.message)?;
         let sent = SentMessage::of(&send.message);
         if send.message.task_id.is_some() {
-            return Ok((self.begin(caller, agent, send, sent, want).await?, want));
+            return Ok((self.submit(caller, agent, send, sent, want).await?, want));
         }
         let wished = hints.objective.as_ref();
         let context = send.message.context_id.clone();
@@ -353,17 +362,18 @@ impl TaskSystem {
             if let Some(tree) = &there {
                 send.message.context_id = Some(tree.stored.objective.id.clone());
             }
-            return Ok((self.begin(caller, agent, send, sent, want).await?, want));
+            return Ok((self.submit(caller, agent, send, sent, want).await?, want));
         };
         // A caller that does not ask to wait gets the first task at once.
-        let want = if send.waits_unless_planned && want == Want::End { Want::Now } else { want };
+        let want =
+            if send.waits_unless_planned && want == WaitFor::End { WaitFor::Created } else { want };
         // A repeat is a call like any other.
         self.charge(caller, agent, true, if sent.bytes > SMALL { sent.bytes } else { 0 }).await?;
-        if let Some(heard) = self.heard_before(&caller.owner, agent, sent.clone()).await? {
+        if let Some(heard) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
             return Ok((heard, want));
         }
-        self.take_answers_for(&caller.principal, caller.alone).await?;
-        if self.is_a_callers(agent) {
+        self.intercept_replies_for(&caller.principal, caller.is_client).await?;
+        if self.is_client_name(agent) {
             return Err(Fault::no_such_agent(agent.as_str()));
         }
         let is_new = there.is_none();
@@ -372,7 +382,7 @@ impl TaskSystem {
             None => {
                 let id = match context {
                     Some(context) => self.objective_for(caller, context, is_taken).await?,
-                    None => made::objective_id(),
+                    None => new_task::objective_id(),
                 };
                 let description = Some(text.chars().take(STRING_CHARS).collect());
                 let create = CreateObjective { name, description, metadata: None };
@@ -386,9 +396,9 @@ impl TaskSystem {
         }
         let now = Moment::from(self.clock.now().utc);
         let plans = drafted(&tree.stored.objective.id, plans, hints.history_scope, now);
-        weight::check_total(&tree, 0, weight::of_plans(&plans), "/message/parts")?;
+        objective_size::check_total(&tree, 0, objective_size::of_plans(&plans), "/message/parts")?;
         let (reply, answer) = oneshot::channel();
-        self.tell(BeginObjective {
+        self.post(SubmitObjective {
             objective: Box::new(tree),
             is_new,
             plans,
@@ -419,7 +429,7 @@ impl TaskSystem {
         if is_taken {
             return Err(refused(&format!("{context} names something else already")));
         }
-        self.caught_up().await?;
+        self.await_store().await?;
         let query = ListQuery {
             owner: Some(Arc::clone(&caller.owner)),
             context: Some(context.clone()),
@@ -427,7 +437,7 @@ impl TaskSystem {
             history_length: Some(0),
             ..ListQuery::default()
         };
-        if self.look(move |reader| reader.list(&query)).await?.tasks.is_empty() {
+        if self.read_store(move |reader| reader.list(&query)).await?.tasks.is_empty() {
             return Ok(context);
         }
         Err(refused(&format!("context {context} has tasks already that belong to no objective")))
@@ -462,10 +472,10 @@ fn drafted(
     scope: Option<HistoryScope>,
     now: Moment,
 ) -> Vec<Plan> {
-    let ids: Vec<PlanId> = drafts.iter().map(|_| made::plan_id()).collect();
+    let ids: Vec<PlanId> = drafts.iter().map(|_| new_task::plan_id()).collect();
     let each = drafts.into_iter().zip(ids.clone());
     each.map(|(draft, id)| {
-        let steps: Vec<_> = draft.tasks.iter().map(|_| made::step_id()).collect();
+        let steps: Vec<_> = draft.tasks.iter().map(|_| new_task::step_id()).collect();
         let tasks = draft.tasks.into_iter().enumerate().map(|(at, task)| PlanTask {
             id: steps[at].clone(),
             plan_id: id.clone(),

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{
-    CancelTask, GetTask, ListTasks, StreamEvent, Subscribe as Watch, TaskPage,
-};
+use a2a_protocol::operation::{CancelTask, GetTask, ListTasks, StreamEvent, Subscribe, TaskPage};
 use a2a_protocol::task::Task;
 use a2a_protocol::{AgentId, TaskId};
 use a2a_taskdb::{ListQuery, PageToken, TaskReader, TaskStoreError, Written};
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};
-use crate::tasks::service::{Begun, Cancel, Delete, Subscribe, disk_refuses, not_cancelable};
-use crate::tasks::watch::{Happened, TaskStream};
+use crate::tasks::service::{
+    AddSubscriber, Cancel, Delete, TaskReply, disk_refuses, not_cancelable,
+};
+use crate::tasks::watch::{TaskEvent, TaskStream};
 
 /// How many missed events are read at once.
 const MISSED_AT_ONCE: usize = 256;
@@ -66,8 +66,8 @@ impl TaskSystem {
             history_length: list.history_length,
             include_artifacts: list.include_artifacts,
         };
-        self.caught_up().await?;
-        let page = self.look(move |reader| reader.list(&query)).await?;
+        self.await_store().await?;
+        let page = self.read_store(move |reader| reader.list(&query)).await?;
         Ok(TaskPage {
             tasks: page.tasks.into_iter().map(|s| Arc::unwrap_or_clone(s.task)).collect(),
             next_page_token: page.next_page_token.map(|t| t.to_string()).unwrap_or_default(),
@@ -94,9 +94,9 @@ impl TaskSystem {
         let (reply, answer) = oneshot::channel();
         let reason = cancel.metadata.as_ref().and_then(|metadata| metadata.get("reason")?.as_str());
         let reason = reason.map(|reason| reason.chars().take(LONGEST_REASON).collect());
-        self.tell(Cancel { task: id, reason, reply })?;
+        self.post(Cancel { task: id, reason, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping()))? {
-            Begun::Task(task) => Ok(Arc::unwrap_or_clone(task)),
+            TaskReply::Task(task) => Ok(Arc::unwrap_or_clone(task)),
             _ => Err(Fault::Internal),
         }
     }
@@ -107,7 +107,7 @@ impl TaskSystem {
     /// When there is none, it has not ended, the objective it is part of has not, or the disk
     /// refuses.
     pub async fn delete(&self, id: TaskId, by: &str) -> Result<(), Fault> {
-        let stored = self.whole(id).await?;
+        let stored = self.get_any(id).await?;
         let state = stored.task.status.state;
         if !state.is_terminal() {
             let state = state.in_a_word();
@@ -115,7 +115,7 @@ impl TaskSystem {
             return Err(Fault::Unsupported { reason });
         }
         let objective = stored.task.context_id.clone();
-        let tree = self.look(move |reader| reader.objective(&objective)).await?;
+        let tree = self.read_store(move |reader| reader.objective(&objective)).await?;
         if let Some(tree) = tree.filter(|tree| !tree.stored.objective.status.is_terminal()) {
             let open = tree.stored.objective.id;
             let reason = format!("task {id} is part of objective {open}, which has not ended");
@@ -129,7 +129,7 @@ impl TaskSystem {
         let recorded = self.bus.record_deleted(id, reason).await;
         recorded.map_err(|_| disk_refuses())?;
         let (reply, done) = oneshot::channel();
-        self.tell(Delete { task: id, reply })?;
+        self.post(Delete { task: id, reply })?;
         match done.await.map_err(|_| stopping())? {
             Some(Written::Done) => Ok(()),
             // Another call was first.
@@ -147,7 +147,7 @@ impl TaskSystem {
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
-        watch: Watch,
+        watch: Subscribe,
     ) -> Result<TaskStream, Fault> {
         let stored = self.owned(caller, agent, &watch.id).await?;
         if stored.task.status.state.is_terminal() && watch.after.is_none() {
@@ -165,7 +165,7 @@ impl TaskSystem {
         patient: bool,
     ) -> Result<TaskStream, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Subscribe { task, patient, reply })?;
+        self.post(AddSubscriber { task, patient, reply })?;
         let live = answer.await.unwrap_or_else(|_| Err(stopping()))?;
         let Some(after) = after else {
             let (task, number, events) = match live {
@@ -177,10 +177,10 @@ impl TaskSystem {
             };
             let last = events.is_none();
             let event = Arc::new(StreamEvent::Task(Box::new(task)));
-            return Ok(TaskStream::new(vec![Happened { number, event, last }], events));
+            return Ok(TaskStream::new(vec![TaskEvent { number, event, last }], events));
         };
         let until = live.as_ref().map_or(u64::MAX, |live| live.number);
-        let missed = self.look(move |reader| missed(reader, task, after)).await?;
+        let missed = self.read_store(move |reader| missed(reader, task, after)).await?;
         let over = live.is_none();
         let count = missed.len();
         if over && count == 0 {
@@ -192,7 +192,7 @@ impl TaskSystem {
             return Err(Fault::Unsupported { reason });
         }
         let before = missed.into_iter().take_while(|(number, _)| *number <= until).enumerate();
-        let before = before.map(|(at, (number, event))| Happened {
+        let before = before.map(|(at, (number, event))| TaskEvent {
             number,
             event,
             last: over && at + 1 == count,

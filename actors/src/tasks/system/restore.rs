@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use super::{StartTasksError, TaskSystem};
 use crate::bus::router::Ledgered;
 use crate::tasks::objectives::OpenObjective;
-use crate::tasks::rebuilt;
-use crate::tasks::service::{Cancel, Restore, Resume, WorkOn};
+use crate::tasks::recovery;
+use crate::tasks::service::{Cancel, Restore, Resume, ResumeUnanswered};
 
 /// How long the start waits for an answer that the journal has.
 const LONGEST_END: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ impl TaskSystem {
         // Of its own, so that a start needs no runtime around it.
         let thread = std::thread::Builder::new().name("a2a-restore".into()).spawn(move || {
             System::new().block_on(async move {
-                let result = system.take_up(open, objectives).await;
+                let result = system.recover(open, objectives).await;
                 let _ = done.send(result);
             });
         });
@@ -40,7 +40,7 @@ impl TaskSystem {
         restored.recv().map_err(|_| StartTasksError::EndedEarly)?
     }
 
-    async fn take_up(
+    async fn recover(
         &self,
         open: Vec<StoredTask>,
         objectives: Vec<OpenObjective>,
@@ -61,8 +61,8 @@ impl TaskSystem {
         // Answers may lie there already, so the tasks they belong to come first.
         let restore = Restore { open, rebuilt, objectives };
         let running = self.service.send(restore).await.unwrap_or_default();
-        for (name, alone) in names {
-            if let Err(fault) = self.take_answers_for(&name, alone).await {
+        for (name, is_client) in names {
+            if let Err(fault) = self.intercept_replies_for(&name, is_client).await {
                 tracing::error!(%fault, %name, "answers for this name cannot be taken");
             }
         }
@@ -72,7 +72,7 @@ impl TaskSystem {
         let end = join_all(ended.iter().map(|&task| self.wait(task)));
         if tokio::time::timeout(LONGEST_END, end).await.is_err() {
             tracing::error!("the answers to some tasks are in the journal and do not come");
-            let _ = self.service.send(WorkOn(ended)).await;
+            let _ = self.service.send(ResumeUnanswered(ended)).await;
         }
         Ok(())
     }
@@ -111,8 +111,8 @@ impl TaskSystem {
             if self.reader.get(task)?.is_some() {
                 continue;
             }
-            let Some(stored) = rebuilt::from_journal(&*journal, task)? else { continue };
-            let Some(message) = rebuilt::message_of(&stored) else { continue };
+            let Some(stored) = recovery::from_journal(&*journal, task)? else { continue };
+            let Some(message) = recovery::message_of(&stored) else { continue };
             let sent = message.clone().into();
             if self.reader.message(&stored.owner, &stored.agent, &sent)?.is_none() {
                 let began = (Arc::clone(&stored.owner), stored.agent.clone(), message);

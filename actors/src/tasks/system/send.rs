@@ -10,13 +10,13 @@ use a2a_protocol::{AgentId, TaskId};
 use a2a_taskdb::{Repeated, SentMessage, StoredTask};
 use tokio::sync::oneshot;
 
-use super::{Sent, TaskCaller, TaskSystem, invalid, stopping};
+use super::{SendOutcome, TaskCaller, TaskSystem, invalid, stopping};
 use crate::Submission;
-use crate::tasks::compose::Composed;
-use crate::tasks::refused::refused;
-use crate::tasks::service::{Begin, BeginAtOnce, Begun, GoOn, Wait, Want};
-use crate::tasks::watch::{Happened, TaskStream};
-use crate::tasks::{compose, made};
+use crate::tasks::outgoing::OutgoingRequest;
+use crate::tasks::outgoing::receipt_fault;
+use crate::tasks::service::{Continue, Submit, SubmitDeferred, TaskReply, WaitFor, WaitForEnd};
+use crate::tasks::watch::{TaskEvent, TaskStream};
+use crate::tasks::{new_task, outgoing};
 
 /// How many messages of a conversation an agent hears that is to hear of it.
 const SAID_BEFORE: usize = 100;
@@ -33,35 +33,37 @@ impl TaskSystem {
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
-    ) -> Result<Sent, Fault> {
-        let want = if send.return_immediately { Want::Now } else { Want::End };
+    ) -> Result<SendOutcome, Fault> {
+        let want = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
         let sent = SentMessage::of(&send.message);
-        let begun = self.begin(caller, agent, send, sent, want).await?;
-        self.sent(begun, want, length).await
+        let begun = self.submit(caller, agent, send, sent, want).await?;
+        self.await_outcome(begun, want, length).await
     }
 
     /// What a message led to, for a caller that wants no stream.
-    pub(super) async fn sent(
+    pub(super) async fn await_outcome(
         &self,
-        begun: Begun,
-        want: Want,
+        begun: TaskReply,
+        want: WaitFor,
         history_length: Option<usize>,
-    ) -> Result<Sent, Fault> {
+    ) -> Result<SendOutcome, Fault> {
         let begun = match begun {
-            Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
-            Begun::Repeated(task) => Begun::Task(Arc::new(self.read(task).await?)),
+            TaskReply::Duplicate(task) if want == WaitFor::End => self.wait(task).await?,
+            TaskReply::Duplicate(task) => TaskReply::Task(Arc::new(self.read(task).await?)),
             other => other,
         };
         match begun {
-            Begun::Task(mut task) => {
+            TaskReply::Task(mut task) => {
                 if history_length.is_some_and(|most| most < task.history.len()) {
                     Arc::make_mut(&mut task).cut_history(history_length);
                 }
-                Ok(Sent::Task(task))
+                Ok(SendOutcome::Task(task))
             }
-            Begun::Message(message) => Ok(Sent::Message(message)),
-            Begun::Stream(_) | Begun::Repeated(_) | Begun::Unsure(..) => Err(Fault::Internal),
+            TaskReply::Message(message) => Ok(SendOutcome::Message(message)),
+            TaskReply::Stream(_) | TaskReply::Duplicate(_) | TaskReply::NeedsStore(..) => {
+                Err(Fault::Internal)
+            }
         }
     }
 
@@ -78,73 +80,75 @@ impl TaskSystem {
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
         let sent = SentMessage::of(&send.message);
-        let begun = self.begin(caller, agent, send, sent, Want::Stream).await?;
-        Ok(self.streamed(begun, after).await?.with_history(length))
+        let begun = self.submit(caller, agent, send, sent, WaitFor::Stream).await?;
+        Ok(self.open_stream(begun, after).await?.with_history(length))
     }
 
-    pub(super) async fn streamed(
+    pub(super) async fn open_stream(
         &self,
-        begun: Begun,
+        begun: TaskReply,
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
         match begun {
-            Begun::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
-            Begun::Message(message) => {
+            TaskReply::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
+            TaskReply::Message(message) => {
                 let event = Arc::new(StreamEvent::Message(message));
-                Ok(TaskStream::new(vec![Happened { number: 0, event, last: true }], None))
+                Ok(TaskStream::new(vec![TaskEvent { number: 0, event, last: true }], None))
             }
             // Said again by one who lost the stream: it goes on where that was.
-            Begun::Repeated(task) => self.watch(task, after, false).await,
-            Begun::Task(_) | Begun::Unsure(..) => Err(Fault::Internal),
+            TaskReply::Duplicate(task) => self.watch(task, after, false).await,
+            TaskReply::Task(_) | TaskReply::NeedsStore(..) => Err(Fault::Internal),
         }
     }
 
     /// Begins what a message asks for. `sent` is the message as its caller sent it.
-    pub(super) async fn begin(
+    pub(super) async fn submit(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
         sent: SentMessage,
-        want: Want,
-    ) -> Result<Begun, Fault> {
-        must_be_a_users(&send.message)?;
+        want: WaitFor,
+    ) -> Result<TaskReply, Fault> {
+        require_user_role(&send.message)?;
         if sent.bytes > SMALL {
             self.charge(caller, agent, false, sent.bytes).await?;
         }
         if let Some(named) = send.message.task_id.clone() {
-            return Box::pin(self.go_on(caller, agent, send, sent, &named, want)).await;
+            return Box::pin(self.continue_task(caller, agent, send, sent, &named, want)).await;
         }
-        self.take_answers_for(&caller.principal, caller.alone).await?;
-        if self.is_a_callers(agent) {
+        self.intercept_replies_for(&caller.principal, caller.is_client).await?;
+        if self.is_client_name(agent) {
             return Err(Fault::no_such_agent(agent.as_str()));
         }
         let now = self.clock.now();
         let SendMessage { message, push, mut metadata, .. } = send;
         // What the extension says about a task is the server's to say.
         without_opt(&mut metadata);
-        let stored = made::new_task(caller, agent, message, metadata, now);
+        let stored = new_task::new_task(caller, agent, message, metadata, now);
         // For whoever follows the call in the program's log, from its first span on; a trace that was
         // given stands there already.
         if stored.trace.is_none() {
             tracing::Span::current().record("trace", tracing::field::display(stored.trace().id()));
         }
         let before = self.said_before(&stored).await?;
-        let request = compose::request(&stored, &before, now)
+        let request = outgoing::request(&stored, &before, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
         let (stored, submission) = match (want, &push) {
-            (Want::End, None) => match self.begin_at_once(stored, request, sent.clone()).await? {
-                Begun::Unsure(stored, submission) => (*stored, *submission),
-                begun => return Ok(begun),
-            },
+            (WaitFor::End, None) => {
+                match self.submit_deferred(stored, request, sent.clone()).await? {
+                    TaskReply::NeedsStore(stored, submission) => (*stored, *submission),
+                    begun => return Ok(begun),
+                }
+            }
             _ => (stored, request.submission),
         };
         let begun = match self.assess(&stored, submission).await {
             Err(refused) => Err(refused),
             Ok(submission) => {
-                let push = push.map(|push| made::named_push(push, stored.task.id));
+                let push = push.map(|push| new_task::push_with_id(push, stored.task.id));
                 let (reply, answer) = oneshot::channel();
-                self.tell(Begin { stored, sent: sent.clone(), submission, push, want, reply })?;
+                self.post(Submit { stored, sent: sent.clone(), submission, push, want, reply })?;
                 answer.await.unwrap_or_else(|_| Err(stopping()))
             }
         };
@@ -153,7 +157,7 @@ impl TaskSystem {
             Err(fault @ (Fault::MessageConflict { .. } | Fault::RateLimited { .. })) => Err(fault),
             // What was taken once is not refused now, for want of room or anything else.
             Err(refused) => {
-                let heard = self.heard_before(&caller.owner, agent, sent).await?;
+                let heard = self.find_duplicate(&caller.owner, agent, sent).await?;
                 heard.ok_or(refused)
             }
             begun => begun,
@@ -169,32 +173,34 @@ impl TaskSystem {
         }
         let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
         let context = stored.task.context_id.clone();
-        self.caught_up().await?;
-        self.look(move |reader| reader.history_of_context(&owner, &agent, &context, SAID_BEFORE))
-            .await
+        self.await_store().await?;
+        self.read_store(move |reader| {
+            reader.history_of_context(&owner, &agent, &context, SAID_BEFORE)
+        })
+        .await
     }
 
     /// Asks the agent before anything is on the disk, where that is as good.
-    pub(super) async fn begin_at_once(
+    pub(super) async fn submit_deferred(
         &self,
         stored: StoredTask,
-        request: Composed,
+        request: OutgoingRequest,
         sent: SentMessage,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<TaskReply, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(BeginAtOnce { stored, sent, request, reply })?;
+        self.post(SubmitDeferred { stored, sent, request, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    pub(super) async fn go_on(
+    pub(super) async fn continue_task(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
         sent: SentMessage,
         named: &Label,
-        want: Want,
-    ) -> Result<Begun, Fault> {
+        want: WaitFor,
+    ) -> Result<TaskReply, Fault> {
         let stored = self.owned(caller, agent, named).await?;
         if let Some(context) = &send.message.context_id
             && *context != stored.task.context_id
@@ -210,14 +216,14 @@ impl TaskSystem {
         let now = self.clock.now();
         let mut message = send.message;
         message.context_id = Some(stored.task.context_id.clone());
-        let addition = compose::addition(&stored, &message, caller.trace.clone(), now)
+        let addition = outgoing::addition(&stored, &message, caller.trace.clone(), now)
             .ok_or(Fault::Internal)?;
         // First of all: a repeat is charged, too.
         let assessed = self.assess(&stored, addition).await;
         if let Err(limited @ Fault::RateLimited { .. }) = assessed {
             return Err(limited);
         }
-        if let Some(heard) = self.heard_before(&caller.owner, agent, sent.clone()).await? {
+        if let Some(heard) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
             return Ok(heard);
         }
         if stored.task.status.state.is_terminal() {
@@ -228,10 +234,10 @@ impl TaskSystem {
         }
         let addition = assessed?;
         if let Some(push) = send.push {
-            self.put_push(stored.task.id, made::named_push(push, stored.task.id)).await?;
+            self.put_push(stored.task.id, new_task::push_with_id(push, stored.task.id)).await?;
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(GoOn { task: stored.task.id, message, sent, addition, want, reply })?;
+        self.post(Continue { task: stored.task.id, message, sent, addition, want, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
@@ -241,52 +247,54 @@ impl TaskSystem {
         stored: &StoredTask,
         submission: Submission,
     ) -> Result<Submission, Fault> {
-        let caller = compose::speaker(stored, false);
+        let caller = outgoing::speaker(stored, false);
         self.bus
             .assess(caller, submission)
             .await
-            .map_err(|receipt| refused(&stored.agent, &receipt))
+            .map_err(|receipt| receipt_fault(&stored.agent, &receipt))
     }
 
     /// What came of a message, if it was heard before.
     ///
     /// # Errors
     /// When its id was used for another message.
-    pub(super) async fn heard_before(
+    pub(super) async fn find_duplicate(
         &self,
         owner: &Arc<str>,
         agent: &AgentId,
         message: SentMessage,
-    ) -> Result<Option<Begun>, Fault> {
-        self.caught_up().await?;
+    ) -> Result<Option<TaskReply>, Fault> {
+        self.await_store().await?;
         let (owner, agent) = (Arc::clone(owner), agent.clone());
         let id = message.id.clone();
-        let found = self.look(move |reader| reader.message(&owner, &agent, &message)).await?;
-        found.map(|found| repeated(found, &id)).transpose()
+        let found = self.read_store(move |reader| reader.message(&owner, &agent, &message)).await?;
+        found.map(|found| duplicate_reply(found, &id)).transpose()
     }
 
-    pub(super) async fn wait(&self, task: TaskId) -> Result<Begun, Fault> {
+    pub(super) async fn wait(&self, task: TaskId) -> Result<TaskReply, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Wait { task, reply })?;
+        self.post(WaitForEnd { task, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping())) {
             // It has ended and is the store's alone.
-            Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Arc::new(self.read(task).await?))),
+            Err(Fault::TaskNotFound { .. }) => {
+                Ok(TaskReply::Task(Arc::new(self.read(task).await?)))
+            }
             other => other,
         }
     }
 }
 
 /// What a caller gets for a message whose id the store knows.
-pub(in crate::tasks) fn repeated(found: Repeated, id: &Label) -> Result<Begun, Fault> {
+pub(in crate::tasks) fn duplicate_reply(found: Repeated, id: &Label) -> Result<TaskReply, Fault> {
     match found {
-        Repeated::Task(first) => Ok(Begun::Repeated(first)),
-        Repeated::Answer(message) => Ok(Begun::Message(message)),
+        Repeated::Task(first) => Ok(TaskReply::Duplicate(first)),
+        Repeated::Answer(message) => Ok(TaskReply::Message(message)),
         Repeated::Other => Err(Fault::MessageConflict { message: id.to_string() }),
     }
 }
 
 /// Whoever calls speaks for itself: what agents say, they say over the bus.
-pub(super) fn must_be_a_users(message: &Message) -> Result<(), Fault> {
+pub(super) fn require_user_role(message: &Message) -> Result<(), Fault> {
     match message.role {
         Role::User => Ok(()),
         Role::Agent => {

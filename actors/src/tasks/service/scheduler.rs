@@ -10,11 +10,11 @@ use actix::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Answering, Begun, Service, Wake};
+use super::{Followup, ReplySender, Service, TaskReply};
 use crate::tasks::AfterRestart;
-use crate::tasks::compose;
 use crate::tasks::objectives::OpenObjective;
-use crate::tasks::service::entry::{Entry, Then};
+use crate::tasks::outgoing;
+use crate::tasks::service::live_task::{AgentAction, LiveTask};
 use crate::{CancelError, Submission};
 
 /// How long to wait before a request is handed over again that nobody could take.
@@ -22,8 +22,8 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 impl Service {
     /// The task neither runs nor waits any more: the next one may.
-    pub(super) fn free_place(&mut self, id: TaskId) {
-        let Some(lane) = self.entries.get(&id).map(|entry| entry.lane.clone()) else { return };
+    pub(super) fn release_lane(&mut self, id: TaskId) {
+        let Some(lane) = self.live.get(&id).map(|live| live.lane.clone()) else { return };
         let next = self.queues.leave(&lane, id);
         self.start_next(next);
     }
@@ -31,13 +31,17 @@ impl Service {
     pub(in crate::tasks) fn start_next(&mut self, next: Option<TaskId>) {
         let Some(id) = next else { return };
         let now = self.clock.now();
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        match entry.begin_turn(now) {
+        let Some(live) = self.live.get_mut(&id) else { return };
+        match live.start_turn(now) {
             Some(event) => {
-                self.change(id, vec![event], Wake { then: Then::Dispatch, ..Wake::default() });
+                self.change(
+                    id,
+                    vec![event],
+                    Followup { then: AgentAction::Dispatch, ..Followup::default() },
+                );
             }
             // It ended while it waited; whoever ended it should have taken it out.
-            None => self.free_place(id),
+            None => self.release_lane(id),
         }
     }
 
@@ -49,19 +53,19 @@ impl Service {
         &mut self,
         id: TaskId,
         events: Vec<StreamEvent>,
-        wake: Wake,
+        wake: Followup,
         ctx: &mut Context<Self>,
     ) {
-        let (mut all, mut next) = self.changes(id, events, wake);
-        let lane = self.entries.get(&id).map(|entry| entry.lane.clone());
+        let (mut all, mut next) = self.build_change(id, events, wake);
+        let lane = self.live.get(&id).map(|live| live.lane.clone());
         next.extend(lane.and_then(|lane| self.queues.leave(&lane, id)));
-        let waits = |id: &TaskId| self.entries.get(id).is_some_and(Entry::waits_in_the_store);
+        let waits = |id: &TaskId| self.live.get(id).is_some_and(LiveTask::is_queued_in_store);
         let (ready, mut others): (Vec<_>, Vec<_>) = next.into_iter().partition(waits);
         for &id in &ready {
             let now = self.clock.now();
-            let Some(entry) = self.entries.get_mut(&id) else { continue };
-            let Some(event) = entry.begin_turn(now) else { continue };
-            let (writes, more) = self.changes(id, vec![event], Wake::default());
+            let Some(live) = self.live.get_mut(&id) else { continue };
+            let Some(event) = live.start_turn(now) else { continue };
+            let (writes, more) = self.build_change(id, vec![event], Followup::default());
             all.extend(writes);
             others.extend(more);
         }
@@ -71,35 +75,35 @@ impl Service {
     }
 
     /// The caller has answered: the task is next, or runs at once.
-    pub(super) fn line_up_again(&mut self, id: TaskId) -> (Vec<StreamEvent>, Then) {
+    pub(super) fn requeue(&mut self, id: TaskId) -> (Vec<StreamEvent>, AgentAction) {
         let now = self.clock.now();
-        let Some(entry) = self.entries.get_mut(&id) else { return Default::default() };
-        let place = self.queues.resume(&entry.lane, id);
-        let lined_up = entry.advance(Step::Reply, Said::default(), now);
+        let Some(live) = self.live.get_mut(&id) else { return Default::default() };
+        let place = self.queues.resume(&live.lane, id);
+        let lined_up = live.advance(Step::Reply, Said::default(), now);
         match place {
             Place::Runs => {
                 // Both at once: nobody sees it wait.
-                let started = entry.begin_turn(now);
-                (started.into_iter().collect(), Then::Dispatch)
+                let started = live.start_turn(now);
+                (started.into_iter().collect(), AgentAction::Dispatch)
             }
             Place::Waits(_) => {
                 self.first_order -= 1;
                 let order = self.first_order;
-                entry.stored.queued = Some(Queued { order, at: now.utc.into() });
-                (lined_up.into_iter().collect(), Then::Nothing)
+                live.stored.queued = Some(Queued { order, at: now.utc.into() });
+                (lined_up.into_iter().collect(), AgentAction::None)
             }
         }
     }
 
     /// The task may be worked on for as long as it may; `false` when it is not worked on.
-    fn limit_time(&mut self, id: TaskId) -> bool {
-        let Some(entry) = self.entries.get_mut(&id) else { return false };
-        if entry.state() != TaskState::Working || entry.answer.is_some() {
+    fn set_deadline(&mut self, id: TaskId) -> bool {
+        let Some(live) = self.live.get_mut(&id) else { return false };
+        if live.state() != TaskState::Working || live.answer.is_some() {
             return false;
         }
-        let worked = Duration::from_millis(entry.stored.worked_ms);
+        let worked = Duration::from_millis(live.stored.worked_ms);
         let at = self.clock.now().uptime + self.settings.timeout.saturating_sub(worked);
-        if let Some(before) = entry.deadline.replace(at) {
+        if let Some(before) = live.deadline.replace(at) {
             self.deadlines.remove(&(before, id));
         }
         self.deadlines.insert((at, id));
@@ -108,49 +112,49 @@ impl Service {
 
     /// Hands the task to its agent over the bus.
     pub(super) fn dispatch(&mut self, id: TaskId, ctx: &mut Context<Self>) {
-        if !self.limit_time(id) {
+        if !self.set_deadline(id) {
             return; // it ended in the meantime
         }
         let now = self.clock.now();
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        let submission = match entry.submission.take() {
+        let Some(live) = self.live.get_mut(&id) else { return };
+        let submission = match live.submission.take() {
             Some(submission) => Ok(submission),
-            None => compose::request(&entry.stored, &[], now).map(|composed| composed.submission),
+            None => outgoing::request(&live.stored, &[], now).map(|composed| composed.submission),
         };
-        let turn = entry.turn;
+        let turn = live.dispatches;
         match submission {
             Ok(submission) => {
-                let caller = compose::speaker(&entry.stored, entry.assessed);
+                let caller = outgoing::speaker(&live.stored, live.assessed);
                 let me = ctx.address();
                 self.bus.send_then(caller, submission, move |receipt| {
-                    me.do_send(Dispatched { task: id, turn, receipt });
+                    me.do_send(DispatchReceipt { task: id, turn, receipt });
                 });
             }
             Err(error) => drop(self.fail(id, &error.to_string(), false)),
         }
     }
 
-    fn dispatched(&mut self, dispatched: &Dispatched, ctx: &mut Context<Self>) {
-        let &Dispatched { task: id, turn, ref receipt } = dispatched;
+    fn dispatched(&mut self, dispatched: &DispatchReceipt, ctx: &mut Context<Self>) {
+        let &DispatchReceipt { task: id, turn, ref receipt } = dispatched;
         let outcome = receipt.outcome;
-        let Some(entry) = self.entries.get_mut(&id) else { return };
-        let first = !std::mem::replace(&mut entry.assessed, true);
+        let Some(live) = self.live.get_mut(&id) else { return };
+        let first = !std::mem::replace(&mut live.assessed, true);
         // A conflict: it was handed over before the restart, when the task had less of a history.
         if outcome.is_accepted() || matches!(outcome, Outcome::Duplicate | Outcome::Conflict) {
             return;
         }
         let current =
-            move |entry: &Entry| entry.turn == turn && entry.state() == TaskState::Working;
-        if !self.entries.get(&id).is_some_and(current) {
+            move |live: &LiveTask| live.dispatches == turn && live.state() == TaskState::Working;
+        if !self.live.get(&id).is_some_and(current) {
             return;
         }
-        if first && outcome != Outcome::QueueFull && self.refuse_unborn(id, receipt) {
+        if first && outcome != Outcome::QueueFull && self.refuse_deferred(id, receipt) {
             return;
         }
         if matches!(outcome, Outcome::QueueFull | Outcome::Unavailable | Outcome::RateLimited) {
             let wait = receipt.retry_after_ms.map_or(TRY_AGAIN, Duration::from_millis);
             ctx.run_later(wait.max(TRY_AGAIN), move |service, ctx| {
-                if service.entries.get(&id).is_some_and(current) {
+                if service.live.get(&id).is_some_and(current) {
                     service.dispatch(id, ctx);
                 }
             });
@@ -161,9 +165,14 @@ impl Service {
     }
 
     /// Tells an agent at work what its caller adds.
-    pub(super) fn tell_agent(&mut self, id: TaskId, addition: Submission, ctx: &mut Context<Self>) {
-        let Some(entry) = self.entries.get(&id) else { return };
-        let (bus, caller) = (self.bus.clone(), compose::speaker(&entry.stored, true));
+    pub(super) fn notify_agent(
+        &mut self,
+        id: TaskId,
+        addition: Submission,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(live) = self.live.get(&id) else { return };
+        let (bus, caller) = (self.bus.clone(), outgoing::speaker(&live.stored, true));
         let sent = async move { bus.send(caller, addition).await };
         ctx.spawn(sent.into_actor(self).map(move |receipt, _, _| {
             if !receipt.outcome.is_accepted() {
@@ -175,16 +184,16 @@ impl Service {
 
     /// Cancels the task on the bus, where its agent is told. `told` are answered when that is
     /// durable, too: nothing is handed to the agent after a crash then.
-    pub(super) fn call_off(
+    pub(super) fn cancel_on_bus(
         &mut self,
         id: TaskId,
         reason: String,
-        told: Vec<Answering>,
+        told: Vec<ReplySender>,
         ctx: &mut Context<Self>,
     ) {
-        let Some(entry) = self.entries.get(&id) else { return };
-        let (bus, principal) = (self.bus.clone(), entry.stored.principal.clone());
-        let task = Arc::clone(&entry.durable);
+        let Some(live) = self.live.get(&id) else { return };
+        let (bus, principal) = (self.bus.clone(), live.stored.principal.clone());
+        let task = Arc::clone(&live.durable);
         let called = async move { bus.cancel_task(id, Some(principal), reason).await };
         ctx.spawn(called.into_actor(self).map(move |result, _, _| {
             let answer = match result {
@@ -200,19 +209,19 @@ impl Service {
                 }),
             };
             for told in told {
-                let answer = answer.clone().map(|()| Begun::Task(Arc::clone(&task)));
+                let answer = answer.clone().map(|()| TaskReply::Task(Arc::clone(&task)));
                 let _ = told.send(answer);
             }
         }));
     }
 
     /// The task as everybody may see it, with its place in the line.
-    pub(super) fn shown(&self, id: TaskId) -> Option<Task> {
-        let entry = self.entries.get(&id)?;
-        let mut task = Task::clone(&entry.durable);
+    pub(super) fn snapshot(&self, id: TaskId) -> Option<Task> {
+        let live = self.live.get(&id)?;
+        let mut task = Task::clone(&live.durable);
         if task.status.state == TaskState::Submitted
-            && let Some(queued) = entry.stored.queued
-            && let Some(Place::Waits(place)) = self.queues.place(&entry.lane, id)
+            && let Some(queued) = live.stored.queued
+            && let Some(Place::Waits(place)) = self.queues.place(&live.lane, id)
         {
             queued.show(&mut task, place as u64);
         }
@@ -223,16 +232,16 @@ impl Service {
 /// What became of the request that hands a task to its agent.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Dispatched {
+struct DispatchReceipt {
     task: TaskId,
     turn: u32,
     receipt: Receipt,
 }
 
-impl Handler<Dispatched> for Service {
+impl Handler<DispatchReceipt> for Service {
     type Result = ();
 
-    fn handle(&mut self, dispatched: Dispatched, ctx: &mut Self::Context) {
+    fn handle(&mut self, dispatched: DispatchReceipt, ctx: &mut Self::Context) {
         self.dispatched(&dispatched, ctx);
     }
 }
@@ -256,29 +265,29 @@ impl Handler<Restore> for Service {
         let mut running = Vec::new();
         for stored in open {
             let id = stored.task.id;
-            let mut entry = Entry::new(stored);
+            let mut live = LiveTask::new(stored);
             // What was wished before the restart stands in the store alone.
-            entry.is_pushed = true;
-            entry.is_stored = true;
-            self.held.insert(id, entry.stored.principal.clone());
-            match entry.state() {
+            live.has_push = true;
+            live.is_stored = true;
+            self.held.insert(id, live.stored.principal.clone());
+            match live.state() {
                 TaskState::Working => {
-                    self.queues.restore(&entry.lane, id);
+                    self.queues.restore(&live.lane, id);
                     running.push(id);
                 }
                 TaskState::Submitted => {
-                    let order = entry.stored.queued.map_or(0, |queued| queued.order);
+                    let order = live.stored.queued.map_or(0, |queued| queued.order);
                     self.last_order = self.last_order.max(order);
                     self.first_order = self.first_order.min(order);
-                    if self.queues.restore(&entry.lane, id) == Place::Runs {
+                    if self.queues.restore(&live.lane, id) == Place::Runs {
                         running.push(id);
                     }
                 }
                 _ => {}
             }
-            self.entries.insert(id, entry);
+            self.live.insert(id, live);
         }
-        rebuilt.into_iter().for_each(|stored| self.take_up_rebuilt(stored));
+        rebuilt.into_iter().for_each(|stored| self.restore_from_journal(stored));
         self.restore_objectives(objectives);
         MessageResult(running)
     }
@@ -295,7 +304,7 @@ impl Handler<Resume> for Service {
     fn handle(&mut self, Resume(running): Resume, ctx: &mut Self::Context) {
         self.settle_objectives();
         for id in running {
-            let state = self.entries.get(&id).map(Entry::state);
+            let state = self.live.get(&id).map(LiveTask::state);
             match (state, self.settings.after_restart) {
                 (Some(TaskState::Submitted), _) => self.start_next(Some(id)),
                 (Some(TaskState::Working), AfterRestart::Resume) => self.dispatch(id, ctx),
@@ -314,15 +323,15 @@ impl Handler<Resume> for Service {
 /// Tasks whose answers should have come, and did not: they are at work like any other.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct WorkOn(pub(in crate::tasks) Vec<TaskId>);
+pub(in crate::tasks) struct ResumeUnanswered(pub(in crate::tasks) Vec<TaskId>);
 
-impl Handler<WorkOn> for Service {
+impl Handler<ResumeUnanswered> for Service {
     type Result = ();
 
-    fn handle(&mut self, WorkOn(tasks): WorkOn, _: &mut Self::Context) {
+    fn handle(&mut self, ResumeUnanswered(tasks): ResumeUnanswered, _: &mut Self::Context) {
         for id in tasks {
-            if self.limit_time(id) {
-                self.bear(id);
+            if self.set_deadline(id) {
+                self.persist_deferred(id);
             }
         }
     }

@@ -7,23 +7,23 @@ use a2a_taskdb::{Write, Written};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::{Awaited, Service};
-use crate::tasks::writer::Job;
+use super::{PendingWrite, Service};
+use crate::tasks::store_writer::WriteJob;
 
 /// How long what nobody waits for may wait for company, and how much of that is enough.
 const LINGER: Duration = Duration::from_millis(50);
 const COMPANY: usize = 512;
 
 /// Settles nothing, and comes back behind what was written before it.
-pub(super) const NOTHING: Write = Write::Pushed { outbox: 0 };
+pub(super) const BARRIER: Write = Write::Pushed { outbox: 0 };
 
 /// What is on its way to the store.
 #[derive(Default)]
 pub(super) struct Outgoing {
     /// The queue of the store's thread; gone when the service ends.
-    jobs: Option<Sender<Vec<Job>>>,
+    jobs: Option<Sender<Vec<WriteJob>>>,
     /// What nobody waits for, until there is company or its time is up.
-    kept_back: Vec<Job>,
+    kept_back: Vec<WriteJob>,
     /// A timer for that is set.
     keeps_back: bool,
     /// The number of the next change.
@@ -31,28 +31,33 @@ pub(super) struct Outgoing {
 }
 
 impl Service {
-    pub(in crate::tasks) fn write(&mut self, write: Write, awaited: Awaited) {
-        self.note_write(write, awaited);
-        self.hand_over();
+    pub(in crate::tasks) fn write(&mut self, write: Write, awaited: PendingWrite) {
+        self.enqueue(write, awaited);
+        self.flush();
     }
 
     /// The same for what nobody waits for: it is handed over with many others, which costs each a
     /// fraction.
-    pub(super) fn write_soon(&mut self, write: Write, awaited: Awaited, ctx: &mut Context<Self>) {
-        self.note_write(write, awaited);
+    pub(super) fn write_batched(
+        &mut self,
+        write: Write,
+        awaited: PendingWrite,
+        ctx: &mut Context<Self>,
+    ) {
+        self.enqueue(write, awaited);
         if self.outgoing.kept_back.len() >= COMPANY {
-            self.hand_over();
+            self.flush();
         } else if !self.outgoing.keeps_back {
             self.outgoing.keeps_back = true;
             ctx.run_later(LINGER, |service, _| {
                 service.outgoing.keeps_back = false;
-                service.hand_over();
+                service.flush();
             });
         }
     }
 
     /// Gives the store's thread everything there is, in its order.
-    pub(super) fn hand_over(&mut self) {
+    pub(super) fn flush(&mut self) {
         if self.outgoing.kept_back.is_empty() {
             return;
         }
@@ -63,28 +68,28 @@ impl Service {
         }
     }
 
-    pub(in crate::tasks) fn note_write(&mut self, write: Write, awaited: Awaited) {
+    pub(in crate::tasks) fn enqueue(&mut self, write: Write, awaited: PendingWrite) {
         if self.outgoing.jobs.is_none() {
-            if let Awaited::Push(reply) = awaited {
+            if let PendingWrite::Reply(reply) = awaited {
                 let _ = reply.send(None);
             }
             return;
         }
-        let asks = matches!(awaited, Awaited::Create { .. } | Awaited::Push(_));
+        let asks = matches!(awaited, PendingWrite::Create { .. } | PendingWrite::Reply(_));
         let number = self.outgoing.next;
         self.outgoing.next += 1;
-        self.outgoing.kept_back.push(Job { number, write, asks });
+        self.outgoing.kept_back.push(WriteJob { number, write, asks });
         self.awaited.insert(number, awaited);
     }
 
     /// Sends everything at once to the disk.
-    pub(in crate::tasks) fn write_all(&mut self, mut all: Vec<(Write, Awaited)>) {
+    pub(in crate::tasks) fn write_all(&mut self, mut all: Vec<(Write, PendingWrite)>) {
         match all.len() {
             0 => {}
             1 => all.drain(..).for_each(|(write, awaited)| self.write(write, awaited)),
             _ => {
                 let (writes, awaited) = all.into_iter().unzip();
-                self.write(Write::Together(writes), Awaited::Together(awaited));
+                self.write(Write::Together(writes), PendingWrite::Together(awaited));
             }
         }
     }
@@ -99,19 +104,19 @@ impl Handler<CatchUp> for Service {
     type Result = ();
 
     fn handle(&mut self, CatchUp(reply): CatchUp, _: &mut Self::Context) {
-        self.write(NOTHING, Awaited::Push(reply));
+        self.write(BARRIER, PendingWrite::Reply(reply));
     }
 }
 
 /// The store's thread is there.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct Meet(pub(in crate::tasks) Sender<Vec<Job>>);
+pub(in crate::tasks) struct OpenStoreQueue(pub(in crate::tasks) Sender<Vec<WriteJob>>);
 
-impl Handler<Meet> for Service {
+impl Handler<OpenStoreQueue> for Service {
     type Result = ();
 
-    fn handle(&mut self, Meet(jobs): Meet, _: &mut Self::Context) {
+    fn handle(&mut self, OpenStoreQueue(jobs): OpenStoreQueue, _: &mut Self::Context) {
         self.outgoing.jobs = Some(jobs);
     }
 }
@@ -119,14 +124,14 @@ impl Handler<Meet> for Service {
 /// The service ends: nothing more is written, and the store's thread ends with what it has.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct Leave;
+pub(in crate::tasks) struct CloseStoreQueue;
 
-impl Handler<Leave> for Service {
+impl Handler<CloseStoreQueue> for Service {
     type Result = ();
 
-    fn handle(&mut self, _: Leave, _: &mut Self::Context) {
-        self.bear_all();
-        self.hand_over();
+    fn handle(&mut self, _: CloseStoreQueue, _: &mut Self::Context) {
+        self.persist_all_deferred();
+        self.flush();
         self.outgoing.jobs = None;
     }
 }
@@ -134,12 +139,12 @@ impl Handler<Leave> for Service {
 /// The writer has ended: so does the service, and whoever waits is let go.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct End;
+pub(in crate::tasks) struct StopService;
 
-impl Handler<End> for Service {
+impl Handler<StopService> for Service {
     type Result = ();
 
-    fn handle(&mut self, _: End, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: StopService, ctx: &mut Self::Context) {
         ctx.stop();
     }
 }

@@ -12,31 +12,31 @@ const MOST: usize = 1_024;
 
 /// The count, for those who write and those who read.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AheadCount(Arc<AtomicUsize>);
+pub(in crate::tasks) struct WriteBehindLimit(Arc<AtomicUsize>);
 
 /// One task that was told; counted as long as this lives.
 #[derive(Debug)]
-pub(super) struct Ahead(Arc<AtomicUsize>);
+pub(in crate::tasks) struct WriteBehindPermit(Arc<AtomicUsize>);
 
-impl AheadCount {
+impl WriteBehindLimit {
     /// Counts one more; `None` when there are enough.
-    pub(super) fn go(&self) -> Option<Ahead> {
+    pub(in crate::tasks) fn go(&self) -> Option<WriteBehindPermit> {
         // Only the service adds, so nobody comes between the look and the change.
         if self.0.load(Relaxed) >= MOST {
             return None;
         }
         self.0.fetch_add(1, Relaxed);
-        Some(Ahead(Arc::clone(&self.0)))
+        Some(WriteBehindPermit(Arc::clone(&self.0)))
     }
 
     /// Whether the store has everything that callers know. Whoever was told sees that it has not:
     /// the count is raised before, and the answer travels over a channel.
-    pub(super) fn is_none(&self) -> bool {
+    pub(in crate::tasks) fn is_none(&self) -> bool {
         self.0.load(Relaxed) == 0
     }
 }
 
-impl Drop for Ahead {
+impl Drop for WriteBehindPermit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -48,9 +48,9 @@ mod tests {
 
     #[test]
     fn there_is_an_end_to_it() {
-        let count = AheadCount::default();
+        let count = WriteBehindLimit::default();
         assert!(count.is_none());
-        let mut told: Vec<Ahead> = std::iter::from_fn(|| count.go()).collect();
+        let mut told: Vec<WriteBehindPermit> = std::iter::from_fn(|| count.go()).collect();
         assert_eq!(told.len(), MOST);
         told.pop();
         assert!(count.go().is_some(), "one was written");

@@ -16,84 +16,86 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
 
-use super::held::Held;
-use super::{Awaited, Cause, Part, Service};
+use super::live_objective::LiveObjective;
+use super::{Cause, PendingWrite, Service, StepRef};
 use crate::tasks::TaskCaller;
-use crate::tasks::made;
-use crate::tasks::service::entry::{Change, Entry, Then};
-use crate::tasks::service::{Answering, Want};
+use crate::tasks::new_task;
+use crate::tasks::service::live_task::{AgentAction, LiveTask, PendingChange};
+use crate::tasks::service::{ReplySender, WaitFor};
 
 /// Of how many steps that it does not need a step hears at most: the latest.
 const OTHER_RESULTS: usize = 50;
 
 /// Whoever asked for what a plan does first, and waits for it.
-pub(super) struct First {
+pub(super) struct FirstTaskRequest {
     pub(super) message: Message,
     pub(super) sent: SentMessage,
     pub(super) push: Option<PushConfig>,
-    pub(super) want: Want,
-    pub(super) reply: Answering,
+    pub(super) want: WaitFor,
+    pub(super) reply: ReplySender,
 }
 
 impl Service {
     /// Makes the A2A task of a step; what follows from its being at work already.
-    pub(super) fn begin_step(
+    pub(super) fn start_step(
         &mut self,
         id: &ObjectiveId,
         plan: &PlanId,
         step: &PlanTaskId,
-    ) -> (Option<(Write, Awaited)>, Vec<Effect>) {
+    ) -> (Option<(Write, PendingWrite)>, Vec<Effect>) {
         let now = self.clock.now();
-        let Some(held) = self.objectives.held.get_mut(id) else { return Default::default() };
+        let Some(held) = self.objectives.live.get_mut(id) else { return Default::default() };
         let Some((message, metadata)) = asked(held, plan, step) else { return Default::default() };
         let agent = held.tree.find(step).and_then(|(node, at)| node.assignee(&node.tasks()[at]));
         let agent = agent.unwrap_or(&held.stored.agent).clone();
         let caller = TaskCaller {
             owner: Arc::clone(&held.stored.owner),
             principal: held.stored.principal.clone(),
-            alone: false,
+            is_client: false,
             sees_all: false,
             trace: held.trace.clone(),
             version: None,
         };
         let first = held.first.take();
-        let mut entry = Entry::new(made::new_task(&caller, &agent, message, Some(metadata), now));
+        let mut live =
+            LiveTask::new(new_task::new_task(&caller, &agent, message, Some(metadata), now));
         if let Some(first) = &first {
             // What the caller said stands before what the plan makes of it.
-            let task = Arc::make_mut(&mut entry.stored.task);
+            let task = Arc::make_mut(&mut live.stored.task);
             let mut said = first.message.clone();
             said.context_id = Some(task.context_id.clone());
             said.task_id = Some(task.id.as_uuid().into());
             task.history.insert(0, Arc::new(said));
         }
-        let task = entry.stored.task.id;
-        entry.part_of = Some(Part { objective: id.clone(), step: step.clone() });
-        entry.assessed = false;
-        let runs = self.queues.restore(&entry.lane, task) == Place::Runs;
+        let task = live.stored.task.id;
+        live.part_of = Some(StepRef { objective: id.clone(), step: step.clone() });
+        live.assessed = false;
+        let runs = self.queues.restore(&live.lane, task) == Place::Runs;
         if runs {
-            let _ = entry.advance(Step::Start, Said::default(), now);
-            entry.stored.dispatched = true;
-            entry.turn = 1;
+            let _ = live.advance(Step::Start, Said::default(), now);
+            live.stored.dispatched = true;
+            live.dispatches = 1;
         } else {
             self.last_order += 1;
-            entry.stored.queued = Some(Queued { order: self.last_order, at: now.utc.into() });
+            live.stored.queued = Some(Queued { order: self.last_order, at: now.utc.into() });
         }
-        entry.durable = Arc::clone(&entry.stored.task);
+        live.durable = Arc::clone(&live.stored.task);
         held.link(step, task);
         let more = if runs { held.tree.report(step, PlanTaskStatus::Working) } else { Vec::new() };
-        self.held.insert(task, entry.stored.principal.clone());
-        let stored = entry.stored.clone();
+        self.held.insert(task, live.stored.principal.clone());
+        let stored = live.stored.clone();
         let (awaited, message, push) = match first {
-            Some(First { sent, push, want, reply, .. }) => {
-                entry.is_pushed = push.is_some();
-                let push = push.into_iter().map(|push| made::named_push(push, task)).collect();
+            Some(FirstTaskRequest { sent, push, want, reply, .. }) => {
+                live.has_push = push.is_some();
+                let push =
+                    push.into_iter().map(|push| new_task::push_with_id(push, task)).collect();
                 let id = sent.id.clone();
-                (Awaited::Create { task, sent: id, want, reply }, Some(sent), push)
+                (PendingWrite::Create { task, sent: id, want, reply }, Some(sent), push)
             }
             None => {
-                let then = if runs { Then::Dispatch } else { Then::Nothing };
-                let shown = Arc::clone(&entry.stored.task);
-                entry.changes.push_back(Change {
+                let then = if runs { AgentAction::Dispatch } else { AgentAction::None };
+                let shown = Arc::clone(&live.stored.task);
+                live.changes.push_back(PendingChange {
                     version: 1,
                     task: shown,
                     events: Vec::new(),
@@ -102,17 +104,17 @@ impl Service {
                     watchers: Vec::new(),
                     then,
                 });
-                (Awaited::Change(task), None, Vec::new())
+                (PendingWrite::Change(task), None, Vec::new())
             }
         };
-        self.entries.insert(task, entry);
+        self.live.insert(task, live);
         let write = Write::Create { stored, message, events: Vec::new(), push };
         (Some((write, awaited)), more)
     }
 }
 
 /// What the agent of a step is asked, and what stands in the metadata of its task.
-fn asked(held: &Held, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Metadata)> {
+fn asked(held: &LiveObjective, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Metadata)> {
     let PlanTree { stored, tasks } = held.plan(plan)?;
     let found: &PlanTask = tasks.iter().find(|task| task.id == *step)?;
     let text = match &found.description {
@@ -150,7 +152,11 @@ fn asked(held: &Held, plan: &PlanId, step: &PlanTaskId) -> Option<(Message, Meta
 
 /// What came of the steps that are done, as far as a step of `plan` hears of it: always of those it
 /// needs, and of as many others as the plan's scope of history wishes, the latest of them.
-fn results(held: &Held, plan: &StoredPlan, needed: impl Fn(&PlanTask) -> bool) -> Vec<Value> {
+fn results(
+    held: &LiveObjective,
+    plan: &StoredPlan,
+    needed: impl Fn(&PlanTask) -> bool,
+) -> Vec<Value> {
     let scope = Settings::of(plan.plan.metadata.as_ref()).history_scope;
     let in_scope =
         |other: &PlanTree| scope == HistoryScope::Objective || other.stored.plan.id == plan.plan.id;
@@ -178,7 +184,7 @@ fn results(held: &Held, plan: &StoredPlan, needed: impl Fn(&PlanTask) -> bool) -
 /// A message for whose work the server has made plans.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct BeginObjective {
+pub(in crate::tasks) struct SubmitObjective {
     /// The objective that is there, as the store has it, or a new one.
     pub(in crate::tasks) objective: Box<ObjectiveTree>,
     pub(in crate::tasks) is_new: bool,
@@ -188,17 +194,17 @@ pub(in crate::tasks) struct BeginObjective {
     /// The same as it was sent.
     pub(in crate::tasks) sent: SentMessage,
     pub(in crate::tasks) push: Option<PushConfig>,
-    pub(in crate::tasks) want: Want,
+    pub(in crate::tasks) want: WaitFor,
     /// The trace of the call.
     pub(in crate::tasks) trace: Option<Arc<Trace>>,
-    pub(in crate::tasks) reply: Answering,
+    pub(in crate::tasks) reply: ReplySender,
 }
 
-impl Handler<BeginObjective> for Service {
+impl Handler<SubmitObjective> for Service {
     type Result = ();
 
-    fn handle(&mut self, begin: BeginObjective, _: &mut Self::Context) {
-        let BeginObjective {
+    fn handle(&mut self, begin: SubmitObjective, _: &mut Self::Context) {
+        let SubmitObjective {
             objective,
             mut is_new,
             plans,
@@ -211,7 +217,7 @@ impl Handler<BeginObjective> for Service {
         } = begin;
         let id = objective.stored.objective.id.clone();
         let StoredObjective { owner, agent, .. } = &objective.stored;
-        if is_new && let Some(there) = self.objectives.held.get(&id) {
+        if is_new && let Some(there) = self.objectives.live.get(&id) {
             // Another message has brought the same context a moment ago.
             if there.stored.owner != *owner {
                 let why = format!("{id} names something else already; choose another contextId");
@@ -221,7 +227,7 @@ impl Handler<BeginObjective> for Service {
             }
             is_new = false;
         }
-        if is_new && let Err(fault) = self.has_room_for_objective(owner) {
+        if is_new && let Err(fault) = self.check_open_objectives(owner) {
             let _ = reply.send(Err(fault));
             return;
         }
@@ -232,9 +238,10 @@ impl Handler<BeginObjective> for Service {
             let _ = reply.send(Err(Fault::Unavailable { reason, retry_after_ms: 100 }));
             return;
         }
-        let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*objective));
+        let held =
+            self.objectives.live.entry(id.clone()).or_insert_with(|| LiveObjective::of(*objective));
         let mut effects = Vec::new();
-        held.first = Some(First { message, sent, push, want, reply });
+        held.first = Some(FirstTaskRequest { message, sent, push, want, reply });
         held.trace = trace;
         for plan in plans {
             match held.add_plan(plan) {
@@ -244,7 +251,7 @@ impl Handler<BeginObjective> for Service {
                 Err(refused) => {
                     let first = held.first.take();
                     if held.is_over() && held.changes.is_empty() {
-                        self.objectives.forget(&id);
+                        self.objectives.evict(&id);
                     }
                     let mut found = refused.violations();
                     for violation in &mut found {
@@ -258,10 +265,10 @@ impl Handler<BeginObjective> for Service {
             }
         }
         let cause = Cause { is_new, is_other: true, ..Cause::default() };
-        let (writes, next) = self.follow(&id, effects, cause);
+        let (writes, next) = self.apply_effects(&id, effects, cause);
         self.write_all(writes);
         next.into_iter().for_each(|next| self.start_next(Some(next)));
-        let held = self.objectives.held.get_mut(&id);
+        let held = self.objectives.live.get_mut(&id);
         if let Some(first) = held.and_then(|held| held.first.take()) {
             let reason = "nothing of the plan can begin; look at the objective".to_owned();
             let _ = first.reply.send(Err(Fault::Unsupported { reason }));

@@ -11,16 +11,16 @@ use a2a_taskdb::{ObjectiveTree, PlanTree, StoredPlan};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::held::Held;
+use super::live_objective::LiveObjective;
 use super::{Cause, Service};
-use crate::tasks::made;
+use crate::tasks::new_task;
 
 /// How many objectives of one caller may be open.
 const OPEN_PER_OWNER: usize = 1_000;
 
 /// What is wanted.
 #[derive(Debug)]
-pub(in crate::tasks) enum Alteration {
+pub(in crate::tasks) enum ObjectiveCommand {
     /// It is new.
     Create,
     Update(UpdateObjective),
@@ -31,95 +31,101 @@ pub(in crate::tasks) enum Alteration {
 
 /// What came of it.
 #[derive(Debug)]
-pub(in crate::tasks) enum Altered {
+pub(in crate::tasks) enum ObjectiveCommandReply {
     Objective(Box<Objective>),
     Plan(Box<Plan>),
 }
 
-type Answering = oneshot::Sender<Result<Altered, Fault>>;
+type CommandReplySender = oneshot::Sender<Result<ObjectiveCommandReply, Fault>>;
 /// Somebody, and what they are told when it is durable.
-pub(super) type Answer = (Answering, Altered);
+pub(super) type ReadyReply = (CommandReplySender, ObjectiveCommandReply);
 
 /// A caller changes an objective or something below it.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct Alter {
+pub(in crate::tasks) struct ApplyObjectiveCommand {
     /// As the store has it, or as it is to be made.
     pub(in crate::tasks) tree: Box<ObjectiveTree>,
-    pub(in crate::tasks) what: Alteration,
-    pub(in crate::tasks) reply: Answering,
+    pub(in crate::tasks) what: ObjectiveCommand,
+    pub(in crate::tasks) reply: CommandReplySender,
 }
 
 /// Somebody who is to be told how it is now.
-pub(super) struct Telling {
-    reply: Answering,
+pub(super) struct PendingReply {
+    reply: CommandReplySender,
     /// The plan they asked about; the objective without one.
     plan: Option<PlanId>,
 }
 
-impl Telling {
-    fn answer(&self, held: &Held) -> Altered {
+impl PendingReply {
+    fn answer(&self, held: &LiveObjective) -> ObjectiveCommandReply {
         let plan = self.plan.as_ref().and_then(|plan| held.shown_plan(plan));
         match plan {
-            Some(plan) => Altered::Plan(Box::new(plan)),
+            Some(plan) => ObjectiveCommandReply::Plan(Box::new(plan)),
             None => {
                 let whole = held.shown();
-                Altered::Objective(Box::new(Objective { plans: None, ..whole }))
+                ObjectiveCommandReply::Objective(Box::new(Objective { plans: None, ..whole }))
             }
         }
     }
 
-    pub(super) fn seen(self, held: &Held) -> Answer {
+    pub(super) fn seen(self, held: &LiveObjective) -> ReadyReply {
         let answer = self.answer(held);
         (self.reply, answer)
     }
 
     /// Nothing has changed.
-    pub(super) fn tell(self, held: &Held) {
+    pub(super) fn tell(self, held: &LiveObjective) {
         let answer = self.answer(held);
         let _ = self.reply.send(Ok(answer));
     }
 }
 
-impl Handler<Alter> for Service {
+impl Handler<ApplyObjectiveCommand> for Service {
     type Result = ();
 
-    fn handle(&mut self, Alter { tree, what, reply }: Alter, _: &mut Self::Context) {
+    fn handle(
+        &mut self,
+        ApplyObjectiveCommand { tree, what, reply }: ApplyObjectiveCommand,
+        _: &mut Self::Context,
+    ) {
         let now = Moment::from(self.clock.now().utc);
         let id = tree.stored.objective.id.clone();
-        let is_new = matches!(what, Alteration::Create);
-        if is_new && let Err(fault) = self.has_room_for_objective(&tree.stored.owner) {
+        let is_new = matches!(what, ObjectiveCommand::Create);
+        if is_new && let Err(fault) = self.check_open_objectives(&tree.stored.owner) {
             let _ = reply.send(Err(fault));
             return;
         }
-        let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*tree));
+        let held =
+            self.objectives.live.entry(id.clone()).or_insert_with(|| LiveObjective::of(*tree));
         let altered = match what {
-            Alteration::Create => {
-                settings(held.stored.objective.metadata.as_ref(), &[]).map(|()| (Vec::new(), None))
+            ObjectiveCommand::Create => {
+                check_settings(held.stored.objective.metadata.as_ref(), &[])
+                    .map(|()| (Vec::new(), None))
             }
-            Alteration::Update(update) => held.update(update).map(|effects| (effects, None)),
-            Alteration::CreatePlan(create) => held.create_plan(create, now),
-            Alteration::UpdatePlan(update) => {
+            ObjectiveCommand::Update(update) => held.update(update).map(|effects| (effects, None)),
+            ObjectiveCommand::CreatePlan(create) => held.create_plan(create, now),
+            ObjectiveCommand::UpdatePlan(update) => {
                 let plan = update.id.clone();
                 held.update_plan(update).map(|effects| (effects, Some(plan)))
             }
-            Alteration::AddTasks(add) => {
+            ObjectiveCommand::AddTasks(add) => {
                 let plan = add.plan_id.clone();
                 held.create_tasks(add).map(|effects| (effects, Some(plan)))
             }
         };
         match altered {
             Ok((effects, plan)) => {
-                let told = vec![Telling { reply, plan }];
+                let told = vec![PendingReply { reply, plan }];
                 let cause = Cause { is_new, is_other: true, told, ..Cause::default() };
-                let (writes, next) = self.follow(&id, effects, cause);
+                let (writes, next) = self.apply_effects(&id, effects, cause);
                 self.write_all(writes);
                 next.into_iter().for_each(|next| self.start_next(Some(next)));
             }
             Err(fault) => {
                 // One that has ended was taken up for nothing, and a new one is not made.
                 if is_new || (held.is_over() && held.changes.is_empty()) {
-                    self.objectives.forget(&id);
+                    self.objectives.evict(&id);
                 }
                 let _ = reply.send(Err(fault));
             }
@@ -128,7 +134,7 @@ impl Handler<Alter> for Service {
 }
 
 impl Service {
-    pub(super) fn has_room_for_objective(&self, owner: &Arc<str>) -> Result<(), Fault> {
+    pub(super) fn check_open_objectives(&self, owner: &Arc<str>) -> Result<(), Fault> {
         if self.objectives.open_of(owner) < OPEN_PER_OWNER {
             return Ok(());
         }
@@ -138,18 +144,18 @@ impl Service {
     }
 }
 
-fn refused(refused: Refused) -> Fault {
+fn refusal_fault(refused: Refused) -> Fault {
     match refused {
         Refused::NoSuchPlan { plan } => Fault::PlanNotFound { plan: plan.to_string() },
         other => Fault::InvalidParams(other.violations()),
     }
 }
 
-impl Held {
+impl LiveObjective {
     fn update(&mut self, update: UpdateObjective) -> Result<Vec<Effect>, Fault> {
-        settings(update.metadata.as_ref(), &[])?;
+        check_settings(update.metadata.as_ref(), &[])?;
         let effects = match update.status {
-            Some(status) => self.tree.move_objective(status).map_err(refused)?,
+            Some(status) => self.tree.move_objective(status).map_err(refusal_fault)?,
             None => Vec::new(),
         };
         let objective = &mut self.stored.objective;
@@ -171,11 +177,11 @@ impl Held {
         create: CreatePlan,
         now: Moment,
     ) -> Result<(Vec<Effect>, Option<PlanId>), Fault> {
-        self.tree.has_room_for_plan(create.tasks.len()).map_err(refused)?;
-        settings(create.metadata.as_ref(), &create.tasks)?;
+        self.tree.has_room_for_plan(create.tasks.len()).map_err(refusal_fault)?;
+        check_settings(create.metadata.as_ref(), &create.tasks)?;
         graph::check_plan(&self.tree, &create)
-            .map_err(|found| refused(Refused::Dependencies(found)))?;
-        let id = made::plan_id();
+            .map_err(|found| refusal_fault(Refused::Dependencies(found)))?;
+        let id = new_task::plan_id();
         let tasks = steps(&self.stored.objective.id, &id, 0, create.tasks);
         let plan = Plan {
             id: id.clone(),
@@ -189,7 +195,7 @@ impl Held {
             created_at: now,
             updated_at: now,
         };
-        let effects = self.add_plan(plan).map_err(refused)?;
+        let effects = self.add_plan(plan).map_err(refusal_fault)?;
         Ok((effects, Some(id)))
     }
 
@@ -222,10 +228,12 @@ impl Held {
         }
         let mut effects = Vec::new();
         if let Some(dependencies) = &update.dependencies {
-            effects.extend(self.tree.set_dependencies(&update.id, dependencies).map_err(refused)?);
+            effects.extend(
+                self.tree.set_dependencies(&update.id, dependencies).map_err(refusal_fault)?,
+            );
         }
         if let Some(status) = update.status {
-            effects.extend(self.tree.move_plan(&update.id, status).map_err(refused)?);
+            effects.extend(self.tree.move_plan(&update.id, status).map_err(refusal_fault)?);
         }
         // From here on nothing can be refused.
         let node_held = self.tree.plan(&update.id).is_some_and(|node| node.is_held());
@@ -258,17 +266,17 @@ impl Held {
     }
 
     fn create_tasks(&mut self, add: AddTasks) -> Result<Vec<Effect>, Fault> {
-        self.tree.has_room_for_tasks(&add.plan_id, add.tasks.len()).map_err(refused)?;
-        settings(None, &add.tasks)?;
+        self.tree.has_room_for_tasks(&add.plan_id, add.tasks.len()).map_err(refusal_fault)?;
+        check_settings(None, &add.tasks)?;
         graph::check_tasks(&self.tree, &add.plan_id, &add.tasks)
-            .map_err(|found| refused(Refused::Dependencies(found)))?;
+            .map_err(|found| refusal_fault(Refused::Dependencies(found)))?;
         let objective = self.stored.objective.id.clone();
         let none = || Fault::PlanNotFound { plan: add.plan_id.to_string() };
         let place = self.plans.iter().position(|plan| plan.stored.plan.id == add.plan_id);
         let place = place.ok_or_else(none)?;
         let there = self.plans[place].tasks.len();
         let tasks = steps(&objective, &add.plan_id, there, add.tasks);
-        let effects = self.tree.add_tasks(&add.plan_id, &tasks).map_err(refused)?;
+        let effects = self.tree.add_tasks(&add.plan_id, &tasks).map_err(refusal_fault)?;
         self.plans[place].tasks.extend(tasks);
         self.touched.push(add.plan_id);
         Ok(effects)
@@ -276,7 +284,7 @@ impl Held {
 }
 
 /// What the metadata of a new plan and its tasks says must make sense.
-fn settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<(), Fault> {
+fn check_settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<(), Fault> {
     let mut found = Vec::new();
     let read = |metadata, place: &str| Settings::read(metadata, place).err().unwrap_or_default();
     found.extend(read(metadata, "/metadata"));
@@ -293,7 +301,7 @@ fn steps(
     there: usize,
     tasks: Vec<NewPlanTask>,
 ) -> Vec<PlanTask> {
-    let ids: Vec<PlanTaskId> = tasks.iter().map(|_| made::step_id()).collect();
+    let ids: Vec<PlanTaskId> = tasks.iter().map(|_| new_task::step_id()).collect();
     let dependencies = graph::resolve(&tasks, &ids);
     let each = tasks.into_iter().zip(ids).zip(dependencies).enumerate();
     each.map(|(at, ((task, id), dependencies))| PlanTask {

@@ -60,7 +60,7 @@ pub(super) fn new_task(
 }
 
 /// A wish to be told, with a name.
-pub(super) fn named_push(config: PushConfig, task: TaskId) -> PushConfig {
+pub(super) fn push_with_id(config: PushConfig, task: TaskId) -> PushConfig {
     let id = config.id.unwrap_or_else(|| Uuid::now_v7().into());
     PushConfig { id: Some(id), task_id: Some(task.as_uuid().into()), ..config }
 }

@@ -6,9 +6,11 @@ use std::time::Instant;
 use a2a_policy::tasks::{Asked, BadRequest, Request, task_request};
 use a2a_policy::{Caller, Now};
 use a2a_protocol::body::{Extensions, Status, StatusUpdate};
+use a2a_protocol::fault::Fault;
 use a2a_protocol::task::Message;
 use a2a_protocol::{
-    Body, Envelope, MessageId, NonBlank, Open, Priority, Protocol, Recipient, Sender, Trace,
+    AgentId, Body, Envelope, MessageId, NonBlank, Open, Outcome, Priority, Protocol, Receipt,
+    Recipient, Sender, Trace,
 };
 use a2a_taskdb::StoredTask;
 
@@ -25,7 +27,7 @@ pub(super) fn speaker(stored: &StoredTask, assessed: bool) -> Caller {
 }
 
 /// The request that hands the task to its agent.
-pub(super) struct Composed {
+pub(super) struct OutgoingRequest {
     pub(super) submission: Submission,
     /// It carries all there is to know about the task.
     pub(super) whole: bool,
@@ -35,7 +37,7 @@ pub(super) fn request(
     stored: &StoredTask,
     said_before: &[Message],
     now: Now,
-) -> Result<Composed, BadRequest> {
+) -> Result<OutgoingRequest, BadRequest> {
     let request = Request {
         task: &stored.task,
         principal: &stored.principal,
@@ -47,7 +49,7 @@ pub(super) fn request(
     let Asked { message, whole } = task_request(&request, now)?;
     let submission =
         Submission::from_message(message, Instant::now()).with_trace(stored.trace.clone());
-    Ok(Composed { submission, whole })
+    Ok(OutgoingRequest { submission, whole })
 }
 
 /// What the caller adds to a task that is being worked on, as the agent hears it. It names no
@@ -94,5 +96,28 @@ pub(super) fn addition(
         Some(submission.with_trace(trace))
     } else {
         Some(Submission::from_message(envelope(None)?, Instant::now()).with_trace(trace))
+    }
+}
+
+/// What a refusal of the bus means to an A2A client.
+pub(super) fn receipt_fault(agent: &AgentId, receipt: &Receipt) -> Fault {
+    let reason = receipt.reason.clone().unwrap_or_else(|| receipt.outcome.to_string());
+    let wait = receipt.retry_after_ms;
+    match receipt.outcome {
+        // The bus knows whom the caller may have meant, among those it may write to.
+        Outcome::UnknownRecipient => Fault::NoSuchAgent { agent: agent.to_string(), reason },
+        Outcome::RateLimited => {
+            Fault::RateLimited { reason, retry_after_ms: wait.unwrap_or(1_000) }
+        }
+        Outcome::CircuitOpen => Fault::CircuitOpen { reason, retry_after_ms: wait },
+        Outcome::Forbidden | Outcome::Unauthorized => Fault::Forbidden { reason },
+        Outcome::QueueFull | Outcome::Unavailable => {
+            Fault::Unavailable { reason, retry_after_ms: wait.unwrap_or(1_000) }
+        }
+        Outcome::Invalid => Fault::InvalidParams(receipt.errors.clone()),
+        _ => {
+            tracing::error!(outcome = %receipt.outcome, %reason, "a request of the task service was refused");
+            Fault::Internal
+        }
     }
 }

@@ -10,7 +10,7 @@ use a2a_protocol::task::Metadata;
 use a2a_protocol::{Code, Violation};
 use a2a_taskdb::ObjectiveTree;
 
-use crate::tasks::objectives::Alteration;
+use crate::tasks::objectives::ObjectiveCommand;
 
 /// What ids, states and times take, whatever is said.
 const FIXED: usize = 256;
@@ -92,16 +92,16 @@ pub(super) fn check_total(
 }
 
 /// How much of an objective a call replaces.
-pub(super) fn replaced(tree: &ObjectiveTree, what: &Alteration) -> usize {
+pub(super) fn replaced(tree: &ObjectiveTree, what: &ObjectiveCommand) -> usize {
     match what {
-        Alteration::Update(update) => {
+        ObjectiveCommand::Update(update) => {
             let Objective { name, description, metadata, .. } = &tree.stored.objective;
             FIXED
                 + update.name.as_ref().map_or(0, |_| name.len())
                 + update.description.as_ref().map_or(0, |_| text(description.as_ref()))
                 + update.metadata.as_ref().map_or(0, |_| fields(metadata.as_ref()))
         }
-        Alteration::UpdatePlan(update) => {
+        ObjectiveCommand::UpdatePlan(update) => {
             let plan = tree.plans.iter().find(|plan| plan.stored.plan.id == update.id);
             let Some(plan) = plan else { return 0 };
             let Plan { name, description, metadata, .. } = &plan.stored.plan;

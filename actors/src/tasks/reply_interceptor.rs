@@ -9,8 +9,8 @@ use a2a_protocol::{AgentId, Body, Envelope, TaskId};
 use actix::Addr;
 
 use super::TaskStats;
-use super::ahead::AheadCount;
-use super::service::{Hear, Service};
+use super::service::write_behind::WriteBehindLimit;
+use super::service::{AgentReply, Service};
 use crate::{Delivery, Failed, Handled, HandlerFuture, Runtime, Ticket};
 
 /// How many answers may be on their way to the disk at once.
@@ -19,9 +19,9 @@ const WINDOW: usize = 4_096;
 /// The tasks that the service holds and the names they travel under, for those who look from
 /// other threads.
 #[derive(Debug, Default)]
-pub(super) struct Held(RwLock<HashMap<TaskId, AgentId>>);
+pub(super) struct LiveTaskIndex(RwLock<HashMap<TaskId, AgentId>>);
 
-impl Held {
+impl LiveTaskIndex {
     pub(super) fn insert(&self, task: TaskId, principal: AgentId) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(task, principal);
     }
@@ -37,15 +37,15 @@ impl Held {
     }
 }
 
-pub(super) struct Clerk {
+pub(super) struct ReplyInterceptor {
     /// The name whose answers it takes.
     pub(super) name: AgentId,
     pub(super) service: Addr<Service>,
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<LiveTaskIndex>,
     /// The name is a caller's and no agent's: nobody else would ever read what comes for it.
-    pub(super) alone: bool,
+    pub(super) is_client: bool,
     pub(super) stats: Arc<TaskStats>,
-    pub(super) ahead: AheadCount,
+    pub(super) ahead: WriteBehindLimit,
 }
 
 /// The task that an answer is about, if it is one that a task can have.
@@ -57,7 +57,7 @@ fn about(message: &Envelope) -> Option<TaskId> {
     }
 }
 
-impl Runtime for Clerk {
+impl Runtime for ReplyInterceptor {
     /// The service hears the messages in their order. Each is acknowledged when what it means for
     /// its task is durable; what is dropped while it stops comes again after the restart.
     fn take_over(&self, delivery: &Delivery, ticket: Ticket) -> Option<Ticket> {
@@ -69,7 +69,7 @@ impl Runtime for Clerk {
             _ => (false, false),
         };
         // Bounded by the window.
-        self.service.do_send(Hear {
+        self.service.do_send(AgentReply {
             task,
             sender: delivery.sender.clone(),
             correlation: delivery.message.correlation_id,
@@ -88,7 +88,7 @@ impl Runtime for Clerk {
     /// What means nothing to a task.
     fn handle(&self, delivery: Delivery) -> HandlerFuture {
         let asks = matches!(delivery.message.body, Body::TaskRequest(_) | Body::ReviewRequest(_));
-        if self.alone && asks {
+        if self.is_client && asks {
             // Given up after the last attempt, so that whoever asks hears of it.
             let reason = format!("`{}` is a caller, not an agent; nobody works there", self.name);
             return Box::pin(async { Err(Failed { reason, durable: None }) });
@@ -111,7 +111,7 @@ impl Runtime for Clerk {
     }
 
     fn wants_at_once(&self, _: &AgentId, message: &Envelope) -> bool {
-        self.alone || about(message).is_some_and(|task| self.held.is_under(&task, &self.name))
+        self.is_client || about(message).is_some_and(|task| self.held.is_under(&task, &self.name))
     }
 
     fn window(&self) -> usize {

@@ -10,11 +10,11 @@ use a2a_protocol::operation::{ArtifactUpdate, StatusUpdate, StreamEvent};
 use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
 use a2a_taskdb::StoredTask;
 
-use super::gauge::Gauge;
-use super::{Answering, Birth};
-use crate::tasks::ahead::Ahead;
-use crate::tasks::objectives::Part;
-use crate::tasks::watch::Watchers;
+use super::progress_coalescer::ProgressCoalescer;
+use super::{DeferredCreate, ReplySender};
+use crate::tasks::objectives::StepRef;
+use crate::tasks::service::write_behind::WriteBehindPermit;
+use crate::tasks::watch::Subscribers;
 use crate::{Submission, Ticket};
 
 /// How many messages of a task's history are kept at least; the oldest go, a quarter of these at
@@ -26,74 +26,74 @@ const REMEMBERED: usize = 128;
 
 /// What is to be done when a change is durable.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(in crate::tasks) enum Then {
+pub(in crate::tasks) enum AgentAction {
     #[default]
-    Nothing,
+    None,
     /// Hand the task to its agent.
     Dispatch,
     /// Tell the agent that the task is not wanted any more.
-    CallOff(String),
+    Cancel(String),
 }
 
 /// A change on its way to the disk.
-pub(in crate::tasks) struct Change {
+pub(in crate::tasks) struct PendingChange {
     pub(in crate::tasks) version: u64,
     pub(in crate::tasks) task: Arc<Task>,
     pub(in crate::tasks) events: Vec<(u64, Arc<StreamEvent>)>,
     /// Messages that are acknowledged when it is durable.
     pub(in crate::tasks) acks: Vec<Ticket>,
     /// Callers who wait for just this.
-    pub(in crate::tasks) told: Vec<Answering>,
+    pub(in crate::tasks) told: Vec<ReplySender>,
     /// Those who watch what comes after it.
-    pub(in crate::tasks) watchers: Vec<Answering>,
-    pub(in crate::tasks) then: Then,
+    pub(in crate::tasks) watchers: Vec<ReplySender>,
+    pub(in crate::tasks) then: AgentAction,
 }
 
 /// One open task.
-pub(in crate::tasks) struct Entry {
+pub(in crate::tasks) struct LiveTask {
     /// As it will be when everything on its way is durable.
     pub(in crate::tasks) stored: StoredTask,
     pub(in crate::tasks) lane: Lane,
     /// As everybody may see it.
     pub(in crate::tasks) durable: Arc<Task>,
     pub(in crate::tasks) durable_event: u64,
-    pub(in crate::tasks) changes: VecDeque<Change>,
-    pub(in crate::tasks) watchers: Watchers,
+    pub(in crate::tasks) changes: VecDeque<PendingChange>,
+    pub(in crate::tasks) watchers: Subscribers,
     /// Callers who wait until it has ended or waits for them, from a version on.
-    pub(in crate::tasks) waiters: Vec<(u64, Answering)>,
+    pub(in crate::tasks) waiters: Vec<(u64, ReplySender)>,
     /// The request to the agent, made when it was assessed.
     pub(in crate::tasks) submission: Option<Submission>,
     /// Nobody has seen the task, so that a plain message can take its place.
     pub(in crate::tasks) unseen: bool,
     /// It is not on the disk yet, and this is what belongs there with it.
-    pub(in crate::tasks) birth: Option<Birth>,
+    pub(in crate::tasks) birth: Option<DeferredCreate>,
     /// The store has it, as it was once at least.
     pub(in crate::tasks) is_stored: bool,
     /// Its request carries everything, so that the journal can say what the task was.
     pub(in crate::tasks) in_journal: bool,
     /// Its caller was told how it ended, and the store does not have that yet.
-    pub(in crate::tasks) told: Option<Ahead>,
+    pub(in crate::tasks) told: Option<WriteBehindPermit>,
     /// The step of an objective that it does.
-    pub(in crate::tasks) part_of: Option<Part>,
+    pub(in crate::tasks) part_of: Option<StepRef>,
     /// The bus has looked at its request and charged for it.
     pub(in crate::tasks) assessed: bool,
     /// What came again while it is on its way to the store: acknowledged when that has it.
-    pub(in crate::tasks) late: Vec<Ticket>,
+    pub(in crate::tasks) late_acks: Vec<Ticket>,
     /// The plain message that takes its place, on its way to the disk.
     pub(in crate::tasks) answer: Option<Box<Message>>,
     /// When it will have been worked on for too long, since the start of the service.
     pub(in crate::tasks) deadline: Option<Duration>,
     /// How often it was handed to its agent since the start.
-    pub(in crate::tasks) turn: u32,
+    pub(in crate::tasks) dispatches: u32,
     /// How much the agent has said about it, in bytes.
-    pub(in crate::tasks) heard_bytes: usize,
+    pub(in crate::tasks) reply_bytes: usize,
     /// Somebody may want to be told of it by a call.
-    pub(in crate::tasks) is_pushed: bool,
+    pub(in crate::tasks) has_push: bool,
     /// How far it is.
-    pub(in crate::tasks) gauge: Gauge,
+    pub(in crate::tasks) progress: ProgressCoalescer,
 }
 
-impl Entry {
+impl LiveTask {
     pub(in crate::tasks) fn new(stored: StoredTask) -> Self {
         Self {
             lane: Lane {
@@ -101,12 +101,12 @@ impl Entry {
                 agent: stored.agent.clone(),
                 context: stored.task.context_id.clone(),
             },
-            gauge: Gauge::of(&stored.task),
+            progress: ProgressCoalescer::of(&stored.task),
             durable: Arc::clone(&stored.task),
             durable_event: stored.last_event,
             stored,
             changes: VecDeque::new(),
-            watchers: Watchers::default(),
+            watchers: Subscribers::default(),
             waiters: Vec::new(),
             submission: None,
             unseen: false,
@@ -116,12 +116,12 @@ impl Entry {
             told: None,
             part_of: None,
             assessed: true,
-            late: Vec::new(),
+            late_acks: Vec::new(),
             answer: None,
             deadline: None,
-            turn: 0,
-            heard_bytes: 0,
-            is_pushed: false,
+            dispatches: 0,
+            reply_bytes: 0,
+            has_push: false,
         }
     }
 
@@ -135,25 +135,25 @@ impl Entry {
     }
 
     /// Whether the store has not got all of it yet.
-    pub(in crate::tasks) fn is_on_its_way(&self) -> bool {
+    pub(in crate::tasks) fn has_unwritten(&self) -> bool {
         !self.changes.is_empty() || self.answer.is_some()
     }
 
     /// Whether it waits for its turn and the store knows that.
-    pub(in crate::tasks) fn waits_in_the_store(&self) -> bool {
-        self.state() == TaskState::Submitted && self.is_stored && !self.is_on_its_way()
+    pub(in crate::tasks) fn is_queued_in_store(&self) -> bool {
+        self.state() == TaskState::Submitted && self.is_stored && !self.has_unwritten()
     }
 
     /// It is its turn: the event.
-    pub(in crate::tasks) fn begin_turn(&mut self, now: Now) -> Option<StreamEvent> {
+    pub(in crate::tasks) fn start_turn(&mut self, now: Now) -> Option<StreamEvent> {
         let event = self.advance(Step::Start, Said::default(), now)?;
         self.stored.dispatched = true;
-        self.turn += 1;
+        self.dispatches += 1;
         Some(event)
     }
 
     /// Whether only the journal has it, and all of it.
-    pub(in crate::tasks) fn is_the_journals(&self) -> bool {
+    pub(in crate::tasks) fn is_only_in_journal(&self) -> bool {
         self.birth.is_some() && self.in_journal
     }
 
@@ -168,16 +168,16 @@ impl Entry {
             return None;
         }
         let state = step.after(self.state())?;
-        self.count_work(state, now);
-        let metadata = self.say_progress(&mut said, now);
+        self.track_working_time(state, now);
+        let metadata = self.apply_progress(&mut said, now);
         let task = Arc::make_mut(&mut self.stored.task);
         let message = agent_message(said, task).map(Arc::new);
         let status = TaskStatus { state, message, timestamp: now.utc.into() };
         let before = std::mem::replace(&mut task.status, status.clone());
-        let before = self.keep_said(before.message);
+        let before = self.archive_message(before.message);
         let task = Arc::make_mut(&mut self.stored.task);
         task.history.extend(before);
-        cut(&mut task.history);
+        truncate_history(&mut task.history);
         self.stored.queued = None;
         Some(StreamEvent::StatusUpdate(Box::new(StatusUpdate {
             task_id: task.id,
@@ -188,7 +188,7 @@ impl Entry {
     }
 
     /// The clock of its working time runs while it is worked on.
-    fn count_work(&mut self, next: TaskState, now: Now) {
+    fn track_working_time(&mut self, next: TaskState, now: Now) {
         let now = Moment::from(now.utc);
         match (self.stored.working_since, next == TaskState::Working) {
             (None, true) => self.stored.working_since = Some(now),
@@ -202,11 +202,11 @@ impl Entry {
     }
 
     /// Whoever asked says more.
-    pub(in crate::tasks) fn listen(&mut self, message: Message) {
+    pub(in crate::tasks) fn add_caller_message(&mut self, message: Message) {
         let task = Arc::make_mut(&mut self.stored.task);
         task.history.extend(task.status.message.take());
         task.history.push(Arc::new(message));
-        cut(&mut task.history);
+        truncate_history(&mut task.history);
     }
 
     /// A message of the bus is in it.
@@ -218,7 +218,7 @@ impl Entry {
     }
 
     /// Takes in an artifact or a piece of one; the event.
-    pub(in crate::tasks) fn take_piece(&mut self, piece: ArtifactPiece) -> StreamEvent {
+    pub(in crate::tasks) fn apply_artifact(&mut self, piece: ArtifactPiece) -> StreamEvent {
         let ArtifactPiece { artifact, append, last_chunk } = piece;
         let artifact = Arc::new(artifact);
         let task = Arc::make_mut(&mut self.stored.task);
@@ -241,7 +241,7 @@ impl Entry {
     }
 }
 
-fn cut(history: &mut Vec<Arc<Message>>) {
+fn truncate_history(history: &mut Vec<Arc<Message>>) {
     if history.len() >= HISTORY + HISTORY / 4 {
         history.drain(..history.len() - HISTORY);
     }

@@ -12,15 +12,15 @@ use a2a_protocol::PROGRESS_EXTENSION;
 use a2a_protocol::task::{Message, Metadata, Part, Task};
 use serde_json::Value;
 
-use super::entry::Entry;
+use super::live_task::LiveTask;
 use crate::Ticket;
 
 /// How far a task is, as far as its agent says.
 #[derive(Debug, Default)]
-pub(in crate::tasks) struct Gauge {
+pub(in crate::tasks) struct ProgressCoalescer {
     /// The newest snapshot, shown or not.
     newest: Option<Value>,
-    held: Option<Held>,
+    held: Option<PendingProgress>,
     /// When a snapshot was last shown, since the start of the service.
     pub(in crate::tasks) last: Option<Duration>,
     /// What is shown next is nothing but progress.
@@ -33,7 +33,7 @@ pub(in crate::tasks) struct Gauge {
 
 /// A snapshot that is not shown yet, and what came with it.
 #[derive(Debug)]
-pub(in crate::tasks) struct Held {
+pub(in crate::tasks) struct PendingProgress {
     pub(in crate::tasks) parts: Vec<Part>,
     pub(in crate::tasks) seq: u64,
     pub(in crate::tasks) bytes: usize,
@@ -41,7 +41,7 @@ pub(in crate::tasks) struct Held {
     pub(in crate::tasks) done: Option<Ticket>,
 }
 
-impl Gauge {
+impl ProgressCoalescer {
     /// As the task shows it.
     pub(in crate::tasks) fn of(task: &Task) -> Self {
         let said = task.status.message.as_ref().and_then(|message| message.metadata.as_ref());
@@ -55,7 +55,7 @@ impl Gauge {
 
     /// Takes a snapshot that waits. The one before is told that it is done with: a newer one of the
     /// same things is here, and it would never be shown.
-    pub(in crate::tasks) fn hold(&mut self, snapshot: Option<Value>, held: Held) {
+    pub(in crate::tasks) fn hold(&mut self, snapshot: Option<Value>, held: PendingProgress) {
         self.newest = snapshot.or_else(|| self.newest.take());
         self.settle();
         self.held = Some(held);
@@ -83,45 +83,49 @@ fn in_metadata(snapshot: &Value) -> (String, Value) {
     (PROGRESS_EXTENSION.to_owned(), snapshot.clone())
 }
 
-impl Entry {
+impl LiveTask {
     /// Puts the newest snapshot into what is said; the metadata of the event, if the snapshot is
     /// news. What says nothing else gets the words that came with it.
-    pub(in crate::tasks) fn say_progress(&mut self, said: &mut Said, now: Now) -> Option<Metadata> {
-        let held = self.gauge.held.take();
+    pub(in crate::tasks) fn apply_progress(
+        &mut self,
+        said: &mut Said,
+        now: Now,
+    ) -> Option<Metadata> {
+        let held = self.progress.held.take();
         let mut is_news = held.is_some();
-        if let Some(Held { parts, seq, bytes, done }) = held {
+        if let Some(PendingProgress { parts, seq, bytes, done }) = held {
             self.note(seq);
             // What was never shown costs nothing; this is.
-            self.heard_bytes += bytes;
-            self.gauge.acks.extend(done);
+            self.reply_bytes += bytes;
+            self.progress.acks.extend(done);
             if said.is_empty() {
                 said.parts = parts;
             }
         }
         if let Some(snapshot) = said.progress.take() {
-            self.gauge.newest = Some(snapshot);
+            self.progress.newest = Some(snapshot);
             is_news = true;
         }
-        let newest = self.gauge.newest.as_ref()?;
+        let newest = self.progress.newest.as_ref()?;
         if !said.is_empty() {
             said.metadata.get_or_insert_default().extend([in_metadata(newest)]);
         }
         if !is_news {
             return None;
         }
-        self.gauge.last = Some(now.uptime);
+        self.progress.last = Some(now.uptime);
         Some(Metadata::from_iter([in_metadata(newest)]))
     }
 
     /// Where the message of the status before goes: into the history, unless it was nothing but
     /// progress and nothing but progress follows. A bar that moves would fill the history, and the
     /// first that was said would fall out of it.
-    pub(in crate::tasks) fn keep_said(
+    pub(in crate::tasks) fn archive_message(
         &mut self,
         before: Option<Arc<Message>>,
     ) -> Option<Arc<Message>> {
-        let is_bare = std::mem::take(&mut self.gauge.is_bare);
-        let was_bare = std::mem::replace(&mut self.gauge.was_bare, is_bare);
+        let is_bare = std::mem::take(&mut self.progress.is_bare);
+        let was_bare = std::mem::replace(&mut self.progress.was_bare, is_bare);
         before.filter(|_| !(is_bare && was_bare))
     }
 }

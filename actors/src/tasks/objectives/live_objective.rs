@@ -14,10 +14,10 @@ use a2a_taskdb::{ObjectiveTree, PlanTree, StoredObjective, StoredPlan};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::alter::Answer;
-use super::begin::First;
-use super::named;
-use crate::tasks::watch::Watchers;
+use super::commands::ReadyReply;
+use super::find_plan;
+use super::start_step::FirstTaskRequest;
+use crate::tasks::watch::Subscribers;
 
 /// How much of what came of a step travels to the steps that need it, in characters.
 const RESULT_CHARS: usize = 4_000;
@@ -25,20 +25,20 @@ const RESULT_CHARS: usize = 4_000;
 const REASON_CHARS: usize = 1_000;
 
 /// A change on its way to the disk.
-pub(super) struct News {
+pub(super) struct PendingRevision {
     pub(super) revision: u64,
     pub(super) events: Vec<Arc<StreamEvent>>,
-    pub(super) told: Vec<Answer>,
+    pub(super) told: Vec<ReadyReply>,
 }
 
-pub(super) struct Held {
+pub(super) struct LiveObjective {
     pub(super) stored: StoredObjective,
     pub(super) plans: Vec<PlanTree>,
     pub(super) tree: Tree,
     /// The revision that everybody may see.
     pub(super) durable: u64,
-    pub(super) changes: VecDeque<News>,
-    pub(super) watchers: Watchers,
+    pub(super) changes: VecDeque<PendingRevision>,
+    pub(super) watchers: Subscribers,
     /// Callers who wait for a revision above theirs.
     pub(super) waiters: Vec<(u64, oneshot::Sender<()>)>,
     /// What came of the steps that are done.
@@ -46,12 +46,12 @@ pub(super) struct Held {
     /// Plans that are written with all their tasks, whatever the tree says.
     pub(super) touched: Vec<PlanId>,
     /// Whoever gets the next task that begins.
-    pub(super) first: Option<First>,
+    pub(super) first: Option<FirstTaskRequest>,
     /// The trace of the message that its plans were last made for; a restart forgets it.
     pub(super) trace: Option<Arc<Trace>>,
 }
 
-impl Held {
+impl LiveObjective {
     pub(super) fn of(tree: ObjectiveTree) -> Self {
         let ObjectiveTree { stored, plans } = tree;
         let mut held = Self {
@@ -60,21 +60,21 @@ impl Held {
             stored,
             plans,
             changes: VecDeque::new(),
-            watchers: Watchers::default(),
+            watchers: Subscribers::default(),
             waiters: Vec::new(),
             results: HashMap::new(),
             touched: Vec::new(),
             first: None,
             trace: None,
         };
-        held.read_again();
+        held.rebuild_tree();
         held
     }
 
     /// Makes the tree anew, after something that is not its own has changed.
-    pub(super) fn read_again(&mut self) {
+    pub(super) fn rebuild_tree(&mut self) {
         let plans = &self.plans;
-        let is_held = |plan: &Plan| named(plans, &plan.id).is_some_and(|plan| plan.stored.held);
+        let is_held = |plan: &Plan| find_plan(plans, &plan.id).is_some_and(|plan| plan.stored.held);
         self.tree = Tree::new(&self.shown(), is_held);
     }
 
@@ -83,7 +83,7 @@ impl Held {
     }
 
     pub(super) fn plan(&self, id: &PlanId) -> Option<&PlanTree> {
-        named(&self.plans, id)
+        find_plan(&self.plans, id)
     }
 
     fn step(&self, id: &PlanTaskId) -> Option<&PlanTask> {
@@ -116,7 +116,7 @@ impl Held {
         }
     }
 
-    pub(super) fn keep_result(&mut self, step: &PlanTaskId, task: &Task) {
+    pub(super) fn record_result(&mut self, step: &PlanTaskId, task: &Task) {
         self.results.insert(step.clone(), result_of(task));
     }
 
@@ -147,7 +147,12 @@ impl Held {
     }
 
     /// Notes on plans that have just failed why they did.
-    pub(super) fn keep_reason(&mut self, step: &PlanTaskId, task: &Task, effects: &[Effect]) {
+    pub(super) fn record_failure_reason(
+        &mut self,
+        step: &PlanTaskId,
+        task: &Task,
+        effects: &[Effect],
+    ) {
         let failed = effects.iter().filter_map(|effect| match effect {
             Effect::Plan { plan, status: PlanStatus::Failed } => Some(plan),
             _ => None,
@@ -169,7 +174,7 @@ impl Held {
     }
 
     /// Brings what the server says in the metadata of the objective into line with the tree.
-    pub(super) fn note_metadata(&mut self) {
+    pub(super) fn sync_metadata(&mut self) {
         let reason = || {
             let failed = |plan: &&PlanTree| plan.stored.plan.status == PlanStatus::Failed;
             let first = self.plans.iter().find(failed)?.stored.plan.metadata.as_ref()?;

@@ -19,7 +19,7 @@ const BATCH: usize = 1_024;
 const TRY_AGAIN: Duration = Duration::from_millis(250);
 
 /// A change, and the number under which its answer comes back.
-pub(super) struct Job {
+pub(super) struct WriteJob {
     pub(super) number: u64,
     pub(super) write: Write,
     /// Somebody hears that it failed and can ask again. Everything else happened already and must
@@ -33,7 +33,7 @@ pub(super) fn start(
     service: Addr<Service>,
     stats: Arc<TaskStats>,
     alive: Alive,
-) -> std::io::Result<(Sender<Vec<Job>>, JoinHandle<()>)> {
+) -> std::io::Result<(Sender<Vec<WriteJob>>, JoinHandle<()>)> {
     let (sender, jobs) = channel();
     let thread = std::thread::Builder::new().name("a2a-task-store".into()).spawn(move || {
         let _alive = alive;
@@ -44,11 +44,11 @@ pub(super) fn start(
 
 fn run(
     mut store: Box<dyn TaskWriter>,
-    jobs: &Receiver<Vec<Job>>,
+    jobs: &Receiver<Vec<WriteJob>>,
     service: &Addr<Service>,
     stats: &TaskStats,
 ) {
-    let mut kept: VecDeque<Job> = VecDeque::new();
+    let mut kept: VecDeque<WriteJob> = VecDeque::new();
     let mut open = true;
     loop {
         if kept.is_empty() {
@@ -71,7 +71,7 @@ fn run(
         }
         // All of it, however much is kept: who asks is answered even while the disk refuses.
         open &= take_waiting(jobs, &mut kept);
-        let batch: Vec<&Job> = kept.iter().take(BATCH).collect();
+        let batch: Vec<&WriteJob> = kept.iter().take(BATCH).collect();
         let (numbers, writes): (Vec<_>, Vec<_>) =
             batch.iter().map(|job| (job.number, job.write.clone())).unzip();
         let begun = Instant::now();
@@ -127,7 +127,7 @@ fn writes_again(stats: &TaskStats) {
 }
 
 /// Takes what waits; `false` when nothing more can come.
-fn take_waiting(jobs: &Receiver<Vec<Job>>, kept: &mut VecDeque<Job>) -> bool {
+fn take_waiting(jobs: &Receiver<Vec<WriteJob>>, kept: &mut VecDeque<WriteJob>) -> bool {
     loop {
         match jobs.try_recv() {
             Ok(more) => kept.extend(more),
@@ -138,8 +138,9 @@ fn take_waiting(jobs: &Receiver<Vec<Job>>, kept: &mut VecDeque<Job>) -> bool {
 }
 
 /// Tells those who can ask again that the disk refuses; the rest is kept.
-fn refuse_those_who_ask(kept: &mut VecDeque<Job>, service: &Addr<Service>) {
-    let (failed, rest): (VecDeque<Job>, VecDeque<Job>) = kept.drain(..).partition(|job| job.asks);
+fn refuse_those_who_ask(kept: &mut VecDeque<WriteJob>, service: &Addr<Service>) {
+    let (failed, rest): (VecDeque<WriteJob>, VecDeque<WriteJob>) =
+        kept.drain(..).partition(|job| job.asks);
     *kept = rest;
     if !failed.is_empty() {
         let results = failed.into_iter().map(|job| (job.number, None)).collect();
