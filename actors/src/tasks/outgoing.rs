@@ -1,4 +1,5 @@
-//! What the service says on the bus, and in whose name.
+//! Outgoing bus messages: builds requests to agents in the client's name, and maps the bus's
+//! refusals to A2A errors.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,20 +17,20 @@ use a2a_taskdb::StoredTask;
 
 use crate::Submission;
 
-/// The key in `status_update.metadata` under which something the caller adds to a task that is
-/// being worked on reaches the agent: `{"taskId": …, "message": …}`.
+/// Key in `status_update.metadata` of a message that the client adds to a working task:
+/// `{"taskId": …, "message": …}`.
 pub(super) const MESSAGE_EXTENSION: &str = "urn:openclaw:a2a:message:v1";
 
-/// In whose name the task travels.
+/// The bus sender of a task's request.
 pub(super) fn speaker(stored: &StoredTask, assessed: bool) -> Caller {
     let (agent, via) = (stored.principal.clone(), Arc::clone(&stored.owner));
     Caller::Service { agent, via, assessed }
 }
 
-/// The request that hands the task to its agent.
+/// The request that asks an agent to execute a task.
 pub(super) struct OutgoingRequest {
     pub(super) submission: Submission,
-    /// It carries all there is to know about the task.
+    /// Whether it contains everything about the task.
     pub(super) whole: bool,
 }
 
@@ -52,8 +53,8 @@ pub(super) fn request(
     Ok(OutgoingRequest { submission, whole })
 }
 
-/// What the caller adds to a task that is being worked on, as the agent hears it. It names no
-/// task in the ledger's sense: only the agent says how its work stands.
+/// Builds the status update that brings a client's message to a working agent. It has no
+/// `task_id`: in the ledger only the agent reports the state of its task.
 pub(super) fn addition(
     stored: &StoredTask,
     message: &Message,
@@ -66,7 +67,7 @@ pub(super) fn addition(
         "taskId": stored.task.id,
         "message": message,
     }});
-    // What does not fit stays with the task, where the agent can look it up.
+    // A message that does not fit is left out; the agent can read it in the task's history.
     let metadata = Open::<Extensions>::from_value(&whole).or_else(|_| {
         let bare = serde_json::json!({ MESSAGE_EXTENSION: { "taskId": stored.task.id } });
         Open::from_value(&bare)
@@ -99,12 +100,12 @@ pub(super) fn addition(
     }
 }
 
-/// What a refusal of the bus means to an A2A client.
+/// Maps a refusal of the bus to an A2A error.
 pub(super) fn receipt_fault(agent: &AgentId, receipt: &Receipt) -> Fault {
     let reason = receipt.reason.clone().unwrap_or_else(|| receipt.outcome.to_string());
     let wait = receipt.retry_after_ms;
     match receipt.outcome {
-        // The bus knows whom the caller may have meant, among those it may write to.
+        // The reason suggests similar names, among those that the caller may write to.
         Outcome::UnknownRecipient => Fault::NoSuchAgent { agent: agent.to_string(), reason },
         Outcome::RateLimited => {
             Fault::RateLimited { reason, retry_after_ms: wait.unwrap_or(1_000) }

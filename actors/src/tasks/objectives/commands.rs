@@ -1,4 +1,4 @@
-//! What callers do to objectives and plans.
+//! Commands of clients: create and edit objectives, plans and steps.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::live_objective::LiveObjective;
-use super::{Cause, Service};
+use super::{Cause, CauseKind, Service};
 use crate::tasks::new_task;
 
-/// How many objectives of one caller may be open.
+/// Open objectives per owner.
 const OPEN_PER_OWNER: usize = 1_000;
 
-/// What is wanted.
+/// A change of an objective or of something below it.
 #[derive(Debug)]
 pub(in crate::tasks) enum ObjectiveCommand {
-    /// It is new.
+    /// Creates the objective.
     Create,
     Update(UpdateObjective),
     CreatePlan(CreatePlan),
@@ -29,7 +29,7 @@ pub(in crate::tasks) enum ObjectiveCommand {
     AddTasks(AddTasks),
 }
 
-/// What came of it.
+/// The changed object.
 #[derive(Debug)]
 pub(in crate::tasks) enum ObjectiveCommandReply {
     Objective(Box<Objective>),
@@ -37,46 +37,47 @@ pub(in crate::tasks) enum ObjectiveCommandReply {
 }
 
 type CommandReplySender = oneshot::Sender<Result<ObjectiveCommandReply, Fault>>;
-/// Somebody, and what they are told when it is durable.
+/// A caller and its reply, to be sent after the commit.
 pub(super) type ReadyReply = (CommandReplySender, ObjectiveCommandReply);
 
-/// A caller changes an objective or something below it.
+/// Applies a command to an objective; replies after the commit.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct ApplyObjectiveCommand {
-    /// As the store has it, or as it is to be made.
+    /// The objective from the store, or the new one.
     pub(in crate::tasks) tree: Box<ObjectiveTree>,
     pub(in crate::tasks) what: ObjectiveCommand,
     pub(in crate::tasks) reply: CommandReplySender,
 }
 
-/// Somebody who is to be told how it is now.
+/// A caller that waits for a command.
 pub(super) struct PendingReply {
     reply: CommandReplySender,
-    /// The plan they asked about; the objective without one.
+    /// The plan that the reply contains; `None` for the objective.
     plan: Option<PlanId>,
 }
 
 impl PendingReply {
-    fn answer(&self, held: &LiveObjective) -> ObjectiveCommandReply {
-        let plan = self.plan.as_ref().and_then(|plan| held.shown_plan(plan));
+    fn answer(&self, objective: &LiveObjective) -> ObjectiveCommandReply {
+        let plan = self.plan.as_ref().and_then(|plan| objective.shown_plan(plan));
         match plan {
             Some(plan) => ObjectiveCommandReply::Plan(Box::new(plan)),
             None => {
-                let whole = held.shown();
+                let whole = objective.shown();
                 ObjectiveCommandReply::Objective(Box::new(Objective { plans: None, ..whole }))
             }
         }
     }
 
-    pub(super) fn seen(self, held: &LiveObjective) -> ReadyReply {
-        let answer = self.answer(held);
+    /// Builds the reply from the current state, to be sent after the commit.
+    pub(super) fn freeze(self, objective: &LiveObjective) -> ReadyReply {
+        let answer = self.answer(objective);
         (self.reply, answer)
     }
 
-    /// Nothing has changed.
-    pub(super) fn tell(self, held: &LiveObjective) {
-        let answer = self.answer(held);
+    /// Replies at once, because nothing has changed.
+    pub(super) fn send_now(self, objective: &LiveObjective) {
+        let answer = self.answer(objective);
         let _ = self.reply.send(Ok(answer));
     }
 }
@@ -96,35 +97,38 @@ impl Handler<ApplyObjectiveCommand> for Service {
             let _ = reply.send(Err(fault));
             return;
         }
-        let held =
+        let objective =
             self.objectives.live.entry(id.clone()).or_insert_with(|| LiveObjective::of(*tree));
         let altered = match what {
             ObjectiveCommand::Create => {
-                check_settings(held.stored.objective.metadata.as_ref(), &[])
+                check_settings(objective.stored.objective.metadata.as_ref(), &[])
                     .map(|()| (Vec::new(), None))
             }
-            ObjectiveCommand::Update(update) => held.update(update).map(|effects| (effects, None)),
-            ObjectiveCommand::CreatePlan(create) => held.create_plan(create, now),
+            ObjectiveCommand::Update(update) => {
+                objective.update(update).map(|effects| (effects, None))
+            }
+            ObjectiveCommand::CreatePlan(create) => objective.create_plan(create, now),
             ObjectiveCommand::UpdatePlan(update) => {
                 let plan = update.id.clone();
-                held.update_plan(update).map(|effects| (effects, Some(plan)))
+                objective.update_plan(update).map(|effects| (effects, Some(plan)))
             }
             ObjectiveCommand::AddTasks(add) => {
                 let plan = add.plan_id.clone();
-                held.create_tasks(add).map(|effects| (effects, Some(plan)))
+                objective.create_tasks(add).map(|effects| (effects, Some(plan)))
             }
         };
         match altered {
             Ok((effects, plan)) => {
-                let told = vec![PendingReply { reply, plan }];
-                let cause = Cause { is_new, is_other: true, told, ..Cause::default() };
+                let kind = if is_new { CauseKind::Created } else { CauseKind::Edited };
+                let replies = vec![PendingReply { reply, plan }];
+                let cause = Cause { kind, replies, ..Cause::default() };
                 let (writes, next) = self.apply_effects(&id, effects, cause);
                 self.write_all(writes);
                 next.into_iter().for_each(|next| self.start_next(Some(next)));
             }
             Err(fault) => {
-                // One that has ended was taken up for nothing, and a new one is not made.
-                if is_new || (held.is_over() && held.changes.is_empty()) {
+                // Evict what was loaded for this command alone: an ended or a new objective.
+                if is_new || (objective.is_over() && objective.changes.is_empty()) {
                     self.objectives.evict(&id);
                 }
                 let _ = reply.send(Err(fault));
@@ -199,7 +203,7 @@ impl LiveObjective {
         Ok((effects, Some(id)))
     }
 
-    /// Adds a plan that was looked at.
+    /// Adds a plan that was checked.
     pub(super) fn add_plan(&mut self, mut plan: Plan) -> Result<Vec<Effect>, Refused> {
         let effects = self.tree.add_plan(&plan)?;
         let tasks = plan.tasks.take().unwrap_or_default();
@@ -235,7 +239,7 @@ impl LiveObjective {
         if let Some(status) = update.status {
             effects.extend(self.tree.move_plan(&update.id, status).map_err(refusal_fault)?);
         }
-        // From here on nothing can be refused.
+        // From here on no error is possible.
         let node_held = self.tree.plan(&update.id).is_some_and(|node| node.is_held());
         let stored = &mut self.plans[place].stored;
         stored.held = node_held;
@@ -254,7 +258,7 @@ impl LiveObjective {
             let plan = &mut self.plans[place].stored.plan;
             let before = plan.metadata.take();
             plan.metadata = with_server_keys(Some(metadata), before.as_ref());
-            // Who does it and what follows a failure may be others now.
+            // The assignees and the failure handling may have changed.
             let mut shown = self.shown();
             self.tree.show_in(&mut shown);
             let held = |plan: &Plan| self.tree.plan(&plan.id).is_some_and(|node| node.is_held());
@@ -283,7 +287,7 @@ impl LiveObjective {
     }
 }
 
-/// What the metadata of a new plan and its tasks says must make sense.
+/// Checks the settings in the metadata of a new plan and its steps.
 fn check_settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<(), Fault> {
     let mut found = Vec::new();
     let read = |metadata, place: &str| Settings::read(metadata, place).err().unwrap_or_default();
@@ -294,7 +298,7 @@ fn check_settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<
     if found.is_empty() { Ok(()) } else { Err(Fault::InvalidParams(found)) }
 }
 
-/// New tasks of a plan, behind those that are there.
+/// New steps of a plan, behind the `there` existing ones.
 fn steps(
     objective: &ObjectiveId,
     plan: &PlanId,

@@ -1,4 +1,6 @@
-//! An agent answers.
+//! Agent replies: applies the messages that an agent, or the bus, sends about a task.
+
+use std::sync::Arc;
 
 use a2a_policy::Now;
 use a2a_policy::tasks::{ArtifactPiece, Heard, Said, Step};
@@ -9,40 +11,41 @@ use a2a_taskdb::Write;
 use actix::prelude::*;
 use chrono::{DateTime, Utc};
 
-use super::{Followup, PendingWrite, Service, TaskReply};
+use super::live_task::{AgentAction, Followup, LiveTask, agent_message};
+use super::progress_coalescer::PendingProgress;
+use super::store_queue::PendingWrite;
+use super::write_behind::WriteBehindPermit;
+use super::{Service, TaskReply};
 use crate::Ticket;
 use crate::bus::notice;
-use crate::tasks::service::live_task::{AgentAction, LiveTask, agent_message};
-use crate::tasks::service::progress_coalescer::PendingProgress;
 
-/// What an agent, or the bus, says about a task.
+/// A bus message about a task.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct AgentReply {
     pub(in crate::tasks) task: TaskId,
     pub(in crate::tasks) sender: AgentId,
     pub(in crate::tasks) correlation: CorrelationId,
-    /// It is an answer, not a report.
+    /// A `task_response`, not a status update.
     pub(in crate::tasks) answers: bool,
-    /// It is an answer that says of itself that the task is over: after a crash it is looked for.
+    /// A response that ends the task: recovery searches the journal for it after a crash.
     pub(in crate::tasks) ends: bool,
     pub(in crate::tasks) heard: Heard,
-    /// The number of the message.
+    /// Sequence number of the message.
     pub(in crate::tasks) seq: u64,
-    /// Its id.
     pub(in crate::tasks) id: MessageId,
-    /// When the bus took it.
+    /// When the bus accepted it.
     pub(in crate::tasks) accepted: DateTime<Utc>,
-    /// How much it said.
+    /// Its size.
     pub(in crate::tasks) bytes: usize,
-    /// Told when what it means is durable.
+    /// Acknowledges it once its change is committed.
     pub(in crate::tasks) done: Ticket,
 }
 
 impl Handler<AgentReply> for Service {
     type Result = ();
 
-    fn handle(&mut self, hear: AgentReply, ctx: &mut Self::Context) {
+    fn handle(&mut self, reply: AgentReply, ctx: &mut Self::Context) {
         let AgentReply {
             task: id,
             sender,
@@ -54,18 +57,19 @@ impl Handler<AgentReply> for Service {
             bytes,
             done,
             ..
-        } = hear;
-        // Whoever answers has the task in its hands, else the ledger would have refused it: its
-        // agent may have handed it on, in whatever conversation. The same holds for the bus itself.
-        let vouched_for = (answers && self.bus.keeps_ledger()) || sender.as_str() == notice::SYSTEM;
-        // Its agent may speak of it in any conversation, as the ledger of the bus allows.
-        let concerned = |live: &&mut LiveTask| {
-            let is_of_it = live.stored.agent == sender || live.stored.correlation == correlation;
-            (vouched_for || is_of_it) && !live.is_over() && !live.stored.heard.contains(&seq)
+        } = reply;
+        // The ledger only lets the assignee respond, which may be an agent that the task was handed
+        // to, in any conversation. Notices of the bus itself are trusted as well.
+        let is_vouched_for =
+            (answers && self.bus.keeps_ledger()) || sender.as_str() == notice::SYSTEM;
+        // The task's own agent may report in any conversation, as the ledger of the bus allows.
+        let applies = |live: &&mut LiveTask| {
+            let is_related = live.stored.agent == sender || live.stored.correlation == correlation;
+            (is_vouched_for || is_related) && !live.is_over() && !live.stored.heard.contains(&seq)
         };
-        let Some(live) = self.live.get_mut(&id).filter(concerned) else {
-            // The task has ended, this belongs to another conversation, or it is in the task
-            // already and a crash kept that from being acknowledged: it changes nothing.
+        let Some(live) = self.live.get_mut(&id).filter(applies) else {
+            // The task has ended, the message belongs to another conversation, or it is a
+            // redelivery after a crash: acknowledge it without effect.
             match self.live.get_mut(&id).filter(|live| live.has_unwritten()) {
                 Some(live) => live.late_acks.push(done),
                 None => done.handled(),
@@ -77,8 +81,8 @@ impl Handler<AgentReply> for Service {
         if heard.is_only_progress() {
             let Heard::Works { mut said, .. } = heard else { return };
             let parts = std::mem::take(&mut said.parts);
-            let held = PendingProgress { parts, seq, bytes, done: Some(done) };
-            return self.on_progress(id, said, held, ctx);
+            let pending = PendingProgress { parts, seq, bytes, done: Some(done) };
+            return self.on_progress(id, said, pending, ctx);
         }
         live.reply_bytes += bytes;
         if live.reply_bytes > self.settings.task_bytes {
@@ -91,72 +95,127 @@ impl Handler<AgentReply> for Service {
         if let Heard::Completed { direct: true, said, artifacts, .. } = &heard
             && artifacts.is_empty()
             && !said.is_empty()
-            && live.unseen
-            && live.watchers.none_notified()
+            && live.is_hidden()
+            && live.subscribers.none_has_snapshot()
             && live.changes.is_empty()
         {
-            let said = Said { id: Some(hear.id), ..said.clone() };
+            let said = Said { id: Some(reply.id), ..said.clone() };
             self.answer_directly(id, said, done, ctx);
             return;
         }
         let mut now = self.clock.now();
         if live.is_only_in_journal() {
-            // When the bus took it, not when it came here: heard again after a crash it says the same.
-            now.utc = hear.accepted.max(live.stored.task.status.timestamp.to_utc());
+            // The time of the bus, not of this handler: a replay after a crash must produce the
+            // same task.
+            now.utc = reply.accepted.max(live.stored.task.status.timestamp.to_utc());
         }
-        // Handed over before a crash, and the store does not know it: whoever asks has it.
-        let unknown_to_store = live.dispatches == 0 && live.state() == TaskState::Submitted;
-        let begins = unknown_to_store && matches!(heard, Heard::Asks { .. });
+        // The task was dispatched before a crash that the store does not know of: an agent that
+        // asks a question has it.
+        let is_unrecorded = live.dispatches == 0 && live.state() == TaskState::Submitted;
+        let begins = is_unrecorded && matches!(heard, Heard::Asks { .. });
         let begun = begins.then(|| live.start_turn(now)).flatten();
-        let (mut events, then) = apply_reply(live, heard, hear.id, now);
+        let (mut events, action) = apply_reply(live, heard, reply.id, now);
         if events.is_empty() {
             done.handled();
             return;
         }
         events.splice(..0, begun);
-        live.note(seq);
-        let (over, rests) = (live.is_over(), live.state().is_interrupted());
-        let wake = Followup { acks: vec![done], then, ..Followup::default() };
+        live.record_seq(seq);
+        let (over, interrupted) = (live.is_over(), live.state().is_interrupted());
+        let followup = Followup { acks: vec![done], action, ..Followup::default() };
         match (over && ends).then(|| self.write_behind_permit(id)) {
-            Some(Some(ahead)) => self.end_write_behind(id, events, wake, ahead, ctx),
-            Some(None) => self.end_by_answer(id, events, wake, ctx),
-            None => self.change(id, events, wake),
+            Some(Some(permit)) => self.end_before_commit(id, events, followup, permit, ctx),
+            Some(None) => self.end_with_next(id, events, followup, ctx),
+            None => self.change(id, events, followup),
         }
-        if over || rests {
+        if over || interrupted {
             self.release_lane(id);
         }
     }
 }
 
 impl Service {
-    /// The agent means its answer as a plain message, and nobody has seen the task yet.
+    /// A permit to reply before the commit, for a task that the journal can replay.
+    fn write_behind_permit(&self, id: TaskId) -> Option<WriteBehindPermit> {
+        let live = self.live.get(&id)?;
+        live.is_only_in_journal().then(|| self.write_behind.acquire()).flatten()
+    }
+
+    /// Ends a task that exists only in the journal: its waiters get the reply before the commit.
+    fn end_before_commit(
+        &mut self,
+        id: TaskId,
+        events: Vec<StreamEvent>,
+        followup: Followup,
+        permit: WriteBehindPermit,
+        ctx: &mut Context<Self>,
+    ) {
+        let Some(write) = self.build_write(id, events, followup) else { return };
+        if let Some(live) = self.live.get_mut(&id) {
+            live.write_behind = Some(permit);
+            for (_, waiter) in live.waiters.drain(..) {
+                let _ = waiter.send(Ok(TaskReply::Task(Arc::clone(&live.stored.task))));
+            }
+        }
+        self.write_batched(write, PendingWrite::Change(id), ctx);
+    }
+
+    /// Ends a task with an answer that the journal has. A crash replays the answer and all that
+    /// follows from it, so the next task of the lane is dispatched before the commit, provided
+    /// that the store has it as queued. One transaction writes the end and the next start.
+    fn end_with_next(
+        &mut self,
+        id: TaskId,
+        events: Vec<StreamEvent>,
+        followup: Followup,
+        ctx: &mut Context<Self>,
+    ) {
+        let (mut all, mut next) = self.build_change(id, events, followup);
+        let lane = self.live.get(&id).map(|live| live.lane.clone());
+        next.extend(lane.and_then(|lane| self.scheduler.queues.leave(&lane, id)));
+        let is_queued = |id: &TaskId| self.live.get(id).is_some_and(LiveTask::is_queued_in_store);
+        let (ready, mut others): (Vec<_>, Vec<_>) = next.into_iter().partition(is_queued);
+        for &id in &ready {
+            let now = self.clock.now();
+            let Some(live) = self.live.get_mut(&id) else { continue };
+            let Some(event) = live.start_turn(now) else { continue };
+            let (writes, more) = self.build_change(id, vec![event], Followup::default());
+            all.extend(writes);
+            others.extend(more);
+        }
+        self.write_all(all);
+        ready.into_iter().for_each(|id| self.dispatch(id, ctx));
+        others.into_iter().for_each(|id| self.start_next(Some(id)));
+    }
+
+    /// Replaces a hidden task by the agent's plain message.
     fn answer_directly(&mut self, id: TaskId, said: Said, done: Ticket, ctx: &mut Context<Self>) {
         let Some(live) = self.live.get_mut(&id) else { return };
         let Some(mut message) = agent_message(said, &live.stored.task) else { return };
         message.task_id = None;
         let message = Box::new(message);
-        live.answer = Some(message.clone());
-        let ahead = self.write_behind_permit(id);
-        let told = ahead.is_some();
-        if let Some((ahead, live)) = ahead.zip(self.live.get_mut(&id)) {
-            live.told = Some(ahead);
+        live.replace_with(message.clone());
+        let permit = self.write_behind_permit(id);
+        let replied = permit.is_some();
+        if let Some((permit, live)) = permit.zip(self.live.get_mut(&id)) {
+            live.write_behind = Some(permit);
             for (_, waiter) in live.waiters.drain(..) {
                 let _ = waiter.send(Ok(TaskReply::Message(message.clone())));
             }
         }
         let write = self.answer_deferred(id, &message);
         let write = write.unwrap_or_else(|| Write::Answer { id, message });
-        let awaited = PendingWrite::Answer { task: id, acks: vec![done] };
-        if told {
-            self.write_batched(write, awaited, ctx);
+        let pending = PendingWrite::Answer { task: id, acks: vec![done] };
+        if replied {
+            self.write_batched(write, pending, ctx);
         } else {
-            self.write(write, awaited);
+            self.write(write, pending);
         }
         self.release_lane(id);
     }
 }
 
-/// What the words mean for the task: its events, none when they change nothing.
+/// Applies a reply to the task; returns its events, none when it changes nothing.
 fn apply_reply(
     live: &mut LiveTask,
     heard: Heard,
@@ -164,21 +223,21 @@ fn apply_reply(
     now: Now,
 ) -> (Vec<StreamEvent>, AgentAction) {
     let mut events = Vec::new();
-    let mut then = AgentAction::None;
-    let end =
+    let mut action = AgentAction::None;
+    let advance =
         |live: &mut LiveTask, step, said| live.advance(step, Said { id: Some(id), ..said }, now);
     match heard {
         Heard::Works { said, pieces } => {
-            let only_pieces = !pieces.is_empty();
+            let has_pieces = !pieces.is_empty();
             events.extend(pieces.into_iter().map(|piece| live.apply_artifact(piece)));
-            // The words beside a piece are for the log; a piece speaks for itself.
-            if !said.is_empty() && (!only_pieces || said.progress.is_some()) {
-                events.extend(end(live, Step::TaskHandle, said));
+            // Text beside an artifact is for the journal only: the artifact has its own event.
+            if !said.is_empty() && (!has_pieces || said.progress.is_some()) {
+                events.extend(advance(live, Step::TaskHandle, said));
             }
         }
         Heard::Asks { said, credentials } => {
             let step = if credentials { Step::AskForCredentials } else { Step::Ask };
-            events.extend(end(live, step, said));
+            events.extend(advance(live, step, said));
         }
         Heard::Completed { said, artifacts, summary, .. } => {
             let summary = summary.filter(|_| live.stored.task.artifacts.is_empty());
@@ -186,16 +245,16 @@ fn apply_reply(
                 let piece = ArtifactPiece { artifact, append: false, last_chunk: true };
                 events.push(live.apply_artifact(piece));
             }
-            events.extend(end(live, Step::Complete, said));
+            events.extend(advance(live, Step::Complete, said));
         }
-        Heard::Failed(said) => events.extend(end(live, Step::Fail, said)),
-        Heard::Rejected(said) => events.extend(end(live, Step::Reject, said)),
-        Heard::Cancelled(said) => events.extend(end(live, Step::Cancel, said)),
+        Heard::Failed(said) => events.extend(advance(live, Step::Fail, said)),
+        Heard::Rejected(said) => events.extend(advance(live, Step::Reject, said)),
+        Heard::Cancelled(said) => events.extend(advance(live, Step::Cancel, said)),
         Heard::Unreadable(why) => {
             let said = Said::plainly(format!("the agent's answer cannot be read: {why}"));
-            events.extend(end(live, Step::Fail, said));
-            then = AgentAction::Cancel(why);
+            events.extend(advance(live, Step::Fail, said));
+            action = AgentAction::Cancel(why);
         }
     }
-    (events, then)
+    (events, action)
 }

@@ -1,50 +1,48 @@
-//! Tasks of callers who wait for the end, before anybody else can know of them.
+//! Deferred create: postpones the database row of a blocking `message/send` until the task ends or
+//! its time limit passes.
 //!
-//! Such a caller hears nothing before its task ends, so the task need not be on the disk before
-//! its agent is asked: if the end comes soon, it is written once, as it ended. If not, it is
-//! written as it stands and everything goes on as with any other task. A message that may have
-//! been heard before, which only the store can tell, never takes this way.
+//! The caller gets no reply before the end, so the agent can be asked before the task is in the
+//! store. A task that ends within the limit is written once, with its end. Otherwise its row is
+//! created at the limit and the task continues like any other. A message that may be a duplicate,
+//! which only the store can decide, is never deferred.
 //!
-//! When the end comes as an answer of the agent, it is in the journal, and so is the request: if
-//! that carries everything, the caller is told at once and the store gets the task a little later,
-//! with others ([`super::super::ahead`]). After a crash the task is made from the journal
-//! ([`super::super::rebuilt`]).
+//! An end that comes as the agent's answer is in the journal, like the request. If the request
+//! contains the whole task, the caller gets its reply at once and the store gets the task in a
+//! batch ([`super::write_behind`]). After a crash the task is rebuilt from the journal
+//! ([`super::super::recovery`]).
 //!
-//! What a crash before the answer leaves is a request in the journal whose task nobody was
-//! promised: its agent's answer is dropped, and a caller who asks again begins a new task.
+//! A crash before the answer leaves a request in the journal whose task no caller has seen. The
+//! answer is dropped, and a repeat of the message creates a new task.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use a2a_policy::tasks::{Said, Step};
 use a2a_protocol::task::{Label, Message};
 use a2a_protocol::{AgentId, Receipt, TaskId};
 use a2a_taskdb::{SentMessage, StoredTask, Write, Written, message_key};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::{BARRIER, PendingWrite, ReplySender, Service, TaskReply};
-use crate::tasks::outgoing::OutgoingRequest;
-use crate::tasks::outgoing::receipt_fault;
-use crate::tasks::service::live_task::LiveTask;
-use crate::tasks::service::write_behind::WriteBehindPermit;
+use super::live_task::LiveTask;
+use super::store_queue::{BARRIER, PendingWrite};
+use super::{ReplySender, Service, TaskReply};
+use crate::tasks::outgoing::{OutgoingRequest, receipt_fault};
 
-/// How many messages are remembered; beyond that every task is written before it begins. Each
-/// takes some 16 bytes.
-pub(in crate::tasks) const REMEMBERED: usize = 2_000_000;
+/// Message keys kept in memory, at some 16 bytes each. With more messages in the store no create
+/// is deferred.
+pub(in crate::tasks) const MAX_MESSAGE_KEYS: usize = 2_000_000;
 
-/// What is known about what was said.
+/// Message keys for deduplication, and the tasks without a row.
 #[derive(Default)]
 pub(super) struct DeferredCreates {
-    /// The keys of all messages that were ever heard; `None` when they are too many.
+    /// The keys of all messages ever received; `None` when there are too many.
     seen: Option<HashSet<u64>>,
-    /// The tasks that are not on the disk, by the keys of their messages.
+    /// Tasks without a row, by the keys of their messages.
     tasks: HashMap<u64, TaskId>,
-    /// The same by age, the oldest first; some may have been written meanwhile.
-    ages: VecDeque<(Duration, TaskId)>,
-    /// A timer for the oldest is set.
-    watched: bool,
+    /// When their time limits pass, oldest first. Some may have a row meanwhile.
+    limits: VecDeque<(Duration, TaskId)>,
+    timer_armed: bool,
 }
 
 impl DeferredCreates {
@@ -52,15 +50,15 @@ impl DeferredCreates {
         Self { seen: seen.map(HashSet::from_iter), ..Self::default() }
     }
 
-    /// Notes what a caller said about a task that is open.
+    /// Registers a message that was appended to an open task.
     pub(super) fn register_followup(&mut self, owner: &str, agent: &AgentId, message: &Label) {
         self.register(message_key(owner, agent, message));
     }
 
-    /// Notes the message; `true` when it certainly was not heard before.
+    /// Registers a message; `true` when it is certainly new.
     fn register(&mut self, key: u64) -> bool {
         let Some(seen) = &mut self.seen else { return false };
-        if seen.len() >= REMEMBERED {
+        if seen.len() >= MAX_MESSAGE_KEYS {
             self.seen = None;
             return false;
         }
@@ -68,21 +66,24 @@ impl DeferredCreates {
     }
 }
 
-/// Where a task that is not on the disk belongs there.
-pub(in crate::tasks) struct DeferredCreate {
+/// What the row of a task without one needs.
+pub(super) struct DeferredCreate {
     message: SentMessage,
     key: u64,
+    /// The request in the journal contains the whole task.
+    pub(super) in_journal: bool,
 }
 
-/// A new task whose caller waits for the end and for nothing before.
+/// Starts a task whose caller waits for its end; replies [`TaskReply::NeedsStore`] when its create
+/// cannot be deferred.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct SubmitDeferred {
-    /// As it is before anybody looked whether it can run at once.
+    /// The task, in state submitted.
     pub(in crate::tasks) stored: StoredTask,
-    /// The message that asks for it, as it was sent.
+    /// The message as the client sent it.
     pub(in crate::tasks) sent: SentMessage,
-    /// Its request, which nobody has looked at.
+    /// The agent's request, not assessed yet.
     pub(in crate::tasks) request: OutgoingRequest,
     pub(in crate::tasks) reply: ReplySender,
 }
@@ -90,29 +91,31 @@ pub(in crate::tasks) struct SubmitDeferred {
 impl Handler<SubmitDeferred> for Service {
     type Result = ();
 
-    /// It begins, or comes back as [`TaskReply::NeedsStore`].
-    fn handle(&mut self, begin: SubmitDeferred, ctx: &mut Self::Context) {
-        let SubmitDeferred { stored, sent, request: OutgoingRequest { submission, whole }, reply } =
-            begin;
+    fn handle(&mut self, submit: SubmitDeferred, ctx: &mut Self::Context) {
+        let SubmitDeferred { stored, sent, request, reply } = submit;
+        let OutgoingRequest { submission, whole } = request;
         let mut live = LiveTask::new(stored);
-        let tells_apart = !self.settings.reused_ids.contains(&live.stored.agent);
-        let sent = Some(sent).filter(|_| tells_apart && self.queues.is_free(&live.lane));
-        match sent.and_then(|message| self.hear(&live.stored, message)) {
-            Some(birth) if self.queues.submit(&live.lane, live.stored.task.id).is_ok() => {
+        let deduplicates = !self.settings.reused_ids.contains(&live.stored.agent);
+        let sent = Some(sent).filter(|_| deduplicates && self.scheduler.queues.is_free(&live.lane));
+        match sent.and_then(|message| self.register_message(&live.stored, message)) {
+            Some(create)
+                if self.scheduler.queues.submit(&live.lane, live.stored.task.id).is_ok() =>
+            {
                 live.submission = Some(submission);
-                live.in_journal = whole;
-                self.start_deferred(live, birth, reply, ctx);
+                let create = DeferredCreate { in_journal: whole, ..create };
+                self.start_deferred(live, create, reply, ctx);
             }
             _ => {
-                let unsure = TaskReply::NeedsStore(Box::new(live.stored), Box::new(submission));
-                let _ = reply.send(Ok(unsure));
+                let needs_store =
+                    TaskReply::NeedsStore(Box::new(live.stored), Box::new(submission));
+                let _ = reply.send(Ok(needs_store));
             }
         }
     }
 }
 
-/// Somebody looks for a task that the store does not have: its agent knows of it before the store
-/// does. Answered when everything about it is there; dropped when there is no such task.
+/// Creates the row of a task that a reader did not find in the store, since agents know a task
+/// before the store does. Replies after the commit; drops the reply when there is no such task.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct PersistDeferred {
@@ -132,16 +135,16 @@ impl Handler<PersistDeferred> for Service {
 }
 
 impl Service {
-    /// Notes a message. If it certainly was not heard before, its task need not be on the disk
-    /// before it begins; otherwise the task that it may have begun goes there, to be found.
-    pub(super) fn hear(
+    /// Registers a message. A certainly new one allows a deferred create. Otherwise the task that
+    /// the message may have created gets its row, where the duplicate check finds it.
+    pub(super) fn register_message(
         &mut self,
         stored: &StoredTask,
         message: SentMessage,
     ) -> Option<DeferredCreate> {
         let key = message_key(&stored.owner, &stored.agent, &message.id);
         if self.deferred.register(key) {
-            return Some(DeferredCreate { message, key });
+            return Some(DeferredCreate { message, key, in_journal: false });
         }
         if let Some(&first) = self.deferred.tasks.get(&key) {
             self.persist_deferred(first);
@@ -149,40 +152,38 @@ impl Service {
         None
     }
 
-    /// Begins a task that is not on the disk and whose request nobody has looked at.
+    /// Dispatches a task without a row, whose request the bus assesses on the way.
     fn start_deferred(
         &mut self,
         mut live: LiveTask,
-        birth: DeferredCreate,
+        create: DeferredCreate,
         reply: ReplySender,
         ctx: &mut Context<Self>,
     ) {
         let (id, now) = (live.stored.task.id, self.clock.now());
         let trace = live.stored.trace().id();
         let _span = tracing::debug_span!("task", %trace, task = %id).entered();
-        let _ = live.advance(Step::Start, Said::default(), now);
-        live.stored.dispatched = true;
-        live.dispatches = 1;
+        let _ = live.start_turn(now);
         live.assessed = false;
-        live.unseen = true;
+        live.hide();
         live.durable = Arc::clone(&live.stored.task);
         live.waiters.push((live.stored.version, reply));
-        self.deferred.tasks.insert(birth.key, id);
-        self.deferred.ages.push_back((now.uptime + self.settings.defer_create, id));
-        live.birth = Some(birth);
-        self.held.insert(id, live.stored.principal.clone());
+        self.deferred.tasks.insert(create.key, id);
+        self.deferred.limits.push_back((now.uptime + self.settings.defer_create, id));
+        live.defer_create(create);
+        self.index.insert(id, live.stored.principal.clone());
         self.live.insert(id, live);
         self.dispatch(id, ctx);
         self.arm_defer_timer(ctx);
     }
 
-    /// Notes a message; `false` when it may have been heard before.
+    /// Registers a message; `false` when it may be a duplicate.
     pub(in crate::tasks) fn is_new_message(&mut self, key: u64) -> bool {
-        // Too many to remember: the store has been asked, which is all that can be done.
+        // Without the keys in memory, the duplicate check of the store has to do.
         self.deferred.seen.is_none() || self.deferred.register(key)
     }
 
-    /// The bus does not take the request: there never was a task. `false` when there is one.
+    /// Discards a task without a row whose request the bus refused; `false` when it has a row.
     pub(super) fn refuse_deferred(&mut self, id: TaskId, receipt: &Receipt) -> bool {
         if self.take_deferred_create(id).is_none() {
             return false;
@@ -196,15 +197,15 @@ impl Service {
         true
     }
 
-    /// The write that puts a task onto the disk as it is now, if it is not there.
+    /// The client's message of a task without a row, to be written with it now.
     pub(super) fn take_deferred_create(&mut self, id: TaskId) -> Option<SentMessage> {
-        let birth = self.live.get_mut(&id)?.birth.take()?;
-        self.deferred.tasks.remove(&birth.key);
-        Some(birth.message)
+        let create = self.live.get_mut(&id)?.take_deferred_create()?;
+        self.deferred.tasks.remove(&create.key);
+        Some(create.message)
     }
 
-    /// Writes the task as it stands.
-    pub(super) fn persist_deferred(&mut self, id: TaskId) {
+    /// Creates the row of a task that has none.
+    pub(in crate::tasks) fn persist_deferred(&mut self, id: TaskId) {
         let Some(message) = self.take_deferred_create(id) else { return };
         let Some(live) = self.live.get(&id) else { return };
         let stored = live.stored.clone();
@@ -213,16 +214,10 @@ impl Service {
         self.write(write, PendingWrite::DeferredCreate(id));
     }
 
-    /// Whether the caller may hear at once how the task ended, by an answer that the journal has.
-    pub(super) fn write_behind_permit(&self, id: TaskId) -> Option<WriteBehindPermit> {
-        let live = self.live.get(&id)?;
-        live.is_only_in_journal().then(|| self.ahead.go()).flatten()
-    }
-
-    /// A task that a crash kept from the store, as it was when its agent was asked. The agent's
-    /// answer, which is in the journal, comes next and takes it there.
-    pub(super) fn restore_from_journal(&mut self, stored: StoredTask) {
-        let Some(message) = stored.task.history.last().map(|said| said.message_id.clone()) else {
+    /// Restores a task that was rebuilt from the journal, as it was when its agent was asked. The
+    /// journal redelivers the agent's answer next, which writes the task with its end.
+    pub(in crate::tasks) fn restore_from_journal(&mut self, stored: StoredTask) {
+        let Some(message) = stored.task.history.last().map(|first| first.message_id.clone()) else {
             return;
         };
         let (id, key) = (stored.task.id, message_key(&stored.owner, &stored.agent, &message));
@@ -230,40 +225,39 @@ impl Service {
         self.deferred.tasks.insert(key, id);
         let mut live = LiveTask::new(stored);
         live.dispatches = 1;
-        live.unseen = true;
-        live.in_journal = true;
-        // What it said when it was sent is not in the journal.
-        live.birth = Some(DeferredCreate { message: message.into(), key });
-        self.held.insert(id, live.stored.principal.clone());
+        live.hide();
+        // The journal has only the id of the client's message, not its content.
+        live.defer_create(DeferredCreate { message: message.into(), key, in_journal: true });
+        self.index.insert(id, live.stored.principal.clone());
         self.live.insert(id, live);
     }
 
-    /// Everything that is not on the disk goes there.
+    /// Creates the rows of all tasks that have none.
     pub(super) fn persist_all_deferred(&mut self) {
         let all: Vec<TaskId> = self.deferred.tasks.values().copied().collect();
         all.into_iter().for_each(|id| self.persist_deferred(id));
     }
 
-    /// An answer without a task, to a message whose task never was on the disk.
-    pub(super) fn answer_deferred(&mut self, id: TaskId, said: &Message) -> Option<Write> {
+    /// The write of a plain answer to a task without a row.
+    pub(super) fn answer_deferred(&mut self, id: TaskId, answer: &Message) -> Option<Write> {
         let message = self.take_deferred_create(id)?;
         let stored = self.live.get(&id)?.stored.clone();
-        Some(Write::AnswerAtOnce { stored, message, answer: Box::new(said.clone()) })
+        Some(Write::AnswerAtOnce { stored, message, answer: Box::new(answer.clone()) })
     }
 
     fn arm_defer_timer(&mut self, ctx: &mut Context<Self>) {
-        if self.deferred.watched || self.deferred.ages.is_empty() {
+        if self.deferred.timer_armed || self.deferred.limits.is_empty() {
             return;
         }
-        self.deferred.watched = true;
+        self.deferred.timer_armed = true;
         ctx.run_later(self.settings.defer_create, |service, ctx| {
-            service.deferred.watched = false;
+            service.deferred.timer_armed = false;
             let now = service.clock.now().uptime;
-            while let Some((_, id)) = service.deferred.ages.pop_front_if(|(at, _)| *at <= now) {
+            while let Some((_, id)) = service.deferred.limits.pop_front_if(|(at, _)| *at <= now) {
                 if service.live.get(&id).is_some_and(|live| !live.assessed) {
-                    // The bus may still refuse it, and then there never was a task.
+                    // The bus may still refuse the request, which discards the task.
                     let again = now + service.settings.defer_create;
-                    service.deferred.ages.push_back((again, id));
+                    service.deferred.limits.push_back((again, id));
                 } else {
                     service.persist_deferred(id);
                 }

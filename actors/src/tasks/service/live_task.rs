@@ -1,99 +1,124 @@
-//! One open task in the service's hands: what it is, what of that is durable, who waits for it.
+//! State of one open task: current state, durable state, and the callers that wait for it.
+//!
+//! ```text
+//! persistence  Deferred ──▶ Creating ──▶ Stored        a create that fails evicts the task
+//! visibility   Hidden ──▶ Shown                        the client sees a task
+//!                 └─────▶ Answered                     or a plain message in its place
+//! ```
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use a2a_policy::Now;
 use a2a_policy::tasks::{ArtifactPiece, Lane, Said, Step};
 use a2a_protocol::operation::{ArtifactUpdate, StatusUpdate, StreamEvent};
 use a2a_protocol::task::{Message, Moment, Role, Task, TaskState, TaskStatus};
-use a2a_taskdb::StoredTask;
+use a2a_taskdb::{SentMessage, StoredTask};
 
+use super::ReplySender;
+use super::deferred_create::DeferredCreate;
 use super::progress_coalescer::ProgressCoalescer;
-use super::{DeferredCreate, ReplySender};
+use super::subscribers::Subscribers;
+use super::write_behind::WriteBehindPermit;
 use crate::tasks::objectives::StepRef;
-use crate::tasks::service::write_behind::WriteBehindPermit;
-use crate::tasks::watch::Subscribers;
 use crate::{Submission, Ticket};
 
-/// How many messages of a task's history are kept at least; the oldest go, a quarter of these at
-/// once: cutting off what stands first means writing everything anew.
+/// Messages of a task's history that are always kept. A quarter more is allowed before the oldest
+/// are removed, because each removal rewrites the whole history.
 const HISTORY: usize = 1_000;
-/// How many messages of the bus a task remembers: a crash leaves far fewer of them in it without
-/// their acknowledgement.
+/// Sequence numbers of bus messages that a task remembers for deduplication. A crash leaves far
+/// fewer of them without acknowledgement.
 const REMEMBERED: usize = 128;
 
-/// What is to be done when a change is durable.
+/// What the agent gets once a change is committed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(in crate::tasks) enum AgentAction {
     #[default]
     None,
-    /// Hand the task to its agent.
+    /// Dispatch the task's request.
     Dispatch,
-    /// Tell the agent that the task is not wanted any more.
+    /// Cancel the task on the bus, for this reason.
     Cancel(String),
 }
 
-/// A change on its way to the disk.
+/// What follows the commit of a change.
+#[derive(Default)]
+pub(in crate::tasks) struct Followup {
+    /// The client's message, written with the change.
+    pub(in crate::tasks) message: Option<SentMessage>,
+    /// Bus messages to acknowledge.
+    pub(in crate::tasks) acks: Vec<Ticket>,
+    /// Callers that wait for this change; they get the task.
+    pub(in crate::tasks) replies: Vec<ReplySender>,
+    /// Callers that get a stream of what follows this change.
+    pub(in crate::tasks) streams: Vec<ReplySender>,
+    pub(in crate::tasks) action: AgentAction,
+}
+
+/// A change that is not committed yet.
 pub(in crate::tasks) struct PendingChange {
     pub(in crate::tasks) version: u64,
     pub(in crate::tasks) task: Arc<Task>,
     pub(in crate::tasks) events: Vec<(u64, Arc<StreamEvent>)>,
-    /// Messages that are acknowledged when it is durable.
-    pub(in crate::tasks) acks: Vec<Ticket>,
-    /// Callers who wait for just this.
-    pub(in crate::tasks) told: Vec<ReplySender>,
-    /// Those who watch what comes after it.
-    pub(in crate::tasks) watchers: Vec<ReplySender>,
-    pub(in crate::tasks) then: AgentAction,
+    /// Its `message` is part of the write and `None` here.
+    pub(in crate::tasks) followup: Followup,
+}
+
+/// Whether the store has a row for the task.
+pub(super) enum Persistence {
+    /// No row yet. The create waits for the end of the task or for its time limit.
+    Deferred(DeferredCreate),
+    /// The create is queued.
+    Creating,
+    /// The row exists; it may be older than the live state.
+    Stored,
+}
+
+/// What the client that sent the message sees of the task.
+pub(super) enum Visibility {
+    /// Nothing, so that a plain message can replace the task.
+    Hidden,
+    Shown,
+    /// A plain message replaces the task; its write is queued.
+    Answered(Box<Message>),
 }
 
 /// One open task.
 pub(in crate::tasks) struct LiveTask {
-    /// As it will be when everything on its way is durable.
+    /// The current state, which includes changes that are not committed yet.
     pub(in crate::tasks) stored: StoredTask,
     pub(in crate::tasks) lane: Lane,
-    /// As everybody may see it.
+    /// The committed state, which is what callers see.
     pub(in crate::tasks) durable: Arc<Task>,
     pub(in crate::tasks) durable_event: u64,
+    /// Oldest first.
     pub(in crate::tasks) changes: VecDeque<PendingChange>,
-    pub(in crate::tasks) watchers: Subscribers,
-    /// Callers who wait until it has ended or waits for them, from a version on.
+    pub(in crate::tasks) subscribers: Subscribers,
+    /// Callers that wait until the task ends or is interrupted, with the version to wait for.
     pub(in crate::tasks) waiters: Vec<(u64, ReplySender)>,
-    /// The request to the agent, made when it was assessed.
+    /// The agent's request, built when it was assessed; `None` after the first dispatch.
     pub(in crate::tasks) submission: Option<Submission>,
-    /// Nobody has seen the task, so that a plain message can take its place.
-    pub(in crate::tasks) unseen: bool,
-    /// It is not on the disk yet, and this is what belongs there with it.
-    pub(in crate::tasks) birth: Option<DeferredCreate>,
-    /// The store has it, as it was once at least.
-    pub(in crate::tasks) is_stored: bool,
-    /// Its request carries everything, so that the journal can say what the task was.
-    pub(in crate::tasks) in_journal: bool,
-    /// Its caller was told how it ended, and the store does not have that yet.
-    pub(in crate::tasks) told: Option<WriteBehindPermit>,
-    /// The step of an objective that it does.
+    persistence: Persistence,
+    visibility: Visibility,
+    /// Held while the end was returned to the caller and is not committed yet.
+    pub(super) write_behind: Option<WriteBehindPermit>,
+    /// The step of an objective that the task executes.
     pub(in crate::tasks) part_of: Option<StepRef>,
-    /// The bus has looked at its request and charged for it.
+    /// The bus has assessed the request and charged the caller.
     pub(in crate::tasks) assessed: bool,
-    /// What came again while it is on its way to the store: acknowledged when that has it.
+    /// Redelivered messages, acknowledged when no change is pending.
     pub(in crate::tasks) late_acks: Vec<Ticket>,
-    /// The plain message that takes its place, on its way to the disk.
-    pub(in crate::tasks) answer: Option<Box<Message>>,
-    /// When it will have been worked on for too long, since the start of the service.
-    pub(in crate::tasks) deadline: Option<Duration>,
-    /// How often it was handed to its agent since the start.
+    /// Number of dispatches since the service started.
     pub(in crate::tasks) dispatches: u32,
-    /// How much the agent has said about it, in bytes.
+    /// Bytes of the agent's messages about the task.
     pub(in crate::tasks) reply_bytes: usize,
-    /// Somebody may want to be told of it by a call.
+    /// The task may have push configs.
     pub(in crate::tasks) has_push: bool,
-    /// How far it is.
     pub(in crate::tasks) progress: ProgressCoalescer,
 }
 
 impl LiveTask {
+    /// A task whose create is about to be queued.
     pub(in crate::tasks) fn new(stored: StoredTask) -> Self {
         Self {
             lane: Lane {
@@ -106,19 +131,15 @@ impl LiveTask {
             durable_event: stored.last_event,
             stored,
             changes: VecDeque::new(),
-            watchers: Subscribers::default(),
+            subscribers: Subscribers::default(),
             waiters: Vec::new(),
             submission: None,
-            unseen: false,
-            birth: None,
-            is_stored: false,
-            in_journal: false,
-            told: None,
+            persistence: Persistence::Creating,
+            visibility: Visibility::Shown,
+            write_behind: None,
             part_of: None,
             assessed: true,
             late_acks: Vec::new(),
-            answer: None,
-            deadline: None,
             dispatches: 0,
             reply_bytes: 0,
             has_push: false,
@@ -129,22 +150,79 @@ impl LiveTask {
         self.stored.task.status.state
     }
 
-    /// Whether nothing more can happen to it.
+    /// Whether nothing more can happen to the task.
     pub(in crate::tasks) fn is_over(&self) -> bool {
-        self.state().is_terminal() || self.answer.is_some()
+        self.state().is_terminal() || self.answer().is_some()
     }
 
-    /// Whether the store has not got all of it yet.
+    /// Whether changes, or the plain message, are not committed yet.
     pub(in crate::tasks) fn has_unwritten(&self) -> bool {
-        !self.changes.is_empty() || self.answer.is_some()
+        !self.changes.is_empty() || self.answer().is_some()
     }
 
-    /// Whether it waits for its turn and the store knows that.
+    /// Whether the task is queued and the store has that state.
     pub(in crate::tasks) fn is_queued_in_store(&self) -> bool {
-        self.state() == TaskState::Submitted && self.is_stored && !self.has_unwritten()
+        self.state() == TaskState::Submitted
+            && matches!(self.persistence, Persistence::Stored)
+            && !self.has_unwritten()
     }
 
-    /// It is its turn: the event.
+    pub(in crate::tasks) fn set_stored(&mut self) {
+        self.persistence = Persistence::Stored;
+    }
+
+    pub(super) fn defer_create(&mut self, create: DeferredCreate) {
+        self.persistence = Persistence::Deferred(create);
+    }
+
+    /// The deferred create, to be queued now; `None` when none is deferred.
+    pub(super) fn take_deferred_create(&mut self) -> Option<DeferredCreate> {
+        match std::mem::replace(&mut self.persistence, Persistence::Creating) {
+            Persistence::Deferred(create) => Some(create),
+            other => {
+                self.persistence = other;
+                None
+            }
+        }
+    }
+
+    /// Whether the task exists only in the journal, and can be rebuilt from there.
+    pub(in crate::tasks) fn is_only_in_journal(&self) -> bool {
+        matches!(&self.persistence, Persistence::Deferred(create) if create.in_journal)
+    }
+
+    pub(super) fn hide(&mut self) {
+        self.visibility = Visibility::Hidden;
+    }
+
+    /// From here on the client sees a task; no effect when a plain message replaces it.
+    pub(super) fn show(&mut self) {
+        if self.is_hidden() {
+            self.visibility = Visibility::Shown;
+        }
+    }
+
+    pub(super) fn is_hidden(&self) -> bool {
+        matches!(self.visibility, Visibility::Hidden)
+    }
+
+    pub(super) fn is_shown(&self) -> bool {
+        matches!(self.visibility, Visibility::Shown)
+    }
+
+    pub(super) fn replace_with(&mut self, answer: Box<Message>) {
+        self.visibility = Visibility::Answered(answer);
+    }
+
+    /// The plain message that replaces the task.
+    pub(super) fn answer(&self) -> Option<&Message> {
+        match &self.visibility {
+            Visibility::Answered(answer) => Some(answer),
+            Visibility::Hidden | Visibility::Shown => None,
+        }
+    }
+
+    /// Moves a queued task to working; returns the event.
     pub(in crate::tasks) fn start_turn(&mut self, now: Now) -> Option<StreamEvent> {
         let event = self.advance(Step::Start, Said::default(), now)?;
         self.stored.dispatched = true;
@@ -152,19 +230,14 @@ impl LiveTask {
         Some(event)
     }
 
-    /// Whether only the journal has it, and all of it.
-    pub(in crate::tasks) fn is_only_in_journal(&self) -> bool {
-        self.birth.is_some() && self.in_journal
-    }
-
-    /// Moves the task if that may happen now; the event, or `None` when it may not.
+    /// Applies a state transition; returns its event, or `None` when it is not allowed.
     pub(in crate::tasks) fn advance(
         &mut self,
         step: Step,
         mut said: Said,
         now: Now,
     ) -> Option<StreamEvent> {
-        if self.answer.is_some() {
+        if self.answer().is_some() {
             return None;
         }
         let state = step.after(self.state())?;
@@ -187,7 +260,7 @@ impl LiveTask {
         })))
     }
 
-    /// The clock of its working time runs while it is worked on.
+    /// Counts the time in state working, which the timeout limits.
     fn track_working_time(&mut self, next: TaskState, now: Now) {
         let now = Moment::from(now.utc);
         match (self.stored.working_since, next == TaskState::Working) {
@@ -201,23 +274,23 @@ impl LiveTask {
         }
     }
 
-    /// Whoever asked says more.
-    pub(in crate::tasks) fn add_caller_message(&mut self, message: Message) {
+    /// Appends a message of the client to the history.
+    pub(in crate::tasks) fn add_client_message(&mut self, message: Message) {
         let task = Arc::make_mut(&mut self.stored.task);
         task.history.extend(task.status.message.take());
         task.history.push(Arc::new(message));
         truncate_history(&mut task.history);
     }
 
-    /// A message of the bus is in it.
-    pub(in crate::tasks) fn note(&mut self, seq: u64) {
+    /// Records that the bus message with this sequence number is applied.
+    pub(in crate::tasks) fn record_seq(&mut self, seq: u64) {
         let heard = &mut self.stored.heard;
         let surplus = (heard.len() + 1).saturating_sub(REMEMBERED);
         heard.drain(..surplus);
         heard.push(seq);
     }
 
-    /// Takes in an artifact or a piece of one; the event.
+    /// Adds, replaces or extends an artifact; returns the event.
     pub(in crate::tasks) fn apply_artifact(&mut self, piece: ArtifactPiece) -> StreamEvent {
         let ArtifactPiece { artifact, append, last_chunk } = piece;
         let artifact = Arc::new(artifact);
@@ -247,7 +320,7 @@ fn truncate_history(history: &mut Vec<Arc<Message>>) {
     }
 }
 
-/// What an agent says, as a message of its task; `None` when it says nothing.
+/// The agent's text as a message of the task; `None` when it is empty.
 pub(in crate::tasks) fn agent_message(said: Said, task: &Task) -> Option<Message> {
     if said.is_empty() {
         return None;

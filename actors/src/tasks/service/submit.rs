@@ -1,39 +1,40 @@
-//! A caller says something: a new task, or more about one that is open.
+//! Submits messages of clients: creates a task, or appends to an open one.
 
 use std::sync::Arc;
 
-use a2a_policy::tasks::{Place, Said, Step};
+use a2a_policy::tasks::Place;
 use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::PushConfig;
 use a2a_protocol::task::{Message, TaskState};
-use a2a_taskdb::{Queued, SentMessage, StoredTask, Write};
+use a2a_taskdb::{SentMessage, StoredTask, Write};
 use actix::prelude::*;
 
-use super::{Followup, PendingWrite, ReplySender, Service, TaskReply};
+use super::live_task::{AgentAction, Followup, LiveTask};
+use super::store_queue::PendingWrite;
+use super::{ReplySender, Service, TaskReply};
 use crate::Submission;
-use crate::tasks::service::live_task::{AgentAction, LiveTask};
 
-/// What the caller waits for.
+/// What the caller of a message waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::tasks) enum WaitFor {
-    /// That the task is taken.
+    /// The commit of the task.
     Created,
-    /// That it has ended, or waits for the caller.
+    /// The end of the task, or its interruption.
     End,
-    /// Everything that happens.
+    /// Nothing: it gets a stream of events.
     Stream,
 }
 
-/// A new task.
+/// Creates a task.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct Submit {
-    /// As it is before anybody looked whether it can run at once.
+    /// The task, in state submitted.
     pub(in crate::tasks) stored: StoredTask,
-    /// The message that asks for it, as it was sent.
+    /// The message as the client sent it.
     pub(in crate::tasks) sent: SentMessage,
-    /// Its request, assessed.
+    /// The agent's request, assessed by the bus.
     pub(in crate::tasks) submission: Submission,
     pub(in crate::tasks) push: Option<PushConfig>,
     pub(in crate::tasks) want: WaitFor,
@@ -43,25 +44,22 @@ pub(in crate::tasks) struct Submit {
 impl Handler<Submit> for Service {
     type Result = ();
 
-    fn handle(&mut self, begin: Submit, _: &mut Self::Context) {
-        let Submit { stored, sent, submission, push, want, reply } = begin;
+    fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
+        let Submit { stored, sent, submission, push, want, reply } = submit;
         let (id, now) = (stored.task.id, self.clock.now());
         let sent_id = sent.id.clone();
         let _span =
             tracing::debug_span!("task", trace = %stored.trace().id(), task = %id).entered();
         let message = Some(sent).filter(|_| !self.settings.reused_ids.contains(&stored.agent));
         let mut live = LiveTask::new(stored);
-        match self.queues.submit(&live.lane, id) {
+        match self.scheduler.queues.submit(&live.lane, id) {
             Ok(Place::Runs) => {
-                // TaskReply before anybody has seen it: that is no event.
-                let _ = live.advance(Step::Start, Said::default(), now);
-                live.stored.dispatched = true;
-                live.dispatches = 1;
+                // The task is created as working: its start is no event.
+                let _ = live.start_turn(now);
                 live.submission = Some(submission);
             }
             Ok(Place::Waits(_)) => {
-                self.last_order += 1;
-                live.stored.queued = Some(Queued { order: self.last_order, at: now.utc.into() });
+                live.stored.queued = Some(self.scheduler.push_back(now.utc));
             }
             Err(full) => {
                 let retry_after_ms = 1_000;
@@ -70,12 +68,14 @@ impl Handler<Submit> for Service {
             }
         }
         live.durable = Arc::clone(&live.stored.task);
-        live.unseen = want != WaitFor::Created;
+        if want != WaitFor::Created {
+            live.hide();
+        }
         live.has_push = push.is_some();
         if let Some(message) = &message {
-            self.hear(&live.stored, message.clone());
+            self.register_message(&live.stored, message.clone());
         }
-        self.held.insert(id, live.stored.principal.clone());
+        self.index.insert(id, live.stored.principal.clone());
         let stored = live.stored.clone();
         let push = push.into_iter().collect();
         self.live.insert(id, live);
@@ -84,15 +84,15 @@ impl Handler<Submit> for Service {
     }
 }
 
-/// More about a task that is open.
+/// Appends a message to an open task.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct Continue {
     pub(in crate::tasks) task: TaskId,
     pub(in crate::tasks) message: Message,
-    /// The same as it was sent.
+    /// The message as the client sent it.
     pub(in crate::tasks) sent: SentMessage,
-    /// The message as an agent at work hears it, assessed.
+    /// The message as a working agent gets it, assessed by the bus.
     pub(in crate::tasks) addition: Submission,
     pub(in crate::tasks) want: WaitFor,
     pub(in crate::tasks) reply: ReplySender,
@@ -101,19 +101,19 @@ pub(in crate::tasks) struct Continue {
 impl Handler<Continue> for Service {
     type Result = ();
 
-    fn handle(&mut self, go_on: Continue, ctx: &mut Self::Context) {
-        let Continue { task: id, message, sent, addition, want, reply } = go_on;
+    fn handle(&mut self, submit: Continue, ctx: &mut Self::Context) {
+        let Continue { task: id, message, sent, addition, want, reply } = submit;
         let Some(live) = self.live.get_mut(&id).filter(|live| !live.is_over()) else {
             let reason = format!("task {id} has ended; begin a new one without a taskId");
             let _ = reply.send(Err(Fault::Unsupported { reason }));
             return;
         };
-        let said_before = |other: &&Arc<Message>| {
+        let has_same_id = |other: &&Arc<Message>| {
             other.message_id == message.message_id && other.role == message.role
         };
-        let tells_apart = !self.settings.reused_ids.contains(&live.stored.agent);
-        if let Some(before) = live.stored.task.history.iter().find(said_before)
-            && tells_apart
+        let deduplicates = !self.settings.reused_ids.contains(&live.stored.agent);
+        if let Some(before) = live.stored.task.history.iter().find(has_same_id)
+            && deduplicates
         {
             let is_same = **before == message;
             let conflict = || Fault::MessageConflict { message: message.message_id.to_string() };
@@ -121,30 +121,27 @@ impl Handler<Continue> for Service {
                 reply.send(if is_same { Ok(TaskReply::Duplicate(id)) } else { Err(conflict()) });
             return;
         }
-        let sent = tells_apart.then_some(sent);
+        let sent = deduplicates.then_some(sent);
         if let Some(sent) = &sent {
-            // Whoever says it again without naming the task begins none.
+            // A repeat of the message without the task's id must not create a task.
             self.deferred.register_followup(&live.stored.owner, &live.stored.agent, &sent.id);
         }
-        live.unseen = false;
-        live.add_caller_message(message);
-        let (mut told, mut watchers) = (Vec::new(), Vec::new());
+        live.show();
+        live.add_client_message(message);
+        let (mut replies, mut streams) = (Vec::new(), Vec::new());
         match want {
-            WaitFor::Created => told.push(reply),
-            // It hears of what comes of this, not of the state it answers to.
+            WaitFor::Created => replies.push(reply),
+            // Waits for what follows this message, not for the state that it answers.
             WaitFor::End => live.waiters.push((live.stored.version + 1, reply)),
-            WaitFor::Stream => watchers.push(reply),
+            WaitFor::Stream => streams.push(reply),
         }
-        let (mut events, mut then) = (Vec::new(), AgentAction::None);
+        let (mut events, mut action) = (Vec::new(), AgentAction::None);
         if live.state().is_interrupted() {
-            (events, then) = self.requeue(id);
+            (events, action) = self.requeue(id);
         } else if live.state() == TaskState::Working {
             self.notify_agent(id, addition, ctx);
         }
-        self.change(
-            id,
-            events,
-            Followup { message: sent, told, watchers, then, ..Followup::default() },
-        );
+        let followup = Followup { message: sent, replies, streams, action, ..Followup::default() };
+        self.change(id, events, followup);
     }
 }

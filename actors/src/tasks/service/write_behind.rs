@@ -1,37 +1,37 @@
-//! How many callers know more than the store does.
+//! Write-behind limit: counts the ended tasks that were returned to callers before their commit.
 //!
-//! When an agent's answer is in the journal and the request it answers carries everything, nothing
-//! can be lost any more: its caller is told at once, and the store gets the task with many others.
-//! Whoever reads the store for more than one task waits until it has caught up.
+//! When the journal has both the agent's answer and a request that contains the whole task, a
+//! crash loses nothing. The caller then gets its reply at once, and the store gets the task in a
+//! larger batch. A read of more than one task first waits until the store has caught up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// How many ended tasks may be told before the store has them; the next waits for the store.
-const MOST: usize = 1_024;
+/// Uncommitted ends that may be returned; the next one waits for its commit.
+const MAX_UNCOMMITTED: usize = 1_024;
 
-/// The count, for those who write and those who read.
+/// Counter shared by the service and its readers.
 #[derive(Debug, Clone, Default)]
 pub(in crate::tasks) struct WriteBehindLimit(Arc<AtomicUsize>);
 
-/// One task that was told; counted as long as this lives.
+/// Permit for one returned, uncommitted task; released on drop.
 #[derive(Debug)]
 pub(in crate::tasks) struct WriteBehindPermit(Arc<AtomicUsize>);
 
 impl WriteBehindLimit {
-    /// Counts one more; `None` when there are enough.
-    pub(in crate::tasks) fn go(&self) -> Option<WriteBehindPermit> {
-        // Only the service adds, so nobody comes between the look and the change.
-        if self.0.load(Relaxed) >= MOST {
+    /// `None` when the limit is reached.
+    pub(in crate::tasks) fn acquire(&self) -> Option<WriteBehindPermit> {
+        // Only the service actor increments, so the check and the increment need not be atomic.
+        if self.0.load(Relaxed) >= MAX_UNCOMMITTED {
             return None;
         }
         self.0.fetch_add(1, Relaxed);
         Some(WriteBehindPermit(Arc::clone(&self.0)))
     }
 
-    /// Whether the store has everything that callers know. Whoever was told sees that it has not:
-    /// the count is raised before, and the answer travels over a channel.
-    pub(in crate::tasks) fn is_none(&self) -> bool {
+    /// Whether the store has everything that callers have seen. A caller with a reply never reads
+    /// a stale zero: the increment precedes the reply, which is sent over a channel.
+    pub(in crate::tasks) fn is_zero(&self) -> bool {
         self.0.load(Relaxed) == 0
     }
 }
@@ -47,14 +47,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_an_end_to_it() {
-        let count = WriteBehindLimit::default();
-        assert!(count.is_none());
-        let mut told: Vec<WriteBehindPermit> = std::iter::from_fn(|| count.go()).collect();
-        assert_eq!(told.len(), MOST);
-        told.pop();
-        assert!(count.go().is_some(), "one was written");
-        drop(told);
-        assert!(count.is_none());
+    fn write_behind_limit_reached_refuses_until_a_permit_is_released() {
+        let limit = WriteBehindLimit::default();
+        assert!(limit.is_zero());
+        let mut permits: Vec<WriteBehindPermit> = std::iter::from_fn(|| limit.acquire()).collect();
+        assert_eq!(permits.len(), MAX_UNCOMMITTED);
+        permits.pop();
+        assert!(limit.acquire().is_some(), "one was written");
+        drop(permits);
+        assert!(limit.is_zero());
     }
 }

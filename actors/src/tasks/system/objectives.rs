@@ -1,4 +1,4 @@
-//! The calls of the OPT extension, and messages for whose work the server makes a plan.
+//! OPT extension: calls on objectives and plans, and messages that the server turns into plans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,19 +24,20 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::send::{SMALL, require_user_role};
+use super::subscribe::TaskStream;
 use super::{SendOutcome, TaskCaller, TaskSystem};
 use super::{TaskReply, WaitFor, invalid, new_task, objective_size, stopping};
 use crate::tasks::objectives::{
     AddObjectiveSubscriber, ApplyObjectiveCommand, ObjectiveCommand, ObjectiveCommandReply,
     OpenObjective, SubmitObjective, WaitRevision, result_of, shown,
 };
-use crate::tasks::watch::{TaskEvent, TaskStream};
+use crate::tasks::service::subscribers::TaskEvent;
 
-/// How many characters of a message are the name of the objective made for it.
+/// Longest name of an objective that is derived from a message, in characters.
 const NAME_CHARS: usize = 200;
 
-/// What was open before a restart, with what came of the steps that are done.
-pub(super) fn still_open(reader: &dyn TaskReader) -> Result<Vec<OpenObjective>, TaskStoreError> {
+/// Reads the open objectives at the start, with the results of their completed steps.
+pub(super) fn read_open(reader: &dyn TaskReader) -> Result<Vec<OpenObjective>, TaskStoreError> {
     let mut open = Vec::new();
     for tree in reader.open_objectives()? {
         let mut results = Vec::new();
@@ -54,10 +55,10 @@ pub(super) fn still_open(reader: &dyn TaskReader) -> Result<Vec<OpenObjective>, 
 }
 
 impl TaskSystem {
-    /// Everything a caller can ask about objectives and plans, but for watching one.
+    /// Executes a call on objectives or plans, except a subscription.
     ///
     /// # Errors
-    /// When there is no such objective or plan, or it cannot be changed so.
+    /// When there is no such objective or plan, or the change is not allowed.
     pub async fn opt(
         &self,
         caller: &TaskCaller,
@@ -141,7 +142,7 @@ impl TaskSystem {
         tree: ObjectiveTree,
         what: ObjectiveCommand,
     ) -> Result<Reply, Fault> {
-        // Tasks may begin, and their answers must find somebody. They are the owner's.
+        // The command may start tasks, whose answers need an interceptor for the owner's name.
         if tree.stored.owner == caller.owner {
             self.intercept_replies_for(&caller.principal, caller.is_client).await?;
         }
@@ -153,7 +154,7 @@ impl TaskSystem {
         }
     }
 
-    /// An objective of the caller's; that of somebody else is as good as none.
+    /// Finds an objective that the caller may see.
     pub(super) async fn find_objective(
         &self,
         caller: &TaskCaller,
@@ -226,7 +227,7 @@ impl TaskSystem {
         }))
     }
 
-    /// Watches an objective: as it stands, and everything that happens to it and below it.
+    /// Subscribes to an objective: a snapshot, then its changes and those of its tasks.
     ///
     /// # Errors
     /// When there is none.
@@ -239,8 +240,8 @@ impl TaskSystem {
         let (reply, answer) = oneshot::channel();
         self.post(AddObjectiveSubscriber { id: watch.id.clone(), reply })?;
         let live = answer.await.map_err(|_| stopping())?.transpose()?;
-        // Read after the watching began, so that nothing is missed in between; what it shows
-        // already may come once more.
+        // Read after the subscription, so that no event is missed; events that the snapshot contains
+        // may follow it.
         let tree = self.objective(caller, &watch.id).await?;
         let number = tree.stored.revision;
         let event = Arc::new(StreamEvent::Objective(Box::new(shown(tree, true, true))));
@@ -249,7 +250,7 @@ impl TaskSystem {
         Ok(TaskStream::new(vec![first], live))
     }
 
-    /// Says something to an agent, and lets the server decide whether that needs a plan.
+    /// Sends a message to an agent; the server decides whether it needs a plan.
     ///
     /// # Errors
     /// When the message, the objective or task it names, or the caller's limits do not allow it.
@@ -262,8 +263,8 @@ impl TaskSystem {
     ) -> Result<Reply, Fault> {
         let want = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
-        let (begun, want) = self.submit_with_plan(caller, agent, send, &hints, want).await?;
-        match self.await_outcome(begun, want, length).await? {
+        let (reply, want) = self.submit_with_plan(caller, agent, send, &hints, want).await?;
+        match self.await_outcome(reply, want, length).await? {
             SendOutcome::Task(task) => {
                 let objective = self.objective_beside(caller, &task).await?;
                 Ok(Reply::Planned { task, objective })
@@ -286,7 +287,7 @@ impl TaskSystem {
         Ok(tree.map(|tree| Box::new(shown(tree, true, true))))
     }
 
-    /// The same, with everything that happens to the first task on the way.
+    /// Sends a message like [`Self::send_with_opt`] and streams the events of its first task.
     ///
     /// # Errors
     /// When the message, the objective or task it names, or the caller's limits do not allow it.
@@ -299,13 +300,13 @@ impl TaskSystem {
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
-        let (begun, _) =
+        let (reply, _) =
             self.submit_with_plan(caller, agent, send, &hints, WaitFor::Stream).await?;
-        Ok(self.open_stream(begun, after).await?.with_history(length))
+        Ok(self.open_stream(reply, after).await?.with_history(length))
     }
 
-    /// Decides whether a message needs a plan, and begins what it needs; with what the caller
-    /// waits for then.
+    /// Decides whether a message needs a plan and submits it; also returns what the caller waits
+    /// for then.
     async fn submit_with_plan(
         &self,
         caller: &TaskCaller,
@@ -319,65 +320,67 @@ impl TaskSystem {
         if send.message.task_id.is_some() {
             return Ok((self.submit(caller, agent, send, sent, want).await?, want));
         }
-        let wished = hints.objective.as_ref();
+        let requested = hints.objective.as_ref();
         let context = send.message.context_id.clone();
-        let (there, is_taken) = match (wished.and_then(|wished| wished.id.as_ref()), &context) {
-            (Some(id), Some(context)) if id != context => {
-                let why = format!(
-                    "the message belongs to objective {id}, whose contextId is the same; send \
+        let (existing, is_taken) =
+            match (requested.and_then(|requested| requested.id.as_ref()), &context) {
+                (Some(id), Some(context)) if id != context => {
+                    let why = format!(
+                        "the message belongs to objective {id}, whose contextId is the same; send \
                      that one or none"
-                );
-                return Err(invalid("/message/contextId", &why));
-            }
-            (Some(id), _) => (Some(self.objective(caller, id).await?), false),
-            (None, Some(context)) => {
-                let found = self.any_objective(context).await?;
-                let is_there = found.is_some();
-                let visible = found.filter(|tree| may_see(caller, tree));
-                let is_taken = is_there && visible.is_none();
-                (visible, is_taken)
-            }
-            (None, None) => (None, false),
-        };
-        let name = wished.and_then(|wished| wished.name.as_deref());
+                    );
+                    return Err(invalid("/message/contextId", &why));
+                }
+                (Some(id), _) => (Some(self.objective(caller, id).await?), false),
+                (None, Some(context)) => {
+                    let found = self.any_objective(context).await?;
+                    let is_there = found.is_some();
+                    let visible = found.filter(|tree| may_see(caller, tree));
+                    let is_taken = is_there && visible.is_none();
+                    (visible, is_taken)
+                }
+                (None, None) => (None, false),
+            };
+        let name = requested.and_then(|requested| requested.name.as_deref());
         let name = name.or(hints.suggested_name.as_deref());
         let text = send.message.text();
         let asked = Asked {
             text: &text,
-            prefer_objective: hints.prefer_objective.or(wished.map(|_| true)),
+            prefer_objective: hints.prefer_objective.or(requested.map(|_| true)),
             suggested_name: name,
-            in_objective: there.is_some(),
+            in_objective: existing.is_some(),
         };
-        let draft = match (self.planner.plan(&asked), wished) {
+        let draft = match (self.planner.plan(&asked), requested) {
             (Draft::Answer, Some(_)) => minimal(&text, name),
-            // What is said in an objective and is no question belongs to it, while it has room.
+            // A message in an open objective that is no question adds a plan to it.
             (Draft::Answer, None)
-                if there.as_ref().is_some_and(has_room) && !text.trim_end().ends_with('?') =>
+                if existing.as_ref().is_some_and(accepts_plan)
+                    && !text.trim_end().ends_with('?') =>
             {
                 minimal(&text, name)
             }
             (draft, _) => draft,
         };
         let Draft::Objective { name, plans } = draft else {
-            if let Some(tree) = &there {
+            if let Some(tree) = &existing {
                 send.message.context_id = Some(tree.stored.objective.id.clone());
             }
             return Ok((self.submit(caller, agent, send, sent, want).await?, want));
         };
-        // A caller that does not ask to wait gets the first task at once.
+        // Unless the caller asked to wait, it gets the first task at once.
         let want =
             if send.waits_unless_planned && want == WaitFor::End { WaitFor::Created } else { want };
-        // A repeat is a call like any other.
+        // A duplicate is charged like any call.
         self.charge(caller, agent, true, if sent.bytes > SMALL { sent.bytes } else { 0 }).await?;
-        if let Some(heard) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
-            return Ok((heard, want));
+        if let Some(duplicate) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
+            return Ok((duplicate, want));
         }
         self.intercept_replies_for(&caller.principal, caller.is_client).await?;
         if self.is_client_name(agent) {
             return Err(Fault::no_such_agent(agent.as_str()));
         }
-        let is_new = there.is_none();
-        let tree = match there {
+        let is_new = existing.is_none();
+        let tree = match existing {
             Some(tree) => tree,
             None => {
                 let id = match context {
@@ -399,7 +402,7 @@ impl TaskSystem {
         objective_size::check_total(&tree, 0, objective_size::of_plans(&plans), "/message/parts")?;
         let (reply, answer) = oneshot::channel();
         self.post(SubmitObjective {
-            objective: Box::new(tree),
+            tree: Box::new(tree),
             is_new,
             plans,
             sent,
@@ -412,10 +415,10 @@ impl TaskSystem {
         Ok((answer.await.unwrap_or_else(|_| Err(stopping()))?, want))
     }
 
-    /// The id of a new objective for a message that brings its context: the context's.
+    /// The id of a new objective for a message with a context id: the same id.
     ///
     /// # Errors
-    /// When the context is not new: an objective is never made in another one.
+    /// When the context exists already.
     async fn objective_for(
         &self,
         caller: &TaskCaller,
@@ -444,16 +447,16 @@ impl TaskSystem {
     }
 }
 
-/// Whether the caller may know of the objective.
+/// Whether the caller may see the objective.
 fn may_see(caller: &TaskCaller, tree: &ObjectiveTree) -> bool {
     caller.sees_all || tree.stored.owner == caller.owner
 }
 
-fn has_room(tree: &ObjectiveTree) -> bool {
+fn accepts_plan(tree: &ObjectiveTree) -> bool {
     !tree.stored.objective.status.is_terminal() && tree.plans.len() < PLANS_PER_OBJECTIVE
 }
 
-/// One plan with one task: whoever wants an objective gets one.
+/// One plan with one task, for a client that asked for an objective.
 fn minimal(text: &str, name: Option<&str>) -> Draft {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line: String = line.chars().take(NAME_CHARS).collect();
@@ -498,7 +501,7 @@ fn drafted(
         if !before.is_empty() {
             metadata.insert(key::AFTER.to_owned(), before.into());
         }
-        // What is wished for the message is wished for the steps that are made of it.
+        // The message's history scope applies to the steps made of it.
         if let Some(scope) = scope {
             metadata.insert(key::HISTORY_SCOPE.to_owned(), scope.as_str().into());
         }
@@ -509,7 +512,7 @@ fn drafted(
             name: draft.name,
             description: None,
             status: PlanStatus::Pending,
-            // Its plans merely follow one another: no caller has said that one needs the other.
+            // The order is in the metadata only: the client has stated no dependency.
             dependencies: Vec::new(),
             metadata: Some(metadata).filter(|metadata| !metadata.is_empty()),
             created_at: now,

@@ -1,4 +1,4 @@
-//! Who wants to be told by a call, and what they are still to be told.
+//! Push configs of tasks, and the webhook outbox for its dispatcher.
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListPushes, PushConfig, PushKey};
@@ -9,16 +9,16 @@ use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};
 use crate::tasks::new_task;
-use crate::tasks::service::{SettlePush, WritePush, disk_refuses};
+use crate::tasks::service::{WritePush, store_unavailable};
 
-/// How many wishes to be told one task may have.
+/// Push configs per task.
 const PUSHES_PER_TASK: usize = 20;
 
 impl TaskSystem {
-    /// Wants the server to call when something happens to a task.
+    /// Sets a push config: the server calls its webhook for each event of the task.
     ///
     /// # Errors
-    /// When there is no such task, or it has too many wishes already.
+    /// When there is no such task, or it has too many push configs.
     pub async fn set_push(
         &self,
         caller: &TaskCaller,
@@ -45,10 +45,10 @@ impl TaskSystem {
     pub(super) async fn write_push(&self, write: Write) -> Result<Written, Fault> {
         let (reply, answer) = oneshot::channel();
         self.post(WritePush { write, reply })?;
-        answer.await.map_err(|_| stopping())?.ok_or_else(disk_refuses)
+        answer.await.map_err(|_| stopping())?.ok_or_else(store_unavailable)
     }
 
-    /// One wish to be told.
+    /// Returns a push config.
     ///
     /// # Errors
     /// When there is none.
@@ -66,8 +66,8 @@ impl TaskSystem {
         Ok(redacted(found, caller, &owned.owner))
     }
 
-    /// A page of the wishes to be told of a task, by their names, and the token of the next page;
-    /// empty at the end.
+    /// Returns a page of a task's push configs by id, and the token of the next page; empty at the
+    /// end.
     ///
     /// # Errors
     /// When there is no such task, or the token was not made by this server.
@@ -96,7 +96,7 @@ impl TaskSystem {
         Ok((all, next.unwrap_or_default()))
     }
 
-    /// Takes a wish back; taking back what is not there is no fault.
+    /// Deletes a push config; no error when there is none.
     ///
     /// # Errors
     /// When there is no such task.
@@ -119,7 +119,7 @@ impl TaskSystem {
         self.write_push(Write::DeletePush { task, id }).await.map(drop)
     }
 
-    /// Calls to webhooks that are due, for whoever makes them.
+    /// Returns the webhook calls that are due.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -128,7 +128,7 @@ impl TaskSystem {
         self.read_store(move |reader| reader.outbox_due(now, limit)).await
     }
 
-    /// When the next call is due.
+    /// Returns when the next webhook call is due.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -136,29 +136,27 @@ impl TaskSystem {
         self.read_store(|reader| reader.next_due()).await
     }
 
-    /// Waits until there may be calls to make that there were not before.
+    /// Waits until the outbox may have new entries.
     pub async fn pushes_changed(&self) {
         self.push_notify.notified().await;
     }
 
-    /// A call was made, or will not be; returns when that is durable.
+    /// Removes a webhook call from the outbox: it was made, or will not be. Returns after the
+    /// commit.
     pub async fn push_done(&self, outbox: u64) {
         self.settle_push(Write::Pushed { outbox }).await;
     }
 
-    /// A call was made in vain and will be tried again.
+    /// Reschedules a failed webhook call.
     pub async fn push_later(&self, outbox: u64, attempts: u32, next: Moment) {
         self.settle_push(Write::PushLater { outbox, attempts, next }).await;
     }
 
-    pub(super) async fn settle_push(&self, write: Write) {
-        let (reply, answer) = oneshot::channel();
-        if self.post(SettlePush(vec![(write, reply)])).is_ok() {
-            let _ = answer.await;
-        }
+    async fn settle_push(&self, write: Write) {
+        let _ = self.write_push(write).await;
     }
 
-    /// Nobody there wants to be told any more.
+    /// Deletes the push config of a webhook that refuses further calls.
     pub async fn drop_push(&self, task: TaskId, id: Label) {
         self.settle_push(Write::DeletePush { task, id }).await;
     }
@@ -169,8 +167,8 @@ fn no_push(key: &PushKey) -> Fault {
     Fault::PushNotFound { task: key.task_id.to_string(), id }
 }
 
-/// A configuration as this caller may see it: the secrets of a webhook are for the owner of the
-/// task alone. Operators see that there is one, and where it leads.
+/// Removes the secrets of a webhook for callers other than the task's owner. Operators still see
+/// its URL.
 fn redacted(mut config: PushConfig, caller: &TaskCaller, owner: &str) -> PushConfig {
     if *caller.owner != *owner {
         config.token = None;

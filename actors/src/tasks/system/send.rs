@@ -1,4 +1,4 @@
-//! Saying something to an agent: a new task, or more about one that is open.
+//! Sends a message to an agent: creates a task, or appends to an open one.
 
 use std::sync::Arc;
 
@@ -10,21 +10,22 @@ use a2a_protocol::{AgentId, TaskId};
 use a2a_taskdb::{Repeated, SentMessage, StoredTask};
 use tokio::sync::oneshot;
 
+use super::subscribe::TaskStream;
 use super::{SendOutcome, TaskCaller, TaskSystem, invalid, stopping};
 use crate::Submission;
 use crate::tasks::outgoing::OutgoingRequest;
 use crate::tasks::outgoing::receipt_fault;
+use crate::tasks::service::subscribers::TaskEvent;
 use crate::tasks::service::{Continue, Submit, SubmitDeferred, TaskReply, WaitFor, WaitForEnd};
-use crate::tasks::watch::{TaskEvent, TaskStream};
 use crate::tasks::{new_task, outgoing};
 
-/// How many messages of a conversation an agent hears that is to hear of it.
-const SAID_BEFORE: usize = 100;
-/// Messages of so many bytes are bounded by their number alone: they need no look at their size.
+/// Earlier messages of the conversation in a request whose agent gets them.
+const CONTEXT_MESSAGES: usize = 100;
+/// Messages up to this size count by number only, and not against the byte limit.
 pub(super) const SMALL: usize = 4 * 1024;
 
 impl TaskSystem {
-    /// Says something to an agent and gives what comes of it.
+    /// Sends a message and returns the task or the plain answer.
     ///
     /// # Errors
     /// When the message, the task it names, or the caller's limits do not allow it.
@@ -37,23 +38,23 @@ impl TaskSystem {
         let want = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
         let sent = SentMessage::of(&send.message);
-        let begun = self.submit(caller, agent, send, sent, want).await?;
-        self.await_outcome(begun, want, length).await
+        let reply = self.submit(caller, agent, send, sent, want).await?;
+        self.await_outcome(reply, want, length).await
     }
 
-    /// What a message led to, for a caller that wants no stream.
+    /// Resolves the reply to a message for a caller without a stream.
     pub(super) async fn await_outcome(
         &self,
-        begun: TaskReply,
+        reply: TaskReply,
         want: WaitFor,
         history_length: Option<usize>,
     ) -> Result<SendOutcome, Fault> {
-        let begun = match begun {
+        let reply = match reply {
             TaskReply::Duplicate(task) if want == WaitFor::End => self.wait(task).await?,
             TaskReply::Duplicate(task) => TaskReply::Task(Arc::new(self.read(task).await?)),
             other => other,
         };
-        match begun {
+        match reply {
             TaskReply::Task(mut task) => {
                 if history_length.is_some_and(|most| most < task.history.len()) {
                     Arc::make_mut(&mut task).cut_history(history_length);
@@ -67,7 +68,7 @@ impl TaskSystem {
         }
     }
 
-    /// The same, with everything that happens on the way.
+    /// Sends a message and streams the events of its task.
     ///
     /// # Errors
     /// When the message, the task it names, or the caller's limits do not allow it.
@@ -80,28 +81,28 @@ impl TaskSystem {
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
         let sent = SentMessage::of(&send.message);
-        let begun = self.submit(caller, agent, send, sent, WaitFor::Stream).await?;
-        Ok(self.open_stream(begun, after).await?.with_history(length))
+        let reply = self.submit(caller, agent, send, sent, WaitFor::Stream).await?;
+        Ok(self.open_stream(reply, after).await?.with_history(length))
     }
 
     pub(super) async fn open_stream(
         &self,
-        begun: TaskReply,
+        reply: TaskReply,
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
-        match begun {
+        match reply {
             TaskReply::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
             TaskReply::Message(message) => {
                 let event = Arc::new(StreamEvent::Message(message));
                 Ok(TaskStream::new(vec![TaskEvent { number: 0, event, last: true }], None))
             }
-            // Said again by one who lost the stream: it goes on where that was.
-            TaskReply::Duplicate(task) => self.watch(task, after, false).await,
+            // A repeat after a lost stream continues where that ended.
+            TaskReply::Duplicate(task) => self.stream_events(task, after, false).await,
             TaskReply::Task(_) | TaskReply::NeedsStore(..) => Err(Fault::Internal),
         }
     }
 
-    /// Begins what a message asks for. `sent` is the message as its caller sent it.
+    /// Submits a message. `sent` is the message as the client sent it.
     pub(super) async fn submit(
         &self,
         caller: &TaskCaller,
@@ -123,27 +124,27 @@ impl TaskSystem {
         }
         let now = self.clock.now();
         let SendMessage { message, push, mut metadata, .. } = send;
-        // What the extension says about a task is the server's to say.
+        // Only the server sets the metadata of the OPT extension on tasks.
         without_opt(&mut metadata);
         let stored = new_task::new_task(caller, agent, message, metadata, now);
-        // For whoever follows the call in the program's log, from its first span on; a trace that was
-        // given stands there already.
+        // The span of the call has the client's trace already. A trace made here is added, so that
+        // the log shows one trace from the first span on.
         if stored.trace.is_none() {
             tracing::Span::current().record("trace", tracing::field::display(stored.trace().id()));
         }
-        let before = self.said_before(&stored).await?;
-        let request = outgoing::request(&stored, &before, now)
+        let earlier = self.context_history(&stored).await?;
+        let request = outgoing::request(&stored, &earlier, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
         let (stored, submission) = match (want, &push) {
             (WaitFor::End, None) => {
                 match self.submit_deferred(stored, request, sent.clone()).await? {
                     TaskReply::NeedsStore(stored, submission) => (*stored, *submission),
-                    begun => return Ok(begun),
+                    reply => return Ok(reply),
                 }
             }
             _ => (stored, request.submission),
         };
-        let begun = match self.assess(&stored, submission).await {
+        let reply = match self.assess(&stored, submission).await {
             Err(refused) => Err(refused),
             Ok(submission) => {
                 let push = push.map(|push| new_task::push_with_id(push, stored.task.id));
@@ -152,22 +153,22 @@ impl TaskSystem {
                 answer.await.unwrap_or_else(|_| Err(stopping()))
             }
         };
-        match begun {
-            // A repeat is a call like any other, so it is charged and may be refused for that.
+        match reply {
+            // A duplicate is charged like any call and may exceed a limit.
             Err(fault @ (Fault::MessageConflict { .. } | Fault::RateLimited { .. })) => Err(fault),
-            // What was taken once is not refused now, for want of room or anything else.
+            // A message that was accepted once is not refused now, for a full queue or otherwise.
             Err(refused) => {
-                let heard = self.find_duplicate(&caller.owner, agent, sent).await?;
-                heard.ok_or(refused)
+                let duplicate = self.find_duplicate(&caller.owner, agent, sent).await?;
+                duplicate.ok_or(refused)
             }
-            begun => begun,
+            reply => reply,
         }
     }
 
-    /// What was said about other tasks of the conversation, where its agent is to hear of it.
-    pub(super) async fn said_before(&self, stored: &StoredTask) -> Result<Vec<Message>, Fault> {
+    /// Messages of earlier tasks of the conversation, where the client asked for them.
+    pub(super) async fn context_history(&self, stored: &StoredTask) -> Result<Vec<Message>, Fault> {
         let Some(message) = stored.task.history.last() else { return Ok(Vec::new()) };
-        // Outside of a plan there is nothing between the task and its conversation.
+        // A task outside a plan has no scope between its own history and the conversation.
         if OptHints::history_scope_of(message)? != Some(HistoryScope::Objective) {
             return Ok(Vec::new());
         }
@@ -175,12 +176,12 @@ impl TaskSystem {
         let context = stored.task.context_id.clone();
         self.await_store().await?;
         self.read_store(move |reader| {
-            reader.history_of_context(&owner, &agent, &context, SAID_BEFORE)
+            reader.history_of_context(&owner, &agent, &context, CONTEXT_MESSAGES)
         })
         .await
     }
 
-    /// Asks the agent before anything is on the disk, where that is as good.
+    /// Starts the task before its row exists, where that is possible.
     pub(super) async fn submit_deferred(
         &self,
         stored: StoredTask,
@@ -209,7 +210,7 @@ impl TaskSystem {
             return Err(invalid("/message/contextId", &why));
         }
         if stored.owner != caller.owner {
-            // Its agent could not tell who speaks.
+            // The agent would take the message for the owner's.
             let reason = format!("task {named} is {}'s: you may see it and stop it", stored.owner);
             return Err(Fault::Forbidden { reason });
         }
@@ -218,13 +219,13 @@ impl TaskSystem {
         message.context_id = Some(stored.task.context_id.clone());
         let addition = outgoing::addition(&stored, &message, caller.trace.clone(), now)
             .ok_or(Fault::Internal)?;
-        // First of all: a repeat is charged, too.
+        // Before the duplicate check: a duplicate is charged, too.
         let assessed = self.assess(&stored, addition).await;
         if let Err(limited @ Fault::RateLimited { .. }) = assessed {
             return Err(limited);
         }
-        if let Some(heard) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
-            return Ok(heard);
+        if let Some(duplicate) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
+            return Ok(duplicate);
         }
         if stored.task.status.state.is_terminal() {
             let state = stored.task.status.state.in_a_word();
@@ -241,7 +242,7 @@ impl TaskSystem {
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    /// Whether the bus would take this in the caller's name; it is charged.
+    /// Runs the bus's admission for a request in the caller's name, and charges it.
     pub(super) async fn assess(
         &self,
         stored: &StoredTask,
@@ -254,7 +255,7 @@ impl TaskSystem {
             .map_err(|receipt| receipt_fault(&stored.agent, &receipt))
     }
 
-    /// What came of a message, if it was heard before.
+    /// The reply to a message that is a duplicate.
     ///
     /// # Errors
     /// When its id was used for another message.
@@ -271,11 +272,11 @@ impl TaskSystem {
         found.map(|found| duplicate_reply(found, &id)).transpose()
     }
 
-    pub(super) async fn wait(&self, task: TaskId) -> Result<TaskReply, Fault> {
+    pub(in crate::tasks) async fn wait(&self, task: TaskId) -> Result<TaskReply, Fault> {
         let (reply, answer) = oneshot::channel();
         self.post(WaitForEnd { task, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping())) {
-            // It has ended and is the store's alone.
+            // The task has ended and was evicted.
             Err(Fault::TaskNotFound { .. }) => {
                 Ok(TaskReply::Task(Arc::new(self.read(task).await?)))
             }
@@ -284,7 +285,7 @@ impl TaskSystem {
     }
 }
 
-/// What a caller gets for a message whose id the store knows.
+/// The reply to a message whose id is in the store.
 pub(in crate::tasks) fn duplicate_reply(found: Repeated, id: &Label) -> Result<TaskReply, Fault> {
     match found {
         Repeated::Task(first) => Ok(TaskReply::Duplicate(first)),
@@ -293,7 +294,7 @@ pub(in crate::tasks) fn duplicate_reply(found: Repeated, id: &Label) -> Result<T
     }
 }
 
-/// Whoever calls speaks for itself: what agents say, they say over the bus.
+/// Refuses messages in the role of an agent: agents use the bus.
 pub(super) fn require_user_role(message: &Message) -> Result<(), Fault> {
     match message.role {
         Role::User => Ok(()),
