@@ -61,8 +61,8 @@ pub(super) fn addition(
     trace: Option<Arc<Trace>>,
     now: Now,
 ) -> Option<Submission> {
-    let said: String = message.text().replace('\0', "\u{fffd}").chars().take(2_000).collect();
-    let said = if said.trim().is_empty() { "(no text)".to_owned() } else { said };
+    let text: String = message.text().replace('\0', "\u{fffd}").chars().take(2_000).collect();
+    let text = if text.trim().is_empty() { "(no text)".to_owned() } else { text };
     let whole = serde_json::json!({ MESSAGE_EXTENSION: {
         "taskId": stored.task.id,
         "message": message,
@@ -84,7 +84,7 @@ pub(super) fn addition(
             body: Body::StatusUpdate(StatusUpdate {
                 task_id: None,
                 status: Status::InProgress,
-                progress: NonBlank::try_from(said.clone()).ok()?,
+                progress: NonBlank::try_from(text.clone()).ok()?,
                 blocked_by: None,
                 estimated_completion: None,
                 metadata,

@@ -61,7 +61,7 @@ impl Runtime for ReplyInterceptor {
     /// Sends messages to the service in order. Each is acknowledged once its change is committed;
     /// one that is dropped at the shutdown is redelivered after the restart.
     fn take_over(&self, delivery: &Delivery, ticket: Ticket) -> Option<Ticket> {
-        let Some((task, heard)) = task_of(&delivery.message).zip(hear(&delivery.message)) else {
+        let Some((task, update)) = task_of(&delivery.message).zip(hear(&delivery.message)) else {
             return Some(ticket);
         };
         let (answers, ends) = match &delivery.message.body {
@@ -75,7 +75,7 @@ impl Runtime for ReplyInterceptor {
             correlation: delivery.message.correlation_id,
             answers,
             ends,
-            heard,
+            update,
             seq: delivery.seq,
             id: delivery.message.message_id,
             accepted: delivery.accepted,

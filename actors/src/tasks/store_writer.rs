@@ -74,10 +74,10 @@ fn run(
         let batch: Vec<&WriteJob> = kept.iter().take(BATCH).collect();
         let (numbers, writes): (Vec<_>, Vec<_>) =
             batch.iter().map(|job| (job.number, job.write.clone())).unzip();
-        let begun = Instant::now();
+        let started = Instant::now();
         match timed(stats, || store.commit(writes)) {
             Ok(written) => {
-                stats.commit_seconds().took(begun.elapsed());
+                stats.commit_seconds().took(started.elapsed());
                 stats.commit_changes().counted(numbers.len());
                 writes_again(stats);
                 kept.drain(..numbers.len());

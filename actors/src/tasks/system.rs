@@ -163,9 +163,9 @@ impl TaskSystem {
         let (counters, parts) = (Arc::clone(&stats), bus.parts().clone());
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
-        let (at_work, work) = std::sync::mpsc::sync_channel(1);
-        let moved_in = bus.lodging().move_in(move |closing| async move {
-            let _at_work = at_work;
+        let (running, ended) = std::sync::mpsc::sync_channel(1);
+        let spawned = bus.lodging().move_in(move |closing| async move {
+            let _running = running;
             let service = service.start();
             let alive = parts.returning("task_store");
             match store_writer::start(store, service.clone(), counters, alive) {
@@ -185,7 +185,7 @@ impl TaskSystem {
                 Err(error) => drop(ready.send(Err(error))),
             }
         });
-        if !moved_in {
+        if !spawned {
             return Err(StartTasksError::EndedEarly);
         }
         let service = is_ready.recv().map_err(|_| StartTasksError::EndedEarly)?;
@@ -209,7 +209,7 @@ impl TaskSystem {
             stop,
         };
         system.restore(open, objectives)?;
-        Ok((system, TaskJoinHandle(work)))
+        Ok((system, TaskJoinHandle(ended)))
     }
 
     /// Replaces the built-in planner.
@@ -230,17 +230,17 @@ impl TaskSystem {
         };
         let once = {
             let mut names = self.names.lock();
-            let known = names.entry(name.clone());
-            let known =
-                known.or_insert_with(|| InterceptedName { is_client, attached: Arc::default() });
-            if known.is_client != is_client {
-                // The name was attached as the other kind: a client must not pass for an agent.
-                if known.attached.initialized() {
+            let intercepted = names.entry(name.clone());
+            let intercepted = intercepted
+                .or_insert_with(|| InterceptedName { is_client, attached: Arc::default() });
+            if intercepted.is_client != is_client {
+                // The name was intercepted as the other kind: a client must not pass for an agent.
+                if intercepted.attached.initialized() {
                     return Err(taken());
                 }
-                *known = InterceptedName { is_client, attached: Arc::default() };
+                *intercepted = InterceptedName { is_client, attached: Arc::default() };
             }
-            Arc::clone(&known.attached)
+            Arc::clone(&intercepted.attached)
         };
         let attach = || async {
             let (service, index) = (self.service.clone(), Arc::clone(&self.index));

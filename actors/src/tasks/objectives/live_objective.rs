@@ -162,8 +162,9 @@ impl LiveObjective {
             return;
         }
         let name = self.step(step).map(|step| step.name.as_str()).unwrap_or_default();
-        let said = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
-        let reason = format!("{name}: {}: {said}", task.status.state.in_a_word());
+        let final_text =
+            task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
+        let reason = format!("{name}: {}: {final_text}", task.status.state.in_a_word());
         let reason: String = reason.chars().take(REASON_CHARS).collect();
         for plan in &mut self.plans {
             if failed.contains(&&plan.stored.plan.id) {
@@ -226,8 +227,8 @@ pub(in crate::tasks) fn result_of(task: &Task) -> String {
         a2a_protocol::task::Content::Text(text) => Some(text.clone()),
         _ => None,
     });
-    let said = task.status.message.as_ref().map(|message| message.text());
-    let mut all: Vec<String> = texts.chain(said).collect();
+    let final_text = task.status.message.as_ref().map(|message| message.text());
+    let mut all: Vec<String> = texts.chain(final_text).collect();
     // Many agents repeat the artifact's text in the final message.
     all.dedup();
     all.join("\n").chars().take(RESULT_CHARS).collect()

@@ -37,7 +37,7 @@ impl Service {
         let Some(objective) = self.objectives.live.get_mut(&parent) else {
             return Default::default();
         };
-        if objective.status_of(&step).is_none_or(|known| known == status) {
+        if objective.status_of(&step).is_none_or(|before| before == status) {
             return Default::default();
         }
         if status == PlanTaskStatus::Completed {
@@ -78,8 +78,8 @@ impl Service {
                     news.entry(key::PLAN).or_insert(plan);
                 }
                 Effect::Objective { status } => {
-                    let known = &objective.stored.objective;
-                    let now = json!({ "id": known.id, "name": known.name, "status": status });
+                    let current = &objective.stored.objective;
+                    let now = json!({ "id": current.id, "name": current.name, "status": status });
                     news.insert(key::OBJECTIVE.to_owned(), now);
                 }
                 Effect::Begin { .. } | Effect::CallOff { .. } => {}
@@ -180,8 +180,9 @@ impl Service {
         let objective = self.objectives.live.get_mut(id)?;
         let (plans, tasks) = objective.sync_with_tree(now);
         let status = objective.tree.status();
-        let moved = objective.stored.objective.status != status;
-        if !(moved || cause.kind != CauseKind::Step || !plans.is_empty() || !tasks.is_empty()) {
+        let is_same_status = objective.stored.objective.status == status;
+        let is_unchanged = is_same_status && plans.is_empty() && tasks.is_empty();
+        if cause.kind == CauseKind::Step && is_unchanged {
             for reply in cause.replies {
                 reply.send_now(objective);
             }

@@ -66,10 +66,10 @@ impl Service {
         if let Some(first) = &first {
             // The client's message precedes the request that the plan makes of it.
             let task = Arc::make_mut(&mut live.stored.task);
-            let mut said = first.message.clone();
-            said.context_id = Some(task.context_id.clone());
-            said.task_id = Some(task.id.as_uuid().into());
-            task.history.insert(0, Arc::new(said));
+            let mut first_message = first.message.clone();
+            first_message.context_id = Some(task.context_id.clone());
+            first_message.task_id = Some(task.id.as_uuid().into());
+            task.history.insert(0, Arc::new(first_message));
         }
         let task = live.stored.task.id;
         live.part_of = Some(StepRef { objective: id.clone(), step: step.clone() });

@@ -30,7 +30,7 @@ pub(in crate::tasks) struct AgentReply {
     pub(in crate::tasks) answers: bool,
     /// A response that ends the task: recovery searches the journal for it after a crash.
     pub(in crate::tasks) ends: bool,
-    pub(in crate::tasks) heard: Heard,
+    pub(in crate::tasks) update: Heard,
     /// Sequence number of the message.
     pub(in crate::tasks) seq: u64,
     pub(in crate::tasks) id: MessageId,
@@ -52,7 +52,7 @@ impl Handler<AgentReply> for Service {
             correlation,
             answers,
             ends,
-            heard,
+            update,
             seq,
             bytes,
             done,
@@ -78,8 +78,8 @@ impl Handler<AgentReply> for Service {
         };
         let _span =
             tracing::debug_span!("task", trace = %live.stored.trace().id(), task = %id).entered();
-        if heard.is_only_progress() {
-            let Heard::Works { mut said, .. } = heard else { return };
+        if update.is_only_progress() {
+            let Heard::Works { mut said, .. } = update else { return };
             let parts = std::mem::take(&mut said.parts);
             let pending = PendingProgress { parts, seq, bytes, done: Some(done) };
             return self.on_progress(id, said, pending, ctx);
@@ -92,7 +92,7 @@ impl Handler<AgentReply> for Service {
             self.fail(id, &why, true);
             return;
         }
-        if let Heard::Completed { direct: true, said, artifacts, .. } = &heard
+        if let Heard::Completed { direct: true, said, artifacts, .. } = &update
             && artifacts.is_empty()
             && !said.is_empty()
             && live.is_hidden()
@@ -109,17 +109,17 @@ impl Handler<AgentReply> for Service {
             // same task.
             now.utc = reply.accepted.max(live.stored.task.status.timestamp.to_utc());
         }
-        // The task was dispatched before a crash that the store does not know of: an agent that
-        // asks a question has it.
+        // The task was dispatched before a crash, and the store lacks that. An agent that asks a
+        // question has the request.
         let is_unrecorded = live.dispatches == 0 && live.state() == TaskState::Submitted;
-        let begins = is_unrecorded && matches!(heard, Heard::Asks { .. });
-        let begun = begins.then(|| live.start_turn(now)).flatten();
-        let (mut events, action) = apply_reply(live, heard, reply.id, now);
+        let begins = is_unrecorded && matches!(update, Heard::Asks { .. });
+        let started = begins.then(|| live.start_turn(now)).flatten();
+        let (mut events, action) = apply_reply(live, update, reply.id, now);
         if events.is_empty() {
             done.handled();
             return;
         }
-        events.splice(..0, begun);
+        events.splice(..0, started);
         live.record_seq(seq);
         let (over, interrupted) = (live.is_over(), live.state().is_interrupted());
         let followup = Followup { acks: vec![done], action, ..Followup::default() };
@@ -218,7 +218,7 @@ impl Service {
 /// Applies a reply to the task; returns its events, none when it changes nothing.
 fn apply_reply(
     live: &mut LiveTask,
-    heard: Heard,
+    update: Heard,
     id: MessageId,
     now: Now,
 ) -> (Vec<StreamEvent>, AgentAction) {
@@ -226,7 +226,7 @@ fn apply_reply(
     let mut action = AgentAction::None;
     let advance =
         |live: &mut LiveTask, step, said| live.advance(step, Said { id: Some(id), ..said }, now);
-    match heard {
+    match update {
         Heard::Works { said, pieces } => {
             let has_pieces = !pieces.is_empty();
             events.extend(pieces.into_iter().map(|piece| live.apply_artifact(piece)));

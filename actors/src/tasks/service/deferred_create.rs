@@ -114,8 +114,8 @@ impl Handler<SubmitDeferred> for Service {
     }
 }
 
-/// Creates the row of a task that a reader did not find in the store, since agents know a task
-/// before the store does. Replies after the commit; drops the reply when there is no such task.
+/// Creates the row of a task that a reader did not find in the store: an agent can name its task
+/// before the store has it. Replies after the commit; drops the reply if there is no such task.
 #[derive(actix::Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct PersistDeferred {

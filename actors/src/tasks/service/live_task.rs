@@ -284,10 +284,10 @@ impl LiveTask {
 
     /// Records that the bus message with this sequence number is applied.
     pub(in crate::tasks) fn record_seq(&mut self, seq: u64) {
-        let heard = &mut self.stored.heard;
-        let surplus = (heard.len() + 1).saturating_sub(REMEMBERED);
-        heard.drain(..surplus);
-        heard.push(seq);
+        let seqs = &mut self.stored.heard;
+        let surplus = (seqs.len() + 1).saturating_sub(REMEMBERED);
+        seqs.drain(..surplus);
+        seqs.push(seq);
     }
 
     /// Adds, replaces or extends an artifact; returns the event.
@@ -295,12 +295,12 @@ impl LiveTask {
         let ArtifactPiece { artifact, append, last_chunk } = piece;
         let artifact = Arc::new(artifact);
         let task = Arc::make_mut(&mut self.stored.task);
-        let known = task.artifacts.iter_mut().find(|a| a.artifact_id == artifact.artifact_id);
-        match known {
-            Some(known) if append => {
-                Arc::make_mut(known).parts.extend(artifact.parts.iter().cloned());
+        let same_id = task.artifacts.iter_mut().find(|a| a.artifact_id == artifact.artifact_id);
+        match same_id {
+            Some(same_id) if append => {
+                Arc::make_mut(same_id).parts.extend(artifact.parts.iter().cloned());
             }
-            Some(known) => *known = Arc::clone(&artifact),
+            Some(same_id) => *same_id = Arc::clone(&artifact),
             None => task.artifacts.push(Arc::clone(&artifact)),
         }
         StreamEvent::ArtifactUpdate(Box::new(ArtifactUpdate {

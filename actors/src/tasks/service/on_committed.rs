@@ -42,12 +42,12 @@ impl Service {
         ctx: &mut Context<Self>,
     ) {
         match (pending, written) {
-            (PendingWrite::Together(all), Some(Written::Together(written))) => {
+            (PendingWrite::Atomic(all), Some(Written::Together(written))) => {
                 for (pending, written) in all.into_iter().zip(written) {
                     self.on_committed(pending, Some(written), ctx);
                 }
             }
-            (PendingWrite::Together(all), written) => {
+            (PendingWrite::Atomic(all), written) => {
                 // Unreachable with a single writer; each write reports the mismatch itself.
                 for pending in all {
                     self.on_committed(pending, written.clone(), ctx);

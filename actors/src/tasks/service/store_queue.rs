@@ -35,7 +35,7 @@ pub(in crate::tasks) enum PendingWrite {
     /// The oldest pending change of this objective, with its plans and steps.
     Objective(ObjectiveId),
     /// Several writes in one transaction.
-    Together(Vec<PendingWrite>),
+    Atomic(Vec<PendingWrite>),
     /// A write whose result goes to the caller; `None` when the store is unavailable.
     Reply(oneshot::Sender<Option<Written>>),
     /// Removal of expired tasks.
@@ -121,7 +121,7 @@ impl Service {
             1 => all.drain(..).for_each(|(write, pending)| self.write(write, pending)),
             _ => {
                 let (writes, pending) = all.into_iter().unzip();
-                self.write(Write::Together(writes), PendingWrite::Together(pending));
+                self.write(Write::Together(writes), PendingWrite::Atomic(pending));
             }
         }
     }
