@@ -4,8 +4,8 @@
 //! objective ──▶ plan ──▶ step (PlanTask) ──▶ A2A task
 //! ```
 //!
-//! `policy::opt` decides what follows from a change; this folder applies it. A change of a task, of
-//! its step, its plan and its objective is one transaction, so a parent never contradicts its
+//! The policy crate decides what follows from a change; this folder applies it. A change of a task,
+//! its step, its plan and its objective is one transaction. So a parent never contradicts its
 //! children, not even after a crash.
 //!
 //! | file | what it does |

@@ -34,7 +34,7 @@ pub struct TaskSettings {
     pub subscriber_buffer: usize,
     /// How long a stream waits for a plain message of the agent before it shows the task.
     pub plain_answer_grace: Duration,
-    /// How long the create of a task is deferred whose caller waits for its end.
+    /// Longest deferral of the create of a task whose caller waits for its end.
     pub defer_create: Duration,
     /// Bytes of all messages of an agent about one task.
     pub task_bytes: usize,

@@ -69,7 +69,7 @@ fn run(
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        // Without a bound, so that fail-fast writes get their result while the store is unavailable.
+        // Unbounded, so that fail-fast writes get their result while the store is unavailable.
         open &= take_waiting(jobs, &mut kept);
         let batch: Vec<&WriteJob> = kept.iter().take(BATCH).collect();
         let (numbers, writes): (Vec<_>, Vec<_>) =

@@ -46,7 +46,7 @@ pub(super) type ReadyReply = (CommandReplySender, ObjectiveCommandReply);
 pub(in crate::tasks) struct ApplyObjectiveCommand {
     /// The objective from the store, or the new one.
     pub(in crate::tasks) tree: Box<ObjectiveTree>,
-    pub(in crate::tasks) what: ObjectiveCommand,
+    pub(in crate::tasks) command: ObjectiveCommand,
     pub(in crate::tasks) reply: CommandReplySender,
 }
 
@@ -87,19 +87,19 @@ impl Handler<ApplyObjectiveCommand> for Service {
 
     fn handle(
         &mut self,
-        ApplyObjectiveCommand { tree, what, reply }: ApplyObjectiveCommand,
+        ApplyObjectiveCommand { tree, command, reply }: ApplyObjectiveCommand,
         _: &mut Self::Context,
     ) {
         let now = Moment::from(self.clock.now().utc);
         let id = tree.stored.objective.id.clone();
-        let is_new = matches!(what, ObjectiveCommand::Create);
+        let is_new = matches!(command, ObjectiveCommand::Create);
         if is_new && let Err(fault) = self.check_open_objectives(&tree.stored.owner) {
             let _ = reply.send(Err(fault));
             return;
         }
         let objective =
             self.objectives.live.entry(id.clone()).or_insert_with(|| LiveObjective::of(*tree));
-        let altered = match what {
+        let altered = match command {
             ObjectiveCommand::Create => {
                 check_settings(objective.stored.objective.metadata.as_ref(), &[])
                     .map(|()| (Vec::new(), None))

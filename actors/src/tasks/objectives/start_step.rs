@@ -24,7 +24,7 @@ use crate::tasks::new_task;
 use crate::tasks::service::live_task::{AgentAction, Followup, LiveTask, PendingChange};
 use crate::tasks::service::{ReplySender, WaitFor};
 
-/// Results in a request of steps that it does not depend on: the latest ones.
+/// Most results of unrelated steps in the request of a step: the latest ones.
 const OTHER_RESULTS: usize = 50;
 
 /// The message that created a plan, and its caller, which gets the first task.
@@ -32,7 +32,7 @@ pub(super) struct FirstTaskRequest {
     pub(super) message: Message,
     pub(super) sent: SentMessage,
     pub(super) push: Option<PushConfig>,
-    pub(super) want: WaitFor,
+    pub(super) wait_for: WaitFor,
     pub(super) reply: ReplySender,
 }
 
@@ -87,12 +87,12 @@ impl Service {
         self.index.insert(task, live.stored.principal.clone());
         let stored = live.stored.clone();
         let (awaited, message, push) = match first {
-            Some(FirstTaskRequest { sent, push, want, reply, .. }) => {
+            Some(FirstTaskRequest { sent, push, wait_for, reply, .. }) => {
                 live.has_push = push.is_some();
                 let push =
                     push.into_iter().map(|push| new_task::push_with_id(push, task)).collect();
                 let id = sent.id.clone();
-                (PendingWrite::Create { task, sent: id, want, reply }, Some(sent), push)
+                (PendingWrite::Create { task, sent: id, wait_for, reply }, Some(sent), push)
             }
             None => {
                 let action = if runs { AgentAction::Dispatch } else { AgentAction::None };
@@ -197,7 +197,7 @@ pub(in crate::tasks) struct SubmitObjective {
     /// The message as the client sent it.
     pub(in crate::tasks) sent: SentMessage,
     pub(in crate::tasks) push: Option<PushConfig>,
-    pub(in crate::tasks) want: WaitFor,
+    pub(in crate::tasks) wait_for: WaitFor,
     /// Trace of the call.
     pub(in crate::tasks) trace: Option<Arc<Trace>>,
     pub(in crate::tasks) reply: ReplySender,
@@ -207,8 +207,17 @@ impl Handler<SubmitObjective> for Service {
     type Result = ();
 
     fn handle(&mut self, begin: SubmitObjective, _: &mut Self::Context) {
-        let SubmitObjective { tree, mut is_new, plans, message, sent, push, want, trace, reply } =
-            begin;
+        let SubmitObjective {
+            tree,
+            mut is_new,
+            plans,
+            message,
+            sent,
+            push,
+            wait_for,
+            trace,
+            reply,
+        } = begin;
         let id = tree.stored.objective.id.clone();
         let StoredObjective { owner, agent, .. } = &tree.stored;
         if is_new && let Some(there) = self.objectives.live.get(&id) {
@@ -235,7 +244,7 @@ impl Handler<SubmitObjective> for Service {
         let objective =
             self.objectives.live.entry(id.clone()).or_insert_with(|| LiveObjective::of(*tree));
         let mut effects = Vec::new();
-        objective.first = Some(FirstTaskRequest { message, sent, push, want, reply });
+        objective.first = Some(FirstTaskRequest { message, sent, push, wait_for, reply });
         objective.trace = trace;
         for plan in plans {
             match objective.add_plan(plan) {

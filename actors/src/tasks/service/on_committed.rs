@@ -58,8 +58,8 @@ impl Service {
                 tracing::error!(?written, %id, "a change of an objective did not fit the store");
                 self.objectives.evict(&id);
             }
-            (PendingWrite::Create { task, want, reply, .. }, Some(Written::Done)) => {
-                self.on_created(task, want, reply, ctx);
+            (PendingWrite::Create { task, wait_for, reply, .. }, Some(Written::Done)) => {
+                self.on_created(task, wait_for, reply, ctx);
             }
             (PendingWrite::Create { task, sent, reply, .. }, written) => {
                 self.on_create_rejected(task);
@@ -106,13 +106,13 @@ impl Service {
     fn on_created(
         &mut self,
         id: TaskId,
-        want: WaitFor,
+        wait_for: WaitFor,
         reply: ReplySender,
         ctx: &mut Context<Self>,
     ) {
         let Some(live) = self.live.get_mut(&id) else { return };
         live.set_stored();
-        match want {
+        match wait_for {
             WaitFor::Created => {
                 live.show();
                 let gone = Fault::TaskNotFound { task: id.to_string() };

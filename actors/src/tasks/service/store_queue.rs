@@ -25,7 +25,7 @@ pub(super) const BARRIER: Write = Write::Pushed { outbox: 0 };
 /// A queued write, and what its commit concerns.
 pub(in crate::tasks) enum PendingWrite {
     /// A new task, and what its caller waits for.
-    Create { task: TaskId, sent: Label, want: WaitFor, reply: ReplySender },
+    Create { task: TaskId, sent: Label, wait_for: WaitFor, reply: ReplySender },
     /// The create of a task that was started before.
     DeferredCreate(TaskId),
     /// The oldest pending change of this task.

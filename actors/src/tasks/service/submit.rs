@@ -37,7 +37,7 @@ pub(in crate::tasks) struct Submit {
     /// The agent's request, assessed by the bus.
     pub(in crate::tasks) submission: Submission,
     pub(in crate::tasks) push: Option<PushConfig>,
-    pub(in crate::tasks) want: WaitFor,
+    pub(in crate::tasks) wait_for: WaitFor,
     pub(in crate::tasks) reply: ReplySender,
 }
 
@@ -45,7 +45,7 @@ impl Handler<Submit> for Service {
     type Result = ();
 
     fn handle(&mut self, submit: Submit, _: &mut Self::Context) {
-        let Submit { stored, sent, submission, push, want, reply } = submit;
+        let Submit { stored, sent, submission, push, wait_for, reply } = submit;
         let (id, now) = (stored.task.id, self.clock.now());
         let sent_id = sent.id.clone();
         let _span =
@@ -68,7 +68,7 @@ impl Handler<Submit> for Service {
             }
         }
         live.durable = Arc::clone(&live.stored.task);
-        if want != WaitFor::Created {
+        if wait_for != WaitFor::Created {
             live.hide();
         }
         live.has_push = push.is_some();
@@ -80,7 +80,7 @@ impl Handler<Submit> for Service {
         let push = push.into_iter().collect();
         self.live.insert(id, live);
         let write = Write::Create { stored, message, events: Vec::new(), push };
-        self.write(write, PendingWrite::Create { task: id, sent: sent_id, want, reply });
+        self.write(write, PendingWrite::Create { task: id, sent: sent_id, wait_for, reply });
     }
 }
 
@@ -94,7 +94,7 @@ pub(in crate::tasks) struct Continue {
     pub(in crate::tasks) sent: SentMessage,
     /// The message as a working agent gets it, assessed by the bus.
     pub(in crate::tasks) addition: Submission,
-    pub(in crate::tasks) want: WaitFor,
+    pub(in crate::tasks) wait_for: WaitFor,
     pub(in crate::tasks) reply: ReplySender,
 }
 
@@ -102,7 +102,7 @@ impl Handler<Continue> for Service {
     type Result = ();
 
     fn handle(&mut self, submit: Continue, ctx: &mut Self::Context) {
-        let Continue { task: id, message, sent, addition, want, reply } = submit;
+        let Continue { task: id, message, sent, addition, wait_for, reply } = submit;
         let Some(live) = self.live.get_mut(&id).filter(|live| !live.is_over()) else {
             let reason = format!("task {id} has ended; begin a new one without a taskId");
             let _ = reply.send(Err(Fault::Unsupported { reason }));
@@ -129,7 +129,7 @@ impl Handler<Continue> for Service {
         live.show();
         live.add_client_message(message);
         let (mut replies, mut streams) = (Vec::new(), Vec::new());
-        match want {
+        match wait_for {
             WaitFor::Created => replies.push(reply),
             // Waits for what follows this message, not for the state that it answers.
             WaitFor::End => live.waiters.push((live.stored.version + 1, reply)),

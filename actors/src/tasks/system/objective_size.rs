@@ -92,8 +92,8 @@ pub(super) fn check_total(
 }
 
 /// Bytes of an objective that a call replaces.
-pub(super) fn replaced(tree: &ObjectiveTree, what: &ObjectiveCommand) -> usize {
-    match what {
+pub(super) fn replaced(tree: &ObjectiveTree, command: &ObjectiveCommand) -> usize {
+    match command {
         ObjectiveCommand::Update(update) => {
             let Objective { name, description, metadata, .. } = &tree.stored.objective;
             FIXED

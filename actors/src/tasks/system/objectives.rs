@@ -70,7 +70,7 @@ impl TaskSystem {
         if bytes > 0 {
             self.charge(caller, agent, true, bytes).await?;
         }
-        let what = match operation {
+        let command = match operation {
             OptOperation::CreateObjective(create) => {
                 let tree = self.new_objective(caller, agent, new_task::objective_id(), create);
                 return self.apply_command(caller, tree, ObjectiveCommand::Create).await;
@@ -84,7 +84,7 @@ impl TaskSystem {
             OptOperation::UpdatePlan(update) => ObjectiveCommand::UpdatePlan(update),
             OptOperation::AddTasks(add) => ObjectiveCommand::AddTasks(add),
         };
-        let tree = match &what {
+        let tree = match &command {
             ObjectiveCommand::Create => return Err(Fault::Internal),
             ObjectiveCommand::Update(update) => self.objective(caller, &update.id).await?,
             ObjectiveCommand::CreatePlan(create) => {
@@ -95,8 +95,8 @@ impl TaskSystem {
             }
             ObjectiveCommand::AddTasks(add) => self.objective_of_plan(caller, &add.plan_id).await?,
         };
-        objective_size::check_total(&tree, objective_size::replaced(&tree, &what), bytes, "")?;
-        self.apply_command(caller, tree, what).await
+        objective_size::check_total(&tree, objective_size::replaced(&tree, &command), bytes, "")?;
+        self.apply_command(caller, tree, command).await
     }
 
     async fn get_plan(&self, caller: &TaskCaller, get: GetPlan) -> Result<Reply, Fault> {
@@ -140,14 +140,14 @@ impl TaskSystem {
         &self,
         caller: &TaskCaller,
         tree: ObjectiveTree,
-        what: ObjectiveCommand,
+        command: ObjectiveCommand,
     ) -> Result<Reply, Fault> {
         // The command may start tasks, whose answers need an interceptor for the owner's name.
         if tree.stored.owner == caller.owner {
             self.intercept_replies_for(&caller.principal, caller.is_client).await?;
         }
         let (reply, answer) = oneshot::channel();
-        self.post(ApplyObjectiveCommand { tree: Box::new(tree), what, reply })?;
+        self.post(ApplyObjectiveCommand { tree: Box::new(tree), command, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping()))? {
             ObjectiveCommandReply::Objective(objective) => Ok(Reply::Objective(objective)),
             ObjectiveCommandReply::Plan(plan) => Ok(Reply::Plan(plan)),
@@ -261,10 +261,11 @@ impl TaskSystem {
         send: SendMessage,
         hints: OptHints,
     ) -> Result<Reply, Fault> {
-        let want = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
+        let wait_for = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
-        let (reply, want) = self.submit_with_plan(caller, agent, send, &hints, want).await?;
-        match self.await_outcome(reply, want, length).await? {
+        let (reply, wait_for) =
+            self.submit_with_plan(caller, agent, send, &hints, wait_for).await?;
+        match self.await_outcome(reply, wait_for, length).await? {
             SendOutcome::Task(task) => {
                 let objective = self.objective_beside(caller, &task).await?;
                 Ok(Reply::Planned { task, objective })
@@ -313,12 +314,12 @@ impl TaskSystem {
         agent: &AgentId,
         mut send: SendMessage,
         hints: &OptHints,
-        want: WaitFor,
+        wait_for: WaitFor,
     ) -> Result<(TaskReply, WaitFor), Fault> {
         require_user_role(&send.message)?;
         let sent = SentMessage::of(&send.message);
         if send.message.task_id.is_some() {
-            return Ok((self.submit(caller, agent, send, sent, want).await?, want));
+            return Ok((self.submit(caller, agent, send, sent, wait_for).await?, wait_for));
         }
         let requested = hints.objective.as_ref();
         let context = send.message.context_id.clone();
@@ -365,15 +366,18 @@ impl TaskSystem {
             if let Some(tree) = &existing {
                 send.message.context_id = Some(tree.stored.objective.id.clone());
             }
-            return Ok((self.submit(caller, agent, send, sent, want).await?, want));
+            return Ok((self.submit(caller, agent, send, sent, wait_for).await?, wait_for));
         };
         // Unless the caller asked to wait, it gets the first task at once.
-        let want =
-            if send.waits_unless_planned && want == WaitFor::End { WaitFor::Created } else { want };
+        let wait_for = if send.waits_unless_planned && wait_for == WaitFor::End {
+            WaitFor::Created
+        } else {
+            wait_for
+        };
         // A duplicate is charged like any call.
         self.charge(caller, agent, true, if sent.bytes > SMALL { sent.bytes } else { 0 }).await?;
         if let Some(duplicate) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
-            return Ok((duplicate, want));
+            return Ok((duplicate, wait_for));
         }
         self.intercept_replies_for(&caller.principal, caller.is_client).await?;
         if self.is_client_name(agent) {
@@ -408,11 +412,11 @@ impl TaskSystem {
             sent,
             message: send.message,
             push: send.push,
-            want,
+            wait_for,
             trace: caller.trace.clone(),
             reply,
         })?;
-        Ok((answer.await.unwrap_or_else(|_| Err(stopping()))?, want))
+        Ok((answer.await.unwrap_or_else(|_| Err(stopping()))?, wait_for))
     }
 
     /// The id of a new objective for a message with a context id: the same id.

@@ -35,22 +35,22 @@ impl TaskSystem {
         agent: &AgentId,
         send: SendMessage,
     ) -> Result<SendOutcome, Fault> {
-        let want = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
+        let wait_for = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
         let sent = SentMessage::of(&send.message);
-        let reply = self.submit(caller, agent, send, sent, want).await?;
-        self.await_outcome(reply, want, length).await
+        let reply = self.submit(caller, agent, send, sent, wait_for).await?;
+        self.await_outcome(reply, wait_for, length).await
     }
 
     /// Resolves the reply to a message for a caller without a stream.
     pub(super) async fn await_outcome(
         &self,
         reply: TaskReply,
-        want: WaitFor,
+        wait_for: WaitFor,
         history_length: Option<usize>,
     ) -> Result<SendOutcome, Fault> {
         let reply = match reply {
-            TaskReply::Duplicate(task) if want == WaitFor::End => self.wait(task).await?,
+            TaskReply::Duplicate(task) if wait_for == WaitFor::End => self.wait(task).await?,
             TaskReply::Duplicate(task) => TaskReply::Task(Arc::new(self.read(task).await?)),
             other => other,
         };
@@ -109,14 +109,14 @@ impl TaskSystem {
         agent: &AgentId,
         send: SendMessage,
         sent: SentMessage,
-        want: WaitFor,
+        wait_for: WaitFor,
     ) -> Result<TaskReply, Fault> {
         require_user_role(&send.message)?;
         if sent.bytes > SMALL {
             self.charge(caller, agent, false, sent.bytes).await?;
         }
         if let Some(named) = send.message.task_id.clone() {
-            return Box::pin(self.continue_task(caller, agent, send, sent, &named, want)).await;
+            return Box::pin(self.continue_task(caller, agent, send, sent, &named, wait_for)).await;
         }
         self.intercept_replies_for(&caller.principal, caller.is_client).await?;
         if self.is_client_name(agent) {
@@ -135,7 +135,7 @@ impl TaskSystem {
         let earlier = self.context_history(&stored).await?;
         let request = outgoing::request(&stored, &earlier, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
-        let (stored, submission) = match (want, &push) {
+        let (stored, submission) = match (wait_for, &push) {
             (WaitFor::End, None) => {
                 match self.submit_deferred(stored, request, sent.clone()).await? {
                     TaskReply::NeedsStore(stored, submission) => (*stored, *submission),
@@ -149,7 +149,14 @@ impl TaskSystem {
             Ok(submission) => {
                 let push = push.map(|push| new_task::push_with_id(push, stored.task.id));
                 let (reply, answer) = oneshot::channel();
-                self.post(Submit { stored, sent: sent.clone(), submission, push, want, reply })?;
+                self.post(Submit {
+                    stored,
+                    sent: sent.clone(),
+                    submission,
+                    push,
+                    wait_for,
+                    reply,
+                })?;
                 answer.await.unwrap_or_else(|_| Err(stopping()))
             }
         };
@@ -200,7 +207,7 @@ impl TaskSystem {
         send: SendMessage,
         sent: SentMessage,
         named: &Label,
-        want: WaitFor,
+        wait_for: WaitFor,
     ) -> Result<TaskReply, Fault> {
         let stored = self.owned(caller, agent, named).await?;
         if let Some(context) = &send.message.context_id
@@ -238,7 +245,7 @@ impl TaskSystem {
             self.put_push(stored.task.id, new_task::push_with_id(push, stored.task.id)).await?;
         }
         let (reply, answer) = oneshot::channel();
-        self.post(Continue { task: stored.task.id, message, sent, addition, want, reply })?;
+        self.post(Continue { task: stored.task.id, message, sent, addition, wait_for, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
