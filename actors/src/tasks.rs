@@ -1,31 +1,36 @@
-//! The task service: A2A tasks live outside sessions, and reach them over the bus.
+//! Task service: A2A tasks, kept in a database and executed by agents over the bus.
 //!
 //! ```text
-//!  edge ─ TaskSystem ─▶ Service ──write──▶ writer thread (SQLite, one commit for all that waits)
-//!             │            ▲  ▲                   │
-//!             │ assess     │  └─────Committed─────┘  ─▶ waiters, watchers, webhooks
-//!             ▼            │ Hear                       then: task_request to the agent's session
-//!          the bus ──▶ Clerk (takes the answers to the service's own requests)
+//!  gateway ─ TaskSystem ─▶ Service ──write──▶ store thread (SQLite, group commit)
+//!                │          ▲  ▲                   │
+//!                │ assess   │  └────Committed──────┘  ─▶ replies, events, webhooks
+//!                ▼          │ AgentReply                then: task_request to the agent
+//!             the bus ──▶ ReplyInterceptor
 //! ```
 //!
-//! [`TaskSystem`] is what edges hold. The service is one actor and the only one that changes
-//! tasks; nothing is told to anybody before it is durable. It knows the bus as any agent does.
+//! - `system`: [`TaskSystem`], the handle that gateways call; reads the store itself.
+//! - `service`: the one actor that changes tasks. A change is committed before a caller, a
+//!   subscriber or the agent gets it.
+//! - `objectives`: plans whose steps are tasks.
+//! - `reply_interceptor`: takes the agents' answers from the bus before any session gets them.
+//! - `store_writer`: the store thread. `recovery`: the start after a stop or a crash.
+//! - `new_task`, `outgoing`: build tasks and the bus messages about them.
+//!
+//! The service uses the bus like any agent, in the name of the caller.
 
-mod ahead;
-mod clerk;
-mod compose;
-mod made;
+mod new_task;
 mod objectives;
-mod rebuilt;
-mod refused;
+mod outgoing;
+mod recovery;
+mod reply_interceptor;
 mod service;
 mod settings;
 mod stats;
+mod store_writer;
 mod system;
-mod watch;
-mod writer;
 
+pub use service::subscribers::TaskEvent;
 pub use settings::{AfterRestart, LiveTaskSettings, TaskSettings};
 pub use stats::{TaskEnd, TaskLoad, TaskStats};
-pub use system::{Sent, StartTasksError, TaskCaller, TaskSystem, TaskWork};
-pub use watch::{Happened, TaskStream};
+pub use system::subscribe::TaskStream;
+pub use system::{SendOutcome, StartTasksError, TaskCaller, TaskJoinHandle, TaskSystem};

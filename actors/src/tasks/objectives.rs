@@ -1,317 +1,97 @@
-//! Objectives: what their tasks do to them, and they to their tasks.
+//! Objectives: plans whose steps are executed as A2A tasks (OPT extension).
 //!
-//! What follows from a change is decided in `policy::opt`. Here it is done: tasks are begun and
-//! called off, and everything goes to the disk in one piece with what caused it, so that nobody
-//! ever finds a parent that its children contradict.
+//! ```text
+//! objective ──▶ plan ──▶ step (PlanTask) ──▶ A2A task
+//! ```
+//!
+//! The policy crate decides what follows from a change; this folder applies it. A change of a task,
+//! its step, its plan and its objective is one transaction. So a parent never contradicts its
+//! children, not even after a crash.
+//!
+//! | file | what it does |
+//! | --- | --- |
+//! | `commands` | creates and edits objectives and plans for clients |
+//! | `start_step` | creates the task of a step; turns a message into an objective |
+//! | `propagation` | carries state changes from tasks to their objective, and back to other tasks |
+//! | `live_objective` | state of one open objective |
 
-mod alter;
-mod begin;
-mod held;
+mod commands;
+mod live_objective;
+mod propagation;
+mod start_step;
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
+use std::collections::HashMap;
 
-use a2a_policy::opt::Effect;
-use a2a_policy::tasks::{Said, Step};
-use a2a_protocol::TaskId;
 use a2a_protocol::fault::Fault;
-use a2a_protocol::operation::{StatusUpdate, StreamEvent};
-use a2a_protocol::opt::{ObjectiveId, PlanTaskStatus, key};
-use a2a_protocol::task::{Metadata, Moment, PlanId, PlanTaskId};
-use a2a_taskdb::{ObjectiveChange, ObjectiveTree, Write};
+use a2a_protocol::operation::StreamEvent;
+use a2a_protocol::opt::ObjectiveId;
+use a2a_protocol::task::{PlanId, PlanTaskId};
+use a2a_taskdb::ObjectiveTree;
 use actix::prelude::*;
-use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-use super::service::{Awaited, Service, Wake};
-use crate::tasks::service::entry::Then;
-use crate::tasks::watch::{Follows, Happened};
+use super::service::subscribers::TaskEvent;
+use super::service::{PendingWrite, Service};
 
-pub(in crate::tasks) use alter::{Alter, Alteration, Altered};
-pub(in crate::tasks) use begin::BeginObjective;
-use held::{Held, News};
-pub(in crate::tasks) use held::{result_of, shown};
+pub(in crate::tasks) use commands::{
+    ApplyObjectiveCommand, ObjectiveCommand, ObjectiveCommandReply,
+};
+use live_objective::LiveObjective;
+pub(in crate::tasks) use live_objective::{result_of, shown};
+pub(in crate::tasks) use start_step::SubmitObjective;
 
-/// Why the tasks of a plan that ended are called off.
-const ENDED: &str = "its plan has ended";
-
-/// The step of an objective that an A2A task does.
+/// The step of an objective that an A2A task executes.
 #[derive(Debug, Clone)]
-pub(in crate::tasks) struct Part {
+pub(in crate::tasks) struct StepRef {
     pub(in crate::tasks) objective: ObjectiveId,
     pub(in crate::tasks) step: PlanTaskId,
 }
 
-/// The objectives that have not ended, and those that are being changed.
+/// Objectives that are open or have uncommitted changes.
 #[derive(Default)]
 pub(super) struct Objectives {
-    held: HashMap<ObjectiveId, Held>,
+    live: HashMap<ObjectiveId, LiveObjective>,
 }
 
 impl Objectives {
-    pub(super) fn forget(&mut self, id: &ObjectiveId) {
-        self.held.remove(id);
+    pub(super) fn evict(&mut self, id: &ObjectiveId) {
+        self.live.remove(id);
     }
 
-    /// How many of an owner's are open.
+    /// Number of open objectives of an owner.
     fn open_of(&self, owner: &str) -> usize {
-        self.held.values().filter(|held| &*held.stored.owner == owner && !held.is_over()).count()
+        self.live
+            .values()
+            .filter(|objective| &*objective.stored.owner == owner && !objective.is_over())
+            .count()
     }
 }
 
-/// An objective that was open before a restart, and what came of its steps.
+/// An objective that was open before a restart, with the results of its completed steps.
 pub(in crate::tasks) type OpenObjective = (ObjectiveTree, Vec<(PlanTaskId, String)>);
 
-/// Why an objective changes, and who wants to know.
+/// What kind of change an objective gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum CauseKind {
+    /// A step has changed its state. The objective is written only if that changes it or a plan.
+    #[default]
+    Step,
+    /// A client has edited the objective or added plans or steps.
+    Edited,
+    Created,
+}
+
+/// Why an objective changes, and the callers that wait for it.
 #[derive(Default)]
 struct Cause {
-    /// It is new.
-    is_new: bool,
-    /// More than how its tasks stand has changed.
-    is_other: bool,
-    /// What happened to the task that causes it.
+    kind: CauseKind,
+    /// Events of the task that causes the change.
     events: Vec<StreamEvent>,
-    /// Whoever is answered when it is durable, with what they see.
-    told: Vec<alter::Telling>,
+    /// Callers that get their reply after the commit.
+    replies: Vec<commands::PendingReply>,
 }
 
-impl Service {
-    /// What a change of a task means for its objective: the writes that belong to it, and the
-    /// tasks whose turn it is then.
-    pub(super) fn roll_up(
-        &mut self,
-        id: TaskId,
-        events: &mut [StreamEvent],
-    ) -> (Vec<(Write, Awaited)>, Vec<TaskId>) {
-        let Some(entry) = self.entries.get(&id) else { return Default::default() };
-        let Some(Part { objective, step }) = entry.part_of.clone() else {
-            return Default::default();
-        };
-        let status = PlanTaskStatus::from(entry.state());
-        let Some(held) = self.objectives.held.get_mut(&objective) else {
-            return Default::default();
-        };
-        if held.status_of(&step).is_none_or(|known| known == status) {
-            return Default::default();
-        }
-        if status == PlanTaskStatus::Completed {
-            held.keep_result(&step, &entry.stored.task);
-        }
-        let effects = held.tree.report(&step, status);
-        held.keep_reason(&step, &entry.stored.task, &effects);
-        let mut next = Vec::new();
-        if status.is_terminal() || status.is_interrupted() {
-            // First, so that what begins now finds its place.
-            let lane = entry.lane.clone();
-            next.extend(self.queues.leave(&lane, id));
-        }
-        if let Some(news) = self.news(&objective, &effects)
-            && let Some(StreamEvent::StatusUpdate(update)) =
-                events.iter_mut().rfind(|event| matches!(event, StreamEvent::StatusUpdate(_)))
-        {
-            update.metadata.get_or_insert_default().extend(news);
-        }
-        // What came of the task is read there; those who watch the objective hear how it stands.
-        let is_status = |event: &&StreamEvent| matches!(event, StreamEvent::StatusUpdate(_));
-        let events = events.iter().filter(is_status).cloned().collect();
-        let cause = Cause { events, ..Cause::default() };
-        let (writes, more) = self.follow(&objective, effects, cause);
-        next.extend(more);
-        (writes, next)
-    }
-
-    /// How plans and the objective stand now, for the metadata of an event.
-    fn news(&self, objective: &ObjectiveId, effects: &[Effect]) -> Option<Metadata> {
-        let held = self.objectives.held.get(objective)?;
-        let mut news = Metadata::new();
-        for effect in effects {
-            match effect {
-                Effect::Plan { plan, status } => {
-                    let name = held.plan(plan).map(|plan| plan.stored.plan.name.as_str());
-                    let plan = json!({ "id": plan, "name": name, "status": status });
-                    news.entry(key::PLAN).or_insert(plan);
-                }
-                Effect::Objective { status } => {
-                    let known = &held.stored.objective;
-                    let now = json!({ "id": known.id, "name": known.name, "status": status });
-                    news.insert(key::OBJECTIVE.to_owned(), now);
-                }
-                Effect::Begin { .. } | Effect::CallOff { .. } => {}
-            }
-        }
-        (!news.is_empty()).then_some(news)
-    }
-
-    /// Does what follows from a change of the tree, and gives the writes that belong to it.
-    fn follow(
-        &mut self,
-        id: &ObjectiveId,
-        effects: Vec<Effect>,
-        cause: Cause,
-    ) -> (Vec<(Write, Awaited)>, Vec<TaskId>) {
-        let (mut writes, mut next) = (Vec::new(), Vec::new());
-        let news = self.news(id, &effects);
-        let mut waiting = VecDeque::from(effects);
-        while let Some(effect) = waiting.pop_front() {
-            match effect {
-                Effect::CallOff { task, .. } => {
-                    if let Some((write, freed)) = self.call_off_step(id, &task) {
-                        writes.push(write);
-                        next.extend(freed);
-                    }
-                }
-                Effect::Begin { plan, task } => {
-                    let (write, more) = self.begin_step(id, &plan, &task);
-                    writes.extend(write);
-                    waiting.extend(more);
-                }
-                Effect::Plan { .. } | Effect::Objective { .. } => {}
-            }
-        }
-        if let Some(news) = news {
-            writes.extend(self.tell_others(id, &news, &cause.events));
-        }
-        writes
-            .extend(self.keep_objective(id, cause).map(|change| {
-                (Write::Objective(Box::new(change)), Awaited::Objective(id.clone()))
-            }));
-        (writes, next)
-    }
-
-    /// Those who watch other tasks of the objective hear of it, too.
-    fn tell_others(
-        &mut self,
-        id: &ObjectiveId,
-        news: &Metadata,
-        events: &[StreamEvent],
-    ) -> Vec<(Write, Awaited)> {
-        let caused = events.iter().find_map(|event| match event {
-            StreamEvent::StatusUpdate(update) => Some(update.task_id),
-            _ => None,
-        });
-        let Some(held) = self.objectives.held.get(id) else { return Vec::new() };
-        let open: Vec<TaskId> = held.linked().filter(|task| Some(*task) != caused).collect();
-        let mut writes = Vec::new();
-        for task in open {
-            let Some(entry) = self.entries.get(&task) else { continue };
-            if entry.is_over() || entry.watchers.is_empty() {
-                continue;
-            }
-            let mut metadata = news.clone();
-            metadata.insert(key::NEWS.to_owned(), Value::Bool(true));
-            let event = StreamEvent::StatusUpdate(Box::new(StatusUpdate {
-                task_id: task,
-                context_id: entry.stored.task.context_id.clone(),
-                status: entry.stored.task.status.clone(),
-                metadata: Some(metadata),
-            }));
-            let write = self.prepare(task, vec![event], Wake::default());
-            writes.extend(write.map(|write| (write, Awaited::Change(task))));
-        }
-        writes
-    }
-
-    /// Cancels the A2A task of a step, without asking its objective: that knows.
-    fn call_off_step(
-        &mut self,
-        id: &ObjectiveId,
-        step: &PlanTaskId,
-    ) -> Option<((Write, Awaited), Option<TaskId>)> {
-        let now = self.clock.now();
-        let task = self.objectives.held.get(id)?.task_of(step)?;
-        let entry = self.entries.get_mut(&task)?;
-        let event = entry.advance(Step::Cancel, Said::plainly(ENDED), now)?;
-        let lane = entry.lane.clone();
-        let freed = self.queues.leave(&lane, task);
-        let then = Then::CallOff(ENDED.to_owned());
-        let write = self.prepare(task, vec![event], Wake { then, ..Wake::default() })?;
-        Some(((write, Awaited::Change(task)), freed))
-    }
-
-    /// What of the objective has changed; `None` when nothing has.
-    fn keep_objective(&mut self, id: &ObjectiveId, cause: Cause) -> Option<ObjectiveChange> {
-        let now = Moment::from(self.clock.now().utc);
-        let held = self.objectives.held.get_mut(id)?;
-        let (plans, tasks) = held.note(now);
-        let status = held.tree.status();
-        let moved = held.stored.objective.status != status;
-        if !(moved || cause.is_new || cause.is_other || !plans.is_empty() || !tasks.is_empty()) {
-            for telling in cause.told {
-                telling.tell(held);
-            }
-            return None;
-        }
-        held.stored.objective.status = status;
-        held.note_metadata();
-        held.stored.objective.updated_at = now;
-        let expected = (!cause.is_new).then_some(held.stored.revision);
-        if !cause.is_new {
-            held.stored.revision += 1;
-        }
-        let mut events: Vec<Arc<StreamEvent>> = cause.events.into_iter().map(Arc::new).collect();
-        if events.is_empty() {
-            events.push(Arc::new(StreamEvent::Objective(Box::new(held.shown()))));
-        }
-        let told = cause.told.into_iter().map(|telling| telling.seen(held)).collect();
-        held.changes.push_back(News { revision: held.stored.revision, events, told });
-        Some(ObjectiveChange { objective: held.stored.clone(), expected, plans, tasks })
-    }
-
-    /// The oldest change of the objective is durable: everybody may know.
-    pub(super) fn objective_kept(&mut self, id: &ObjectiveId) {
-        let Some(held) = self.objectives.held.get_mut(id) else { return };
-        let Some(News { revision, events, told }) = held.changes.pop_front() else { return };
-        held.durable = revision;
-        let over = held.is_over() && held.changes.is_empty();
-        let count = events.len();
-        for (at, event) in events.iter().enumerate() {
-            let last = over && at + 1 == count;
-            let follows = if last { Follows::Nothing } else { Follows::More };
-            held.watchers.tell(revision, event, follows);
-        }
-        for (reply, answer) in told {
-            let _ = reply.send(Ok(answer));
-        }
-        for (_, waiter) in held.waiters.extract_if(.., |(since, _)| *since < revision) {
-            let _ = waiter.send(());
-        }
-        if over {
-            self.objectives.held.remove(id);
-        }
-    }
-
-    /// Takes up the objectives that were open before a restart; their tasks are there.
-    pub(super) fn restore_objectives(&mut self, open: Vec<OpenObjective>) {
-        for (tree, results) in open {
-            let id = tree.stored.objective.id.clone();
-            let mut held = Held::of(tree);
-            held.results.extend(results);
-            for (step, task) in held.links() {
-                if let Some(entry) = self.entries.get_mut(&task) {
-                    entry.part_of = Some(Part { objective: id.clone(), step });
-                }
-            }
-            self.objectives.held.insert(id, held);
-        }
-    }
-
-    /// Does what was left to do, which is nothing unless this version decides otherwise than the
-    /// one before.
-    pub(super) fn settle_objectives(&mut self) {
-        let all: Vec<ObjectiveId> = self.objectives.held.keys().cloned().collect();
-        for id in all {
-            let Some(held) = self.objectives.held.get_mut(&id) else { continue };
-            let effects = held.tree.settle();
-            if !effects.is_empty() {
-                let (writes, next) = self.follow(&id, effects, Cause::default());
-                self.write_all(writes);
-                next.into_iter().for_each(|next| self.start_next(Some(next)));
-            }
-        }
-    }
-}
-
-/// Tells when the revision of an objective is above this one, or it has ended.
+/// Replies when the revision of an objective exceeds `since`, or the objective has ended.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(in crate::tasks) struct WaitRevision {
@@ -325,34 +105,34 @@ impl Handler<WaitRevision> for Service {
 
     fn handle(&mut self, wait: WaitRevision, _: &mut Self::Context) {
         let WaitRevision { id, since, reply } = wait;
-        match self.objectives.held.get_mut(&id) {
-            Some(held) if held.durable <= since => {
-                held.waiters.retain(|(_, waiter)| !waiter.is_closed());
-                held.waiters.push((since, reply));
+        match self.objectives.live.get_mut(&id) {
+            Some(objective) if objective.durable <= since => {
+                objective.waiters.retain(|(_, waiter)| !waiter.is_closed());
+                objective.waiters.push((since, reply));
             }
             _ => drop(reply.send(())),
         }
     }
 }
 
-/// Watches an objective from now on.
+/// Subscribes to the changes of an objective from now on.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct FollowObjective {
+pub(in crate::tasks) struct AddObjectiveSubscriber {
     pub(in crate::tasks) id: ObjectiveId,
-    /// `None` when it has ended.
-    pub(in crate::tasks) reply: oneshot::Sender<Option<Result<mpsc::Receiver<Happened>, Fault>>>,
+    /// Gets `None` when the objective has ended.
+    pub(in crate::tasks) reply: oneshot::Sender<Option<Result<mpsc::Receiver<TaskEvent>, Fault>>>,
 }
 
-impl Handler<FollowObjective> for Service {
+impl Handler<AddObjectiveSubscriber> for Service {
     type Result = ();
 
-    fn handle(&mut self, FollowObjective { id, reply }: FollowObjective, _: &mut Self::Context) {
-        let (limit, buffer) = (self.settings.watchers_per_task, self.settings.watcher_buffer);
-        let held = self.objectives.held.get_mut(&id);
-        let watched = held.filter(|held| !held.is_over());
-        let _ = reply.send(watched.map(|held| match held.watchers.len() < limit {
-            true => Ok(held.watchers.add(buffer, true)),
+    fn handle(&mut self, subscribe: AddObjectiveSubscriber, _: &mut Self::Context) {
+        let AddObjectiveSubscriber { id, reply } = subscribe;
+        let (limit, buffer) = (self.settings.subscribers_per_task, self.settings.subscriber_buffer);
+        let open = self.objectives.live.get_mut(&id).filter(|objective| !objective.is_over());
+        let _ = reply.send(open.map(|objective| match objective.subscribers.len() < limit {
+            true => Ok(objective.subscribers.add(buffer, true)),
             false => {
                 let reason = format!("{limit} streams watch this objective already; close one");
                 Err(Fault::Unavailable { reason, retry_after_ms: 1_000 })
@@ -361,7 +141,9 @@ impl Handler<FollowObjective> for Service {
     }
 }
 
-/// How a plan of an objective is found.
-fn named<'a>(plans: &'a [a2a_taskdb::PlanTree], id: &PlanId) -> Option<&'a a2a_taskdb::PlanTree> {
+fn find_plan<'a>(
+    plans: &'a [a2a_taskdb::PlanTree],
+    id: &PlanId,
+) -> Option<&'a a2a_taskdb::PlanTree> {
     plans.iter().find(|plan| plan.stored.plan.id == *id)
 }

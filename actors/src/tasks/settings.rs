@@ -1,4 +1,4 @@
-//! What can be set about tasks.
+//! Settings of the task service.
 
 use std::time::Duration;
 
@@ -7,60 +7,59 @@ use a2a_protocol::AgentId;
 
 use crate::STALLED;
 
-/// What becomes of a task that was being worked on when the server stopped.
+/// What happens at the start to tasks that were working when the server stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AfterRestart {
-    /// Its agent has the request still, or gets it again; the task goes on.
+    /// The task continues: its agent has the request, or gets it redelivered.
     #[default]
     Resume,
-    /// It fails: "interrupted".
+    /// The task fails as "interrupted".
     Fail,
 }
 
-/// What can be set about tasks.
+/// Settings of the task service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSettings {
-    /// How long tasks that have ended are kept.
+    /// How long ended tasks are kept.
     pub ttl: Duration,
-    /// How long a task may be worked on.
+    /// Longest time in state working.
     pub timeout: Duration,
-    /// How many tasks may wait in one conversation with one agent.
+    /// Queued tasks per conversation with one agent.
     pub queue_per_context: usize,
-    /// What becomes of a task that was being worked on when the server stopped.
+    /// What happens at the start to tasks that were working when the server stopped.
     pub after_restart: AfterRestart,
-    /// How many may watch one task.
-    pub watchers_per_task: usize,
-    /// How many events may wait for one watcher before it is cut off.
-    pub watcher_buffer: usize,
-    /// How long a stream waits whether the agent answers with a plain message before it shows
-    /// the task.
-    pub grace: Duration,
-    /// How long a task may stay off the disk whose caller waits for the end and for nothing before.
-    pub off_disk: Duration,
-    /// How much the messages of an agent about one task may be together, in bytes.
+    /// Streams, and waiting calls, per task or objective.
+    pub subscribers_per_task: usize,
+    /// Buffered events per stream; a full stream is cut off.
+    pub subscriber_buffer: usize,
+    /// How long a stream waits for a plain message of the agent before it shows the task.
+    pub plain_answer_grace: Duration,
+    /// Longest deferral of the create of a task whose caller waits for its end.
+    pub defer_create: Duration,
+    /// Bytes of all messages of an agent about one task.
     pub task_bytes: usize,
-    /// The shortest time between two updates of a task that say nothing but how far it is.
+    /// Shortest time between two published progress updates of a task.
     pub progress_interval: Duration,
-    /// Agents to whom a caller may use a `messageId` again for something new. For all others the
-    /// same id is the same message. A conformance kit uses few ids for all of its messages.
+    /// Agents for which messages are not deduplicated by `messageId`, such as the host of a
+    /// conformance kit that reuses ids.
     pub reused_ids: Vec<AgentId>,
-    /// A commit that takes longer makes the task store not ready.
+    /// A longer commit makes the task store not ready.
     pub stalled_after: Duration,
 }
 
-/// What of the settings can change while the service runs.
+/// The settings that can change at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveTaskSettings {
-    /// How long tasks that have ended are kept.
+    /// How long ended tasks are kept.
     pub ttl: Duration,
-    /// How long a task may be worked on.
+    /// Longest time in state working.
     pub timeout: Duration,
-    /// How many tasks may wait in one conversation with one agent.
+    /// Queued tasks per conversation with one agent.
     pub queue_per_context: usize,
 }
 
 impl TaskSettings {
-    /// The part of them that can change while the service runs.
+    /// The part that can change at run time.
     #[must_use]
     pub const fn live(&self) -> LiveTaskSettings {
         let (ttl, timeout, queue_per_context) = (self.ttl, self.timeout, self.queue_per_context);
@@ -75,10 +74,10 @@ impl Default for TaskSettings {
             timeout: Duration::from_secs(30 * 60),
             queue_per_context: 9_999,
             after_restart: AfterRestart::default(),
-            watchers_per_task: 100,
-            watcher_buffer: 256,
-            grace: Duration::from_millis(250),
-            off_disk: Duration::from_millis(100),
+            subscribers_per_task: 100,
+            subscriber_buffer: 256,
+            plain_answer_grace: Duration::from_millis(250),
+            defer_create: Duration::from_millis(100),
             task_bytes: 16 * 1024 * 1024,
             progress_interval: PROGRESS_INTERVAL,
             reused_ids: Vec::new(),

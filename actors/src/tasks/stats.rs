@@ -1,4 +1,4 @@
-//! What the task service has done since it started, and how much lies with it now.
+//! Counters of the task service, and its current load.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::service::Service;
 use crate::Histogram;
 use crate::bus::commit::write_state::{STALLED, WriteState, Writing};
 
-/// How a task can end.
+/// Final states of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskEnd {
-    /// It is done.
+    /// The agent has completed it.
     Completed,
-    /// It could not be done.
+    /// The agent or the server made it fail.
     Failed,
-    /// It was called off.
+    /// It was cancelled.
     Canceled,
-    /// Its agent did not take it.
+    /// Its agent rejected it.
     Rejected,
-    /// Nobody had seen it, and a plain message took its place.
+    /// A plain message replaced it before a client saw it.
     Answered,
 }
 
@@ -30,7 +30,7 @@ impl TaskEnd {
     pub const ALL: [Self; 5] =
         [Self::Completed, Self::Failed, Self::Canceled, Self::Rejected, Self::Answered];
 
-    /// In one word.
+    /// Name of the state.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl TaskEnd {
     }
 }
 
-/// What the task service has done since it started; read at any time from any thread.
+/// Counters since the start, readable from every thread.
 #[derive(Debug)]
 pub struct TaskStats {
     ended: [AtomicU64; TaskEnd::ALL.len()],
@@ -80,37 +80,37 @@ impl TaskStats {
         }
     }
 
-    /// How many tasks ended so.
+    /// Tasks that ended in this state.
     #[must_use]
     pub fn ended(&self, end: TaskEnd) -> u64 {
         self.ended[end as usize].load(Relaxed)
     }
 
-    /// How long the disk took for each batch of changes.
+    /// Duration of each commit.
     #[must_use]
     pub fn commit_seconds(&self) -> &Histogram {
         &self.commit_seconds
     }
 
-    /// How many changes each of them had.
+    /// Writes in each commit.
     #[must_use]
     pub fn commit_changes(&self) -> &Histogram {
         &self.commit_changes
     }
 
-    /// Whether the store takes changes; when not, no task is accepted.
+    /// Whether the store commits writes; if not, no task is accepted.
     #[must_use]
     pub fn is_writing(&self) -> bool {
         self.store.is_writing()
     }
 
-    /// The same, and why not; a commit that takes very long counts as none.
+    /// State of the store's writer; a commit that takes too long counts as a failure.
     #[must_use]
     pub fn store(&self) -> Writing {
         self.store.now()
     }
 
-    /// Changes that happened and could not be written before the server stopped.
+    /// Changes that were lost because the server stopped while the store was unavailable.
     #[must_use]
     pub fn unwritten(&self) -> u64 {
         self.unwritten.load(Relaxed)
@@ -131,18 +131,18 @@ impl TaskStats {
     }
 }
 
-/// How much lies with the task service at one moment. Tasks that have ended are the store's.
+/// Open tasks by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TaskLoad {
-    /// Tasks that wait for their turn, or are about to begin.
+    /// Tasks that are queued or about to start.
     pub submitted: usize,
-    /// Tasks that are being worked on.
+    /// Tasks in state working.
     pub working: usize,
     /// Tasks whose agent needs an answer.
     pub input_required: usize,
     /// Tasks whose agent needs credentials.
     pub auth_required: usize,
-    /// Of those that are submitted, tasks that stand behind another of their conversation.
+    /// Submitted tasks that are queued behind another task of their conversation.
     pub waiting: usize,
 }
 
@@ -154,21 +154,21 @@ impl TaskLoad {
             TaskState::Working => self.working += 1,
             TaskState::InputRequired => self.input_required += 1,
             TaskState::AuthRequired => self.auth_required += 1,
-            // On its way to the disk as ended.
+            // Ended, and not committed yet.
             _ => {}
         }
     }
 }
 
-/// Asks how much lies with the service.
+/// Measures the load.
 #[derive(Message)]
 #[rtype(result = "TaskLoad")]
-pub(super) struct Measure;
+pub(super) struct MeasureLoad;
 
-impl Handler<Measure> for Service {
-    type Result = MessageResult<Measure>;
+impl Handler<MeasureLoad> for Service {
+    type Result = MessageResult<MeasureLoad>;
 
-    fn handle(&mut self, _: Measure, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: MeasureLoad, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.load())
     }
 }

@@ -1,15 +1,28 @@
-//! What edges hold: every call an A2A client can make, with no word of transport.
+//! Handle of the task service for gateways: every A2A call, without transport.
+//!
+//! Reads query the store on a bounded number of threads. Changes go to the [`Service`] actor, whose
+//! reply follows the commit.
+//!
+//! | file | calls |
+//! | --- | --- |
+//! | `send` | send a message: new task, or message to an open one |
+//! | `read` | get and list tasks |
+//! | `subscribe` | stream the events of a task |
+//! | `cancel` | cancel and delete tasks |
+//! | `push` | push configs and the webhook outbox |
+//! | `objectives` | OPT extension; `objective_size` limits the bytes of an objective |
 
+mod cancel;
+mod objective_size;
 mod objectives;
 mod push;
 mod read;
-mod restore;
 pub(super) mod send;
-mod weight;
+pub(super) mod subscribe;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use a2a_journal::ReadError;
 use a2a_policy::Limited;
@@ -20,106 +33,109 @@ use a2a_protocol::task::{Label, Message, Task};
 use a2a_protocol::{AgentId, Code, TaskId, Trace, Violation};
 use a2a_taskdb::{ListQuery, Page, StoredTask, TaskReader, TaskStoreError, TaskWriter};
 use actix::prelude::*;
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OnceCell, Semaphore, mpsc, oneshot};
 
-use super::ahead::AheadCount;
-use super::clerk::{Clerk, Held};
-use super::service::{Bear, Begun, CatchUp, REMEMBERED, Reload, Service, Want};
-use super::stats::Measure;
-use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, made, writer};
+use super::reply_interceptor::{LiveTaskIndex, ReplyInterceptor};
+use super::service::write_behind::WriteBehindLimit;
+use super::service::{
+    CatchUp, MAX_MESSAGE_KEYS, PersistDeferred, Reload, Service, TaskReply, WaitFor,
+};
+use super::stats::MeasureLoad;
+use super::{LiveTaskSettings, TaskLoad, TaskSettings, TaskStats, new_task, store_writer};
 use crate::bus::clock::Clock;
 use crate::{BusSystem, InboxError};
 
-/// How many read the store at once. Each takes a thread and a connection, and more than these
-/// would only wait for the same cores.
+/// Concurrent reads of the store. Each takes a thread and a connection; more of them would only
+/// compete for the same cores.
 const READERS: usize = 8;
 
-/// Who calls, as far as tasks are concerned.
+/// Identity and rights of the client that makes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskCaller {
-    /// Whose the tasks are, such as `client:acme`.
+    /// Owner of the tasks it creates, such as `client:acme`.
     pub owner: Arc<str>,
-    /// Under which name they travel on the bus.
+    /// The bus name in which their requests are sent.
     pub principal: AgentId,
-    /// The name is a caller's and no agent's: nobody else reads what comes for it.
-    pub alone: bool,
-    /// It may see and stop everybody's tasks: a person.
+    /// The name belongs to a client and not to an agent: no session reads its messages.
+    pub is_client: bool,
+    /// An operator, that may see and cancel the tasks of all owners.
     pub sees_all: bool,
-    /// The trace of this call, if the caller gave one.
+    /// Trace of the call; `None` when the client sent none.
     pub trace: Option<Arc<Trace>>,
-    /// The version of A2A it speaks, where agents are to hear of it: some treat old callers
-    /// differently.
+    /// A2A version of the client, for agents that treat old clients differently; `None` when agents
+    /// need not see it.
     pub version: Option<Arc<str>>,
 }
 
-/// What a message led to.
+/// Result of sending a message.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// A task.
     Task(Arc<Task>),
-    /// A plain answer.
+    /// Plain answer of the agent, without a task.
     Message(Box<Message>),
 }
 
 /// The task service could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartTasksError {
-    /// A thread.
+    /// A thread could not be spawned.
     #[error("cannot start the thread of the task service: {0}")]
     Thread(std::io::Error),
-    /// The open tasks cannot be read.
+    /// The open tasks cannot be read from the store.
     #[error("cannot read the open tasks: {0}")]
     Read(#[from] TaskStoreError),
-    /// The journal, which may have what the store has not, cannot be read.
+    /// The journal, which may have tasks that the store lacks, cannot be read.
     #[error("cannot read the requests of answered tasks in the journal: {0}")]
     Journal(#[from] ReadError),
-    /// It ended before it was ready.
+    /// The service ended before it was ready.
     #[error("the task service ended before it was ready; its log says why")]
     EndedEarly,
 }
 
-/// The work of the service on the thread of the bus, to wait for its end.
-pub struct TaskWork(Receiver<()>);
+/// Waits for the end of the service, which runs on the thread of the bus.
+pub struct TaskJoinHandle(Receiver<()>);
 
-impl TaskWork {
-    /// Waits until everything is written; call it after [`TaskSystem::stop`], or when the bus has
+impl TaskJoinHandle {
+    /// Blocks until everything is written. Call it after [`TaskSystem::stop`], or after the bus has
     /// stopped.
     pub fn join(self) {
-        // Nothing is ever said there: it ends with the one who could.
+        // The channel carries no message: it closes when the service ends.
         let _ = self.0.recv();
     }
 }
 
-/// A name under which tasks travel.
-struct Name {
-    /// It is a caller's and no agent's.
-    alone: bool,
-    /// Done when the clerk takes its answers.
+/// A bus name in which the service sends requests.
+struct InterceptedName {
+    /// The name belongs to a client and not to an agent.
+    is_client: bool,
+    /// Initialized once the reply interceptor is attached.
     attached: Arc<OnceCell<()>>,
 }
 
-/// The task service. Cheap to clone; it runs on the thread of its bus, until that has stopped or
-/// until [`TaskSystem::stop`].
+/// Handle of the task service, cheap to clone. The service runs on the thread of its bus, until
+/// the bus stops or [`TaskSystem::stop`] is called.
 #[derive(Clone)]
 pub struct TaskSystem {
-    service: Addr<Service>,
-    bus: BusSystem,
-    reader: Arc<dyn TaskReader>,
+    pub(super) service: Addr<Service>,
+    pub(super) bus: BusSystem,
+    pub(super) reader: Arc<dyn TaskReader>,
     readers: Arc<Semaphore>,
-    held: Arc<Held>,
-    bell: Arc<Notify>,
+    index: Arc<LiveTaskIndex>,
+    push_notify: Arc<Notify>,
     clock: Clock,
-    /// The names whose answers the clerk takes.
-    names: Arc<Mutex<HashMap<AgentId, Name>>>,
-    /// Decides which messages need a plan.
+    /// Bus names with a reply interceptor.
+    names: Arc<Mutex<HashMap<AgentId, InterceptedName>>>,
+    /// Decides which messages become objectives.
     planner: Arc<dyn Planner>,
     stats: Arc<TaskStats>,
-    ahead: AheadCount,
+    write_behind: WriteBehindLimit,
     stop: mpsc::Sender<()>,
 }
 
 impl TaskSystem {
-    /// Starts the service on a bus and a store: what was open goes on.
+    /// Starts the service on a bus and a store, and recovers the open tasks.
     ///
     /// # Errors
     /// When a thread cannot be started or the store cannot be read.
@@ -127,49 +143,49 @@ impl TaskSystem {
         settings: TaskSettings,
         bus: BusSystem,
         store: Box<dyn TaskWriter>,
-    ) -> Result<(Self, TaskWork), StartTasksError> {
+    ) -> Result<(Self, TaskJoinHandle), StartTasksError> {
         let reader = store.reader();
         let open = reader.open()?;
-        let objectives = objectives::still_open(&*reader)?;
-        let (held, bell) = (Arc::<Held>::default(), Arc::<Notify>::default());
-        let heard = reader.message_keys(REMEMBERED)?;
+        let objectives = objectives::read_open(&*reader)?;
+        let (index, push_notify) = (Arc::<LiveTaskIndex>::default(), Arc::<Notify>::default());
+        let message_keys = reader.message_keys(MAX_MESSAGE_KEYS)?;
         let stats = Arc::new(TaskStats::new(settings.stalled_after));
-        let ahead = AheadCount::default();
+        let write_behind = WriteBehindLimit::default();
         let service = Service::new(
             bus.clone(),
             settings,
-            Arc::clone(&held),
-            Arc::clone(&bell),
-            heard,
+            Arc::clone(&index),
+            Arc::clone(&push_notify),
+            message_keys,
             Arc::clone(&stats),
-            ahead.clone(),
+            write_behind.clone(),
         );
         let (counters, parts) = (Arc::clone(&stats), bus.parts().clone());
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
         let (stop, mut stops) = mpsc::channel(1);
-        let (at_work, work) = std::sync::mpsc::sync_channel(1);
-        let moved_in = bus.lodging().move_in(move |closing| async move {
-            let _at_work = at_work;
+        let (running, ended) = std::sync::mpsc::sync_channel(1);
+        let spawned = bus.lodging().move_in(move |closing| async move {
+            let _running = running;
             let service = service.start();
             let alive = parts.returning("task_store");
-            match writer::start(store, service.clone(), counters, alive) {
+            match store_writer::start(store, service.clone(), counters, alive) {
                 Ok((jobs, writer)) => {
-                    let _ = service.send(super::service::Meet(jobs)).await;
+                    let _ = service.send(super::service::OpenStoreQueue(jobs)).await;
                     let _ = ready.send(Ok(service.clone()));
                     tokio::select! {
-                        // Without a request everyone who could send one is gone.
+                        // Also resolves when the last handle is dropped.
                         _ = stops.recv() => {}
                         () = closing.begins() => {}
                     }
-                    let _ = service.send(super::service::Leave).await;
+                    let _ = service.send(super::service::CloseStoreQueue).await;
                     let _ = tokio::task::spawn_blocking(move || writer.join()).await;
-                    // Behind what the writer said last: those who wait for that hear it.
-                    let _ = service.send(super::service::End).await;
+                    // Queued behind the last results of the writer, so that their callers get them.
+                    let _ = service.send(super::service::StopService).await;
                 }
                 Err(error) => drop(ready.send(Err(error))),
             }
         });
-        if !moved_in {
+        if !spawned {
             return Err(StartTasksError::EndedEarly);
         }
         let service = is_ready.recv().map_err(|_| StartTasksError::EndedEarly)?;
@@ -183,49 +199,61 @@ impl TaskSystem {
             bus,
             reader,
             readers,
-            held,
-            bell,
+            index,
+            push_notify,
             clock,
             names,
             planner,
             stats,
-            ahead,
+            write_behind,
             stop,
         };
         system.restore(open, objectives)?;
-        Ok((system, TaskWork(work)))
+        Ok((system, TaskJoinHandle(ended)))
     }
 
-    /// The same with another planner in place of the built-in one.
+    /// Replaces the built-in planner.
     #[must_use]
     pub fn with_planner(self, planner: Arc<dyn Planner>) -> Self {
         Self { planner, ..self }
     }
 
-    /// Makes the clerk take the answers to what is sent under this name.
-    async fn take_answers_for(&self, name: &AgentId, alone: bool) -> Result<(), Fault> {
+    /// Attaches the reply interceptor to a bus name, once.
+    pub(super) async fn intercept_replies_for(
+        &self,
+        name: &AgentId,
+        is_client: bool,
+    ) -> Result<(), Fault> {
         let taken = || Fault::NoSuchAgent {
             agent: name.to_string(),
             reason: InboxError::NameTaken.to_string(),
         };
         let once = {
-            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = names.entry(name.clone());
-            let known = known.or_insert_with(|| Name { alone, attached: Arc::default() });
-            if known.alone != alone {
-                // Attached for a caller of the other sort: a client is never taken for an agent.
-                if known.attached.initialized() {
+            let mut names = self.names.lock();
+            let intercepted = names.entry(name.clone());
+            let intercepted = intercepted
+                .or_insert_with(|| InterceptedName { is_client, attached: Arc::default() });
+            if intercepted.is_client != is_client {
+                // The name was intercepted as the other kind: a client must not pass for an agent.
+                if intercepted.attached.initialized() {
                     return Err(taken());
                 }
-                *known = Name { alone, attached: Arc::default() };
+                *intercepted = InterceptedName { is_client, attached: Arc::default() };
             }
-            Arc::clone(&known.attached)
+            Arc::clone(&intercepted.attached)
         };
         let attach = || async {
-            let (service, held) = (self.service.clone(), Arc::clone(&self.held));
-            let (stats, ahead) = (Arc::clone(&self.stats), self.ahead.clone());
-            let clerk = Clerk { name: name.clone(), service, held, alone, stats, ahead };
-            self.bus.attach_aside(name.clone(), Arc::new(clerk), alone).await
+            let (service, index) = (self.service.clone(), Arc::clone(&self.index));
+            let (stats, write_behind) = (Arc::clone(&self.stats), self.write_behind.clone());
+            let interceptor = ReplyInterceptor {
+                name: name.clone(),
+                service,
+                index,
+                is_client,
+                stats,
+                write_behind,
+            };
+            self.bus.attach_aside(name.clone(), Arc::new(interceptor), is_client).await
         };
         once.get_or_try_init(attach).await.map(|_| ()).map_err(|error| match error {
             InboxError::NameTaken => taken(),
@@ -233,42 +261,42 @@ impl TaskSystem {
         })
     }
 
-    /// What the service has done since it started.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> &TaskStats {
         &self.stats
     }
 
-    /// How much lies with the service now; `None` when it has stopped.
+    /// Open tasks by state; `None` when the service has stopped.
     pub async fn load(&self) -> Option<TaskLoad> {
-        self.service.send(Measure).await.ok()
+        self.service.send(MeasureLoad).await.ok()
     }
 
-    /// Whether the name is that of somebody who calls, and of no agent: nobody works there.
+    /// Whether the name belongs to a client and not to an agent, so that it executes no tasks.
     #[must_use]
-    pub fn is_a_callers(&self, name: &AgentId) -> bool {
-        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.get(name).is_some_and(|name| name.alone && name.attached.initialized())
+    pub fn is_client_name(&self, name: &AgentId) -> bool {
+        let names = self.names.lock();
+        names.get(name).is_some_and(|name| name.is_client && name.attached.initialized())
     }
 
-    /// A task, whoever's it is and whoever does it.
+    /// Returns a task of any owner and agent.
     ///
     /// # Errors
     /// When there is none.
-    pub async fn whole(&self, id: TaskId) -> Result<StoredTask, Fault> {
+    pub async fn get_any(&self, id: TaskId) -> Result<StoredTask, Fault> {
         self.stored(id).await
     }
 
-    /// Tasks as they are stored, for whoever may see everybody's.
+    /// Lists tasks of all owners, for operators.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn survey(&self, query: ListQuery) -> Result<Page, Fault> {
-        self.caught_up().await?;
-        self.look(move |reader| reader.list(&query)).await
+    pub async fn list_all(&self, query: ListQuery) -> Result<Page, Fault> {
+        self.await_store().await?;
+        self.read_store(move |reader| reader.list(&query)).await
     }
 
-    /// A task as the agent that does it may see it: whole.
+    /// Returns a whole task to the agent that executes it.
     ///
     /// # Errors
     /// When there is none, or it is another agent's.
@@ -280,7 +308,7 @@ impl TaskSystem {
         Ok(Arc::unwrap_or_clone(stored.task))
     }
 
-    /// A task, if it is the caller's and this agent's; else there is none.
+    /// Returns a task of this caller and agent; any other is not found.
     async fn owned(
         &self,
         caller: &TaskCaller,
@@ -290,31 +318,31 @@ impl TaskSystem {
         let none = || Fault::TaskNotFound { task: named.to_string() };
         let id: TaskId = named.as_str().parse().map_err(|_| none())?;
         let found = self.find(id).await?;
-        // The tasks of an objective are found at every agent, whoever does them.
+        // Tasks of an objective are visible at every agent.
         let is_here = |stored: &StoredTask| {
             let metadata = stored.task.metadata.as_ref();
             stored.agent == *agent
                 || metadata.is_some_and(|metadata| metadata.contains_key(key::OBJECTIVE_ID))
         };
-        let is_theirs = |stored: &StoredTask| {
+        let is_visible = |stored: &StoredTask| {
             (caller.sees_all || stored.owner == caller.owner) && is_here(stored)
         };
-        found.filter(is_theirs).ok_or_else(none)
+        found.filter(is_visible).ok_or_else(none)
     }
 
-    /// One task, wherever it is: one that its agent knows of may not be on the disk yet.
+    /// Finds a task, also one whose create is deferred.
     async fn find(&self, id: TaskId) -> Result<Option<StoredTask>, Fault> {
-        let found = self.look(move |reader| reader.get(id)).await?;
+        let found = self.read_store(move |reader| reader.get(id)).await?;
         if found.is_some() {
             return Ok(found);
         }
-        let (reply, borne) = oneshot::channel();
-        self.tell(Bear { task: id, reply })?;
-        if let Ok(None) = borne.await {
-            return Err(behind());
+        let (reply, persisted) = oneshot::channel();
+        self.post(PersistDeferred { task: id, reply })?;
+        if let Ok(None) = persisted.await {
+            return Err(store_behind());
         }
-        // Whether it was there or not: it may have ended and gone to the disk since the first look.
-        self.look(move |reader| reader.get(id)).await
+        // Also when the service does not have it: it may have ended since the first read.
+        self.read_store(move |reader| reader.get(id)).await
     }
 
     async fn stored(&self, id: TaskId) -> Result<StoredTask, Fault> {
@@ -326,30 +354,31 @@ impl TaskSystem {
         self.stored(id).await.map(|stored| Arc::unwrap_or_clone(stored.task))
     }
 
-    /// Waits until the store has all that callers know, for those who read more than one task.
-    async fn caught_up(&self) -> Result<(), Fault> {
-        if self.ahead.is_none() {
+    /// Waits until the store has everything that callers have seen, before a read of several tasks.
+    async fn await_store(&self) -> Result<(), Fault> {
+        if self.write_behind.is_zero() {
             return Ok(());
         }
         let (reply, written) = oneshot::channel();
-        self.tell(CatchUp(reply))?;
+        self.post(CatchUp(reply))?;
         match written.await {
             Ok(Some(_)) => Ok(()),
-            Ok(None) => Err(behind()),
+            Ok(None) => Err(store_behind()),
             Err(_) => Err(stopping()),
         }
     }
 
-    /// Reads the store on a thread that may block.
-    async fn look<T: Send + 'static>(
+    /// Runs a read of the store on a blocking thread.
+    async fn read_store<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn TaskReader) -> Result<T, TaskStoreError> + Send + 'static,
     ) -> Result<T, Fault> {
         let reader = Arc::clone(&self.reader);
-        let place = Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Fault::Internal)?;
+        let permit =
+            Arc::clone(&self.readers).acquire_owned().await.map_err(|_| Fault::Internal)?;
         let answer = tokio::task::spawn_blocking(move || {
-            // Kept to the end of the reading, whether or not somebody still waits for it.
-            let _place = place;
+            // Held to the end of the read, even when the caller is gone.
+            let _permit = permit;
             read(&*reader)
         })
         .await;
@@ -366,8 +395,8 @@ impl TaskSystem {
         }
     }
 
-    /// Charges a call to its caller. `counts` says whether it counts as a message; where the bus
-    /// assesses a message, it counts there.
+    /// Charges a call to the caller's rate limits. `counts`: also as a message, unless the bus
+    /// counts it when it assesses the request.
     ///
     /// # Errors
     /// The limit that was reached.
@@ -387,7 +416,7 @@ impl TaskSystem {
         })
     }
 
-    fn tell<M>(&self, message: M) -> Result<(), Fault>
+    fn post<M>(&self, message: M) -> Result<(), Fault>
     where
         M: actix::Message<Result = ()> + Send + 'static,
         Service: Handler<M>,
@@ -402,15 +431,14 @@ impl TaskSystem {
         }
     }
 
-    /// Gives the service other settings while it runs. What is worked on has the new time, counted
-    /// from when the work began; what waits stays, even where fewer may. `false` when the service
-    /// has stopped.
+    /// Replaces the live settings; `false` when the service has stopped. Working tasks get the new
+    /// timeout from the start of their work. Queued tasks stay queued, even above a lower limit.
     pub async fn reload(&self, settings: LiveTaskSettings) -> bool {
         self.service.send(Reload(settings)).await.is_ok()
     }
 
-    /// Stops the service once everything on its way is written; the bus goes on. A bus that stops
-    /// does this itself when agents have answered for the last time.
+    /// Stops the service once all pending writes are committed; the bus keeps running. A bus that
+    /// stops does this itself, after the agents' last answers.
     pub async fn stop(&self) {
         let _ = self.stop.send(()).await;
     }
@@ -420,8 +448,8 @@ fn invalid(path: &str, why: &str) -> Fault {
     Fault::InvalidParams(vec![Violation::new(path, Code::NotAllowed, why)])
 }
 
-/// The store has not got what callers know.
-fn behind() -> Fault {
+/// The store lacks what callers have seen.
+fn store_behind() -> Fault {
     let reason = "the task store cannot be written right now, and has not got everything".into();
     Fault::Unavailable { reason, retry_after_ms: 1_000 }
 }

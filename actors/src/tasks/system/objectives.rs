@@ -1,4 +1,4 @@
-//! The calls of the OPT extension, and messages for whose work the server makes a plan.
+//! OPT extension: calls on objectives and plans, and messages that the server turns into plans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,21 @@ use a2a_taskdb::{
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::send::{SMALL, must_be_a_users};
-use super::{Begun, Want, invalid, made, stopping, weight};
-use super::{Sent, TaskCaller, TaskSystem};
+use super::send::{SMALL, require_user_role};
+use super::subscribe::TaskStream;
+use super::{SendOutcome, TaskCaller, TaskSystem};
+use super::{TaskReply, WaitFor, invalid, new_task, objective_size, stopping};
 use crate::tasks::objectives::{
-    Alter, Alteration, Altered, BeginObjective, FollowObjective, OpenObjective, WaitRevision,
-    result_of, shown,
+    AddObjectiveSubscriber, ApplyObjectiveCommand, ObjectiveCommand, ObjectiveCommandReply,
+    OpenObjective, SubmitObjective, WaitRevision, result_of, shown,
 };
-use crate::tasks::watch::{Happened, TaskStream};
+use crate::tasks::service::subscribers::TaskEvent;
 
-/// How many characters of a message are the name of the objective made for it.
+/// Longest name of an objective that is derived from a message, in characters.
 const NAME_CHARS: usize = 200;
 
-/// What was open before a restart, with what came of the steps that are done.
-pub(super) fn still_open(reader: &dyn TaskReader) -> Result<Vec<OpenObjective>, TaskStoreError> {
+/// Reads the open objectives at the start, with the results of their completed steps.
+pub(super) fn read_open(reader: &dyn TaskReader) -> Result<Vec<OpenObjective>, TaskStoreError> {
     let mut open = Vec::new();
     for tree in reader.open_objectives()? {
         let mut results = Vec::new();
@@ -54,49 +55,53 @@ pub(super) fn still_open(reader: &dyn TaskReader) -> Result<Vec<OpenObjective>, 
 }
 
 impl TaskSystem {
-    /// Everything a caller can ask about objectives and plans, but for watching one.
+    /// Executes a call on objectives or plans, except a subscription.
     ///
     /// # Errors
-    /// When there is no such objective or plan, or it cannot be changed so.
+    /// When there is no such objective or plan, or the change is not allowed.
     pub async fn opt(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         operation: OptOperation,
     ) -> Result<Reply, Fault> {
-        weight::check_metadata(&operation)?;
-        let bytes = weight::of_call(&operation);
+        objective_size::check_metadata(&operation)?;
+        let bytes = objective_size::of_call(&operation);
         if bytes > 0 {
             self.charge(caller, agent, true, bytes).await?;
         }
-        let what = match operation {
+        let command = match operation {
             OptOperation::CreateObjective(create) => {
-                let tree = self.new_objective(caller, agent, made::objective_id(), create);
-                return self.alter(caller, tree, Alteration::Create).await;
+                let tree = self.new_objective(caller, agent, new_task::objective_id(), create);
+                return self.apply_command(caller, tree, ObjectiveCommand::Create).await;
             }
             OptOperation::GetObjective(get) => return self.get_objective(caller, get).await,
             OptOperation::ListObjectives(list) => return self.list_objectives(caller, list).await,
             OptOperation::GetPlan(get) => return self.get_plan(caller, get).await,
             OptOperation::SubscribeObjective(_) => return Err(Fault::Internal),
-            OptOperation::UpdateObjective(update) => Alteration::Update(update),
-            OptOperation::CreatePlan(create) => Alteration::CreatePlan(create),
-            OptOperation::UpdatePlan(update) => Alteration::UpdatePlan(update),
-            OptOperation::AddTasks(add) => Alteration::AddTasks(add),
+            OptOperation::UpdateObjective(update) => ObjectiveCommand::Update(update),
+            OptOperation::CreatePlan(create) => ObjectiveCommand::CreatePlan(create),
+            OptOperation::UpdatePlan(update) => ObjectiveCommand::UpdatePlan(update),
+            OptOperation::AddTasks(add) => ObjectiveCommand::AddTasks(add),
         };
-        let tree = match &what {
-            Alteration::Create => return Err(Fault::Internal),
-            Alteration::Update(update) => self.objective(caller, &update.id).await?,
-            Alteration::CreatePlan(create) => self.objective(caller, &create.objective_id).await?,
-            Alteration::UpdatePlan(update) => self.of_plan(caller, &update.id).await?,
-            Alteration::AddTasks(add) => self.of_plan(caller, &add.plan_id).await?,
+        let tree = match &command {
+            ObjectiveCommand::Create => return Err(Fault::Internal),
+            ObjectiveCommand::Update(update) => self.objective(caller, &update.id).await?,
+            ObjectiveCommand::CreatePlan(create) => {
+                self.objective(caller, &create.objective_id).await?
+            }
+            ObjectiveCommand::UpdatePlan(update) => {
+                self.objective_of_plan(caller, &update.id).await?
+            }
+            ObjectiveCommand::AddTasks(add) => self.objective_of_plan(caller, &add.plan_id).await?,
         };
-        weight::check_total(&tree, weight::replaced(&tree, &what), bytes, "")?;
-        self.alter(caller, tree, what).await
+        objective_size::check_total(&tree, objective_size::replaced(&tree, &command), bytes, "")?;
+        self.apply_command(caller, tree, command).await
     }
 
     async fn get_plan(&self, caller: &TaskCaller, get: GetPlan) -> Result<Reply, Fault> {
         let GetPlan { id, include_tasks } = get;
-        let tree = self.of_plan(caller, &id).await?;
+        let tree = self.objective_of_plan(caller, &id).await?;
         let none = || Fault::PlanNotFound { plan: id.to_string() };
         let plans = shown(tree, true, include_tasks).plans.unwrap_or_default();
         let plan = plans.into_iter().find(|plan| plan.id == id).ok_or_else(none)?;
@@ -131,25 +136,25 @@ impl TaskSystem {
         ObjectiveTree { stored, plans: Vec::new() }
     }
 
-    async fn alter(
+    async fn apply_command(
         &self,
         caller: &TaskCaller,
         tree: ObjectiveTree,
-        what: Alteration,
+        command: ObjectiveCommand,
     ) -> Result<Reply, Fault> {
-        // Tasks may begin, and their answers must find somebody. They are the owner's.
+        // The command may start tasks, whose answers need an interceptor for the owner's name.
         if tree.stored.owner == caller.owner {
-            self.take_answers_for(&caller.principal, caller.alone).await?;
+            self.intercept_replies_for(&caller.principal, caller.is_client).await?;
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(Alter { tree: Box::new(tree), what, reply })?;
+        self.post(ApplyObjectiveCommand { tree: Box::new(tree), command, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping()))? {
-            Altered::Objective(objective) => Ok(Reply::Objective(objective)),
-            Altered::Plan(plan) => Ok(Reply::Plan(plan)),
+            ObjectiveCommandReply::Objective(objective) => Ok(Reply::Objective(objective)),
+            ObjectiveCommandReply::Plan(plan) => Ok(Reply::Plan(plan)),
         }
     }
 
-    /// An objective of the caller's; that of somebody else is as good as none.
+    /// Finds an objective that the caller may see.
     pub(super) async fn find_objective(
         &self,
         caller: &TaskCaller,
@@ -161,7 +166,7 @@ impl TaskSystem {
 
     async fn any_objective(&self, id: &ObjectiveId) -> Result<Option<ObjectiveTree>, Fault> {
         let id = id.clone();
-        self.look(move |reader| reader.objective(&id)).await
+        self.read_store(move |reader| reader.objective(&id)).await
     }
 
     async fn objective(
@@ -173,10 +178,14 @@ impl TaskSystem {
         found.ok_or_else(|| Fault::ObjectiveNotFound { objective: id.to_string() })
     }
 
-    async fn of_plan(&self, caller: &TaskCaller, plan: &PlanId) -> Result<ObjectiveTree, Fault> {
+    async fn objective_of_plan(
+        &self,
+        caller: &TaskCaller,
+        plan: &PlanId,
+    ) -> Result<ObjectiveTree, Fault> {
         let none = || Fault::PlanNotFound { plan: plan.to_string() };
         let id = plan.clone();
-        let objective = self.look(move |reader| reader.plan(&id)).await?.ok_or_else(none)?;
+        let objective = self.read_store(move |reader| reader.plan(&id)).await?.ok_or_else(none)?;
         self.find_objective(caller, &objective).await?.ok_or_else(none)
     }
 
@@ -187,7 +196,7 @@ impl TaskSystem {
             && let Some(wait) = get.wait_ms.filter(|wait| *wait > 0)
         {
             let (reply, changed) = oneshot::channel();
-            self.tell(WaitRevision { id: get.id.clone(), since, reply })?;
+            self.post(WaitRevision { id: get.id.clone(), since, reply })?;
             let _ = tokio::time::timeout(Duration::from_millis(wait), changed).await;
             tree = self.objective(caller, &get.id).await?;
         }
@@ -210,7 +219,7 @@ impl TaskSystem {
             after: token.map_err(|error| invalid("/pageToken", &error.to_string()))?,
             with_plans,
         };
-        let page = self.look(move |reader| reader.objectives(&query)).await?;
+        let page = self.read_store(move |reader| reader.objectives(&query)).await?;
         let each = page.objectives.into_iter();
         Ok(Reply::Objectives(ObjectivePage {
             objectives: each.map(|tree| shown(tree, with_plans, list.include_tasks)).collect(),
@@ -218,7 +227,7 @@ impl TaskSystem {
         }))
     }
 
-    /// Watches an objective: as it stands, and everything that happens to it and below it.
+    /// Subscribes to an objective: a snapshot, then its changes and those of its tasks.
     ///
     /// # Errors
     /// When there is none.
@@ -229,19 +238,19 @@ impl TaskSystem {
     ) -> Result<TaskStream, Fault> {
         self.objective(caller, &watch.id).await?;
         let (reply, answer) = oneshot::channel();
-        self.tell(FollowObjective { id: watch.id.clone(), reply })?;
+        self.post(AddObjectiveSubscriber { id: watch.id.clone(), reply })?;
         let live = answer.await.map_err(|_| stopping())?.transpose()?;
-        // Read after the watching began, so that nothing is missed in between; what it shows
-        // already may come once more.
+        // Read after the subscription, so that no event is missed; events that the snapshot contains
+        // may follow it.
         let tree = self.objective(caller, &watch.id).await?;
         let number = tree.stored.revision;
         let event = Arc::new(StreamEvent::Objective(Box::new(shown(tree, true, true))));
         let last = live.is_none();
-        let first = Happened { number, event, last };
+        let first = TaskEvent { number, event, last };
         Ok(TaskStream::new(vec![first], live))
     }
 
-    /// Says something to an agent, and lets the server decide whether that needs a plan.
+    /// Sends a message to an agent; the server decides whether it needs a plan.
     ///
     /// # Errors
     /// When the message, the objective or task it names, or the caller's limits do not allow it.
@@ -252,15 +261,16 @@ impl TaskSystem {
         send: SendMessage,
         hints: OptHints,
     ) -> Result<Reply, Fault> {
-        let want = if send.return_immediately { Want::Now } else { Want::End };
+        let wait_for = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
-        let (begun, want) = self.plan(caller, agent, send, &hints, want).await?;
-        match self.sent(begun, want, length).await? {
-            Sent::Task(task) => {
+        let (reply, wait_for) =
+            self.submit_with_plan(caller, agent, send, &hints, wait_for).await?;
+        match self.await_outcome(reply, wait_for, length).await? {
+            SendOutcome::Task(task) => {
                 let objective = self.objective_beside(caller, &task).await?;
                 Ok(Reply::Planned { task, objective })
             }
-            Sent::Message(message) => Ok(Reply::Answered(message)),
+            SendOutcome::Message(message) => Ok(Reply::Answered(message)),
         }
     }
 
@@ -278,7 +288,7 @@ impl TaskSystem {
         Ok(tree.map(|tree| Box::new(shown(tree, true, true))))
     }
 
-    /// The same, with everything that happens to the first task on the way.
+    /// Sends a message like [`Self::send_with_opt`] and streams the events of its first task.
     ///
     /// # Errors
     /// When the message, the objective or task it names, or the caller's limits do not allow it.
@@ -291,88 +301,95 @@ impl TaskSystem {
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
-        let (begun, _) = self.plan(caller, agent, send, &hints, Want::Stream).await?;
-        Ok(self.streamed(begun, after).await?.with_history(length))
+        let (reply, _) =
+            self.submit_with_plan(caller, agent, send, &hints, WaitFor::Stream).await?;
+        Ok(self.open_stream(reply, after).await?.with_history(length))
     }
 
-    /// Decides whether a message needs a plan, and begins what it needs; with what the caller
-    /// waits for then.
-    async fn plan(
+    /// Decides whether a message needs a plan and submits it; also returns what the caller waits
+    /// for then.
+    async fn submit_with_plan(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         mut send: SendMessage,
         hints: &OptHints,
-        want: Want,
-    ) -> Result<(Begun, Want), Fault> {
-        must_be_a_users(&send.message)?;
+        wait_for: WaitFor,
+    ) -> Result<(TaskReply, WaitFor), Fault> {
+        require_user_role(&send.message)?;
         let sent = SentMessage::of(&send.message);
         if send.message.task_id.is_some() {
-            return Ok((self.begin(caller, agent, send, sent, want).await?, want));
+            return Ok((self.submit(caller, agent, send, sent, wait_for).await?, wait_for));
         }
-        let wished = hints.objective.as_ref();
+        let requested = hints.objective.as_ref();
         let context = send.message.context_id.clone();
-        let (there, is_taken) = match (wished.and_then(|wished| wished.id.as_ref()), &context) {
-            (Some(id), Some(context)) if id != context => {
-                let why = format!(
-                    "the message belongs to objective {id}, whose contextId is the same; send \
+        let (existing, is_taken) =
+            match (requested.and_then(|requested| requested.id.as_ref()), &context) {
+                (Some(id), Some(context)) if id != context => {
+                    let why = format!(
+                        "the message belongs to objective {id}, whose contextId is the same; send \
                      that one or none"
-                );
-                return Err(invalid("/message/contextId", &why));
-            }
-            (Some(id), _) => (Some(self.objective(caller, id).await?), false),
-            (None, Some(context)) => {
-                let found = self.any_objective(context).await?;
-                let is_there = found.is_some();
-                let visible = found.filter(|tree| may_see(caller, tree));
-                let is_taken = is_there && visible.is_none();
-                (visible, is_taken)
-            }
-            (None, None) => (None, false),
-        };
-        let name = wished.and_then(|wished| wished.name.as_deref());
+                    );
+                    return Err(invalid("/message/contextId", &why));
+                }
+                (Some(id), _) => (Some(self.objective(caller, id).await?), false),
+                (None, Some(context)) => {
+                    let found = self.any_objective(context).await?;
+                    let is_there = found.is_some();
+                    let visible = found.filter(|tree| may_see(caller, tree));
+                    let is_taken = is_there && visible.is_none();
+                    (visible, is_taken)
+                }
+                (None, None) => (None, false),
+            };
+        let name = requested.and_then(|requested| requested.name.as_deref());
         let name = name.or(hints.suggested_name.as_deref());
         let text = send.message.text();
         let asked = Asked {
             text: &text,
-            prefer_objective: hints.prefer_objective.or(wished.map(|_| true)),
+            prefer_objective: hints.prefer_objective.or(requested.map(|_| true)),
             suggested_name: name,
-            in_objective: there.is_some(),
+            in_objective: existing.is_some(),
         };
-        let draft = match (self.planner.plan(&asked), wished) {
+        let draft = match (self.planner.plan(&asked), requested) {
             (Draft::Answer, Some(_)) => minimal(&text, name),
-            // What is said in an objective and is no question belongs to it, while it has room.
+            // A message in an open objective that is no question adds a plan to it.
             (Draft::Answer, None)
-                if there.as_ref().is_some_and(has_room) && !text.trim_end().ends_with('?') =>
+                if existing.as_ref().is_some_and(accepts_plan)
+                    && !text.trim_end().ends_with('?') =>
             {
                 minimal(&text, name)
             }
             (draft, _) => draft,
         };
         let Draft::Objective { name, plans } = draft else {
-            if let Some(tree) = &there {
+            if let Some(tree) = &existing {
                 send.message.context_id = Some(tree.stored.objective.id.clone());
             }
-            return Ok((self.begin(caller, agent, send, sent, want).await?, want));
+            return Ok((self.submit(caller, agent, send, sent, wait_for).await?, wait_for));
         };
-        // A caller that does not ask to wait gets the first task at once.
-        let want = if send.waits_unless_planned && want == Want::End { Want::Now } else { want };
-        // A repeat is a call like any other.
+        // Unless the caller asked to wait, it gets the first task at once.
+        let wait_for = if send.waits_unless_planned && wait_for == WaitFor::End {
+            WaitFor::Created
+        } else {
+            wait_for
+        };
+        // A duplicate is charged like any call.
         self.charge(caller, agent, true, if sent.bytes > SMALL { sent.bytes } else { 0 }).await?;
-        if let Some(heard) = self.heard_before(&caller.owner, agent, sent.clone()).await? {
-            return Ok((heard, want));
+        if let Some(duplicate) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
+            return Ok((duplicate, wait_for));
         }
-        self.take_answers_for(&caller.principal, caller.alone).await?;
-        if self.is_a_callers(agent) {
+        self.intercept_replies_for(&caller.principal, caller.is_client).await?;
+        if self.is_client_name(agent) {
             return Err(Fault::no_such_agent(agent.as_str()));
         }
-        let is_new = there.is_none();
-        let tree = match there {
+        let is_new = existing.is_none();
+        let tree = match existing {
             Some(tree) => tree,
             None => {
                 let id = match context {
                     Some(context) => self.objective_for(caller, context, is_taken).await?,
-                    None => made::objective_id(),
+                    None => new_task::objective_id(),
                 };
                 let description = Some(text.chars().take(STRING_CHARS).collect());
                 let create = CreateObjective { name, description, metadata: None };
@@ -386,26 +403,26 @@ impl TaskSystem {
         }
         let now = Moment::from(self.clock.now().utc);
         let plans = drafted(&tree.stored.objective.id, plans, hints.history_scope, now);
-        weight::check_total(&tree, 0, weight::of_plans(&plans), "/message/parts")?;
+        objective_size::check_total(&tree, 0, objective_size::of_plans(&plans), "/message/parts")?;
         let (reply, answer) = oneshot::channel();
-        self.tell(BeginObjective {
-            objective: Box::new(tree),
+        self.post(SubmitObjective {
+            tree: Box::new(tree),
             is_new,
             plans,
             sent,
             message: send.message,
             push: send.push,
-            want,
+            wait_for,
             trace: caller.trace.clone(),
             reply,
         })?;
-        Ok((answer.await.unwrap_or_else(|_| Err(stopping()))?, want))
+        Ok((answer.await.unwrap_or_else(|_| Err(stopping()))?, wait_for))
     }
 
-    /// The id of a new objective for a message that brings its context: the context's.
+    /// The id of a new objective for a message with a context id: the same id.
     ///
     /// # Errors
-    /// When the context is not new: an objective is never made in another one.
+    /// When the context exists already.
     async fn objective_for(
         &self,
         caller: &TaskCaller,
@@ -419,7 +436,7 @@ impl TaskSystem {
         if is_taken {
             return Err(refused(&format!("{context} names something else already")));
         }
-        self.caught_up().await?;
+        self.await_store().await?;
         let query = ListQuery {
             owner: Some(Arc::clone(&caller.owner)),
             context: Some(context.clone()),
@@ -427,23 +444,23 @@ impl TaskSystem {
             history_length: Some(0),
             ..ListQuery::default()
         };
-        if self.look(move |reader| reader.list(&query)).await?.tasks.is_empty() {
+        if self.read_store(move |reader| reader.list(&query)).await?.tasks.is_empty() {
             return Ok(context);
         }
         Err(refused(&format!("context {context} has tasks already that belong to no objective")))
     }
 }
 
-/// Whether the caller may know of the objective.
+/// Whether the caller may see the objective.
 fn may_see(caller: &TaskCaller, tree: &ObjectiveTree) -> bool {
     caller.sees_all || tree.stored.owner == caller.owner
 }
 
-fn has_room(tree: &ObjectiveTree) -> bool {
+fn accepts_plan(tree: &ObjectiveTree) -> bool {
     !tree.stored.objective.status.is_terminal() && tree.plans.len() < PLANS_PER_OBJECTIVE
 }
 
-/// One plan with one task: whoever wants an objective gets one.
+/// One plan with one task, for a client that asked for an objective.
 fn minimal(text: &str, name: Option<&str>) -> Draft {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line: String = line.chars().take(NAME_CHARS).collect();
@@ -462,10 +479,10 @@ fn drafted(
     scope: Option<HistoryScope>,
     now: Moment,
 ) -> Vec<Plan> {
-    let ids: Vec<PlanId> = drafts.iter().map(|_| made::plan_id()).collect();
+    let ids: Vec<PlanId> = drafts.iter().map(|_| new_task::plan_id()).collect();
     let each = drafts.into_iter().zip(ids.clone());
     each.map(|(draft, id)| {
-        let steps: Vec<_> = draft.tasks.iter().map(|_| made::step_id()).collect();
+        let steps: Vec<_> = draft.tasks.iter().map(|_| new_task::step_id()).collect();
         let tasks = draft.tasks.into_iter().enumerate().map(|(at, task)| PlanTask {
             id: steps[at].clone(),
             plan_id: id.clone(),
@@ -488,7 +505,7 @@ fn drafted(
         if !before.is_empty() {
             metadata.insert(key::AFTER.to_owned(), before.into());
         }
-        // What is wished for the message is wished for the steps that are made of it.
+        // The message's history scope applies to the steps made of it.
         if let Some(scope) = scope {
             metadata.insert(key::HISTORY_SCOPE.to_owned(), scope.as_str().into());
         }
@@ -499,7 +516,7 @@ fn drafted(
             name: draft.name,
             description: None,
             status: PlanStatus::Pending,
-            // Its plans merely follow one another: no caller has said that one needs the other.
+            // The order is in the metadata only: the client has stated no dependency.
             dependencies: Vec::new(),
             metadata: Some(metadata).filter(|metadata| !metadata.is_empty()),
             created_at: now,

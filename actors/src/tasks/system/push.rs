@@ -1,4 +1,4 @@
-//! Who wants to be told by a call, and what they are still to be told.
+//! Push configs of tasks, and the webhook outbox for its dispatcher.
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{ListPushes, PushConfig, PushKey};
@@ -8,17 +8,17 @@ use a2a_taskdb::{Due, PushToken, Write, Written};
 use tokio::sync::oneshot;
 
 use super::{TaskCaller, TaskSystem, invalid, stopping};
-use crate::tasks::made;
-use crate::tasks::service::{SettlePush, WritePush, disk_refuses};
+use crate::tasks::new_task;
+use crate::tasks::service::{WritePush, store_unavailable};
 
-/// How many wishes to be told one task may have.
+/// Push configs per task.
 const PUSHES_PER_TASK: usize = 20;
 
 impl TaskSystem {
-    /// Wants the server to call when something happens to a task.
+    /// Sets a push config: the server calls its webhook for each event of the task.
     ///
     /// # Errors
-    /// When there is no such task, or it has too many wishes already.
+    /// When there is no such task, or it has too many push configs.
     pub async fn set_push(
         &self,
         caller: &TaskCaller,
@@ -27,13 +27,13 @@ impl TaskSystem {
     ) -> Result<PushConfig, Fault> {
         let named = config.task_id.clone().ok_or_else(|| invalid("/taskId", "is missing"))?;
         let task = self.owned(caller, agent, &named).await?.task.id;
-        let config = made::named_push(config, task);
+        let config = new_task::push_with_id(config, task);
         self.put_push(task, config.clone()).await?;
         Ok(config)
     }
 
     pub(super) async fn put_push(&self, task: TaskId, config: PushConfig) -> Result<(), Fault> {
-        let known = self.look(move |reader| reader.pushes(task)).await?;
+        let known = self.read_store(move |reader| reader.pushes(task)).await?;
         if known.len() >= PUSHES_PER_TASK && known.iter().all(|other| other.id != config.id) {
             let why =
                 format!("a task has at most {PUSHES_PER_TASK} configurations; delete one first");
@@ -44,11 +44,11 @@ impl TaskSystem {
 
     pub(super) async fn write_push(&self, write: Write) -> Result<Written, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(WritePush { write, reply })?;
-        answer.await.map_err(|_| stopping())?.ok_or_else(disk_refuses)
+        self.post(WritePush { write, reply })?;
+        answer.await.map_err(|_| stopping())?.ok_or_else(store_unavailable)
     }
 
-    /// One wish to be told.
+    /// Returns a push config.
     ///
     /// # Errors
     /// When there is none.
@@ -60,14 +60,14 @@ impl TaskSystem {
     ) -> Result<PushConfig, Fault> {
         let owned = self.owned(caller, agent, &key.task_id).await?;
         let task = owned.task.id;
-        let all = self.look(move |reader| reader.pushes(task)).await?;
+        let all = self.read_store(move |reader| reader.pushes(task)).await?;
         let wanted = |config: &PushConfig| key.id.is_none() || config.id == key.id;
         let found = all.into_iter().find(wanted).ok_or_else(|| no_push(&key))?;
-        Ok(veiled(found, caller, &owned.owner))
+        Ok(redacted(found, caller, &owned.owner))
     }
 
-    /// A page of the wishes to be told of a task, by their names, and the token of the next page;
-    /// empty at the end.
+    /// Returns a page of a task's push configs by id, and the token of the next page; empty at the
+    /// end.
     ///
     /// # Errors
     /// When there is no such task, or the token was not made by this server.
@@ -83,7 +83,7 @@ impl TaskSystem {
         let size = list.page_size.map_or(PUSHES_PER_TASK, |size| size as usize);
         let owned = self.owned(caller, agent, &list.task_id).await?;
         let task = owned.task.id;
-        let mut all = self.look(move |reader| reader.pushes(task)).await?;
+        let mut all = self.read_store(move |reader| reader.pushes(task)).await?;
         all.retain(|config| {
             after.as_ref().is_none_or(|PushToken(name)| config.id > Some(name.clone()))
         });
@@ -92,11 +92,11 @@ impl TaskSystem {
         all.truncate(size);
         let last = all.last().filter(|_| more).and_then(|config| config.id.clone());
         let next = last.map(|name| PushToken(name).to_string());
-        let all = all.into_iter().map(|config| veiled(config, caller, &owned.owner)).collect();
+        let all = all.into_iter().map(|config| redacted(config, caller, &owned.owner)).collect();
         Ok((all, next.unwrap_or_default()))
     }
 
-    /// Takes a wish back; taking back what is not there is no fault.
+    /// Deletes a push config; no error when there is none.
     ///
     /// # Errors
     /// When there is no such task.
@@ -109,54 +109,54 @@ impl TaskSystem {
         let task = self.owned(caller, agent, &key.task_id).await?.task.id;
         let id = match key.id {
             Some(id) => id,
-            None => match self.look(move |reader| reader.pushes(task)).await?.into_iter().next() {
-                Some(PushConfig { id: Some(id), .. }) => id,
-                _ => return Ok(()),
-            },
+            None => {
+                match self.read_store(move |reader| reader.pushes(task)).await?.into_iter().next() {
+                    Some(PushConfig { id: Some(id), .. }) => id,
+                    _ => return Ok(()),
+                }
+            }
         };
         self.write_push(Write::DeletePush { task, id }).await.map(drop)
     }
 
-    /// Calls to webhooks that are due, for whoever makes them.
+    /// Returns the webhook calls that are due.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn due_pushes(&self, limit: usize) -> Result<Vec<Due>, Fault> {
         let now = Moment::from(self.clock.now().utc);
-        self.look(move |reader| reader.outbox_due(now, limit)).await
+        self.read_store(move |reader| reader.outbox_due(now, limit)).await
     }
 
-    /// When the next call is due.
+    /// Returns when the next webhook call is due.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn next_push(&self) -> Result<Option<Moment>, Fault> {
-        self.look(|reader| reader.next_due()).await
+        self.read_store(|reader| reader.next_due()).await
     }
 
-    /// Waits until there may be calls to make that there were not before.
+    /// Waits until the outbox may have new entries.
     pub async fn pushes_changed(&self) {
-        self.bell.notified().await;
+        self.push_notify.notified().await;
     }
 
-    /// A call was made, or will not be; returns when that is durable.
+    /// Removes a webhook call from the outbox: it was made, or will not be. Returns after the
+    /// commit.
     pub async fn push_done(&self, outbox: u64) {
         self.settle_push(Write::Pushed { outbox }).await;
     }
 
-    /// A call was made in vain and will be tried again.
+    /// Reschedules a failed webhook call.
     pub async fn push_later(&self, outbox: u64, attempts: u32, next: Moment) {
         self.settle_push(Write::PushLater { outbox, attempts, next }).await;
     }
 
-    pub(super) async fn settle_push(&self, write: Write) {
-        let (reply, answer) = oneshot::channel();
-        if self.tell(SettlePush(vec![(write, reply)])).is_ok() {
-            let _ = answer.await;
-        }
+    async fn settle_push(&self, write: Write) {
+        let _ = self.write_push(write).await;
     }
 
-    /// Nobody there wants to be told any more.
+    /// Deletes the push config of a webhook that refuses further calls.
     pub async fn drop_push(&self, task: TaskId, id: Label) {
         self.settle_push(Write::DeletePush { task, id }).await;
     }
@@ -167,9 +167,9 @@ fn no_push(key: &PushKey) -> Fault {
     Fault::PushNotFound { task: key.task_id.to_string(), id }
 }
 
-/// A configuration as this caller may see it: the secrets of a webhook are for the owner of the
-/// task alone. Operators see that there is one, and where it leads.
-fn veiled(mut config: PushConfig, caller: &TaskCaller, owner: &str) -> PushConfig {
+/// Removes the secrets of a webhook for callers other than the task's owner. Operators still see
+/// its URL.
+fn redacted(mut config: PushConfig, caller: &TaskCaller, owner: &str) -> PushConfig {
     if *caller.owner != *owner {
         config.token = None;
         if let Some(authentication) = &mut config.authentication {

@@ -1,4 +1,4 @@
-//! Saying something to an agent: a new task, or more about one that is open.
+//! Sends a message to an agent: creates a task, or appends to an open one.
 
 use std::sync::Arc;
 
@@ -10,21 +10,22 @@ use a2a_protocol::{AgentId, TaskId};
 use a2a_taskdb::{Repeated, SentMessage, StoredTask};
 use tokio::sync::oneshot;
 
-use super::{Sent, TaskCaller, TaskSystem, invalid, stopping};
+use super::subscribe::TaskStream;
+use super::{SendOutcome, TaskCaller, TaskSystem, invalid, stopping};
 use crate::Submission;
-use crate::tasks::compose::Composed;
-use crate::tasks::refused::refused;
-use crate::tasks::service::{Begin, BeginAtOnce, Begun, GoOn, Wait, Want};
-use crate::tasks::watch::{Happened, TaskStream};
-use crate::tasks::{compose, made};
+use crate::tasks::outgoing::OutgoingRequest;
+use crate::tasks::outgoing::receipt_fault;
+use crate::tasks::service::subscribers::TaskEvent;
+use crate::tasks::service::{Continue, Submit, SubmitDeferred, TaskReply, WaitFor, WaitForEnd};
+use crate::tasks::{new_task, outgoing};
 
-/// How many messages of a conversation an agent hears that is to hear of it.
-const SAID_BEFORE: usize = 100;
-/// Messages of so many bytes are bounded by their number alone: they need no look at their size.
+/// Earlier messages of the conversation in a request whose agent gets them.
+const CONTEXT_MESSAGES: usize = 100;
+/// Messages up to this size count by number only, and not against the byte limit.
 pub(super) const SMALL: usize = 4 * 1024;
 
 impl TaskSystem {
-    /// Says something to an agent and gives what comes of it.
+    /// Sends a message and returns the task or the plain answer.
     ///
     /// # Errors
     /// When the message, the task it names, or the caller's limits do not allow it.
@@ -33,39 +34,41 @@ impl TaskSystem {
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
-    ) -> Result<Sent, Fault> {
-        let want = if send.return_immediately { Want::Now } else { Want::End };
+    ) -> Result<SendOutcome, Fault> {
+        let wait_for = if send.return_immediately { WaitFor::Created } else { WaitFor::End };
         let length = send.history_length;
         let sent = SentMessage::of(&send.message);
-        let begun = self.begin(caller, agent, send, sent, want).await?;
-        self.sent(begun, want, length).await
+        let reply = self.submit(caller, agent, send, sent, wait_for).await?;
+        self.await_outcome(reply, wait_for, length).await
     }
 
-    /// What a message led to, for a caller that wants no stream.
-    pub(super) async fn sent(
+    /// Resolves the reply to a message for a caller without a stream.
+    pub(super) async fn await_outcome(
         &self,
-        begun: Begun,
-        want: Want,
+        reply: TaskReply,
+        wait_for: WaitFor,
         history_length: Option<usize>,
-    ) -> Result<Sent, Fault> {
-        let begun = match begun {
-            Begun::Repeated(task) if want == Want::End => self.wait(task).await?,
-            Begun::Repeated(task) => Begun::Task(Arc::new(self.read(task).await?)),
+    ) -> Result<SendOutcome, Fault> {
+        let reply = match reply {
+            TaskReply::Duplicate(task) if wait_for == WaitFor::End => self.wait(task).await?,
+            TaskReply::Duplicate(task) => TaskReply::Task(Arc::new(self.read(task).await?)),
             other => other,
         };
-        match begun {
-            Begun::Task(mut task) => {
+        match reply {
+            TaskReply::Task(mut task) => {
                 if history_length.is_some_and(|most| most < task.history.len()) {
                     Arc::make_mut(&mut task).cut_history(history_length);
                 }
-                Ok(Sent::Task(task))
+                Ok(SendOutcome::Task(task))
             }
-            Begun::Message(message) => Ok(Sent::Message(message)),
-            Begun::Stream(_) | Begun::Repeated(_) | Begun::Unsure(..) => Err(Fault::Internal),
+            TaskReply::Message(message) => Ok(SendOutcome::Message(message)),
+            TaskReply::Stream(_) | TaskReply::Duplicate(_) | TaskReply::NeedsStore(..) => {
+                Err(Fault::Internal)
+            }
         }
     }
 
-    /// The same, with everything that happens on the way.
+    /// Sends a message and streams the events of its task.
     ///
     /// # Errors
     /// When the message, the task it names, or the caller's limits do not allow it.
@@ -78,123 +81,134 @@ impl TaskSystem {
     ) -> Result<TaskStream, Fault> {
         let length = send.history_length;
         let sent = SentMessage::of(&send.message);
-        let begun = self.begin(caller, agent, send, sent, Want::Stream).await?;
-        Ok(self.streamed(begun, after).await?.with_history(length))
+        let reply = self.submit(caller, agent, send, sent, WaitFor::Stream).await?;
+        Ok(self.open_stream(reply, after).await?.with_history(length))
     }
 
-    pub(super) async fn streamed(
+    pub(super) async fn open_stream(
         &self,
-        begun: Begun,
+        reply: TaskReply,
         after: Option<u64>,
     ) -> Result<TaskStream, Fault> {
-        match begun {
-            Begun::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
-            Begun::Message(message) => {
+        match reply {
+            TaskReply::Stream(events) => Ok(TaskStream::new(Vec::new(), Some(events))),
+            TaskReply::Message(message) => {
                 let event = Arc::new(StreamEvent::Message(message));
-                Ok(TaskStream::new(vec![Happened { number: 0, event, last: true }], None))
+                Ok(TaskStream::new(vec![TaskEvent { number: 0, event, last: true }], None))
             }
-            // Said again by one who lost the stream: it goes on where that was.
-            Begun::Repeated(task) => self.watch(task, after, false).await,
-            Begun::Task(_) | Begun::Unsure(..) => Err(Fault::Internal),
+            // A repeat after a lost stream continues where that ended.
+            TaskReply::Duplicate(task) => self.stream_events(task, after, false).await,
+            TaskReply::Task(_) | TaskReply::NeedsStore(..) => Err(Fault::Internal),
         }
     }
 
-    /// Begins what a message asks for. `sent` is the message as its caller sent it.
-    pub(super) async fn begin(
+    /// Submits a message. `sent` is the message as the client sent it.
+    pub(super) async fn submit(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
         sent: SentMessage,
-        want: Want,
-    ) -> Result<Begun, Fault> {
-        must_be_a_users(&send.message)?;
+        wait_for: WaitFor,
+    ) -> Result<TaskReply, Fault> {
+        require_user_role(&send.message)?;
         if sent.bytes > SMALL {
             self.charge(caller, agent, false, sent.bytes).await?;
         }
         if let Some(named) = send.message.task_id.clone() {
-            return Box::pin(self.go_on(caller, agent, send, sent, &named, want)).await;
+            return Box::pin(self.continue_task(caller, agent, send, sent, &named, wait_for)).await;
         }
-        self.take_answers_for(&caller.principal, caller.alone).await?;
-        if self.is_a_callers(agent) {
+        self.intercept_replies_for(&caller.principal, caller.is_client).await?;
+        if self.is_client_name(agent) {
             return Err(Fault::no_such_agent(agent.as_str()));
         }
         let now = self.clock.now();
         let SendMessage { message, push, mut metadata, .. } = send;
-        // What the extension says about a task is the server's to say.
+        // Only the server sets the metadata of the OPT extension on tasks.
         without_opt(&mut metadata);
-        let stored = made::new_task(caller, agent, message, metadata, now);
-        // For whoever follows the call in the program's log, from its first span on; a trace that was
-        // given stands there already.
+        let stored = new_task::new_task(caller, agent, message, metadata, now);
+        // The span of the call has the client's trace already. A trace made here is added, so that
+        // the log shows one trace from the first span on.
         if stored.trace.is_none() {
             tracing::Span::current().record("trace", tracing::field::display(stored.trace().id()));
         }
-        let before = self.said_before(&stored).await?;
-        let request = compose::request(&stored, &before, now)
+        let earlier = self.context_history(&stored).await?;
+        let request = outgoing::request(&stored, &earlier, now)
             .map_err(|error| invalid("/message", &error.to_string()))?;
-        let (stored, submission) = match (want, &push) {
-            (Want::End, None) => match self.begin_at_once(stored, request, sent.clone()).await? {
-                Begun::Unsure(stored, submission) => (*stored, *submission),
-                begun => return Ok(begun),
-            },
+        let (stored, submission) = match (wait_for, &push) {
+            (WaitFor::End, None) => {
+                match self.submit_deferred(stored, request, sent.clone()).await? {
+                    TaskReply::NeedsStore(stored, submission) => (*stored, *submission),
+                    reply => return Ok(reply),
+                }
+            }
             _ => (stored, request.submission),
         };
-        let begun = match self.assess(&stored, submission).await {
+        let reply = match self.assess(&stored, submission).await {
             Err(refused) => Err(refused),
             Ok(submission) => {
-                let push = push.map(|push| made::named_push(push, stored.task.id));
+                let push = push.map(|push| new_task::push_with_id(push, stored.task.id));
                 let (reply, answer) = oneshot::channel();
-                self.tell(Begin { stored, sent: sent.clone(), submission, push, want, reply })?;
+                self.post(Submit {
+                    stored,
+                    sent: sent.clone(),
+                    submission,
+                    push,
+                    wait_for,
+                    reply,
+                })?;
                 answer.await.unwrap_or_else(|_| Err(stopping()))
             }
         };
-        match begun {
-            // A repeat is a call like any other, so it is charged and may be refused for that.
+        match reply {
+            // A duplicate is charged like any call and may exceed a limit.
             Err(fault @ (Fault::MessageConflict { .. } | Fault::RateLimited { .. })) => Err(fault),
-            // What was taken once is not refused now, for want of room or anything else.
+            // A message that was accepted once is not refused now, for a full queue or otherwise.
             Err(refused) => {
-                let heard = self.heard_before(&caller.owner, agent, sent).await?;
-                heard.ok_or(refused)
+                let duplicate = self.find_duplicate(&caller.owner, agent, sent).await?;
+                duplicate.ok_or(refused)
             }
-            begun => begun,
+            reply => reply,
         }
     }
 
-    /// What was said about other tasks of the conversation, where its agent is to hear of it.
-    pub(super) async fn said_before(&self, stored: &StoredTask) -> Result<Vec<Message>, Fault> {
+    /// Messages of earlier tasks of the conversation, where the client asked for them.
+    pub(super) async fn context_history(&self, stored: &StoredTask) -> Result<Vec<Message>, Fault> {
         let Some(message) = stored.task.history.last() else { return Ok(Vec::new()) };
-        // Outside of a plan there is nothing between the task and its conversation.
+        // A task outside a plan has no scope between its own history and the conversation.
         if OptHints::history_scope_of(message)? != Some(HistoryScope::Objective) {
             return Ok(Vec::new());
         }
         let (owner, agent) = (Arc::clone(&stored.owner), stored.agent.clone());
         let context = stored.task.context_id.clone();
-        self.caught_up().await?;
-        self.look(move |reader| reader.history_of_context(&owner, &agent, &context, SAID_BEFORE))
-            .await
+        self.await_store().await?;
+        self.read_store(move |reader| {
+            reader.history_of_context(&owner, &agent, &context, CONTEXT_MESSAGES)
+        })
+        .await
     }
 
-    /// Asks the agent before anything is on the disk, where that is as good.
-    pub(super) async fn begin_at_once(
+    /// Starts the task before its row exists, where that is possible.
+    pub(super) async fn submit_deferred(
         &self,
         stored: StoredTask,
-        request: Composed,
+        request: OutgoingRequest,
         sent: SentMessage,
-    ) -> Result<Begun, Fault> {
+    ) -> Result<TaskReply, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(BeginAtOnce { stored, sent, request, reply })?;
+        self.post(SubmitDeferred { stored, sent, request, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    pub(super) async fn go_on(
+    pub(super) async fn continue_task(
         &self,
         caller: &TaskCaller,
         agent: &AgentId,
         send: SendMessage,
         sent: SentMessage,
         named: &Label,
-        want: Want,
-    ) -> Result<Begun, Fault> {
+        wait_for: WaitFor,
+    ) -> Result<TaskReply, Fault> {
         let stored = self.owned(caller, agent, named).await?;
         if let Some(context) = &send.message.context_id
             && *context != stored.task.context_id
@@ -203,22 +217,22 @@ impl TaskSystem {
             return Err(invalid("/message/contextId", &why));
         }
         if stored.owner != caller.owner {
-            // Its agent could not tell who speaks.
+            // The agent would take the message for the owner's.
             let reason = format!("task {named} is {}'s: you may see it and stop it", stored.owner);
             return Err(Fault::Forbidden { reason });
         }
         let now = self.clock.now();
         let mut message = send.message;
         message.context_id = Some(stored.task.context_id.clone());
-        let addition = compose::addition(&stored, &message, caller.trace.clone(), now)
+        let addition = outgoing::addition(&stored, &message, caller.trace.clone(), now)
             .ok_or(Fault::Internal)?;
-        // First of all: a repeat is charged, too.
+        // Before the duplicate check: a duplicate is charged, too.
         let assessed = self.assess(&stored, addition).await;
         if let Err(limited @ Fault::RateLimited { .. }) = assessed {
             return Err(limited);
         }
-        if let Some(heard) = self.heard_before(&caller.owner, agent, sent.clone()).await? {
-            return Ok(heard);
+        if let Some(duplicate) = self.find_duplicate(&caller.owner, agent, sent.clone()).await? {
+            return Ok(duplicate);
         }
         if stored.task.status.state.is_terminal() {
             let state = stored.task.status.state.in_a_word();
@@ -228,65 +242,67 @@ impl TaskSystem {
         }
         let addition = assessed?;
         if let Some(push) = send.push {
-            self.put_push(stored.task.id, made::named_push(push, stored.task.id)).await?;
+            self.put_push(stored.task.id, new_task::push_with_id(push, stored.task.id)).await?;
         }
         let (reply, answer) = oneshot::channel();
-        self.tell(GoOn { task: stored.task.id, message, sent, addition, want, reply })?;
+        self.post(Continue { task: stored.task.id, message, sent, addition, wait_for, reply })?;
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    /// Whether the bus would take this in the caller's name; it is charged.
+    /// Runs the bus's admission for a request in the caller's name, and charges it.
     pub(super) async fn assess(
         &self,
         stored: &StoredTask,
         submission: Submission,
     ) -> Result<Submission, Fault> {
-        let caller = compose::speaker(stored, false);
+        let caller = outgoing::speaker(stored, false);
         self.bus
             .assess(caller, submission)
             .await
-            .map_err(|receipt| refused(&stored.agent, &receipt))
+            .map_err(|receipt| receipt_fault(&stored.agent, &receipt))
     }
 
-    /// What came of a message, if it was heard before.
+    /// The reply to a message that is a duplicate.
     ///
     /// # Errors
     /// When its id was used for another message.
-    pub(super) async fn heard_before(
+    pub(super) async fn find_duplicate(
         &self,
         owner: &Arc<str>,
         agent: &AgentId,
         message: SentMessage,
-    ) -> Result<Option<Begun>, Fault> {
-        self.caught_up().await?;
+    ) -> Result<Option<TaskReply>, Fault> {
+        self.await_store().await?;
         let (owner, agent) = (Arc::clone(owner), agent.clone());
         let id = message.id.clone();
-        let found = self.look(move |reader| reader.message(&owner, &agent, &message)).await?;
-        found.map(|found| repeated(found, &id)).transpose()
+        let found = self.read_store(move |reader| reader.message(&owner, &agent, &message)).await?;
+        found.map(|found| duplicate_reply(found, &id)).transpose()
     }
 
-    pub(super) async fn wait(&self, task: TaskId) -> Result<Begun, Fault> {
+    pub(in crate::tasks) async fn wait(&self, task: TaskId) -> Result<TaskReply, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.tell(Wait { task, reply })?;
+        self.post(WaitForEnd { task, reply })?;
         match answer.await.unwrap_or_else(|_| Err(stopping())) {
-            // It has ended and is the store's alone.
-            Err(Fault::TaskNotFound { .. }) => Ok(Begun::Task(Arc::new(self.read(task).await?))),
+            // The task has ended and was evicted.
+            Err(Fault::TaskNotFound { .. }) => {
+                Ok(TaskReply::Task(Arc::new(self.read(task).await?)))
+            }
             other => other,
         }
     }
 }
 
-/// What a caller gets for a message whose id the store knows.
-pub(in crate::tasks) fn repeated(found: Repeated, id: &Label) -> Result<Begun, Fault> {
+/// The reply to a message whose id is in the store.
+pub(in crate::tasks) fn duplicate_reply(found: Repeated, id: &Label) -> Result<TaskReply, Fault> {
     match found {
-        Repeated::Task(first) => Ok(Begun::Repeated(first)),
-        Repeated::Answer(message) => Ok(Begun::Message(message)),
+        Repeated::Task(first) => Ok(TaskReply::Duplicate(first)),
+        Repeated::Answer(message) => Ok(TaskReply::Message(message)),
         Repeated::Other => Err(Fault::MessageConflict { message: id.to_string() }),
     }
 }
 
-/// Whoever calls speaks for itself: what agents say, they say over the bus.
-pub(super) fn must_be_a_users(message: &Message) -> Result<(), Fault> {
+/// Refuses messages in the role of an agent: agents use the bus.
+pub(super) fn require_user_role(message: &Message) -> Result<(), Fault> {
     match message.role {
         Role::User => Ok(()),
         Role::Agent => {

@@ -1,4 +1,4 @@
-//! The store's own thread: takes whatever waits, one transaction for all of it, again.
+//! Store thread: commits all queued writes in one transaction at a time (group commit).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use actix::Addr;
 use super::TaskStats;
 use super::service::{Committed, Service};
 
-/// How many changes share a transaction at most.
+/// Writes per transaction.
 const BATCH: usize = 1_024;
-/// How long to wait before a disk that refused is tried again.
-const TRY_AGAIN: Duration = Duration::from_millis(250);
+/// Delay before a failed commit is retried.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// A change, and the number under which its answer comes back.
-pub(super) struct Job {
+/// A write, and the number of its result.
+pub(super) struct WriteJob {
     pub(super) number: u64,
     pub(super) write: Write,
-    /// Somebody hears that it failed and can ask again. Everything else happened already and must
-    /// be kept.
-    pub(super) asks: bool,
+    /// Returned as failed while the store is unavailable: its caller can retry. Every other write
+    /// records what has happened already and is retried here.
+    pub(super) fail_fast: bool,
 }
 
-/// Starts the thread; it ends when every sender is gone and everything is written.
+/// Spawns the thread. It ends when every sender is dropped and everything is written.
 pub(super) fn start(
     store: Box<dyn TaskWriter>,
     service: Addr<Service>,
     stats: Arc<TaskStats>,
     alive: Alive,
-) -> std::io::Result<(Sender<Vec<Job>>, JoinHandle<()>)> {
+) -> std::io::Result<(Sender<Vec<WriteJob>>, JoinHandle<()>)> {
     let (sender, jobs) = channel();
     let thread = std::thread::Builder::new().name("a2a-task-store".into()).spawn(move || {
         let _alive = alive;
@@ -44,19 +44,19 @@ pub(super) fn start(
 
 fn run(
     mut store: Box<dyn TaskWriter>,
-    jobs: &Receiver<Vec<Job>>,
+    jobs: &Receiver<Vec<WriteJob>>,
     service: &Addr<Service>,
     stats: &TaskStats,
 ) {
-    let mut kept: VecDeque<Job> = VecDeque::new();
+    let mut kept: VecDeque<WriteJob> = VecDeque::new();
     let mut open = true;
     loop {
         if kept.is_empty() {
-            // A store that refused is tried again though nothing is to be written.
+            // A failed store is probed even when there is nothing to write.
             let waited = if stats.is_writing() {
                 jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
-                jobs.recv_timeout(TRY_AGAIN)
+                jobs.recv_timeout(RETRY_DELAY)
             };
             match waited {
                 Ok(more) => kept.extend(more),
@@ -69,15 +69,15 @@ fn run(
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
-        // All of it, however much is kept: who asks is answered even while the disk refuses.
+        // Unbounded, so that fail-fast writes get their result while the store is unavailable.
         open &= take_waiting(jobs, &mut kept);
-        let batch: Vec<&Job> = kept.iter().take(BATCH).collect();
+        let batch: Vec<&WriteJob> = kept.iter().take(BATCH).collect();
         let (numbers, writes): (Vec<_>, Vec<_>) =
             batch.iter().map(|job| (job.number, job.write.clone())).unzip();
-        let begun = Instant::now();
+        let started = Instant::now();
         match timed(stats, || store.commit(writes)) {
             Ok(written) => {
-                stats.commit_seconds().took(begun.elapsed());
+                stats.commit_seconds().took(started.elapsed());
                 stats.commit_changes().counted(numbers.len());
                 writes_again(stats);
                 kept.drain(..numbers.len());
@@ -86,14 +86,14 @@ fn run(
             }
             Err(error) => {
                 let changes = kept.len();
-                // Once for each time the disk refuses, however often it is tried.
+                // One error per outage, not per retry.
                 if stats.is_writing() {
                     tracing::error!(%error, changes, "the task store could not be written; no task is accepted until it can be");
                 } else {
                     tracing::debug!(%error, changes, "the task store still cannot be written");
                 }
                 stats.store.set_writing(false);
-                refuse_those_who_ask(&mut kept, service);
+                fail_fast(&mut kept, service);
                 if !open {
                     stats.set_unwritten(kept.len());
                     tracing::error!(
@@ -102,13 +102,13 @@ fn run(
                     );
                     return;
                 }
-                std::thread::sleep(TRY_AGAIN);
+                std::thread::sleep(RETRY_DELAY);
             }
         }
     }
 }
 
-/// Notes for the edges how long the disk takes.
+/// Measures the duration of a write for the readiness check.
 fn timed<T>(
     stats: &TaskStats,
     write: impl FnOnce() -> Result<T, TaskStoreError>,
@@ -126,8 +126,8 @@ fn writes_again(stats: &TaskStats) {
     }
 }
 
-/// Takes what waits; `false` when nothing more can come.
-fn take_waiting(jobs: &Receiver<Vec<Job>>, kept: &mut VecDeque<Job>) -> bool {
+/// Receives all queued writes; `false` when every sender is dropped.
+fn take_waiting(jobs: &Receiver<Vec<WriteJob>>, kept: &mut VecDeque<WriteJob>) -> bool {
     loop {
         match jobs.try_recv() {
             Ok(more) => kept.extend(more),
@@ -137,9 +137,10 @@ fn take_waiting(jobs: &Receiver<Vec<Job>>, kept: &mut VecDeque<Job>) -> bool {
     }
 }
 
-/// Tells those who can ask again that the disk refuses; the rest is kept.
-fn refuse_those_who_ask(kept: &mut VecDeque<Job>, service: &Addr<Service>) {
-    let (failed, rest): (VecDeque<Job>, VecDeque<Job>) = kept.drain(..).partition(|job| job.asks);
+/// Returns the fail-fast writes as failed; keeps the others.
+fn fail_fast(kept: &mut VecDeque<WriteJob>, service: &Addr<Service>) {
+    let (failed, rest): (VecDeque<WriteJob>, VecDeque<WriteJob>) =
+        kept.drain(..).partition(|job| job.fail_fast);
     *kept = rest;
     if !failed.is_empty() {
         let results = failed.into_iter().map(|job| (job.number, None)).collect();

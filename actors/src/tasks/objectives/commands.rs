@@ -1,4 +1,4 @@
-//! What callers do to objectives and plans.
+//! Commands of clients: create and edit objectives, plans and steps.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use a2a_taskdb::{ObjectiveTree, PlanTree, StoredPlan};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::held::Held;
-use super::{Cause, Service};
-use crate::tasks::made;
+use super::live_objective::LiveObjective;
+use super::{Cause, CauseKind, Service};
+use crate::tasks::new_task;
 
-/// How many objectives of one caller may be open.
+/// Open objectives per owner.
 const OPEN_PER_OWNER: usize = 1_000;
 
-/// What is wanted.
+/// A change of an objective or of something below it.
 #[derive(Debug)]
-pub(in crate::tasks) enum Alteration {
-    /// It is new.
+pub(in crate::tasks) enum ObjectiveCommand {
+    /// Creates the objective.
     Create,
     Update(UpdateObjective),
     CreatePlan(CreatePlan),
@@ -29,97 +29,107 @@ pub(in crate::tasks) enum Alteration {
     AddTasks(AddTasks),
 }
 
-/// What came of it.
+/// The changed object.
 #[derive(Debug)]
-pub(in crate::tasks) enum Altered {
+pub(in crate::tasks) enum ObjectiveCommandReply {
     Objective(Box<Objective>),
     Plan(Box<Plan>),
 }
 
-type Answering = oneshot::Sender<Result<Altered, Fault>>;
-/// Somebody, and what they are told when it is durable.
-pub(super) type Answer = (Answering, Altered);
+type CommandReplySender = oneshot::Sender<Result<ObjectiveCommandReply, Fault>>;
+/// A caller and its reply, to be sent after the commit.
+pub(super) type ReadyReply = (CommandReplySender, ObjectiveCommandReply);
 
-/// A caller changes an objective or something below it.
+/// Applies a command to an objective; replies after the commit.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(in crate::tasks) struct Alter {
-    /// As the store has it, or as it is to be made.
+pub(in crate::tasks) struct ApplyObjectiveCommand {
+    /// The objective from the store, or the new one.
     pub(in crate::tasks) tree: Box<ObjectiveTree>,
-    pub(in crate::tasks) what: Alteration,
-    pub(in crate::tasks) reply: Answering,
+    pub(in crate::tasks) command: ObjectiveCommand,
+    pub(in crate::tasks) reply: CommandReplySender,
 }
 
-/// Somebody who is to be told how it is now.
-pub(super) struct Telling {
-    reply: Answering,
-    /// The plan they asked about; the objective without one.
+/// A caller that waits for a command.
+pub(super) struct PendingReply {
+    reply: CommandReplySender,
+    /// The plan that the reply contains; `None` for the objective.
     plan: Option<PlanId>,
 }
 
-impl Telling {
-    fn answer(&self, held: &Held) -> Altered {
-        let plan = self.plan.as_ref().and_then(|plan| held.shown_plan(plan));
+impl PendingReply {
+    fn answer(&self, objective: &LiveObjective) -> ObjectiveCommandReply {
+        let plan = self.plan.as_ref().and_then(|plan| objective.shown_plan(plan));
         match plan {
-            Some(plan) => Altered::Plan(Box::new(plan)),
+            Some(plan) => ObjectiveCommandReply::Plan(Box::new(plan)),
             None => {
-                let whole = held.shown();
-                Altered::Objective(Box::new(Objective { plans: None, ..whole }))
+                let whole = objective.shown();
+                ObjectiveCommandReply::Objective(Box::new(Objective { plans: None, ..whole }))
             }
         }
     }
 
-    pub(super) fn seen(self, held: &Held) -> Answer {
-        let answer = self.answer(held);
+    /// Builds the reply from the current state, to be sent after the commit.
+    pub(super) fn freeze(self, objective: &LiveObjective) -> ReadyReply {
+        let answer = self.answer(objective);
         (self.reply, answer)
     }
 
-    /// Nothing has changed.
-    pub(super) fn tell(self, held: &Held) {
-        let answer = self.answer(held);
+    /// Replies at once, because nothing has changed.
+    pub(super) fn send_now(self, objective: &LiveObjective) {
+        let answer = self.answer(objective);
         let _ = self.reply.send(Ok(answer));
     }
 }
 
-impl Handler<Alter> for Service {
+impl Handler<ApplyObjectiveCommand> for Service {
     type Result = ();
 
-    fn handle(&mut self, Alter { tree, what, reply }: Alter, _: &mut Self::Context) {
+    fn handle(
+        &mut self,
+        ApplyObjectiveCommand { tree, command, reply }: ApplyObjectiveCommand,
+        _: &mut Self::Context,
+    ) {
         let now = Moment::from(self.clock.now().utc);
         let id = tree.stored.objective.id.clone();
-        let is_new = matches!(what, Alteration::Create);
-        if is_new && let Err(fault) = self.has_room_for_objective(&tree.stored.owner) {
+        let is_new = matches!(command, ObjectiveCommand::Create);
+        if is_new && let Err(fault) = self.check_open_objectives(&tree.stored.owner) {
             let _ = reply.send(Err(fault));
             return;
         }
-        let held = self.objectives.held.entry(id.clone()).or_insert_with(|| Held::of(*tree));
-        let altered = match what {
-            Alteration::Create => {
-                settings(held.stored.objective.metadata.as_ref(), &[]).map(|()| (Vec::new(), None))
+        let objective =
+            self.objectives.live.entry(id.clone()).or_insert_with(|| LiveObjective::of(*tree));
+        let altered = match command {
+            ObjectiveCommand::Create => {
+                check_settings(objective.stored.objective.metadata.as_ref(), &[])
+                    .map(|()| (Vec::new(), None))
             }
-            Alteration::Update(update) => held.update(update).map(|effects| (effects, None)),
-            Alteration::CreatePlan(create) => held.create_plan(create, now),
-            Alteration::UpdatePlan(update) => {
+            ObjectiveCommand::Update(update) => {
+                objective.update(update).map(|effects| (effects, None))
+            }
+            ObjectiveCommand::CreatePlan(create) => objective.create_plan(create, now),
+            ObjectiveCommand::UpdatePlan(update) => {
                 let plan = update.id.clone();
-                held.update_plan(update).map(|effects| (effects, Some(plan)))
+                objective.update_plan(update).map(|effects| (effects, Some(plan)))
             }
-            Alteration::AddTasks(add) => {
+            ObjectiveCommand::AddTasks(add) => {
                 let plan = add.plan_id.clone();
-                held.create_tasks(add).map(|effects| (effects, Some(plan)))
+                objective.create_tasks(add).map(|effects| (effects, Some(plan)))
             }
         };
         match altered {
             Ok((effects, plan)) => {
-                let told = vec![Telling { reply, plan }];
-                let cause = Cause { is_new, is_other: true, told, ..Cause::default() };
-                let (writes, next) = self.follow(&id, effects, cause);
+                let kind = if is_new { CauseKind::Created } else { CauseKind::Edited };
+                let replies = vec![PendingReply { reply, plan }];
+                let cause = Cause { kind, replies, ..Cause::default() };
+                let (writes, next) = self.apply_effects(&id, effects, cause);
                 self.write_all(writes);
                 next.into_iter().for_each(|next| self.start_next(Some(next)));
             }
             Err(fault) => {
-                // One that has ended was taken up for nothing, and a new one is not made.
-                if is_new || (held.is_over() && held.changes.is_empty()) {
-                    self.objectives.forget(&id);
+                // Evict what was loaded for this command alone: an ended or a new objective.
+                if is_new || (objective.is_over() && objective.changes.is_empty()) {
+                    self.objectives.evict(&id);
                 }
                 let _ = reply.send(Err(fault));
             }
@@ -128,7 +138,7 @@ impl Handler<Alter> for Service {
 }
 
 impl Service {
-    pub(super) fn has_room_for_objective(&self, owner: &Arc<str>) -> Result<(), Fault> {
+    pub(super) fn check_open_objectives(&self, owner: &Arc<str>) -> Result<(), Fault> {
         if self.objectives.open_of(owner) < OPEN_PER_OWNER {
             return Ok(());
         }
@@ -138,18 +148,18 @@ impl Service {
     }
 }
 
-fn refused(refused: Refused) -> Fault {
+fn refusal_fault(refused: Refused) -> Fault {
     match refused {
         Refused::NoSuchPlan { plan } => Fault::PlanNotFound { plan: plan.to_string() },
         other => Fault::InvalidParams(other.violations()),
     }
 }
 
-impl Held {
+impl LiveObjective {
     fn update(&mut self, update: UpdateObjective) -> Result<Vec<Effect>, Fault> {
-        settings(update.metadata.as_ref(), &[])?;
+        check_settings(update.metadata.as_ref(), &[])?;
         let effects = match update.status {
-            Some(status) => self.tree.move_objective(status).map_err(refused)?,
+            Some(status) => self.tree.move_objective(status).map_err(refusal_fault)?,
             None => Vec::new(),
         };
         let objective = &mut self.stored.objective;
@@ -171,11 +181,11 @@ impl Held {
         create: CreatePlan,
         now: Moment,
     ) -> Result<(Vec<Effect>, Option<PlanId>), Fault> {
-        self.tree.has_room_for_plan(create.tasks.len()).map_err(refused)?;
-        settings(create.metadata.as_ref(), &create.tasks)?;
+        self.tree.has_room_for_plan(create.tasks.len()).map_err(refusal_fault)?;
+        check_settings(create.metadata.as_ref(), &create.tasks)?;
         graph::check_plan(&self.tree, &create)
-            .map_err(|found| refused(Refused::Dependencies(found)))?;
-        let id = made::plan_id();
+            .map_err(|found| refusal_fault(Refused::Dependencies(found)))?;
+        let id = new_task::plan_id();
         let tasks = steps(&self.stored.objective.id, &id, 0, create.tasks);
         let plan = Plan {
             id: id.clone(),
@@ -189,11 +199,11 @@ impl Held {
             created_at: now,
             updated_at: now,
         };
-        let effects = self.add_plan(plan).map_err(refused)?;
+        let effects = self.add_plan(plan).map_err(refusal_fault)?;
         Ok((effects, Some(id)))
     }
 
-    /// Adds a plan that was looked at.
+    /// Adds a plan that was checked.
     pub(super) fn add_plan(&mut self, mut plan: Plan) -> Result<Vec<Effect>, Refused> {
         let effects = self.tree.add_plan(&plan)?;
         let tasks = plan.tasks.take().unwrap_or_default();
@@ -222,12 +232,14 @@ impl Held {
         }
         let mut effects = Vec::new();
         if let Some(dependencies) = &update.dependencies {
-            effects.extend(self.tree.set_dependencies(&update.id, dependencies).map_err(refused)?);
+            effects.extend(
+                self.tree.set_dependencies(&update.id, dependencies).map_err(refusal_fault)?,
+            );
         }
         if let Some(status) = update.status {
-            effects.extend(self.tree.move_plan(&update.id, status).map_err(refused)?);
+            effects.extend(self.tree.move_plan(&update.id, status).map_err(refusal_fault)?);
         }
-        // From here on nothing can be refused.
+        // From here on no error is possible.
         let node_held = self.tree.plan(&update.id).is_some_and(|node| node.is_held());
         let stored = &mut self.plans[place].stored;
         stored.held = node_held;
@@ -246,7 +258,7 @@ impl Held {
             let plan = &mut self.plans[place].stored.plan;
             let before = plan.metadata.take();
             plan.metadata = with_server_keys(Some(metadata), before.as_ref());
-            // Who does it and what follows a failure may be others now.
+            // The assignees and the failure handling may have changed.
             let mut shown = self.shown();
             self.tree.show_in(&mut shown);
             let held = |plan: &Plan| self.tree.plan(&plan.id).is_some_and(|node| node.is_held());
@@ -258,25 +270,25 @@ impl Held {
     }
 
     fn create_tasks(&mut self, add: AddTasks) -> Result<Vec<Effect>, Fault> {
-        self.tree.has_room_for_tasks(&add.plan_id, add.tasks.len()).map_err(refused)?;
-        settings(None, &add.tasks)?;
+        self.tree.has_room_for_tasks(&add.plan_id, add.tasks.len()).map_err(refusal_fault)?;
+        check_settings(None, &add.tasks)?;
         graph::check_tasks(&self.tree, &add.plan_id, &add.tasks)
-            .map_err(|found| refused(Refused::Dependencies(found)))?;
+            .map_err(|found| refusal_fault(Refused::Dependencies(found)))?;
         let objective = self.stored.objective.id.clone();
         let none = || Fault::PlanNotFound { plan: add.plan_id.to_string() };
         let place = self.plans.iter().position(|plan| plan.stored.plan.id == add.plan_id);
         let place = place.ok_or_else(none)?;
         let there = self.plans[place].tasks.len();
         let tasks = steps(&objective, &add.plan_id, there, add.tasks);
-        let effects = self.tree.add_tasks(&add.plan_id, &tasks).map_err(refused)?;
+        let effects = self.tree.add_tasks(&add.plan_id, &tasks).map_err(refusal_fault)?;
         self.plans[place].tasks.extend(tasks);
         self.touched.push(add.plan_id);
         Ok(effects)
     }
 }
 
-/// What the metadata of a new plan and its tasks says must make sense.
-fn settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<(), Fault> {
+/// Checks the settings in the metadata of a new plan and its steps.
+fn check_settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<(), Fault> {
     let mut found = Vec::new();
     let read = |metadata, place: &str| Settings::read(metadata, place).err().unwrap_or_default();
     found.extend(read(metadata, "/metadata"));
@@ -286,14 +298,14 @@ fn settings(metadata: Option<&Metadata>, tasks: &[NewPlanTask]) -> Result<(), Fa
     if found.is_empty() { Ok(()) } else { Err(Fault::InvalidParams(found)) }
 }
 
-/// New tasks of a plan, behind those that are there.
+/// New steps of a plan, behind the `there` existing ones.
 fn steps(
     objective: &ObjectiveId,
     plan: &PlanId,
     there: usize,
     tasks: Vec<NewPlanTask>,
 ) -> Vec<PlanTask> {
-    let ids: Vec<PlanTaskId> = tasks.iter().map(|_| made::step_id()).collect();
+    let ids: Vec<PlanTaskId> = tasks.iter().map(|_| new_task::step_id()).collect();
     let dependencies = graph::resolve(&tasks, &ids);
     let each = tasks.into_iter().zip(ids).zip(dependencies).enumerate();
     each.map(|(at, ((task, id), dependencies))| PlanTask {

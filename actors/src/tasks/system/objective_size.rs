@@ -1,7 +1,7 @@
-//! How much an objective and what is below it holds, in bytes, and whether a change still fits.
+//! Size limit of objectives: bytes of an objective with its plans and steps.
 //!
-//! Worked out where calls come in, not on the thread of the bus. Two changes at once may together
-//! hold a little more than one could; the caller's limit of bytes bounds that.
+//! Computed on the caller's thread, not on the bus thread. Concurrent changes may exceed the limit
+//! together; the caller's byte rate bounds that.
 
 use a2a_protocol::fault::Fault;
 use a2a_protocol::operation::{NewPlanTask, OptOperation};
@@ -10,12 +10,12 @@ use a2a_protocol::task::Metadata;
 use a2a_protocol::{Code, Violation};
 use a2a_taskdb::ObjectiveTree;
 
-use crate::tasks::objectives::Alteration;
+use crate::tasks::objectives::ObjectiveCommand;
 
-/// What ids, states and times take, whatever is said.
+/// Bytes of ids, states and times of one object.
 const FIXED: usize = 256;
 
-/// How many bytes a call brings.
+/// Bytes that a call adds.
 pub(super) fn of_call(operation: &OptOperation) -> usize {
     let of = |name: Option<&String>, description: Option<&String>, metadata: Option<&Metadata>| {
         FIXED + text(name) + text(description) + fields(metadata)
@@ -42,10 +42,10 @@ pub(super) fn of_call(operation: &OptOperation) -> usize {
     }
 }
 
-/// Whether the metadata of each object of a call is small enough.
+/// Checks the size of each object's metadata.
 ///
 /// # Errors
-/// All that are too large.
+/// One violation for each that is too large.
 pub(super) fn check_metadata(operation: &OptOperation) -> Result<(), Fault> {
     let (own, tasks): (Option<&Metadata>, &[NewPlanTask]) = match operation {
         OptOperation::CreateObjective(create) => (create.metadata.as_ref(), &[]),
@@ -70,10 +70,10 @@ pub(super) fn check_metadata(operation: &OptOperation) -> Result<(), Fault> {
     if found.is_empty() { Ok(()) } else { Err(Fault::InvalidParams(found)) }
 }
 
-/// Whether `more` bytes fit an objective, besides what it has without what they replace.
+/// Checks that an objective has space for `more` bytes in place of the `replaced` ones.
 ///
 /// # Errors
-/// They do not; `place` is the part of the call that brings them.
+/// The limit is exceeded; `place` is the part of the call to blame.
 pub(super) fn check_total(
     tree: &ObjectiveTree,
     replaced: usize,
@@ -91,17 +91,17 @@ pub(super) fn check_total(
     Err(Fault::InvalidParams(vec![Violation::new(place, Code::TooLarge, why)]))
 }
 
-/// How much of an objective a call replaces.
-pub(super) fn replaced(tree: &ObjectiveTree, what: &Alteration) -> usize {
-    match what {
-        Alteration::Update(update) => {
+/// Bytes of an objective that a call replaces.
+pub(super) fn replaced(tree: &ObjectiveTree, command: &ObjectiveCommand) -> usize {
+    match command {
+        ObjectiveCommand::Update(update) => {
             let Objective { name, description, metadata, .. } = &tree.stored.objective;
             FIXED
                 + update.name.as_ref().map_or(0, |_| name.len())
                 + update.description.as_ref().map_or(0, |_| text(description.as_ref()))
                 + update.metadata.as_ref().map_or(0, |_| fields(metadata.as_ref()))
         }
-        Alteration::UpdatePlan(update) => {
+        ObjectiveCommand::UpdatePlan(update) => {
             let plan = tree.plans.iter().find(|plan| plan.stored.plan.id == update.id);
             let Some(plan) = plan else { return 0 };
             let Plan { name, description, metadata, .. } = &plan.stored.plan;
@@ -114,7 +114,7 @@ pub(super) fn replaced(tree: &ObjectiveTree, what: &Alteration) -> usize {
     }
 }
 
-/// How much drafted plans take.
+/// Bytes of new plans.
 pub(super) fn of_plans(plans: &[Plan]) -> usize {
     plans.iter().map(|plan| of_plan(plan, plan.tasks.as_deref().unwrap_or_default())).sum()
 }

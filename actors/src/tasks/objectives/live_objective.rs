@@ -1,4 +1,4 @@
-//! One objective in the service's hands: how it will be when everything on its way is durable.
+//! State of one open objective, including changes that are not committed yet.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,67 +14,67 @@ use a2a_taskdb::{ObjectiveTree, PlanTree, StoredObjective, StoredPlan};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
-use super::alter::Answer;
-use super::begin::First;
-use super::named;
-use crate::tasks::watch::Watchers;
+use super::commands::ReadyReply;
+use super::find_plan;
+use super::start_step::FirstTaskRequest;
+use crate::tasks::service::subscribers::Subscribers;
 
-/// How much of what came of a step travels to the steps that need it, in characters.
+/// Longest result of a step that later steps get, in characters.
 const RESULT_CHARS: usize = 4_000;
-/// How much of why a plan failed is noted, in characters.
+/// Longest recorded reason of a failed plan, in characters.
 const REASON_CHARS: usize = 1_000;
 
-/// A change on its way to the disk.
-pub(super) struct News {
+/// A revision that is not committed yet.
+pub(super) struct PendingRevision {
     pub(super) revision: u64,
     pub(super) events: Vec<Arc<StreamEvent>>,
-    pub(super) told: Vec<Answer>,
+    pub(super) replies: Vec<ReadyReply>,
 }
 
-pub(super) struct Held {
+pub(super) struct LiveObjective {
     pub(super) stored: StoredObjective,
     pub(super) plans: Vec<PlanTree>,
     pub(super) tree: Tree,
-    /// The revision that everybody may see.
+    /// The committed revision.
     pub(super) durable: u64,
-    pub(super) changes: VecDeque<News>,
-    pub(super) watchers: Watchers,
-    /// Callers who wait for a revision above theirs.
+    pub(super) changes: VecDeque<PendingRevision>,
+    pub(super) subscribers: Subscribers,
+    /// Callers that wait for a revision above theirs.
     pub(super) waiters: Vec<(u64, oneshot::Sender<()>)>,
-    /// What came of the steps that are done.
+    /// Results of completed steps.
     pub(super) results: HashMap<PlanTaskId, String>,
-    /// Plans that are written with all their tasks, whatever the tree says.
+    /// Plans to write with all their steps in the next change.
     pub(super) touched: Vec<PlanId>,
-    /// Whoever gets the next task that begins.
-    pub(super) first: Option<First>,
-    /// The trace of the message that its plans were last made for; a restart forgets it.
+    /// The caller that gets the next started task.
+    pub(super) first: Option<FirstTaskRequest>,
+    /// Trace of the message that last added plans; `None` after a restart.
     pub(super) trace: Option<Arc<Trace>>,
 }
 
-impl Held {
+impl LiveObjective {
     pub(super) fn of(tree: ObjectiveTree) -> Self {
         let ObjectiveTree { stored, plans } = tree;
-        let mut held = Self {
+        let mut objective = Self {
             tree: Tree::from(&stored.objective),
             durable: stored.revision,
             stored,
             plans,
             changes: VecDeque::new(),
-            watchers: Watchers::default(),
+            subscribers: Subscribers::default(),
             waiters: Vec::new(),
             results: HashMap::new(),
             touched: Vec::new(),
             first: None,
             trace: None,
         };
-        held.read_again();
-        held
+        objective.rebuild_tree();
+        objective
     }
 
-    /// Makes the tree anew, after something that is not its own has changed.
-    pub(super) fn read_again(&mut self) {
+    /// Rebuilds the tree after a change that bypassed it.
+    pub(super) fn rebuild_tree(&mut self) {
         let plans = &self.plans;
-        let is_held = |plan: &Plan| named(plans, &plan.id).is_some_and(|plan| plan.stored.held);
+        let is_held = |plan: &Plan| find_plan(plans, &plan.id).is_some_and(|plan| plan.stored.held);
         self.tree = Tree::new(&self.shown(), is_held);
     }
 
@@ -83,7 +83,7 @@ impl Held {
     }
 
     pub(super) fn plan(&self, id: &PlanId) -> Option<&PlanTree> {
-        named(&self.plans, id)
+        find_plan(&self.plans, id)
     }
 
     fn step(&self, id: &PlanTaskId) -> Option<&PlanTask> {
@@ -103,7 +103,7 @@ impl Held {
         self.plans.iter().flat_map(|plan| &plan.tasks).filter_map(|task| task.a2a_task_id)
     }
 
-    /// The same with the steps that they do.
+    /// Steps and their A2A tasks.
     pub(super) fn links(&self) -> Vec<(PlanTaskId, TaskId)> {
         let tasks = self.plans.iter().flat_map(|plan| &plan.tasks);
         tasks.filter_map(|task| Some((task.id.clone(), task.a2a_task_id?))).collect()
@@ -116,12 +116,12 @@ impl Held {
         }
     }
 
-    pub(super) fn keep_result(&mut self, step: &PlanTaskId, task: &Task) {
+    pub(super) fn record_result(&mut self, step: &PlanTaskId, task: &Task) {
         self.results.insert(step.clone(), result_of(task));
     }
 
-    /// Brings plans and tasks into line with the tree; those that changed.
-    pub(super) fn note(&mut self, now: Moment) -> (Vec<StoredPlan>, Vec<PlanTask>) {
+    /// Copies states from the tree to plans and steps; returns those that changed.
+    pub(super) fn sync_with_tree(&mut self, now: Moment) -> (Vec<StoredPlan>, Vec<PlanTask>) {
         let (mut plans, mut tasks) = (Vec::new(), Vec::new());
         let touched = std::mem::take(&mut self.touched);
         for plan in &mut self.plans {
@@ -146,8 +146,13 @@ impl Held {
         (plans, tasks)
     }
 
-    /// Notes on plans that have just failed why they did.
-    pub(super) fn keep_reason(&mut self, step: &PlanTaskId, task: &Task, effects: &[Effect]) {
+    /// Records the reason in the metadata of plans that this step made fail.
+    pub(super) fn record_failure_reason(
+        &mut self,
+        step: &PlanTaskId,
+        task: &Task,
+        effects: &[Effect],
+    ) {
         let failed = effects.iter().filter_map(|effect| match effect {
             Effect::Plan { plan, status: PlanStatus::Failed } => Some(plan),
             _ => None,
@@ -157,8 +162,9 @@ impl Held {
             return;
         }
         let name = self.step(step).map(|step| step.name.as_str()).unwrap_or_default();
-        let said = task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
-        let reason = format!("{name}: {}: {said}", task.status.state.in_a_word());
+        let final_text =
+            task.status.message.as_ref().map(|message| message.text()).unwrap_or_default();
+        let reason = format!("{name}: {}: {final_text}", task.status.state.in_a_word());
         let reason: String = reason.chars().take(REASON_CHARS).collect();
         for plan in &mut self.plans {
             if failed.contains(&&plan.stored.plan.id) {
@@ -168,8 +174,8 @@ impl Held {
         }
     }
 
-    /// Brings what the server says in the metadata of the objective into line with the tree.
-    pub(super) fn note_metadata(&mut self) {
+    /// Updates the server's keys in the objective's metadata from the tree.
+    pub(super) fn sync_metadata(&mut self) {
         let reason = || {
             let failed = |plan: &&PlanTree| plan.stored.plan.status == PlanStatus::Failed;
             let first = self.plans.iter().find(failed)?.stored.plan.metadata.as_ref()?;
@@ -182,7 +188,7 @@ impl Held {
         set(metadata, key::BLOCKED_BY, held);
     }
 
-    /// As its caller sees it, with everything below it.
+    /// The objective as clients see it, with plans and steps.
     pub(super) fn shown(&self) -> Objective {
         let tree = ObjectiveTree { stored: self.stored.clone(), plans: self.plans.clone() };
         shown(tree, true, true)
@@ -193,7 +199,7 @@ impl Held {
     }
 }
 
-/// Sets a key of metadata, or takes it away.
+/// Sets a key of metadata; `None` removes it.
 fn set(metadata: &mut Option<Metadata>, key: &str, value: Option<Value>) {
     match value {
         Some(value) => drop(metadata.get_or_insert_default().insert(key.to_owned(), value)),
@@ -206,7 +212,7 @@ fn set(metadata: &mut Option<Metadata>, key: &str, value: Option<Value>) {
     }
 }
 
-/// A plan as its caller sees it.
+/// The plan as clients see it.
 fn shown_plan(PlanTree { stored, tasks }: PlanTree, with_tasks: bool) -> Plan {
     let mut plan = stored.plan;
     let waits_for = blocked_by(&plan, &tasks, stored.held).map(|word| word.as_str().into());
@@ -214,21 +220,21 @@ fn shown_plan(PlanTree { stored, tasks }: PlanTree, with_tasks: bool) -> Plan {
     Plan { tasks: with_tasks.then_some(tasks), ..plan }
 }
 
-/// What came of a task, in a few words for those who go on with it.
+/// Result of a task as text, for the steps that depend on it.
 pub(in crate::tasks) fn result_of(task: &Task) -> String {
     let parts = task.artifacts.iter().flat_map(|artifact| &artifact.parts);
     let texts = parts.filter_map(|part| match &part.content {
         a2a_protocol::task::Content::Text(text) => Some(text.clone()),
         _ => None,
     });
-    let said = task.status.message.as_ref().map(|message| message.text());
-    let mut all: Vec<String> = texts.chain(said).collect();
-    // Many agents say what stands in the artifact as well.
+    let final_text = task.status.message.as_ref().map(|message| message.text());
+    let mut all: Vec<String> = texts.chain(final_text).collect();
+    // Many agents repeat the artifact's text in the final message.
     all.dedup();
     all.join("\n").chars().take(RESULT_CHARS).collect()
 }
 
-/// An objective as its caller sees it.
+/// The objective as clients see it.
 pub(in crate::tasks) fn shown(
     tree: ObjectiveTree,
     with_plans: bool,

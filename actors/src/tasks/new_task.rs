@@ -1,4 +1,4 @@
-//! A new task, as it is before anybody looked whether it can run at once.
+//! Creates tasks and ids.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::TaskCaller;
 
-/// A new task for this message.
+/// Creates a task for a message, in state submitted.
 pub(super) fn new_task(
     caller: &TaskCaller,
     agent: &AgentId,
@@ -59,13 +59,13 @@ pub(super) fn new_task(
     }
 }
 
-/// A wish to be told, with a name.
-pub(super) fn named_push(config: PushConfig, task: TaskId) -> PushConfig {
+/// The push config of a task, with an id.
+pub(super) fn push_with_id(config: PushConfig, task: TaskId) -> PushConfig {
     let id = config.id.unwrap_or_else(|| Uuid::now_v7().into());
     PushConfig { id: Some(id), task_id: Some(task.as_uuid().into()), ..config }
 }
 
-macro_rules! made_ids {
+macro_rules! new_ids {
     ($( #[doc = $doc:literal] $name:ident, $kind:ident, $prefix:literal; )+) => { $(
         #[doc = $doc]
         pub(super) fn $name() -> $kind {
@@ -75,11 +75,11 @@ macro_rules! made_ids {
     )+ };
 }
 
-made_ids! {
-    /// A new objective's, which is also the conversation of its tasks.
+new_ids! {
+    /// Id of a new objective, which is also the context id of its tasks.
     objective_id, ObjectiveId, "obj";
-    /// A new plan's.
+    /// Id of a new plan.
     plan_id, PlanId, "plan";
-    /// A new step's.
+    /// Id of a new step.
     step_id, PlanTaskId, "step";
 }
