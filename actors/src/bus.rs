@@ -1,11 +1,9 @@
 //! The message bus: router, mailboxes and the commit path, on one thread.
 
 pub(crate) mod agent_runtime;
-pub(crate) mod clock;
 pub(crate) mod commit;
 pub(crate) mod context;
 pub(crate) mod histogram;
-pub(crate) mod lodging;
 pub(crate) mod mailbox;
 pub(crate) mod message;
 pub(crate) mod notice;

@@ -19,10 +19,10 @@ mod bus;
 pub mod tasks;
 
 pub use a2a_journal::{EndedPart, Parts};
-pub use bus::agent_runtime::{Failed, Handled, HandlerFuture, Runtime};
+pub use bus::agent_runtime::{AgentRuntime, Failed, Handled, HandlerFuture};
 pub use bus::commit::write_state::{STALLED, Writing};
-pub use bus::histogram::{Classes, Histogram};
-pub use bus::mailbox::Ticket;
+pub use bus::histogram::{Histogram, HistogramSnapshot};
+pub use bus::mailbox::AckHandle;
 pub use bus::message::{Delivery, Submission};
 pub use bus::router::{
     AgentView, BusLoad, CircuitView, DeadLetterView, DeliveryView, InboxError, InboxView, Presence,

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use a2a_protocol::{AgentId, Envelope};
 use tokio::sync::oneshot;
 
-use crate::{Delivery, Submission, Ticket};
+use crate::{AckHandle, Delivery, Submission};
 
 /// The work on one message.
 pub type HandlerFuture = Pin<Box<dyn Future<Output = Result<Handled, Failed>> + Send>>;
@@ -39,7 +39,7 @@ impl Failed {
 
 /// The code of an agent. Returning [`Handled`] acknowledges the message; [`Failed`], a panic or
 /// a hang does not.
-pub trait Runtime: Send + Sync {
+pub trait AgentRuntime: Send + Sync {
     /// Works on one message. The work is in the future; with a window other than 1 the call
     /// itself is made on the thread of the bus, in the order of the messages, and must not block.
     fn handle(&self, delivery: Delivery) -> HandlerFuture;
@@ -56,21 +56,21 @@ pub trait Runtime: Send + Sync {
     /// and whoever knows the end says so with the ticket. One that is dropped leaves the message
     /// unacknowledged. Gives the ticket back when the message is for [`Runtime::handle`]. Runs on
     /// the thread of the bus and must not block.
-    fn take_over(&self, _: &Delivery, ticket: Ticket) -> Option<Ticket> {
-        Some(ticket)
+    fn take_deferred(&self, _: &Delivery, ack: AckHandle) -> Option<AckHandle> {
+        Some(ack)
     }
 
     /// How many messages it takes at once, asked whenever there may be another. It may change
     /// (none at all for a while, too): [`BusSystem::set_present`](crate::BusSystem::set_present)
     /// makes the bus look again.
-    fn window(&self) -> usize {
+    fn max_in_flight(&self) -> usize {
         1
     }
 
     /// Whether the futures of [`Runtime::handle`] do next to nothing but wait. They then run on the
     /// thread of the bus itself, which costs no visit to the threads for agents' code; what they
     /// take of its time, everybody waits for.
-    fn only_waits(&self) -> bool {
+    fn runs_on_bus_thread(&self) -> bool {
         false
     }
 
@@ -78,29 +78,29 @@ pub trait Runtime: Send + Sync {
     /// told, and sends them. It is then handed a message while the record of it is on its way to the
     /// disk, so that the message and the answer share one write. Nobody hears of either before both
     /// are there; if they never are, neither has happened.
-    fn only_computes(&self) -> bool {
+    fn takes_uncommitted(&self) -> bool {
         false
     }
 
     /// Whether what is being handled may take longer than handlers may, asked when that time is up.
-    fn takes_its_time(&self) -> bool {
+    fn deadline_paused(&self) -> bool {
         false
     }
 
     /// Whether somebody waits for certain messages while others are being handled. Asked for
     /// every message that arrives, so it must cost next to nothing.
-    fn watches(&self) -> bool {
+    fn has_out_of_band(&self) -> bool {
         false
     }
 
     /// Whether this is such a message.
-    fn wants_at_once(&self, _sender: &AgentId, _: &Envelope) -> bool {
+    fn is_out_of_band(&self, _sender: &AgentId, _: &Envelope) -> bool {
         false
     }
 
     /// Takes such a message; it is acknowledged when this returns `true`. Runs on the thread of
     /// the bus and must not block.
-    fn take_at_once(&self, _: &Delivery) -> bool {
+    fn take_out_of_band(&self, _: &Delivery) -> bool {
         false
     }
 }

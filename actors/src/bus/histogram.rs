@@ -38,13 +38,13 @@ pub struct Histogram {
 
 /// What a histogram held at one moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Classes {
+pub struct HistogramSnapshot {
     /// What all numbers are together.
     pub sum: f64,
     /// How many there are.
     pub count: u64,
     /// What each class holds at most, and how many are in it and in no smaller one.
-    pub classes: Vec<(f64, u64)>,
+    pub buckets: Vec<(f64, u64)>,
 }
 
 impl Histogram {
@@ -76,20 +76,20 @@ impl Histogram {
     }
 
     fn note(&self, number: u64) {
-        let class = self.bounds.partition_point(|bound| *bound < number);
-        self.counts[class].fetch_add(1, Relaxed);
+        let bucket = self.bounds.partition_point(|bound| *bound < number);
+        self.counts[bucket].fetch_add(1, Relaxed);
         self.sum.fetch_add(number, Relaxed);
     }
 
     /// What it holds now. Taken while others count, the sum may be a few numbers ahead or behind.
     #[must_use]
-    pub fn classes(&self) -> Classes {
+    pub fn snapshot(&self) -> HistogramSnapshot {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
         let bounds = self.bounds.iter().map(|bound| *bound as f64 / self.per_unit);
-        Classes {
+        HistogramSnapshot {
             sum: self.sum.load(Relaxed) as f64 / self.per_unit,
             count: counts.iter().sum(),
-            classes: bounds.chain([f64::INFINITY]).zip(counts).collect(),
+            buckets: bounds.chain([f64::INFINITY]).zip(counts).collect(),
         }
     }
 }
@@ -104,9 +104,9 @@ mod tests {
         for size in [0, 1, 2, 3, 4, 4_096, 4_097, 1_000_000] {
             histogram.counted(size);
         }
-        let Classes { sum, count, classes } = histogram.classes();
+        let HistogramSnapshot { sum, count, buckets } = histogram.snapshot();
         assert_eq!((sum, count), (1_008_203.0, 8));
-        let filled: Vec<_> = classes.into_iter().filter(|(_, count)| *count > 0).collect();
+        let filled: Vec<_> = buckets.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(filled, [(1.0, 2), (2.0, 1), (4.0, 2), (4_096.0, 1), (f64::INFINITY, 2)]);
     }
 
@@ -115,9 +115,9 @@ mod tests {
         let histogram = Histogram::of_seconds();
         histogram.took(Duration::from_micros(1_500));
         histogram.took(Duration::from_secs(3_600));
-        let Classes { sum, classes, .. } = histogram.classes();
+        let HistogramSnapshot { sum, buckets, .. } = histogram.snapshot();
         assert!((sum - 3_600.001_5).abs() < 1e-6, "{sum}");
-        let filled: Vec<_> = classes.into_iter().filter(|(_, count)| *count > 0).collect();
+        let filled: Vec<_> = buckets.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(filled.len(), 2);
         assert!((filled[0].0 - 0.0025).abs() < 1e-9, "{filled:?}");
     }

@@ -24,81 +24,81 @@ use a2a_journal::Alive;
 use a2a_policy::QueueEntry;
 use actix::prelude::*;
 
-use crate::bus::commit::effects::Health;
-use crate::bus::context::Shared;
-use crate::bus::message::Content;
+use crate::bus::commit::effects::JournalHealth;
+use crate::bus::context::BusContext;
+use crate::bus::message::StoredMessage;
 use crate::bus::router::{MoveWaiting, Router};
-use crate::{Delivery, Runtime};
+use crate::{AgentRuntime, Delivery};
 
 pub(crate) use acknowledge::{Settle, Settlement};
-pub use attempts::Ticket;
-pub(crate) use attempts::{Begin, CancelRunning, TakenBack};
-pub(crate) use mailboxes::{Desk, DeskNo, Desks};
+pub use attempts::AckHandle;
+pub(crate) use attempts::{CancelRunning, Retracted, StartAttempt};
+pub(crate) use mailboxes::{Mailbox, MailboxId, Mailboxes};
 pub(crate) use poll::{Poll, Polling};
-pub(crate) use pull::{Handed, Pull};
+pub(crate) use pull::{Pull, PulledDeliveries};
 
 /// How long to wait before looking again whether the journal can be written.
 const RETRY_WHEN_REFUSED: Duration = Duration::from_millis(500);
 
 pub(crate) struct Session {
-    desk: Rc<Desk>,
-    runtime: Option<Arc<dyn Runtime>>,
+    mailbox: Rc<Mailbox>,
+    runtime: Option<Arc<dyn AgentRuntime>>,
     /// What the agent's code has in its hands, by the number of its record.
-    running: HashMap<u64, attempts::Running>,
+    running: HashMap<u64, attempts::RunningAttempt>,
     /// Those of them that may not begin before the attempt is on record.
-    unbegun: HashSet<u64>,
+    awaiting_record: HashSet<u64>,
     /// Polls that wait, the newest last.
     pulls: Vec<pull::WaitingPull>,
     /// Messages that are being handled though nobody wants that any more.
-    called_off: HashSet<u64>,
+    cancelled: HashSet<u64>,
     /// The timer that is set, and when it goes off.
     timer: Option<(SpawnHandle, Duration)>,
     /// The journal refused, and a look whether it writes again is set.
-    looks_again: bool,
+    recheck_scheduled: bool,
     router: Addr<Router>,
     /// Its own address, which costs more to make than to share.
     address: Option<Arc<Addr<Self>>>,
-    shared: Rc<Shared>,
+    bus: Rc<BusContext>,
     _alive: Alive,
 }
 
 impl Session {
-    pub(crate) fn new(desk: Rc<Desk>, router: Addr<Router>, shared: Rc<Shared>) -> Self {
+    pub(crate) fn new(mailbox: Rc<Mailbox>, router: Addr<Router>, bus: Rc<BusContext>) -> Self {
         Self {
-            desk,
+            mailbox,
             runtime: None,
             running: HashMap::new(),
-            unbegun: HashSet::new(),
+            awaiting_record: HashSet::new(),
             pulls: Vec::new(),
-            called_off: HashSet::new(),
+            cancelled: HashSet::new(),
             timer: None,
-            looks_again: false,
+            recheck_scheduled: false,
             router,
             address: None,
-            _alive: shared.parts.returning("session"),
-            shared,
+            _alive: bus.parts.returning("session"),
+            bus,
         }
     }
 
     /// Does whatever can be done now: answer those who wait, run what comes next, set the timer.
     fn pump(&mut self, ctx: &mut Context<Self>) {
-        if self.shared.gauge.health.get() != Health::Writing {
+        if self.bus.journal_status.health.get() != JournalHealth::Writing {
             // What is begun now could not be acknowledged; look again when the disk may be back.
-            if !self.looks_again {
-                self.looks_again = true;
+            if !self.recheck_scheduled {
+                self.recheck_scheduled = true;
                 ctx.run_later(RETRY_WHEN_REFUSED, |session, ctx| {
-                    session.looks_again = false;
+                    session.recheck_scheduled = false;
                     session.pump(ctx);
                 });
             }
             return;
         }
-        if !self.shared.stopping.get() {
+        if !self.bus.stopping.get() {
             self.answer_pulls(ctx);
             while self.run_next(ctx) {}
-            self.take_at_once();
+            self.take_out_of_band();
         }
-        self.desk.set_waiting(self.has_room() || !self.pulls.is_empty());
+        self.mailbox.set_waiting(self.has_capacity() || !self.pulls.is_empty());
         self.set_timer(ctx);
     }
 
@@ -107,37 +107,37 @@ impl Session {
     }
 
     /// Whether the agent's code takes another message now.
-    fn has_room(&self) -> bool {
-        self.runtime.as_ref().is_some_and(|runtime| self.running.len() < runtime.window())
+    fn has_capacity(&self) -> bool {
+        self.runtime.as_ref().is_some_and(|runtime| self.running.len() < runtime.max_in_flight())
     }
 
     /// Nobody is here to handle what waits; perhaps somebody is elsewhere.
-    fn offer_what_waits(&self) {
-        if !self.desk.slots.is_live() {
-            self.router.do_send(MoveWaiting(self.desk.agent.clone()));
+    fn offer_waiting(&self) {
+        if !self.mailbox.slots.is_live() {
+            self.router.do_send(MoveWaiting(self.mailbox.agent.clone()));
         }
     }
 
     /// Wakes up when a pause or a lease ends.
     fn set_timer(&mut self, ctx: &mut Context<Self>) {
-        let Some(due) = self.desk.inbox.borrow().next_due() else { return };
+        let Some(due) = self.mailbox.inbox.borrow().next_due() else { return };
         match self.timer {
             // It goes off early enough; what is due then is looked up then.
             Some((_, at)) if at <= due => return,
             Some((timer, _)) => drop(ctx.cancel_future(timer)),
             None => {}
         }
-        let wait = due.saturating_sub(self.shared.clock.now().uptime) + Duration::from_millis(1);
+        let wait = due.saturating_sub(self.bus.clock.now().uptime) + Duration::from_millis(1);
         let timer = ctx.run_later(wait, |session, ctx| {
             session.timer = None;
-            session.end_overdue();
+            session.expire_overdue();
             session.pump(ctx);
         });
         self.timer = Some((timer, due));
     }
 }
 
-pub(crate) fn delivery(entry: &QueueEntry<Arc<Content>>) -> Delivery {
+pub(crate) fn delivery(entry: &QueueEntry<Arc<StoredMessage>>) -> Delivery {
     Delivery {
         seq: entry.seq,
         sender: entry.by.clone(),
@@ -145,8 +145,8 @@ pub(crate) fn delivery(entry: &QueueEntry<Arc<Content>>) -> Delivery {
         message: Arc::clone(&entry.item.message),
         bytes: Arc::clone(&entry.item.bytes),
         accepted: entry.item.accepted,
-        call: None,
-        given: entry.item.trace.clone(),
+        attempt_state: None,
+        sender_trace: entry.item.trace.clone(),
     }
 }
 
@@ -175,14 +175,14 @@ impl Handler<Wake> for Session {
 /// The agent's code is here.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct SetRuntime(pub(crate) Arc<dyn Runtime>);
+pub(crate) struct SetRuntime(pub(crate) Arc<dyn AgentRuntime>);
 
 impl Handler<SetRuntime> for Session {
     type Result = ();
 
     fn handle(&mut self, SetRuntime(runtime): SetRuntime, ctx: &mut Self::Context) {
-        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
-        self.desk.set_runtime(Some(Arc::clone(&runtime)));
+        self.mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
+        self.mailbox.set_runtime(Some(Arc::clone(&runtime)));
         self.runtime = Some(runtime);
         self.pump(ctx);
     }
@@ -208,22 +208,22 @@ impl Handler<Leave> for Session {
     type Result = ();
 
     fn handle(&mut self, Leave(departure): Leave, ctx: &mut Self::Context) {
-        self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
-        self.desk.set_runtime(None);
+        self.mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
+        self.mailbox.set_runtime(None);
         self.runtime = None;
         match departure {
             Departure::Left => {}
             Departure::GaveBack => self.give_back_all(),
             Departure::Lost(reason) => self.lose_all(&reason),
         }
-        self.offer_what_waits();
+        self.offer_waiting();
         self.pump(ctx);
     }
 }
 
 /// The session ends: whatever it holds goes to another one.
 #[derive(Message)]
-#[rtype(result = "Vec<QueueEntry<Arc<Content>>>")]
+#[rtype(result = "Vec<QueueEntry<Arc<StoredMessage>>>")]
 pub(crate) struct HandOver(pub(crate) Departure);
 
 impl Handler<HandOver> for Session {
@@ -237,6 +237,6 @@ impl Handler<HandOver> for Session {
             Departure::Lost(reason) => self.lose_all(&reason),
         }
         ctx.stop();
-        MessageResult(self.desk.inbox.borrow_mut().drain())
+        MessageResult(self.mailbox.inbox.borrow_mut().drain())
     }
 }

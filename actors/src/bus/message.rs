@@ -110,16 +110,16 @@ pub struct Delivery {
     /// When the bus took it.
     pub(crate) accepted: DateTime<Utc>,
     /// The attempt to handle it; none when somebody outside has it.
-    pub(crate) call: Option<Arc<Call>>,
+    pub(crate) attempt_state: Option<Arc<AttemptState>>,
     /// The trace that its sender gave, where that is not the one of its conversation.
-    pub(crate) given: Option<Arc<Trace>>,
+    pub(crate) sender_trace: Option<Arc<Trace>>,
 }
 
 /// The place of a message in the trace it belongs to.
-fn place(given: Option<&Arc<Trace>>, message: &Envelope) -> Trace {
+fn place(sender_trace: Option<&Arc<Trace>>, message: &Envelope) -> Trace {
     let step = message.message_id.as_uuid();
-    match given {
-        Some(given) => given.step(step),
+    match sender_trace {
+        Some(sender_trace) => sender_trace.step(step),
         None => Trace::of(message.correlation_id, step),
     }
 }
@@ -129,13 +129,13 @@ impl Delivery {
     /// conversation. What is sent because of this delivery belongs below it.
     #[must_use]
     pub fn trace(&self) -> Trace {
-        place(self.given.as_ref(), &self.message)
+        place(self.sender_trace.as_ref(), &self.message)
     }
 
     /// Waits until the task this delivery asks for is called off; for ever if it is not.
     pub async fn cancelled(&self) {
-        match &self.call {
-            Some(call) => call.cancelled().await,
+        match &self.attempt_state {
+            Some(attempt_state) => attempt_state.cancelled().await,
             None => std::future::pending().await,
         }
     }
@@ -143,32 +143,34 @@ impl Delivery {
     /// Whether the task this delivery asks for was called off.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.call.as_ref().is_some_and(|call| call.is_cancelled.load(Relaxed))
+        self.attempt_state
+            .as_ref()
+            .is_some_and(|attempt_state| attempt_state.is_cancelled.load(Relaxed))
     }
 }
 
 /// One attempt to handle a delivery, as the session and the agent's code both know it.
 #[derive(Debug, Default)]
-pub(crate) struct Call {
+pub(crate) struct AttemptState {
     /// Set when a thread takes the work up: waiting for one is not the handler's fault.
-    pub(crate) taken_up: AtomicBool,
+    pub(crate) started: AtomicBool,
     is_cancelled: AtomicBool,
-    told: Notify,
+    notify: Notify,
 }
 
-impl Call {
+impl AttemptState {
     pub(crate) fn cancel(&self) {
         self.is_cancelled.store(true, Relaxed);
-        self.told.notify_waiters();
+        self.notify.notify_waiters();
     }
 
     async fn cancelled(&self) {
-        let told = self.told.notified();
-        tokio::pin!(told);
+        let notify = self.notify.notified();
+        tokio::pin!(notify);
         // Asked first, so that a cancellation between the look and the wait is not missed.
-        told.as_mut().enable();
+        notify.as_mut().enable();
         if !self.is_cancelled.load(Relaxed) {
-            told.await;
+            notify.await;
         }
     }
 }
@@ -215,7 +217,7 @@ impl Drop for Hold {
 
 /// What the bus keeps of a message: one of these, however many recipients.
 #[derive(Debug)]
-pub(crate) struct Content {
+pub(crate) struct StoredMessage {
     pub(crate) seq: u64,
     pub(crate) by: AgentId,
     pub(crate) message: Arc<Envelope>,
@@ -230,7 +232,7 @@ pub(crate) struct Content {
 }
 
 /// What a [`Content`] is made of.
-pub(crate) struct ContentParts {
+pub(crate) struct StoredMessageParts {
     pub(crate) seq: u64,
     pub(crate) by: AgentId,
     pub(crate) message: Arc<Envelope>,
@@ -240,10 +242,10 @@ pub(crate) struct ContentParts {
     pub(crate) recovered: bool,
 }
 
-impl Content {
+impl StoredMessage {
     /// A message that `held` counts from now until the last of its recipients is done with it.
-    pub(crate) fn new(parts: ContentParts, held: &HeldBytes) -> Arc<Self> {
-        let ContentParts { seq, by, message, bytes, trace, accepted, recovered } = parts;
+    pub(crate) fn new(parts: StoredMessageParts, held: &HeldBytes) -> Arc<Self> {
+        let StoredMessageParts { seq, by, message, bytes, trace, accepted, recovered } = parts;
         let hold = held.hold(bytes.len());
         Arc::new(Self { seq, by, message, bytes, trace, accepted, recovered, _hold: hold })
     }

@@ -38,38 +38,39 @@ use a2a_policy::{
 use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
 use actix::prelude::*;
 
-use crate::bus::clock::Clock;
-use crate::bus::commit::effects::{self, Health, Then};
+use crate::bus::commit::effects::{self, JournalHealth, OnCommit};
 use crate::bus::commit::writer::Append;
-use crate::bus::context::Shared;
+use crate::bus::context::BusContext;
+use crate::bus::context::Clock;
 use crate::bus::mailbox::Session;
-use crate::bus::mailbox::{Desk, DeskNo, Desks};
-use crate::bus::message::{Content, ContentParts, Submission};
+use crate::bus::mailbox::{Mailbox, MailboxId, Mailboxes};
+use crate::bus::message::{StoredMessage, StoredMessageParts, Submission};
 
-use dead_letters::{Dead, DeadLetters};
-use records::{Kept, RestoredContents, message_line};
-use sessions::Sessions;
+use dead_letters::{DeadLetter, DeadLetters};
+use records::{PersistedMessage, RestoredMessages, message_line};
+use sessions::AgentSessions;
 
 pub use agents::{AgentView, Presence, RegisterError};
 pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
-pub(crate) use assess::{Assess, Assessed, AttachAside, Charge};
+pub(crate) use assess::{Assess, Assessed, AttachInterceptor, Charge};
 pub(crate) use assignments::{
-    CancelTask, CompareLedger, FindTask, Ledgered, ListTasks, RecordDeleted, UnheardAnswers,
+    CancelTask, CompareLedger, FindTask, LedgerComparison, ListTasks, RecordDeleted,
+    UnacknowledgedAnswers,
 };
 pub use assignments::{TaskFilter, TaskPlace};
 pub use attach::InboxError;
 pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
 pub use circuits::{CircuitView, circuit_fact};
 pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
-pub(crate) use closed::AskWhetherClosed;
+pub(crate) use closed::AskUnavailable;
 pub use dead_letters::DeadLetterView;
-pub(crate) use dead_letters::{GaveUp, ListDeadLetters, ResolveDeadLetter};
+pub(crate) use dead_letters::{AttemptsExhausted, ListDeadLetters, ResolveDeadLetter};
 pub use load::BusLoad;
-pub(crate) use load::{Measure, Measured};
+pub(crate) use load::{LoadPart, ReadLoad};
 pub(crate) use names::{ClaimNames, FindName};
-pub(crate) use peek::Look;
+pub(crate) use peek::PeekInbox;
 pub use peek::{DeliveryView, InboxView};
-pub(crate) use reach::AskReach;
+pub(crate) use reach::ListReachable;
 pub use reach::Reach;
 pub(crate) use refusals::{Deny, WriteCounted};
 pub(crate) use reload::Reload;
@@ -95,7 +96,7 @@ impl<T, Place> Default for Part<T, Place> {
 }
 
 pub(crate) struct Router {
-    shared: Rc<Shared>,
+    bus: Rc<BusContext>,
     _alive: Alive,
     roster: Roster,
     seen: SeenIds,
@@ -112,23 +113,23 @@ pub(crate) struct Router {
     dead_letter_bytes: usize,
     refusals: Refusals,
     /// The sessions of each agent, beside the roster.
-    sessions: Vec<Sessions>,
+    sessions: Vec<AgentSessions>,
     dead: DeadLetters,
     /// How often an agent's code was attached.
     attachments: u64,
     /// Places reserved for the message that is being admitted.
-    reserved: Vec<DeskNo>,
+    reserved: Vec<MailboxId>,
     /// The timer for the next deadline, and when it goes off.
     deadline: Option<(SpawnHandle, chrono::DateTime<chrono::Utc>)>,
     /// A timer that writes down how many refusals were not is set.
-    counts_refusals: bool,
+    refusal_timer_set: bool,
     recovered: Option<Recovered>,
 }
 
 impl Router {
-    pub(crate) fn new(shared: Rc<Shared>, recovered: Recovered) -> Self {
-        let limits = RateLimits::new(shared.settings.rates);
-        let settings = &shared.settings;
+    pub(crate) fn new(bus: Rc<BusContext>, recovered: Recovered) -> Self {
+        let limits = RateLimits::new(bus.settings.rates);
+        let settings = &bus.settings;
         let roster = Roster::new(settings.open, settings.max_agents);
         let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
         let breaker = Breaker::new(settings.breaker.clone());
@@ -138,8 +139,8 @@ impl Router {
             inbox_limits: settings.inbox_limits(),
             pending_bytes: settings.pending_bytes,
             dead_letter_bytes: settings.max_dead_letter_bytes,
-            _alive: shared.parts.endless("router"),
-            shared,
+            _alive: bus.parts.endless("router"),
+            bus,
             roster,
             seen: SeenIds::default(),
             ledger,
@@ -151,22 +152,22 @@ impl Router {
             attachments: 0,
             reserved: Vec::new(),
             deadline: None,
-            counts_refusals: false,
+            refusal_timer_set: false,
             recovered: Some(recovered),
         }
     }
 
     /// Everything as it was before the restart.
     fn restore(&mut self, recovered: Recovered, ctx: &mut Context<Self>) {
-        for (agent, profile) in self.shared.settings.agents.clone() {
-            self.know(agent, profile, true, ctx);
+        for (agent, profile) in self.bus.settings.agents.clone() {
+            self.ensure_agent(agent, profile, true, ctx);
         }
-        for (agent, profile) in self.shared.settings.built_in.clone() {
-            self.know(agent.clone(), profile, true, ctx);
+        for (agent, profile) in self.bus.settings.built_in.clone() {
+            self.ensure_agent(agent.clone(), profile, true, ctx);
             self.roster.set_apart(&agent);
         }
         for agent in recovered.agents {
-            self.know(agent, Profile::default(), false, ctx);
+            self.ensure_agent(agent, Profile::default(), false, ctx);
         }
         for (key, value) in &recovered.facts {
             self.restore_fact(key, value, ctx);
@@ -175,10 +176,10 @@ impl Router {
             let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
             self.seen.insert(seen.message_id, remembered);
         }
-        let mut contents = RestoredContents::new(self.shared.held.clone());
+        let mut restored = RestoredMessages::new(self.bus.held.clone());
         for p in recovered.pending {
-            let kept = Kept { trace: p.trace, time: p.time, message: &p.message };
-            let Some(entry) = contents.entry(p.seq, p.by, p.attempts, kept) else { continue };
+            let kept = PersistedMessage { trace: p.trace, time: p.time, message: &p.message };
+            let Some(entry) = restored.entry(p.seq, p.by, p.attempts, kept) else { continue };
             self.presume(&p.agent_id, ctx);
             if Roster::may_be_answered(&entry.by) {
                 self.presume(&entry.by, ctx);
@@ -186,26 +187,31 @@ impl Router {
             if !names::is_answer(&entry) {
                 self.roster.confirm(&p.agent_id);
             }
-            if self.is_called_off(&entry) {
-                self.settle_called_off(p.agent_id, &entry);
-            } else if entry.attempts >= self.shared.settings.retry.attempts {
+            if self.is_cancelled(&entry) {
+                self.settle_cancelled(p.agent_id, &entry);
+            } else if entry.attempts >= self.bus.settings.retry.attempts {
                 // Each of them ended with the process; one more would, too.
                 let reason =
                     "the last attempt did not come back: the bus was stopped or killed during it"
                         .to_owned();
                 let agent = p.agent_id;
-                ctx.notify(GaveUp { agent, entry, reason, then: Then::Nothing });
+                ctx.notify(AttemptsExhausted {
+                    agent,
+                    entry,
+                    reason,
+                    on_commit: OnCommit::Nothing,
+                });
             } else {
-                self.deliver_again(&p.agent_id, entry);
+                self.requeue(&p.agent_id, entry);
             }
         }
         // After what waits: a client never gets the name of an agent whose messages are there.
-        let clients = self.shared.settings.clients.clone();
+        let clients = self.bus.settings.clients.clone();
         self.claim_names(&clients);
         for d in recovered.dead_letters {
-            let kept = Kept { trace: d.trace, time: d.time, message: &d.message };
-            if let Some(entry) = contents.entry(d.seq, d.by, d.attempts, kept) {
-                self.dead.insert((d.seq, d.agent_id), Dead { entry, reason: d.reason });
+            let kept = PersistedMessage { trace: d.trace, time: d.time, message: &d.message };
+            if let Some(entry) = restored.entry(d.seq, d.by, d.attempts, kept) {
+                self.dead.insert((d.seq, d.agent_id), DeadLetter { entry, reason: d.reason });
             }
         }
     }
@@ -231,7 +237,7 @@ impl Router {
     }
 
     /// Makes an agent known and gives it its first session; `true` when it was not.
-    fn know(
+    fn ensure_agent(
         &mut self,
         agent: AgentId,
         profile: Profile,
@@ -252,42 +258,46 @@ impl Router {
     /// Gives the agent that was just entered into the roster its first session.
     fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
         debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
-        let (first, _) = self.open_desk(agent, ctx);
-        self.sessions.push(Sessions {
+        let (first, _) = self.open_mailbox(agent, ctx);
+        self.sessions.push(AgentSessions {
             first,
             others: Vec::new(),
-            aside: None,
+            interceptor: None,
             sticky: HashMap::new(),
         });
     }
 
-    fn open_desk(&mut self, agent: AgentId, ctx: &mut Context<Self>) -> (DeskNo, Rc<Desk>) {
-        let slots = Slots::new(self.inbox_limits, self.shared.settings.prompt_slots);
-        let (number, desk) = self.shared.desks.open(agent, slots);
-        let shared = Rc::clone(&self.shared);
-        let session = Session::new(Rc::clone(&desk), ctx.address(), shared);
-        Desks::seat(&desk, session.start());
-        (number, desk)
+    fn open_mailbox(
+        &mut self,
+        agent: AgentId,
+        ctx: &mut Context<Self>,
+    ) -> (MailboxId, Rc<Mailbox>) {
+        let slots = Slots::new(self.inbox_limits, self.bus.settings.prompt_slots);
+        let (number, mailbox) = self.bus.mailboxes.open(agent, slots);
+        let bus = Rc::clone(&self.bus);
+        let session = Session::new(Rc::clone(&mailbox), ctx.address(), bus);
+        Mailboxes::set_session(&mailbox, session.start());
+        (number, mailbox)
     }
 
     /// An agent that appears while the bus runs is known from then on, restarts included.
     fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
-        if self.know(agent.clone(), Profile::default(), false, ctx) {
+        if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
             let line = Line::Event(EventLine {
                 agent_id: Some(agent.clone()),
-                ..self.shared.event(Event::Joined)
+                ..self.bus.event(Event::Joined)
             });
-            self.shared.append(Append { line, then: Then::Nothing });
+            self.bus.append(Append { line, on_commit: OnCommit::Nothing });
         }
     }
 
     /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
-    fn deliver_again(&mut self, agent: &AgentId, entry: QueueEntry<Arc<Content>>) {
+    fn requeue(&mut self, agent: &AgentId, entry: QueueEntry<Arc<StoredMessage>>) {
         let Some(key) = self.roster.key(agent) else { return };
         let (by, message) = (&entry.by, &entry.item.message);
-        let number = self.sessions[key.index()].choose(by, message, &self.shared.desks);
-        if let Some(desk) = self.shared.desks.get(number) {
-            desk.arrive_again(entry);
+        let number = self.sessions[key.index()].choose(by, message, &self.bus.mailboxes);
+        if let Some(mailbox) = self.bus.mailboxes.get(number) {
+            mailbox.requeue(entry);
         }
     }
 
@@ -298,7 +308,7 @@ impl Router {
         reply: Option<Reply>,
         ctx: &mut Context<Self>,
     ) {
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let _span = tracing::debug_span!(
             "route",
             trace = submission.trace_id().map(tracing::field::display),
@@ -307,14 +317,14 @@ impl Router {
         )
         .entered();
         // What the bus has to say is said, even while it stops.
-        if let Some(reason) = self.closed().filter(|_| *caller != Caller::Bus) {
+        if let Some(reason) = self.unavailable().filter(|_| *caller != Caller::Bus) {
             let mut receipt = records::unnumbered_receipt(&submission, now);
             receipt.outcome = Outcome::Unavailable;
             receipt.reason = Some(reason.to_owned());
             receipt.retry_after_ms = Some(1_000);
-            self.shared.stats.answered(submission.kind(), receipt.outcome);
+            self.bus.stats.answered(submission.kind(), receipt.outcome);
             if let Some(reply) = reply {
-                reply.give(receipt);
+                reply.send(receipt);
             }
             return;
         }
@@ -342,8 +352,13 @@ impl Router {
                     let receipt = records::unnumbered_receipt(&submission, now);
                     let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
                     self.count_refusals(ctx);
-                    self.shared.stats.answered(submission.kind(), receipt.outcome);
-                    effects::answer_again(Arc::clone(&self.shared.reader), receipt, seq, reply);
+                    self.bus.stats.answered(submission.kind(), receipt.outcome);
+                    effects::repeat_first_receipt(
+                        Arc::clone(&self.bus.reader),
+                        receipt,
+                        seq,
+                        reply,
+                    );
                     return;
                 }
                 let receipt =
@@ -356,31 +371,32 @@ impl Router {
                     Clock::since(submission.since),
                 );
                 let kind = submission.kind();
-                let then = Then::FirstReceipt { receipt, kind, first: seq, reply };
-                self.shared.append(Append { line: Line::Message(line), then });
+                let on_commit = OnCommit::FirstReceipt { receipt, kind, first: seq, reply };
+                self.bus.append(Append { line: Line::Message(line), on_commit });
             }
             Verdict::Refused(refusal) => self.refuse(caller, refusal, &submission, reply, now, ctx),
         }
     }
 
     /// Why nothing can be taken at all.
-    fn closed(&self) -> Option<&'static str> {
-        if self.shared.stopping.get() {
+    fn unavailable(&self) -> Option<&'static str> {
+        if self.bus.stopping.get() {
             return Some("The bus is stopping. Send the message again when it is back.");
         }
-        if self.shared.gauge.health.get() != Health::Writing {
+        if self.bus.journal_status.health.get() != JournalHealth::Writing {
             return Some(
                 "The bus cannot write its journal right now. Nothing was accepted; send the message again later.",
             );
         }
-        (self.shared.gauge.waiting.get() >= self.shared.settings.uncommitted_limit).then_some(
-            "More messages wait for the disk than the bus holds. Send the message again later.",
-        )
+        (self.bus.journal_status.uncommitted.get() >= self.bus.settings.uncommitted_limit)
+            .then_some(
+                "More messages wait for the disk than the bus holds. Send the message again later.",
+            )
     }
 
     fn receipt(&self, submission: &Submission, now: Now) -> Receipt {
         let mut receipt = records::unnumbered_receipt(submission, now);
-        receipt.seq = Some(self.shared.next_seq());
+        receipt.seq = Some(self.bus.next_seq());
         receipt
     }
 
@@ -394,7 +410,7 @@ impl Router {
         ctx: &mut Context<Self>,
     ) {
         if let Some(key) = accepted.closes {
-            self.closed_circuit(&key, "the conversation moves again");
+            self.record_circuit_closed(&key, "the conversation moves again");
         }
         let mut receipt = self.receipt(&submission, now);
         receipt.outcome = accepted.outcome;
@@ -412,7 +428,7 @@ impl Router {
         let fingerprint = submission.fingerprints.message;
         self.seen.insert(message.message_id, Seen { seq, fingerprint });
         let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
-        let content = ContentParts {
+        let stored = StoredMessageParts {
             seq,
             by,
             message,
@@ -421,16 +437,17 @@ impl Router {
             accepted: now.utc,
             recovered: false,
         };
-        let content = Content::new(content, &self.shared.held);
+        let stored = StoredMessage::new(stored, &self.bus.held);
         let to = std::mem::take(&mut self.reserved);
-        let ahead = self.shared.desks.take_ahead(&to);
-        if ahead {
+        let delivered_early = self.bus.mailboxes.all_take_uncommitted(&to);
+        if delivered_early {
             // Sessions look at their desks later: whatever they write comes behind this line.
-            self.shared.desks.deliver(&to, &content);
+            self.bus.mailboxes.deliver(&to, &stored);
         }
-        let content = Some(content);
-        let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
-        self.shared.append(Append { line: Line::Message(line), then });
+        let stored = Some(stored);
+        let on_commit =
+            OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, undo };
+        self.bus.append(Append { line: Line::Message(line), on_commit });
     }
 
     fn refuse(
@@ -442,7 +459,7 @@ impl Router {
         now: Now,
         ctx: &mut Context<Self>,
     ) {
-        self.shared.desks.release(&std::mem::take(&mut self.reserved), submission.bytes.len());
+        self.bus.mailboxes.release(&std::mem::take(&mut self.reserved), submission.bytes.len());
         let opens = refusal.opens;
         let by = records::sender(caller, submission);
         let size = records::refusal_size(submission, refusal.recipients.len(), &refusal.errors);
@@ -467,15 +484,16 @@ impl Router {
                 Clock::since(submission.since),
             ));
             let (kind, to) = (submission.kind(), Vec::new());
-            let (content, ahead, undo) = (None, false, None);
-            let then = Then::Receipt { receipt, kind, reply, to, content, ahead, undo };
-            self.shared.append(Append { line, then });
+            let (stored, delivered_early, undo) = (None, false, None);
+            let on_commit =
+                OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, undo };
+            self.bus.append(Append { line, on_commit });
         } else {
-            self.shared.stats.refused.add(1);
-            self.shared.stats.answered(submission.kind(), receipt.outcome);
+            self.bus.stats.refused.add(1);
+            self.bus.stats.answered(submission.kind(), receipt.outcome);
             self.count_refusals(ctx);
             if let Some(reply) = reply {
-                reply.give(receipt);
+                reply.send(receipt);
             }
         }
         // After the record of the message that was one too many.
@@ -485,11 +503,11 @@ impl Router {
     }
 
     /// The session that messages for somebody outside come from.
-    fn first_desk(
+    fn first_mailbox(
         &mut self,
         agent: &AgentId,
         ctx: &mut Context<Self>,
-    ) -> Result<(AgentKey, Rc<Desk>), InboxError> {
+    ) -> Result<(AgentKey, Rc<Mailbox>), InboxError> {
         if !Roster::may_be_answered(agent) {
             return Err(InboxError::NoSuchAgent);
         }
@@ -501,15 +519,15 @@ impl Router {
             if !self.roster.admits(agent) && !Roster::is_for_people(agent) {
                 return Err(InboxError::NoSuchAgent);
             }
-            if self.closed().is_some() {
+            if self.unavailable().is_some() {
                 return Err(InboxError::Closed);
             }
             self.join(agent, ctx);
         }
         let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
         let first = self.sessions[key.index()].first;
-        let desk = self.shared.desks.get(first).ok_or(InboxError::NoSuchAgent)?;
-        Ok((key, desk))
+        let mailbox = self.bus.mailboxes.get(first).ok_or(InboxError::NoSuchAgent)?;
+        Ok((key, mailbox))
     }
 }
 
@@ -520,7 +538,7 @@ impl Actor for Router {
         ctx.set_mailbox_capacity(1 << 20); // every caller waits for its receipt
         if let Some(recovered) = self.recovered.take() {
             self.restore(recovered, ctx);
-            self.watch_deadlines(ctx);
+            self.schedule_deadline(ctx);
         }
     }
 }

@@ -2,9 +2,9 @@
 //! agents and their code, `oversight` for those who look after it.
 
 mod inbox;
+mod lifecycle;
 mod oversight;
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -13,19 +13,12 @@ use a2a_journal::{Commit, Parts, Read, Recovered};
 use a2a_policy::{Caller, LedgerRefusal};
 use a2a_protocol::{Outcome, Receipt};
 use actix::prelude::*;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
-use crate::bus::clock::Clock;
-use crate::bus::commit::buffer::Tray;
-use crate::bus::commit::effects::{Audit, Close, Meet};
-use crate::bus::context::{Shared, offer_every_day};
-use crate::bus::lodging::{self, Landlord, Lodging};
-use crate::bus::mailbox::Desks;
-use crate::bus::message::HeldBytes;
+use self::lifecycle::{BusTasks, StopRequest, bus_tasks, run_until_stopped, wire};
 use crate::bus::router::Reply;
 use crate::bus::router::{
-    AskWhetherClosed, Assess, Assessed, Deny, ListCircuits, Measure, Measured, Reload, Route,
-    Router, WriteCounted,
+    AskUnavailable, Assess, Assessed, Deny, ListCircuits, LoadPart, ReadLoad, Reload, Route, Router,
 };
 use crate::{BusLoad, BusSettings, LiveSettings, Stats, Submission};
 
@@ -82,14 +75,9 @@ pub struct BusSystem {
     stats: Arc<Stats>,
     head: watch::Receiver<u64>,
     keeps_ledger: bool,
-    lodging: Lodging,
+    bus_tasks: BusTasks,
     stop: tokio::sync::mpsc::Sender<StopRequest>,
     parts: Parts,
-}
-
-struct StopRequest {
-    deadline: Duration,
-    reply: oneshot::Sender<Stopped>,
 }
 
 /// The thread of a bus, to wait for its end.
@@ -136,18 +124,18 @@ impl BusSystem {
                 let _alive = alive;
                 System::new().block_on(async move {
                     let wiring = wire(settings, journal, recovered, agents, counters, head_sender);
-                    let (lodging, landlord) = lodging::open();
+                    let (bus_tasks, shutdown) = bus_tasks();
                     // Whoever gets the handle finds everything restored.
                     let _ = wiring.router.send(ListCircuits).await;
-                    let _ = ready.send((wiring.router.clone(), lodging));
-                    run_until_stopped(wiring, landlord, stop_requests).await;
+                    let _ = ready.send((wiring.router.clone(), bus_tasks));
+                    run_until_stopped(wiring, shutdown, stop_requests).await;
                 });
                 // Agents' code runs as long as the bus; what blocks a thread is left behind.
                 handlers.shutdown_background();
             })
             .map_err(StartError::Thread)?;
-        let (router, lodging) = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
-        let system = Self { router, reader, stats, head, keeps_ledger, lodging, stop, parts };
+        let (router, bus_tasks) = is_ready.recv().map_err(|_| StartError::EndedEarly)?;
+        let system = Self { router, reader, stats, head, keeps_ledger, bus_tasks, stop, parts };
         Ok((system, BusThread(thread)))
     }
 
@@ -168,10 +156,10 @@ impl BusSystem {
         submission: Submission,
         then: impl FnOnce(Receipt) + Send + 'static,
     ) {
-        let route = Route { caller, submission, reply: Reply::Then(Box::new(then)) };
+        let route = Route { caller, submission, reply: Reply::Callback(Box::new(then)) };
         if let Err(SendError::Closed(route) | SendError::Full(route)) = self.router.try_send(route)
         {
-            route.reply.give(gone());
+            route.reply.send(gone());
         }
     }
 
@@ -216,18 +204,18 @@ impl BusSystem {
 
     /// How much lies on the bus now; `None` when it has stopped.
     pub async fn load(&self) -> Option<BusLoad> {
-        let Measured { mut load, mut next } = self.router.send(Measure { from: 0 }).await.ok()?;
+        let LoadPart { mut load, mut next } = self.router.send(ReadLoad { from: 0 }).await.ok()?;
         while let Some(from) = next {
-            let part = self.router.send(Measure { from }).await.ok()?;
-            load = load.and(part.load);
+            let part = self.router.send(ReadLoad { from }).await.ok()?;
+            load = load.merge(part.load);
             next = part.next;
         }
         Some(load)
     }
 
     /// The thread of the bus, for others who speak with it all the time.
-    pub(crate) fn lodging(&self) -> &Lodging {
-        &self.lodging
+    pub(crate) fn bus_tasks(&self) -> &BusTasks {
+        &self.bus_tasks
     }
 
     /// Whether only those who have a task in their hands can answer it.
@@ -260,7 +248,7 @@ impl BusSystem {
     /// # Errors
     /// The router has ended.
     pub async fn refuses(&self) -> Result<Option<&'static str>, RouterEnded> {
-        self.router.send(AskWhetherClosed).await.map_err(|_| RouterEnded)
+        self.router.send(AskUnavailable).await.map_err(|_| RouterEnded)
     }
 
     /// The journal, for reading; its calls block.
@@ -291,106 +279,6 @@ fn gone() -> Receipt {
     let mut receipt = Receipt::new(Outcome::Unavailable, chrono::Utc::now().into());
     receipt.reason = Some("The bus has stopped. Send the message again when it is back.".into());
     receipt
-}
-
-struct Wiring {
-    router: Addr<Router>,
-    audit: Addr<Audit>,
-    shared: Rc<Shared>,
-}
-
-fn wire(
-    settings: BusSettings,
-    journal: Box<dyn Commit>,
-    recovered: Recovered,
-    handlers: tokio::runtime::Handle,
-    stats: Arc<Stats>,
-    head: watch::Sender<u64>,
-) -> Wiring {
-    let desks = Rc::new(Desks::default());
-    let (jobs, queue) = std::sync::mpsc::channel();
-    let tray = Rc::new(Tray::new(jobs));
-    let (reader, parts) = (journal.reader(), journal.parts());
-    let (audit, gauge) = Audit::new(
-        journal,
-        queue,
-        settings.batch_limit,
-        Arc::clone(&stats),
-        Rc::clone(&desks),
-        Rc::clone(&tray),
-        head,
-    );
-    actix::spawn(parts.endlessly("commit_buffer", Rc::clone(&tray).attend()));
-    let shared = Rc::new(Shared {
-        clock: Clock::start(),
-        settings,
-        handlers,
-        gauge,
-        stopping: false.into(),
-        running: 0.into(),
-        idle: Notify::new(),
-        seq: recovered.next_seq.into(),
-        desks,
-        held: HeldBytes::default(),
-        tray,
-        stats,
-        reader,
-        parts,
-    });
-    let audit = audit.start();
-    let router = Router::new(Rc::clone(&shared), recovered).start();
-    audit.do_send(Meet(router.clone()));
-    Wiring { router, audit, shared }
-}
-
-async fn run_until_stopped(
-    wiring: Wiring,
-    landlord: Landlord,
-    mut requests: tokio::sync::mpsc::Receiver<StopRequest>,
-) {
-    let offers = actix::spawn(
-        wiring.shared.parts.endlessly("day_clock", offer_every_day(Rc::clone(&wiring.shared))),
-    );
-    // Without a request everyone who could send one is gone; then stop all the same.
-    let request = requests.recv().await;
-    wiring.shared.parts.stop();
-    offers.abort();
-    let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
-    let interrupted = stop_in_order(&wiring, deadline).await;
-    // What agents answered to the last has reached those who live here, and they write it down.
-    landlord.close().await;
-    if let Some(request) = request {
-        let unwritten = wiring.shared.stats.unwritten();
-        let _ = request.reply.send(Stopped { interrupted, unwritten });
-    }
-    System::current().stop();
-}
-
-async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
-    let Wiring { router, audit, shared } = wiring;
-    // 1. No new work. Who sends now is told so; who waits for messages waits for nothing.
-    shared.stopping.set(true);
-    // 2. Handlers finish, and what came of them is on its way to the journal.
-    let finished = async {
-        while shared.running.get() > 0 {
-            let idle = shared.idle.notified();
-            if shared.running.get() > 0 {
-                idle.await;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(deadline, finished).await;
-    // The router has heard of everything given up when it answers a question asked later.
-    let _ = router.send(WriteCounted).await;
-    // 3. Everything that waits is written, the journal closed.
-    let (done, flushed) = oneshot::channel();
-    if shared.tray.close(done) {
-        let _ = flushed.await;
-    }
-    if let Ok(Some(writer)) = audit.send(Close).await {
-        let _ = tokio::task::spawn_blocking(move || writer.join()).await;
-    }
-    shared.running.get()
 }
 
 #[cfg(test)]

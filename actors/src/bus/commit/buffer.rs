@@ -15,26 +15,26 @@ use tokio::sync::{Notify, oneshot};
 use crate::bus::commit::writer::{Append, Job};
 
 /// So many lines do not wait for more.
-const ENOUGH: usize = 256;
+const FLUSH_AT: usize = 256;
 /// How long a bus that has always something to do keeps lines at most.
-const LONGEST: Duration = Duration::from_millis(2);
+const MAX_HOLD: Duration = Duration::from_millis(2);
 
 /// Lines in their order.
-pub(crate) struct Tray {
+pub(crate) struct CommitBuffer {
     lines: RefCell<Vec<Append>>,
     /// The queue of the journal's thread; gone when the bus ends.
     jobs: RefCell<Option<Sender<Job>>>,
     /// There is a first line.
-    begun: Notify,
+    first_line: Notify,
 }
 
-impl Tray {
+impl CommitBuffer {
     pub(crate) fn new(jobs: Sender<Job>) -> Self {
-        Self { lines: RefCell::default(), jobs: Some(jobs).into(), begun: Notify::new() }
+        Self { lines: RefCell::default(), jobs: Some(jobs).into(), first_line: Notify::new() }
     }
 
     /// Takes a line; `false` when nothing more is written.
-    pub(crate) fn lay(&self, append: Append) -> bool {
+    pub(crate) fn push(&self, append: Append) -> bool {
         if self.jobs.borrow().is_none() {
             return false;
         }
@@ -43,15 +43,15 @@ impl Tray {
         let count = lines.len();
         drop(lines);
         match count {
-            1 => self.begun.notify_one(),
-            ENOUGH.. => self.carry_over(),
+            1 => self.first_line.notify_one(),
+            FLUSH_AT.. => self.flush(),
             _ => {}
         }
         true
     }
 
     /// Gives the journal's thread all that lies here.
-    pub(crate) fn carry_over(&self) {
+    pub(crate) fn flush(&self) {
         let lines = std::mem::take(&mut *self.lines.borrow_mut());
         if lines.is_empty() {
             return;
@@ -66,7 +66,7 @@ impl Tray {
     /// Nothing comes after this; what was laid here before is written, and `done` told then.
     /// `false` when nobody writes any more.
     pub(crate) fn close(&self, done: oneshot::Sender<()>) -> bool {
-        self.carry_over();
+        self.flush();
         let jobs = self.jobs.borrow_mut().take();
         jobs.is_some_and(|jobs| jobs.send(Job::Flush(done)).is_ok())
     }
@@ -77,17 +77,17 @@ impl Tray {
     }
 
     /// Carries lines over whenever the thread of the bus, on which this runs, has nothing to add.
-    pub(crate) async fn attend(self: Rc<Self>) {
+    pub(crate) async fn run(self: Rc<Self>) {
         loop {
-            self.begun.notified().await;
-            let begun = Instant::now();
+            self.first_line.notified().await;
+            let first_line = Instant::now();
             loop {
                 let before = self.lines.borrow().len();
                 // Everybody else on this thread who has something to do does it now.
                 tokio::task::yield_now().await;
                 let now = self.lines.borrow().len();
-                if now <= before || begun.elapsed() >= LONGEST {
-                    break self.carry_over();
+                if now <= before || first_line.elapsed() >= MAX_HOLD {
+                    break self.flush();
                 }
             }
         }
@@ -102,20 +102,20 @@ mod tests {
     use a2a_protocol::Event;
 
     use super::*;
-    use crate::bus::commit::effects::Then;
+    use crate::bus::commit::effects::OnCommit;
 
     fn line(seq: u64) -> Append {
         let line = Line::Event(EventLine::new(seq, chrono::DateTime::UNIX_EPOCH, Event::Joined));
-        Append { line, then: Then::Nothing }
+        Append { line, on_commit: OnCommit::Nothing }
     }
 
-    fn tray() -> (Rc<Tray>, Receiver<Job>) {
+    fn commit_buffer() -> (Rc<CommitBuffer>, Receiver<Job>) {
         let (jobs, queue) = channel();
-        (Rc::new(Tray::new(jobs)), queue)
+        (Rc::new(CommitBuffer::new(jobs)), queue)
     }
 
     /// The numbers of the lines in each job; a flush has none.
-    fn carried(queue: &Receiver<Job>) -> Vec<Vec<u64>> {
+    fn flushed(queue: &Receiver<Job>) -> Vec<Vec<u64>> {
         let numbers = |job| match job {
             Job::Append(lines) => lines.iter().map(|append| append.line.seq()).collect(),
             Job::Flush(_) => Vec::new(),
@@ -125,46 +125,46 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_laid_in_one_go_is_carried_over_together_and_at_once() {
-        let (tray, queue) = tray();
-        let everybody = tokio::task::LocalSet::new();
-        everybody.spawn_local(Rc::clone(&tray).attend());
+        let (commit_buffer, queue) = commit_buffer();
+        let bus_thread = tokio::task::LocalSet::new();
+        bus_thread.spawn_local(Rc::clone(&commit_buffer).run());
         let bus = async {
             // The second line is there because of the first, as an answer is there because of a
             // request.
-            let (first, second) = (Rc::clone(&tray), Rc::clone(&tray));
+            let (first, second) = (Rc::clone(&commit_buffer), Rc::clone(&commit_buffer));
             tokio::task::spawn_local(async move {
-                first.lay(line(1));
-                tokio::task::spawn_local(async move { second.lay(line(2)) });
+                first.push(line(1));
+                tokio::task::spawn_local(async move { second.push(line(2)) });
             });
-            while carried(&queue).first().inspect(|lines| assert_eq!(**lines, [1, 2])).is_none() {
+            while flushed(&queue).first().inspect(|lines| assert_eq!(**lines, [1, 2])).is_none() {
                 tokio::task::yield_now().await;
             }
-            tray.lay(line(3));
-            while carried(&queue).first().inspect(|lines| assert_eq!(**lines, [3])).is_none() {
+            commit_buffer.push(line(3));
+            while flushed(&queue).first().inspect(|lines| assert_eq!(**lines, [3])).is_none() {
                 tokio::task::yield_now().await;
             }
         };
-        everybody.run_until(bus).await;
+        bus_thread.run_until(bus).await;
     }
 
     #[test]
     fn many_lines_wait_for_nobody() {
-        let (tray, queue) = tray();
-        for seq in 1..=ENOUGH as u64 + 1 {
-            assert!(tray.lay(line(seq)));
+        let (commit_buffer, queue) = commit_buffer();
+        for seq in 1..=FLUSH_AT as u64 + 1 {
+            assert!(commit_buffer.push(line(seq)));
         }
-        let carried = carried(&queue);
-        assert_eq!(carried.iter().map(Vec::len).collect::<Vec<_>>(), [ENOUGH]);
+        let flushed = flushed(&queue);
+        assert_eq!(flushed.iter().map(Vec::len).collect::<Vec<_>>(), [FLUSH_AT]);
     }
 
     #[test]
     fn the_last_lines_come_before_the_end_and_none_after_it() {
-        let (tray, queue) = tray();
-        tray.lay(line(1));
-        let (done, _heard) = oneshot::channel();
-        assert!(tray.close(done));
-        assert!(!tray.lay(line(2)));
-        tray.carry_over();
-        assert_eq!(carried(&queue), [vec![1], vec![]]);
+        let (commit_buffer, queue) = commit_buffer();
+        commit_buffer.push(line(1));
+        let (done, _flushed) = oneshot::channel();
+        assert!(commit_buffer.close(done));
+        assert!(!commit_buffer.push(line(2)));
+        commit_buffer.flush();
+        assert_eq!(flushed(&queue), [vec![1], vec![]]);
     }
 }

@@ -20,42 +20,42 @@ use actix::prelude::*;
 use tokio::sync::{oneshot, watch};
 
 use crate::Stats;
-use crate::bus::commit::buffer::Tray;
+use crate::bus::commit::buffer::CommitBuffer;
 use crate::bus::commit::writer::{Job, Writer};
-use crate::bus::mailbox::{Begin, Session};
-use crate::bus::mailbox::{DeskNo, Desks};
-use crate::bus::message::Content;
+use crate::bus::mailbox::{MailboxId, Mailboxes};
+use crate::bus::mailbox::{Session, StartAttempt};
+use crate::bus::message::StoredMessage;
 use crate::bus::router::Reply;
 use crate::bus::router::{Forget, Router};
 
 /// What hangs on a line.
-pub(crate) enum Then {
+pub(crate) enum OnCommit {
     /// The receipt is given and the message laid onto the desks where its places are taken.
     Receipt {
         receipt: Receipt,
         /// What the message is, if it could be read.
         kind: Option<Kind>,
         reply: Option<Reply>,
-        to: Vec<DeskNo>,
-        content: Option<Arc<Content>>,
+        to: Vec<MailboxId>,
+        stored: Option<Arc<StoredMessage>>,
         /// It lies on the desks already.
-        ahead: bool,
+        delivered_early: bool,
         /// How to take back what it did to the ledger.
         undo: Option<Undo>,
     },
     /// The first receipt of the same message is given again.
     FirstReceipt { receipt: Receipt, kind: Option<Kind>, first: u64, reply: Option<Reply> },
     /// Somebody waits until the event is durable.
-    Answer(oneshot::Sender<()>),
+    Notify(oneshot::Sender<()>),
     /// An attempt may begin.
-    Begin { session: Addr<Session>, seq: u64 },
+    StartAttempt { session: Addr<Session>, seq: u64 },
     /// Nothing.
     Nothing,
 }
 
 /// Whether the journal takes records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Health {
+pub(crate) enum JournalHealth {
     Writing,
     /// For a moment: it is tried again.
     Refusing,
@@ -64,146 +64,148 @@ pub(crate) enum Health {
 }
 
 /// What the router must know of the audit without asking: both live on one thread.
-pub(crate) struct Gauge {
-    pub(crate) waiting: Cell<usize>,
-    pub(crate) health: Cell<Health>,
+pub(crate) struct JournalStatus {
+    pub(crate) uncommitted: Cell<usize>,
+    pub(crate) health: Cell<JournalHealth>,
     /// The last message that was laid onto its desks; those after it are on their way.
-    pub(crate) delivered: Cell<u64>,
+    pub(crate) delivered_seq: Cell<u64>,
 }
 
-pub(crate) struct Audit {
+pub(crate) struct CommitEffects {
     writer: Option<JoinHandle<()>>,
     start: Option<(Box<dyn Commit>, Receiver<Job>)>,
     batch_limit: usize,
     reader: Arc<dyn Read>,
     router: Option<Addr<Router>>,
-    gauge: Rc<Gauge>,
+    journal_status: Rc<JournalStatus>,
     stats: Arc<Stats>,
-    desks: Rc<Desks>,
-    tray: Rc<Tray>,
+    mailboxes: Rc<Mailboxes>,
+    commit_buffer: Rc<CommitBuffer>,
     /// Tells whoever follows the log that it has grown, up to which line.
     head: watch::Sender<u64>,
     parts: Parts,
     _alive: Alive,
 }
 
-impl Audit {
+impl CommitEffects {
     pub(crate) fn new(
         journal: Box<dyn Commit>,
         jobs: Receiver<Job>,
         batch_limit: usize,
         stats: Arc<Stats>,
-        desks: Rc<Desks>,
-        tray: Rc<Tray>,
+        mailboxes: Rc<Mailboxes>,
+        commit_buffer: Rc<CommitBuffer>,
         head: watch::Sender<u64>,
-    ) -> (Self, Rc<Gauge>) {
+    ) -> (Self, Rc<JournalStatus>) {
         let parts = journal.parts();
-        let gauge = Rc::new(Gauge {
-            waiting: Cell::new(0),
-            health: Cell::new(Health::Writing),
-            delivered: Cell::new(journal.reader().head().seq),
+        let journal_status = Rc::new(JournalStatus {
+            uncommitted: Cell::new(0),
+            health: Cell::new(JournalHealth::Writing),
+            delivered_seq: Cell::new(journal.reader().head().seq),
         });
-        let audit = Self {
+        let effects = Self {
             writer: None,
             reader: journal.reader(),
             start: Some((journal, jobs)),
             batch_limit,
             router: None,
-            gauge: Rc::clone(&gauge),
+            journal_status: Rc::clone(&journal_status),
             stats,
-            desks,
-            tray,
+            mailboxes,
+            commit_buffer,
             head,
             _alive: parts.endless("audit"),
             parts,
         };
-        (audit, gauge)
+        (effects, journal_status)
     }
 
     /// What somebody waited for does not wait any more.
-    fn count_down(&self, thens: &[Then]) {
-        let awaited = thens.iter().filter(|then| then.is_awaited()).count();
-        self.gauge.waiting.set(self.gauge.waiting.get().saturating_sub(awaited));
+    fn count_down(&self, actions: &[OnCommit]) {
+        let awaited = actions.iter().filter(|on_commit| on_commit.is_awaited()).count();
+        self.journal_status
+            .uncommitted
+            .set(self.journal_status.uncommitted.get().saturating_sub(awaited));
     }
 
-    fn set_health(&self, health: Health) {
-        if self.gauge.health.get() != Health::Broken {
-            self.gauge.health.set(health);
+    fn set_health(&self, health: JournalHealth) {
+        if self.journal_status.health.get() != JournalHealth::Broken {
+            self.journal_status.health.set(health);
             match health {
-                Health::Broken => self.stats.journal.set_broken(),
-                health => self.stats.journal.set_writing(health == Health::Writing),
+                JournalHealth::Broken => self.stats.journal.set_broken(),
+                health => self.stats.journal.set_writing(health == JournalHealth::Writing),
             }
         }
     }
 
-    fn done(&self, then: Then) {
-        match then {
-            Then::Receipt { receipt, kind, reply, to, content, ahead, .. } => {
+    fn apply(&self, on_commit: OnCommit) {
+        match on_commit {
+            OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, .. } => {
                 self.stats.answered(kind, receipt.outcome);
                 let accepted = receipt.outcome.is_accepted();
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
                 count.add(1);
                 if let Some(reply) = reply {
-                    reply.give(receipt);
+                    reply.send(receipt);
                 }
-                if let Some(content) = content {
+                if let Some(stored) = stored {
                     self.stats.delivered.add(to.len());
-                    if !ahead {
-                        self.desks.deliver(&to, &content);
+                    if !delivered_early {
+                        self.mailboxes.deliver(&to, &stored);
                     }
-                    self.gauge.delivered.set(content.seq);
+                    self.journal_status.delivered_seq.set(stored.seq);
                 }
             }
-            Then::FirstReceipt { receipt, kind, first, reply } => {
+            OnCommit::FirstReceipt { receipt, kind, first, reply } => {
                 self.stats.answered(kind, receipt.outcome);
-                answer_again(Arc::clone(&self.reader), receipt, first, reply);
+                repeat_first_receipt(Arc::clone(&self.reader), receipt, first, reply);
             }
-            Then::Answer(reply) => drop(reply.send(())),
-            Then::Begin { session, seq } => {
-                if let Err(error) = session.try_send(Begin(seq)) {
+            OnCommit::Notify(reply) => drop(reply.send(())),
+            OnCommit::StartAttempt { session, seq } => {
+                if let Err(error) = session.try_send(StartAttempt(seq)) {
                     tracing::error!(%error, "a session did not begin an attempt");
                 }
             }
-            Then::Nothing => {}
+            OnCommit::Nothing => {}
         }
     }
 
-    fn undo(&self, then: Then) {
-        match then {
-            Then::Receipt { mut receipt, kind, reply, to, content, ahead, undo } => {
-                match receipt.seq.filter(|_| ahead) {
-                    Some(seq) => self.desks.take_back(&to, seq),
-                    None => self.desks.release(&to, content.map_or(0, |content| content.size())),
+    fn revert(&self, on_commit: OnCommit) {
+        match on_commit {
+            OnCommit::Receipt { mut receipt, kind, reply, to, stored, delivered_early, undo } => {
+                match receipt.seq.filter(|_| delivered_early) {
+                    Some(seq) => self.mailboxes.retract(&to, seq),
+                    None => self.mailboxes.release(&to, stored.map_or(0, |stored| stored.size())),
                 }
                 if let Some(seq) = receipt.seq {
                     // Nothing is left to turn away.
-                    self.desks.is_turned_away(seq);
+                    self.mailboxes.take_discarded(seq);
                 }
                 if let (true, Some(id), Some(router)) =
                     (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
                 {
-                    forget(router, id, undo);
+                    forget_id(router, id, undo);
                 }
                 unavailable(&mut receipt);
                 self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
-                    reply.give(receipt);
+                    reply.send(receipt);
                 }
             }
-            Then::FirstReceipt { mut receipt, kind, reply, .. } => {
+            OnCommit::FirstReceipt { mut receipt, kind, reply, .. } => {
                 unavailable(&mut receipt);
                 self.stats.answered(kind, receipt.outcome);
                 if let Some(reply) = reply {
-                    reply.give(receipt);
+                    reply.send(receipt);
                 }
             }
             // Dropping the sender tells the one who waits that it is not durable.
-            Then::Answer(_) | Then::Begin { .. } | Then::Nothing => {}
+            OnCommit::Notify(_) | OnCommit::StartAttempt { .. } | OnCommit::Nothing => {}
         }
     }
 }
 
-impl Then {
+impl OnCommit {
     /// Whether anybody is held up until the line is durable.
     pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Nothing)
@@ -216,7 +218,7 @@ impl Then {
 }
 
 /// Gives the first receipt again, read back from the journal on a thread that may block.
-pub(crate) fn answer_again(
+pub(crate) fn repeat_first_receipt(
     reader: Arc<dyn Read>,
     receipt: Receipt,
     first: u64,
@@ -224,11 +226,11 @@ pub(crate) fn answer_again(
 ) {
     let Some(reply) = reply else { return };
     tokio::task::spawn_blocking(move || {
-        reply.give(with_first_recipients(receipt, first, reader.as_ref()));
+        reply.send(with_first_recipients(receipt, first, reader.as_ref()));
     });
 }
 
-fn forget(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
+fn forget_id(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
     if let Err(error) = router.try_send(Forget { id, undo }) {
         tracing::error!(%error, %id, "an id that was not accepted stays reserved until a restart");
     }
@@ -277,14 +279,14 @@ fn was_removed(seq: u64, reader: &dyn Read) -> bool {
     oldest.is_some_and(|oldest| oldest.seq > seq)
 }
 
-impl Actor for Audit {
+impl Actor for CommitEffects {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some((journal, jobs)) = self.start.take() else { return };
-        let (audit, batch_limit) = (ctx.address(), self.batch_limit);
+        let (effects, batch_limit) = (ctx.address(), self.batch_limit);
         let stats = Arc::clone(&self.stats);
-        let writer = Writer { journal, jobs, audit, batch_limit, stats, refusing: false };
+        let writer = Writer { journal, jobs, effects, batch_limit, stats, refusing: false };
         let thread = std::thread::Builder::new().name("a2a-journal".into());
         let alive = self.parts.returning("journal");
         let run = move || {
@@ -301,68 +303,68 @@ impl Actor for Audit {
 /// A batch is durable.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Written {
-    pub(crate) thens: Vec<Then>,
+pub(crate) struct Committed {
+    pub(crate) actions: Vec<OnCommit>,
 }
 
-impl Handler<Written> for Audit {
+impl Handler<Committed> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, Written { thens }: Written, _: &mut Self::Context) {
+    fn handle(&mut self, Committed { actions }: Committed, _: &mut Self::Context) {
         // Before the receipts: who follows the log sees a message no later than its sender
         // knows of it.
         self.head.send_replace(self.reader.head().seq);
-        self.count_down(&thens);
-        thens.into_iter().for_each(|then| self.done(then));
+        self.count_down(&actions);
+        actions.into_iter().for_each(|on_commit| self.apply(on_commit));
     }
 }
 
 /// Lines were not written, and never will be.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct NotWritten {
-    pub(crate) thens: Vec<Then>,
+pub(crate) struct CommitFailed {
+    pub(crate) actions: Vec<OnCommit>,
     pub(crate) broken: bool,
     /// The writer waits until this is gone.
-    pub(crate) unheard: Option<Sender<()>>,
+    pub(crate) unprocessed: Option<Sender<()>>,
 }
 
-impl Handler<NotWritten> for Audit {
+impl Handler<CommitFailed> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, not_written: NotWritten, _: &mut Self::Context) {
-        let NotWritten { thens, broken, unheard: _unheard } = not_written;
+    fn handle(&mut self, failed: CommitFailed, _: &mut Self::Context) {
+        let CommitFailed { actions, broken, unprocessed: _unprocessed } = failed;
         // What was admitted on the strength of these lines must be found by the writer who waits.
-        self.tray.carry_over();
-        self.set_health(if broken { Health::Broken } else { Health::Refusing });
-        self.count_down(&thens);
+        self.commit_buffer.flush();
+        self.set_health(if broken { JournalHealth::Broken } else { JournalHealth::Refusing });
+        self.count_down(&actions);
         // The newest first, because what came later stands on what came before.
-        thens.into_iter().rev().for_each(|then| self.undo(then));
+        actions.into_iter().rev().for_each(|on_commit| self.revert(on_commit));
     }
 }
 
 /// The disk took a commit again, or what is as good as one.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct WritingAgain;
+pub(crate) struct JournalRecovered;
 
-impl Handler<WritingAgain> for Audit {
+impl Handler<JournalRecovered> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, _: WritingAgain, _: &mut Self::Context) {
-        self.set_health(Health::Writing);
+    fn handle(&mut self, _: JournalRecovered, _: &mut Self::Context) {
+        self.set_health(JournalHealth::Writing);
     }
 }
 
 /// The audit is told whom to tell when an id was not accepted after all.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Meet(pub(crate) Addr<Router>);
+pub(crate) struct SetRouter(pub(crate) Addr<Router>);
 
-impl Handler<Meet> for Audit {
+impl Handler<SetRouter> for CommitEffects {
     type Result = ();
 
-    fn handle(&mut self, Meet(router): Meet, _: &mut Self::Context) {
+    fn handle(&mut self, SetRouter(router): SetRouter, _: &mut Self::Context) {
         self.router = Some(router);
     }
 }
@@ -370,12 +372,12 @@ impl Handler<Meet> for Audit {
 /// Hands over the journal's thread, to be waited for once nobody can give it jobs any more.
 #[derive(Message)]
 #[rtype(result = "Option<JoinHandle<()>>")]
-pub(crate) struct Close;
+pub(crate) struct TakeWriter;
 
-impl Handler<Close> for Audit {
-    type Result = MessageResult<Close>;
+impl Handler<TakeWriter> for CommitEffects {
+    type Result = MessageResult<TakeWriter>;
 
-    fn handle(&mut self, _: Close, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, _: TakeWriter, _: &mut Self::Context) -> Self::Result {
         MessageResult(self.writer.take())
     }
 }

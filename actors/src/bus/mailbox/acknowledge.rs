@@ -8,42 +8,47 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use super::Session;
-use crate::bus::commit::effects::Then;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
-use crate::bus::router::{GaveUp, InboxError};
+use crate::bus::router::{AttemptsExhausted, InboxError};
 
 impl Session {
-    pub(super) fn acknowledged(&mut self, seq: u64, note: Option<String>, then: Then) -> bool {
-        let Some(entry) = self.desk.inbox.borrow_mut().acknowledge(seq) else { return false };
-        self.called_off.remove(&seq);
-        self.desk.slots.free(entry.bytes);
-        self.shared.stats.acknowledged.add(1);
-        self.record(Event::Acknowledged, seq, entry.item.message.message_id, None, note, then);
+    pub(super) fn acknowledge(
+        &mut self,
+        seq: u64,
+        note: Option<String>,
+        on_commit: OnCommit,
+    ) -> bool {
+        let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else { return false };
+        self.cancelled.remove(&seq);
+        self.mailbox.slots.free(entry.bytes);
+        self.bus.stats.acknowledged.add(1);
+        self.record(Event::Acknowledged, seq, entry.item.message.message_id, None, note, on_commit);
         true
     }
 
-    pub(super) fn failed(&mut self, seq: u64, reason: String, then: Then) -> bool {
-        if self.called_off.remove(&seq) {
+    pub(super) fn fail_attempt(&mut self, seq: u64, reason: String, on_commit: OnCommit) -> bool {
+        if self.cancelled.remove(&seq) {
             // Nobody wants another attempt.
-            let Some(entry) = self.desk.inbox.borrow_mut().acknowledge(seq) else {
+            let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else {
                 return false;
             };
-            self.desk.slots.free(entry.bytes);
+            self.mailbox.slots.free(entry.bytes);
             let id = entry.item.message.message_id;
-            self.record(Event::Cancelled, seq, id, None, Some(reason), then);
+            self.record(Event::Cancelled, seq, id, None, Some(reason), on_commit);
             return true;
         }
-        let now = self.shared.clock.now().uptime;
-        let trace = self.desk.inbox.borrow().get_out(seq).map(|out| out.item.trace().id());
-        let failed = self.desk.inbox.borrow_mut().fail(seq, now, &self.shared.settings.retry);
+        let now = self.bus.clock.now().uptime;
+        let trace = self.mailbox.inbox.borrow().get_out(seq).map(|out| out.item.trace().id());
+        let failed = self.mailbox.inbox.borrow_mut().fail(seq, now, &self.bus.settings.retry);
         match failed {
             None => return false,
             Some(AfterFailure::Retry { attempt, .. }) => {
                 tracing::warn!(
-                    agent = %self.desk.agent, seq, attempt,
+                    agent = %self.mailbox.agent, seq, attempt,
                     trace = trace.map(tracing::field::display), reason, "an attempt failed"
                 );
-                self.shared.stats.failed_attempts.add(1);
+                self.bus.stats.failed_attempts.add(1);
                 let id = None;
                 self.record_optional(
                     Event::AttemptFailed,
@@ -51,15 +56,15 @@ impl Session {
                     id,
                     Some(attempt),
                     Some(reason),
-                    then,
+                    on_commit,
                 );
-                self.offer_what_waits();
+                self.offer_waiting();
             }
             Some(AfterFailure::GiveUp(entry)) => {
-                self.desk.slots.free(entry.bytes);
-                self.shared.stats.failed_attempts.add(1);
-                let agent = self.desk.agent.clone();
-                self.router.do_send(GaveUp { agent, entry, reason, then });
+                self.mailbox.slots.free(entry.bytes);
+                self.bus.stats.failed_attempts.add(1);
+                let agent = self.mailbox.agent.clone();
+                self.router.do_send(AttemptsExhausted { agent, entry, reason, on_commit });
             }
         }
         true
@@ -72,9 +77,9 @@ impl Session {
         id: MessageId,
         attempt: Option<u32>,
         reason: Option<String>,
-        then: Then,
+        on_commit: OnCommit,
     ) {
-        self.record_optional(event, of, Some(id), attempt, reason, then);
+        self.record_optional(event, of, Some(id), attempt, reason, on_commit);
     }
 
     fn record_optional(
@@ -84,17 +89,17 @@ impl Session {
         message_id: Option<MessageId>,
         attempt: Option<u32>,
         reason: Option<String>,
-        then: Then,
+        on_commit: OnCommit,
     ) {
         let line = Line::Event(EventLine {
             of: Some(of),
             message_id,
-            agent_id: Some(self.desk.agent.clone()),
+            agent_id: Some(self.mailbox.agent.clone()),
             attempt,
             reason,
-            ..self.shared.event(event)
+            ..self.bus.event(event)
         });
-        self.shared.append(Append { line, then });
+        self.bus.append(Append { line, on_commit });
     }
 }
 
@@ -117,14 +122,14 @@ impl Handler<Settle> for Session {
     type Result = ();
 
     fn handle(&mut self, Settle { id, settlement, reply }: Settle, ctx: &mut Self::Context) {
-        let found = self.desk.inbox.borrow().find(|content| content.message.message_id == id);
+        let found = self.mailbox.inbox.borrow().find(|stored| stored.message.message_id == id);
         if let Some(seq) = found {
             self.stop_running(seq);
         }
         let (durable, answer) = oneshot::channel();
         let settled = found.is_some_and(|seq| match settlement {
-            Settlement::Acknowledge => self.acknowledged(seq, None, Then::Answer(durable)),
-            Settlement::Fail(reason) => self.failed(seq, reason, Then::Answer(durable)),
+            Settlement::Acknowledge => self.acknowledge(seq, None, OnCommit::Notify(durable)),
+            Settlement::Fail(reason) => self.fail_attempt(seq, reason, OnCommit::Notify(durable)),
         });
         let _ = reply.send(if settled { Ok(answer) } else { Err(InboxError::NotTaken) });
         self.pump(ctx);

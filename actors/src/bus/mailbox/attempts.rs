@@ -13,149 +13,159 @@ use tokio::task::AbortHandle;
 use tracing::Instrument;
 
 use super::{Session, delivery};
-use crate::bus::commit::effects::Then;
-use crate::bus::message::{Call, Content};
+use crate::bus::commit::effects::OnCommit;
+use crate::bus::message::{AttemptState, StoredMessage};
 use crate::bus::router::Reply;
 use crate::bus::router::Route;
-use crate::{Delivery, Failed, Handled, HandlerFuture, Runtime, Submission};
+use crate::{AgentRuntime, Delivery, Failed, Handled, HandlerFuture, Submission};
 
 /// One message that is being handled.
-pub(super) struct Running {
+pub(super) struct RunningAttempt {
     /// Tells a late answer of an aborted run from the answer of the present one.
     attempt: u32,
     /// Shared with the agent's code.
-    call: Arc<Call>,
+    attempt_state: Arc<AttemptState>,
     /// `None` until the attempt is on record and may begin.
     abort: Option<AbortHandle>,
     /// The bus did not take the answer that was worked out on the spot.
-    insists: bool,
+    answer_refused: bool,
 }
 
 /// What became of a message on the thread of the bus.
-enum Taken {
+enum InlineResult {
     /// It is answered.
     Answered(Submission),
     /// Whoever took it says when it has been dealt with.
-    Over,
+    Deferred,
     /// There is work to run.
-    Not,
+    Pending,
 }
 
 impl Session {
     /// Hands the agent's code the message that comes next; `false` when there is none, or no room.
     pub(super) fn run_next(&mut self, ctx: &mut Context<Self>) -> bool {
         // Asked after every message: nothing but what is out costs no look at the clock.
-        if !self.has_room() || self.desk.inbox.borrow().is_all_out() {
+        if !self.has_capacity() || self.mailbox.inbox.borrow().is_all_out() {
             return false;
         }
-        let now = self.shared.clock.now().uptime;
-        let until = now + self.shared.settings.handler_deadline;
-        let mut inbox = self.desk.inbox.borrow_mut();
+        let now = self.bus.clock.now().uptime;
+        let until = now + self.bus.settings.handler_deadline;
+        let mut inbox = self.mailbox.inbox.borrow_mut();
         let Some(entry) = inbox.lease(now, until) else { return false };
         // An earlier attempt may have killed the process: count this one before it can. And
         // nobody overtakes a message that waits for that.
-        let on_record_first = entry.item.recovered || !self.unbegun.is_empty();
+        let on_record_first = entry.item.recovered || !self.awaiting_record.is_empty();
         let delivery = delivery(entry);
         drop(inbox);
         let (seq, attempt, id) = (delivery.seq, delivery.attempt, delivery.message.message_id);
-        self.shared.running.set(self.shared.running.get() + 1);
-        self.running
-            .insert(seq, Running { attempt, call: Arc::default(), abort: None, insists: false });
+        self.bus.running.set(self.bus.running.get() + 1);
+        self.running.insert(
+            seq,
+            RunningAttempt {
+                attempt,
+                attempt_state: Arc::default(),
+                abort: None,
+                answer_refused: false,
+            },
+        );
         if on_record_first {
-            self.unbegun.insert(seq);
-            let then = Then::Begin { session: ctx.address(), seq };
-            self.record(Event::Delivered, seq, id, Some(attempt), None, then);
+            self.awaiting_record.insert(seq);
+            let on_commit = OnCommit::StartAttempt { session: ctx.address(), seq };
+            self.record(Event::Delivered, seq, id, Some(attempt), None, on_commit);
             return true;
         }
         if attempt > 1 {
-            self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
+            self.record(Event::Delivered, seq, id, Some(attempt), None, OnCommit::Nothing);
         }
-        self.begin(delivery, ctx);
+        self.start(delivery, ctx);
         true
     }
 
     /// While a message is being handled, hands over what the agent's code waits for: an answer to
     /// a task it asked for must not stand in line behind the work that needs it.
-    pub(super) fn take_at_once(&mut self) {
-        let Some(runtime) = self.runtime.clone().filter(|runtime| runtime.watches()) else {
+    pub(super) fn take_out_of_band(&mut self) {
+        let Some(runtime) = self.runtime.clone().filter(|runtime| runtime.has_out_of_band()) else {
             return;
         };
         if self.running.is_empty() {
             return;
         }
-        let now = self.shared.clock.now().uptime;
-        let until = now + self.shared.settings.handler_deadline;
+        let now = self.bus.clock.now().uptime;
+        let until = now + self.bus.settings.handler_deadline;
         loop {
             let wants =
-                |content: &Arc<Content>| runtime.wants_at_once(&content.by, &content.message);
-            let mut inbox = self.desk.inbox.borrow_mut();
+                |stored: &Arc<StoredMessage>| runtime.is_out_of_band(&stored.by, &stored.message);
+            let mut inbox = self.mailbox.inbox.borrow_mut();
             let Some(delivery) = inbox.lease_if(now, until, wants).map(delivery) else { return };
             drop(inbox);
-            if !runtime.take_at_once(&delivery) {
+            if !runtime.take_out_of_band(&delivery) {
                 // Nobody waits for it any more; it has its turn like any other.
-                self.desk.inbox.borrow_mut().put_back(delivery.seq);
+                self.mailbox.inbox.borrow_mut().put_back(delivery.seq);
                 return;
             }
-            self.acknowledged(delivery.seq, None, Then::Nothing);
+            self.acknowledge(delivery.seq, None, OnCommit::Nothing);
         }
     }
 
     /// Runs the agent's code where a panic or a blocked thread harms nobody else.
-    fn begin(&mut self, mut delivery: Delivery, ctx: &mut Context<Self>) {
+    fn start(&mut self, mut delivery: Delivery, ctx: &mut Context<Self>) {
         let (seq, session) = (delivery.seq, self.address(ctx));
         let (Some(runtime), Some(running)) = (self.runtime.clone(), self.running.get_mut(&seq))
         else {
             return;
         };
         let attempt = running.attempt;
-        delivery.call = Some(Arc::clone(&running.call));
-        let ticket = Ticket { session: Arc::clone(&session), seq, attempt };
+        delivery.attempt_state = Some(Arc::clone(&running.attempt_state));
+        let ack = AckHandle { session: Arc::clone(&session), seq, attempt };
         // What the agent's code says in its log is known by the trace it belongs to.
         let span = tracing::debug_span!(
             "handle",
             trace = %delivery.trace().id(),
-            agent = %self.desk.agent,
+            agent = %self.mailbox.agent,
             message_id = %delivery.message.message_id,
             attempt,
         );
         let taken = AssertUnwindSafe(|| {
             let _span = span.enter();
-            match (!running.insists).then(|| runtime.answer_at_once(&delivery)).flatten() {
-                Some(answer) => Taken::Answered(answer),
-                None => runtime.take_over(&delivery, ticket).map_or(Taken::Over, |_| Taken::Not),
+            match (!running.answer_refused).then(|| runtime.answer_at_once(&delivery)).flatten() {
+                Some(answer) => InlineResult::Answered(answer),
+                None => runtime
+                    .take_deferred(&delivery, ack)
+                    .map_or(InlineResult::Deferred, |_| InlineResult::Pending),
             }
         });
         match catch_unwind(taken) {
-            Ok(Taken::Not) => {}
+            Ok(InlineResult::Pending) => {}
             Ok(taken) => {
-                running.call.taken_up.store(true, Relaxed);
-                self.unbegun.remove(&seq);
-                if let Taken::Answered(answer) = taken {
+                running.attempt_state.started.store(true, Relaxed);
+                self.awaiting_record.remove(&seq);
+                if let InlineResult::Answered(answer) = taken {
                     self.send_answer(answer, seq, attempt, session);
                 }
                 return;
             }
             Err(panic) => {
                 let result = Err(panicked(&*panic));
-                self.unbegun.remove(&seq);
+                self.awaiting_record.remove(&seq);
                 return session.do_send(Finished { seq, attempt, result });
             }
         }
-        let call = Arc::clone(&running.call);
+        let attempt_state = Arc::clone(&running.attempt_state);
         // Several at once are handed over here, one after the other: on threads of their own
         // they would overtake each other.
-        let mut begun = (runtime.window() != 1).then(|| begin_now(&*runtime, delivery.clone()));
+        let mut begun =
+            (runtime.max_in_flight() != 1).then(|| handle_here(&*runtime, delivery.clone()));
         // What somebody waits for is taken here as well: what comes after it is taken at once,
         // and the end of a task must not overtake the reports before it.
         let is_awaited = begun.is_none()
-            && runtime.watches()
-            && runtime.wants_at_once(&delivery.sender, &delivery.message);
-        if is_awaited && runtime.take_at_once(&delivery) {
+            && runtime.has_out_of_band()
+            && runtime.is_out_of_band(&delivery.sender, &delivery.message);
+        if is_awaited && runtime.take_out_of_band(&delivery) {
             begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
         }
-        let only_waits = runtime.only_waits();
+        let runs_on_bus_thread = runtime.runs_on_bus_thread();
         let work = async move {
-            call.taken_up.store(true, Relaxed);
+            attempt_state.started.store(true, Relaxed);
             match begun {
                 Some(work) => work?.await,
                 None => runtime.handle(delivery).await,
@@ -167,24 +177,24 @@ impl Session {
             let result = result.unwrap_or_else(|panic| Err(panicked(&*panic)));
             session.do_send(Finished { seq, attempt, result });
         };
-        let task = if only_waits {
+        let task = if runs_on_bus_thread {
             tokio::task::spawn_local(work)
         } else {
-            self.shared.handlers.spawn(work)
+            self.bus.handlers.spawn(work)
         };
         running.abort = Some(task.abort_handle());
-        self.unbegun.remove(&seq);
+        self.awaiting_record.remove(&seq);
     }
 
     /// Sends an answer that was worked out on the spot.
     fn send_answer(&self, answer: Submission, seq: u64, attempt: u32, session: Arc<Addr<Self>>) {
-        let caller = Caller::Agent(self.desk.agent.clone());
-        let reply = Reply::Then(Box::new(move |receipt| {
+        let caller = Caller::Agent(self.mailbox.agent.clone());
+        let reply = Reply::Callback(Box::new(move |receipt| {
             let outcome = receipt.outcome;
             if outcome.is_accepted() || outcome == Outcome::Duplicate {
                 session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
             } else {
-                session.do_send(Insist { seq, attempt });
+                session.do_send(AnswerRefused { seq, attempt });
             }
         }));
         // However many there are: a message whose answer went nowhere would wait for its deadline.
@@ -194,13 +204,13 @@ impl Session {
     /// The agent's code has this message no more, whatever it still does.
     pub(super) fn stop_running(&mut self, seq: u64) {
         let Some(running) = self.running.remove(&seq) else { return };
-        self.unbegun.remove(&seq);
+        self.awaiting_record.remove(&seq);
         if let Some(abort) = running.abort {
             // It does nothing to work that has ended.
             abort.abort();
         }
-        self.shared.running.set(self.shared.running.get().saturating_sub(1));
-        self.shared.idle.notify_waiters();
+        self.bus.running.set(self.bus.running.get().saturating_sub(1));
+        self.bus.idle.notify_waiters();
     }
 
     /// The agent's code has nothing any more.
@@ -215,8 +225,8 @@ impl Session {
     pub(super) fn stop_unfinished(&mut self) -> Vec<u64> {
         let mut rest = self.stop_all();
         rest.retain(|seq| {
-            let over = self.called_off.contains(seq);
-            !(over && self.failed(*seq, "the agent left".to_owned(), Then::Nothing))
+            let over = self.cancelled.contains(seq);
+            !(over && self.fail_attempt(*seq, "the agent left".to_owned(), OnCommit::Nothing))
         });
         rest
     }
@@ -224,50 +234,53 @@ impl Session {
     /// The same, and nobody has had the rest.
     pub(super) fn give_back_all(&mut self) {
         for seq in self.stop_unfinished() {
-            self.desk.inbox.borrow_mut().put_back(seq);
+            self.mailbox.inbox.borrow_mut().put_back(seq);
         }
     }
 
     /// The same, and each attempt has failed.
     pub(super) fn lose_all(&mut self, reason: &str) {
         for seq in self.stop_all() {
-            self.failed(seq, reason.to_owned(), Then::Nothing);
+            self.fail_attempt(seq, reason.to_owned(), OnCommit::Nothing);
         }
     }
 
-    pub(super) fn end_overdue(&mut self) {
-        let now = self.shared.clock.now().uptime;
-        let overdue = self.desk.inbox.borrow_mut().overdue(now);
-        let takes_its_time = self.runtime.as_ref().is_some_and(|runtime| runtime.takes_its_time());
+    pub(super) fn expire_overdue(&mut self) {
+        let now = self.bus.clock.now().uptime;
+        let overdue = self.mailbox.inbox.borrow_mut().overdue(now);
+        let deadline_paused =
+            self.runtime.as_ref().is_some_and(|runtime| runtime.deadline_paused());
         for seq in overdue {
             let reason = match self.running.get(&seq) {
-                Some(running) if takes_its_time || !running.call.taken_up.load(Relaxed) => {
-                    let until = now + self.shared.settings.handler_deadline;
-                    self.desk.inbox.borrow_mut().extend(seq, until);
+                Some(running)
+                    if deadline_paused || !running.attempt_state.started.load(Relaxed) =>
+                {
+                    let until = now + self.bus.settings.handler_deadline;
+                    self.mailbox.inbox.borrow_mut().extend(seq, until);
                     continue;
                 }
                 Some(_) => {
                     self.stop_running(seq);
                     format!(
                         "the handler did not answer within {} s",
-                        self.shared.settings.handler_deadline.as_secs_f32()
+                        self.bus.settings.handler_deadline.as_secs_f32()
                     )
                 }
                 None => "the lease ran out without an acknowledgement".to_owned(),
             };
-            self.failed(seq, reason, Then::Nothing);
+            self.fail_attempt(seq, reason, OnCommit::Nothing);
         }
     }
 }
 
 /// Says when a message that was taken over has been dealt with.
-pub struct Ticket {
+pub struct AckHandle {
     session: Arc<Addr<Session>>,
     seq: u64,
     attempt: u32,
 }
 
-impl Ticket {
+impl AckHandle {
     /// The message is acknowledged.
     pub fn handled(self) {
         let Self { session, seq, attempt } = self;
@@ -275,14 +288,14 @@ impl Ticket {
     }
 }
 
-impl std::fmt::Debug for Ticket {
+impl std::fmt::Debug for AckHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Ticket").field("seq", &self.seq).finish_non_exhaustive()
     }
 }
 
 /// Lets the agent's code begin on the thread of the bus, which a panic must not end.
-fn begin_now(runtime: &dyn Runtime, delivery: Delivery) -> Result<HandlerFuture, Failed> {
+fn handle_here(runtime: &dyn AgentRuntime, delivery: Delivery) -> Result<HandlerFuture, Failed> {
     catch_unwind(AssertUnwindSafe(|| runtime.handle(delivery))).map_err(|panic| panicked(&*panic))
 }
 
@@ -297,21 +310,21 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failed {
 /// The attempt on a recovered message is on record and may begin.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct Begin(pub(crate) u64);
+pub(crate) struct StartAttempt(pub(crate) u64);
 
-impl Handler<Begin> for Session {
+impl Handler<StartAttempt> for Session {
     type Result = ();
 
-    fn handle(&mut self, Begin(seq): Begin, ctx: &mut Self::Context) {
+    fn handle(&mut self, StartAttempt(seq): StartAttempt, ctx: &mut Self::Context) {
         if self.running.get(&seq).is_none_or(|running| running.abort.is_some()) {
             return;
         }
-        let delivery = self.desk.inbox.borrow().get_out(seq).map(delivery);
+        let delivery = self.mailbox.inbox.borrow().get_out(seq).map(delivery);
         match delivery {
-            Some(delivery) if self.runtime.is_some() => self.begin(delivery, ctx),
+            Some(delivery) if self.runtime.is_some() => self.start(delivery, ctx),
             _ => {
                 // The agent left, or somebody settled the message from outside meanwhile.
-                self.desk.inbox.borrow_mut().put_back(seq);
+                self.mailbox.inbox.borrow_mut().put_back(seq);
                 self.stop_running(seq);
                 self.pump(ctx);
             }
@@ -322,35 +335,35 @@ impl Handler<Begin> for Session {
 /// The bus did not take an answer that was worked out on the spot: the agent's code is to see to it.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Insist {
+struct AnswerRefused {
     seq: u64,
     attempt: u32,
 }
 
-impl Handler<Insist> for Session {
+impl Handler<AnswerRefused> for Session {
     type Result = ();
 
-    fn handle(&mut self, Insist { seq, attempt }: Insist, ctx: &mut Self::Context) {
+    fn handle(&mut self, AnswerRefused { seq, attempt }: AnswerRefused, ctx: &mut Self::Context) {
         let Some(running) = self.running.get_mut(&seq) else { return };
         if running.attempt != attempt {
             return; // it was given up on before it answered
         }
-        running.insists = true;
-        ctx.notify(Begin(seq));
+        running.answer_refused = true;
+        ctx.notify(StartAttempt(seq));
     }
 }
 
 /// A message that is being handled, or was to be, never became durable: it never was.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(crate) struct TakenBack(pub(crate) u64);
+pub(crate) struct Retracted(pub(crate) u64);
 
-impl Handler<TakenBack> for Session {
+impl Handler<Retracted> for Session {
     type Result = ();
 
-    fn handle(&mut self, TakenBack(seq): TakenBack, ctx: &mut Self::Context) {
+    fn handle(&mut self, Retracted(seq): Retracted, ctx: &mut Self::Context) {
         self.stop_running(seq);
-        self.called_off.remove(&seq);
+        self.cancelled.remove(&seq);
         self.pump(ctx);
     }
 }
@@ -374,18 +387,18 @@ impl Handler<Finished> for Session {
         self.stop_running(seq);
         match result {
             Ok(Handled { note, durable }) => {
-                self.acknowledged(seq, note, then_tell(durable));
+                self.acknowledge(seq, note, notify_on_commit(durable));
             }
             Err(Failed { reason, durable }) => {
-                self.failed(seq, reason, then_tell(durable));
+                self.fail_attempt(seq, reason, notify_on_commit(durable));
             }
         }
         self.pump(ctx);
     }
 }
 
-fn then_tell(durable: Option<tokio::sync::oneshot::Sender<()>>) -> Then {
-    durable.map_or(Then::Nothing, Then::Answer)
+fn notify_on_commit(durable: Option<tokio::sync::oneshot::Sender<()>>) -> OnCommit {
+    durable.map_or(OnCommit::Nothing, OnCommit::Notify)
 }
 
 /// The task that this message asked for was called off: the agent's code is told.
@@ -397,11 +410,11 @@ impl Handler<CancelRunning> for Session {
     type Result = ();
 
     fn handle(&mut self, CancelRunning(seq): CancelRunning, _: &mut Self::Context) {
-        if self.desk.inbox.borrow().get_out(seq).is_some() {
-            self.called_off.insert(seq);
+        if self.mailbox.inbox.borrow().get_out(seq).is_some() {
+            self.cancelled.insert(seq);
         }
         if let Some(running) = self.running.get(&seq) {
-            running.call.cancel();
+            running.attempt_state.cancel();
         }
     }
 }

@@ -14,39 +14,39 @@ use tokio::sync::oneshot;
 
 use super::{Session, delivery};
 use crate::Delivery;
-use crate::bus::commit::effects::{Health, Then};
+use crate::bus::commit::effects::{JournalHealth, OnCommit};
 use crate::bus::mailbox::Poll;
 
 /// A poll that waits for messages.
 pub(super) struct WaitingPull {
     limit: usize,
-    reply: oneshot::Sender<Handed>,
+    reply: oneshot::Sender<PulledDeliveries>,
 }
 
 /// Letters on their way to the caller of a poll. Dropped before it took them, they return to the
 /// inbox.
-pub(crate) struct Handed {
+pub(crate) struct PulledDeliveries {
     deliveries: Vec<Delivery>,
     session: Addr<Session>,
 }
 
-impl Handed {
+impl PulledDeliveries {
     /// The caller has them: the attempts count.
     pub(crate) fn accept(mut self) -> Vec<Delivery> {
         let deliveries = std::mem::take(&mut self.deliveries);
         if !deliveries.is_empty() {
             // However many there are: an attempt must not go unrecorded.
-            self.session.do_send(HandedOver(leases(&deliveries)));
+            self.session.do_send(PullAccepted(leases(&deliveries)));
         }
         deliveries
     }
 }
 
-impl Drop for Handed {
+impl Drop for PulledDeliveries {
     fn drop(&mut self) {
         if !self.deliveries.is_empty() {
             // However many there are: these would wait until the lease ends.
-            self.session.do_send(NotTaken(leases(&self.deliveries)));
+            self.session.do_send(PullAbandoned(leases(&self.deliveries)));
         }
     }
 }
@@ -71,7 +71,7 @@ impl Session {
                 self.pulls.push(pull);
                 return;
             }
-            self.desk.last_seen.set(Some(self.shared.clock.now().uptime));
+            self.mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
             self.hand_over(deliveries, pull.reply, ctx);
         }
     }
@@ -80,12 +80,12 @@ impl Session {
     fn hand_over(
         &self,
         deliveries: Vec<Delivery>,
-        reply: oneshot::Sender<Handed>,
+        reply: oneshot::Sender<PulledDeliveries>,
         ctx: &Context<Self>,
     ) {
-        let handed = Handed { deliveries, session: ctx.address() };
+        let handed = PulledDeliveries { deliveries, session: ctx.address() };
         if let Err(mut handed) = reply.send(handed) {
-            let mut inbox = self.desk.inbox.borrow_mut();
+            let mut inbox = self.mailbox.inbox.borrow_mut();
             for delivery in std::mem::take(&mut handed.deliveries) {
                 inbox.put_back(delivery.seq);
             }
@@ -94,14 +94,14 @@ impl Session {
 
     /// Leases up to `limit` messages to an agent elsewhere.
     fn take(&self, limit: usize) -> Vec<Delivery> {
-        if self.desk.takes_ahead() {
+        if self.mailbox.takes_uncommitted() {
             // What lies here may not be durable, and the agent's code has it in a moment.
             return Vec::new();
         }
-        let now = self.shared.clock.now().uptime;
-        let until = now + self.shared.settings.lease;
+        let now = self.bus.clock.now().uptime;
+        let until = now + self.bus.settings.lease;
         let mut deliveries = Vec::new();
-        let mut inbox = self.desk.inbox.borrow_mut();
+        let mut inbox = self.mailbox.inbox.borrow_mut();
         while deliveries.len() < limit
             && let Some(entry) = inbox.lease(now, until)
         {
@@ -121,7 +121,7 @@ impl Session {
 
     /// Whether this very attempt is still out.
     fn is_leased(&self, (seq, attempt): Lease) -> bool {
-        let inbox = self.desk.inbox.borrow();
+        let inbox = self.mailbox.inbox.borrow();
         inbox.get_out(seq).is_some_and(|entry| entry.attempts == attempt)
     }
 }
@@ -135,7 +135,7 @@ pub(crate) struct Pull {
     pub(crate) patient: bool,
     /// The call that waits, for presence.
     pub(crate) poll: Arc<Poll>,
-    pub(crate) reply: oneshot::Sender<Handed>,
+    pub(crate) reply: oneshot::Sender<PulledDeliveries>,
 }
 
 impl Handler<Pull> for Session {
@@ -146,19 +146,19 @@ impl Handler<Pull> for Session {
         if reply.is_closed() {
             return;
         }
-        let now = self.shared.clock.now().uptime;
-        self.desk.last_seen.set(Some(now));
+        let now = self.bus.clock.now().uptime;
+        self.mailbox.last_seen.set(Some(now));
         if patient {
-            self.desk.polled_by(poll, now);
+            self.mailbox.polled_by(poll, now);
         }
-        self.end_overdue();
+        self.expire_overdue();
         if patient {
             self.wait(WaitingPull { limit, reply });
             self.pump(ctx);
             return;
         }
-        let closed =
-            self.shared.stopping.get() || self.shared.gauge.health.get() != Health::Writing;
+        let closed = self.bus.stopping.get()
+            || self.bus.journal_status.health.get() != JournalHealth::Writing;
         let deliveries = if closed { Vec::new() } else { self.take(limit) };
         self.hand_over(deliveries, reply, ctx);
         self.pump(ctx);
@@ -168,23 +168,23 @@ impl Handler<Pull> for Session {
 /// The caller of a poll has its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct HandedOver(Vec<Lease>);
+struct PullAccepted(Vec<Lease>);
 
-impl Handler<HandedOver> for Session {
+impl Handler<PullAccepted> for Session {
     type Result = ();
 
-    fn handle(&mut self, HandedOver(leases): HandedOver, _: &mut Self::Context) {
-        if self.shared.tray.is_closed() {
+    fn handle(&mut self, PullAccepted(leases): PullAccepted, _: &mut Self::Context) {
+        if self.bus.commit_buffer.is_closed() {
             // The bus stopped meanwhile: the message comes again as the same attempt.
             return;
         }
         for (seq, attempt) in leases {
-            let inbox = self.desk.inbox.borrow();
+            let inbox = self.mailbox.inbox.borrow();
             let Some(id) = inbox.get_out(seq).map(|out| out.item.message.message_id) else {
                 continue;
             };
             drop(inbox);
-            self.record(Event::Delivered, seq, id, Some(attempt), None, Then::Nothing);
+            self.record(Event::Delivered, seq, id, Some(attempt), None, OnCommit::Nothing);
         }
     }
 }
@@ -192,21 +192,25 @@ impl Handler<HandedOver> for Session {
 /// The caller of a poll went before it took its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
-struct NotTaken(Vec<Lease>);
+struct PullAbandoned(Vec<Lease>);
 
-impl Handler<NotTaken> for Session {
+impl Handler<PullAbandoned> for Session {
     type Result = ();
 
-    fn handle(&mut self, NotTaken(leases): NotTaken, ctx: &mut Self::Context) {
+    fn handle(&mut self, PullAbandoned(leases): PullAbandoned, ctx: &mut Self::Context) {
         for lease in leases.into_iter().filter(|lease| self.is_leased(*lease)).collect::<Vec<_>>() {
             let (seq, _) = lease;
-            if self.called_off.contains(&seq) {
-                self.failed(seq, "the poll it was handed to had gone".to_owned(), Then::Nothing);
+            if self.cancelled.contains(&seq) {
+                self.fail_attempt(
+                    seq,
+                    "the poll it was handed to had gone".to_owned(),
+                    OnCommit::Nothing,
+                );
             } else {
-                self.desk.inbox.borrow_mut().put_back(seq);
+                self.mailbox.inbox.borrow_mut().put_back(seq);
             }
         }
-        self.offer_what_waits();
+        self.offer_waiting();
         self.pump(ctx);
     }
 }

@@ -41,7 +41,7 @@ impl Floor for Router {
         };
         // The answer to a task of a gateway's caller was paid for by the caller.
         let answers = matches!(message.body, Body::TaskResponse(_));
-        if answers && to.iter().any(|key| self.is_for_aside(*key, message)) {
+        if answers && to.iter().any(|key| self.is_intercepted(*key, message)) {
             return Ok(());
         }
         self.limits.charge(&message.from.agent_id, audience, message.priority, now)
@@ -59,7 +59,7 @@ impl Floor for Router {
         // Notices have room beyond the limit here as they have in each inbox.
         let times = if is_notice(message) { 2 } else { 1 };
         let limit = self.pending_bytes;
-        if self.shared.held.get().saturating_add(bytes) > limit.saturating_mul(times) {
+        if self.bus.held.get().saturating_add(bytes) > limit.saturating_mul(times) {
             return Err(InboxFull::AllBytes { limit });
         }
         Ok(())
@@ -72,10 +72,10 @@ impl Floor for Router {
         bytes: usize,
     ) -> Result<Outcome, InboxFull> {
         let sessions = &mut self.sessions[agent.index()];
-        let number = sessions.choose(&message.from.agent_id, message, &self.shared.desks);
+        let number = sessions.choose(&message.from.agent_id, message, &self.bus.mailboxes);
         // Notices are exempt from limits; there are never more than messages given up.
         let exempt = is_notice(message);
-        let outcome = self.shared.desks.take_slot(number, exempt, bytes)?;
+        let outcome = self.bus.mailboxes.take_slot(number, exempt, bytes)?;
         self.reserved.push(number);
         Ok(outcome)
     }
@@ -87,8 +87,8 @@ fn is_notice(message: &Envelope) -> bool {
 
 impl Router {
     /// Whether the task service takes this message for the agent.
-    fn is_for_aside(&self, agent: AgentKey, message: &Envelope) -> bool {
+    fn is_intercepted(&self, agent: AgentKey, message: &Envelope) -> bool {
         let sessions = &self.sessions[agent.index()];
-        sessions.is_for_aside(&message.from.agent_id, message, &self.shared.desks)
+        sessions.is_intercepted(&message.from.agent_id, message, &self.bus.mailboxes)
     }
 }

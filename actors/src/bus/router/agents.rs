@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::{PART, Part, Router};
-use crate::bus::commit::effects::Then;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 
 /// How keys of agents begin.
@@ -67,11 +67,11 @@ impl Handler<ListAgents> for Router {
     type Result = MessageResult<ListAgents>;
 
     fn handle(&mut self, ask: ListAgents, _: &mut Self::Context) -> Self::Result {
-        let sight = self.sight(ask.viewer.as_ref());
+        let visibility = self.visibility(ask.viewer.as_ref());
         let mut part = Part::default();
         let mut all = self.roster.after(ask.after.as_ref()).enumerate();
         while let Some((looked_at, agent)) = all.next() {
-            if !self.roster.is_apart(agent.0) && sight.includes(agent) {
+            if !self.roster.is_apart(agent.0) && visibility.includes(agent) {
                 part.found.push(self.view(agent));
             }
             if part.found.len() == ask.limit || looked_at + 1 == PART {
@@ -84,9 +84,9 @@ impl Handler<ListAgents> for Router {
 }
 
 /// The agents that a caller may see.
-struct Sight<'a>(Option<(&'a AgentId, Reach<'a>)>);
+struct Visibility<'a>(Option<(&'a AgentId, Reach<'a>)>);
 
-impl Sight<'_> {
+impl Visibility<'_> {
     fn includes(&self, (_, agent, profile): (AgentKey, &AgentId, &Profile)) -> bool {
         let Self(Some((viewer, reach))) = self else { return true };
         *viewer == agent || reach.includes((agent, profile))
@@ -112,33 +112,34 @@ impl Handler<FindAgent> for Router {
     ) -> Self::Result {
         let key = self.roster.key(&agent);
         let found = key.and_then(|key| Some((key, &agent, self.roster.profile(key)?)));
-        let found = found.filter(|found| self.sight(viewer.as_ref()).includes(*found));
+        let found = found.filter(|found| self.visibility(viewer.as_ref()).includes(*found));
         MessageResult(found.map(|found| self.view(found)))
     }
 }
 
 impl Router {
     /// Whom `viewer` may know of: everyone when it is `None`.
-    fn sight<'a>(&'a self, viewer: Option<&'a AgentId>) -> Sight<'a> {
+    fn visibility<'a>(&'a self, viewer: Option<&'a AgentId>) -> Visibility<'a> {
         static NEW: Profile = Profile::NEW;
-        Sight(viewer.map(|viewer| {
+        Visibility(viewer.map(|viewer| {
             let profile = self.roster.key(viewer).and_then(|key| self.roster.profile(key));
             (viewer, self.access.reach((viewer, profile.unwrap_or(&NEW))))
         }))
     }
 
     fn view(&self, (key, agent, profile): (AgentKey, &AgentId, &Profile)) -> AgentView {
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let numbers = self.sessions[key.index()].all();
-        let desks: Vec<_> = numbers.filter_map(|number| self.shared.desks.get(number)).collect();
-        let sessions = desks.iter().filter(|desk| desk.slots.is_live()).count();
-        let polled = desks.iter().filter(|desk| desk.is_polled(now.uptime)).count() > 0;
-        let seen = desks.iter().filter_map(|desk| desk.last_seen.get()).max();
+        let mailboxes: Vec<_> =
+            numbers.filter_map(|number| self.bus.mailboxes.get(number)).collect();
+        let sessions = mailboxes.iter().filter(|mailbox| mailbox.slots.is_live()).count();
+        let polled = mailboxes.iter().filter(|mailbox| mailbox.is_polled(now.uptime)).count() > 0;
+        let seen = mailboxes.iter().filter_map(|mailbox| mailbox.last_seen.get()).max();
         let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
         // What it took over HTTP is in its hands for as long as its lease; who died with it is gone
         // when that ends.
-        let holds = desks.iter().any(|desk| desk.inbox.borrow().out() > 0);
-        let grace = self.shared.settings.presence_grace;
+        let holds = mailboxes.iter().any(|mailbox| mailbox.inbox.borrow().out() > 0);
+        let grace = self.bus.settings.presence_grace;
         let here = sessions > 0 || polled || holds || ago.is_some_and(|ago| ago < grace);
         let last =
             if sessions > 0 || polled { Some(now.utc) } else { ago.map(|ago| now.utc - ago) };
@@ -149,8 +150,8 @@ impl Router {
             last_seen: last.map(|last| last.trunc_subsecs(3).into()),
             sessions,
             connected: sessions > 0 || polled,
-            pending: desks.iter().map(|desk| desk.slots.taken()).sum(),
-            pending_bytes: desks.iter().map(|desk| desk.slots.bytes()).sum(),
+            pending: mailboxes.iter().map(|mailbox| mailbox.slots.taken()).sum(),
+            pending_bytes: mailboxes.iter().map(|mailbox| mailbox.slots.bytes()).sum(),
         }
     }
 
@@ -193,7 +194,7 @@ impl Handler<Register> for Router {
 
     fn handle(&mut self, request: Register, ctx: &mut Self::Context) -> Self::Result {
         let Register { agent, profile } = request;
-        if self.closed().is_some() {
+        if self.unavailable().is_some() {
             return Err(RegisterError::Unavailable);
         }
         self.enter(agent.clone(), profile.clone(), ctx)?;
@@ -202,9 +203,9 @@ impl Handler<Register> for Router {
         let line = Line::Event(EventLine {
             facts: vec![Fact { key: format!("{KEY}{agent}").into(), value: value.map(Into::into) }],
             agent_id: Some(agent),
-            ..self.shared.event(Event::Joined)
+            ..self.bus.event(Event::Joined)
         });
-        self.shared.append(Append { line, then: Then::Answer(done) });
+        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
         Ok(durable)
     }
 }

@@ -11,7 +11,7 @@ use super::{InboxError, Router};
 use crate::bus::mailbox::SetRuntime;
 use crate::bus::message::Submission;
 use crate::bus::router::Reply;
-use crate::{Runtime, bus::commit::effects::Health};
+use crate::{AgentRuntime, bus::commit::effects::JournalHealth};
 
 /// Whether a message that is sent later, when it is its turn, would be taken. It is charged now;
 /// a refusal is on record like any other. The submission comes back for sending.
@@ -35,14 +35,14 @@ impl Handler<Assess> for Router {
     type Result = ();
 
     fn handle(&mut self, Assess { caller, submission, reply }: Assess, ctx: &mut Self::Context) {
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let incoming = Incoming {
             caller: &caller,
             message: submission.message.as_deref(),
             bytes: submission.bytes.len(),
             fingerprints: submission.fingerprints,
         };
-        let assessed = match self.closed() {
+        let assessed = match self.unavailable() {
             // It answers so by itself.
             Some(_) => {
                 let (answer, receipt) = oneshot::channel();
@@ -87,7 +87,7 @@ impl Handler<Charge> for Router {
 
     fn handle(&mut self, charge: Charge, _: &mut Self::Context) -> Self::Result {
         let Charge { from, to, counts, bytes } = charge;
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         if counts {
             // A refusal of either costs nothing.
             self.limits.may_send_bytes(&from, bytes, now)?;
@@ -101,63 +101,64 @@ impl Handler<Charge> for Router {
 /// [wants](Runtime::wants_at_once). The agent becomes known, whatever the directory says.
 #[derive(Message)]
 #[rtype(result = "Result<(), InboxError>")]
-pub(crate) struct AttachAside {
+pub(crate) struct AttachInterceptor {
     pub(crate) agent: AgentId,
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Arc<dyn AgentRuntime>,
     /// The name is a caller's and no agent's: it belongs to no scope.
-    pub(crate) apart: bool,
+    pub(crate) is_client: bool,
 }
 
-impl Handler<AttachAside> for Router {
+impl Handler<AttachInterceptor> for Router {
     type Result = Result<(), InboxError>;
 
     fn handle(
         &mut self,
-        AttachAside { agent, runtime, apart }: AttachAside,
+        AttachInterceptor { agent, runtime, is_client }: AttachInterceptor,
         ctx: &mut Self::Context,
     ) -> Self::Result {
         if a2a_policy::Roster::is_reserved(&agent) {
             return Err(InboxError::NoSuchAgent);
         }
-        if self.shared.stopping.get() || self.shared.gauge.health.get() == Health::Broken {
+        if self.bus.stopping.get() || self.bus.journal_status.health.get() == JournalHealth::Broken
+        {
             return Err(InboxError::Closed);
         }
-        if apart {
+        if is_client {
             // Never over an agent: its messages would be taken by the caller's clerk.
             let free = self.roster.client_may_be_called(&agent);
             free.map_err(|_| InboxError::NameTaken)?;
             // A caller, not an agent: nobody needs to know it after a restart.
-            self.know(agent.clone(), a2a_policy::Profile::default(), false, ctx);
+            self.ensure_agent(agent.clone(), a2a_policy::Profile::default(), false, ctx);
             self.roster.set_client(&agent);
         } else {
             self.roster.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
             self.join(&agent, ctx);
         }
         let key = self.roster.key(&agent).ok_or(InboxError::NoSuchAgent)?;
-        let (number, desk) = match self.sessions[key.index()].aside {
-            Some(number) => match self.shared.desks.get(number) {
-                Some(desk) => (number, desk),
+        let (number, mailbox) = match self.sessions[key.index()].interceptor {
+            Some(number) => match self.bus.mailboxes.get(number) {
+                Some(mailbox) => (number, mailbox),
                 None => return Err(InboxError::Closed),
             },
-            None => self.open_desk(agent, ctx),
+            None => self.open_mailbox(agent, ctx),
         };
-        desk.slots.set_live(true);
-        desk.set_runtime(Some(Arc::clone(&runtime)));
-        self.sessions[key.index()].aside = Some(number);
+        mailbox.slots.set_live(true);
+        mailbox.set_runtime(Some(Arc::clone(&runtime)));
+        self.sessions[key.index()].interceptor = Some(number);
         // What was owed before a restart lies on the agent's own desk.
         let first = self.sessions[key.index()].first;
-        if let Some(first) = self.shared.desks.get(first) {
+        if let Some(first) = self.bus.mailboxes.get(first) {
             let waiting = first.inbox.borrow_mut().drain_idle();
             for entry in waiting {
                 first.slots.free(entry.bytes);
-                if desk.wants(&entry.by, &entry.item.message) {
+                if mailbox.is_out_of_band(&entry.by, &entry.item.message) {
                     // One word below wakes it for all of them; so many would not fit its mailbox.
-                    desk.lay_again(entry);
+                    mailbox.requeue_without_wake(entry);
                 } else {
-                    first.arrive_again(entry);
+                    first.requeue(entry);
                 }
             }
         }
-        if desk.tell(SetRuntime(runtime)) { Ok(()) } else { Err(InboxError::Closed) }
+        if mailbox.send(SetRuntime(runtime)) { Ok(()) } else { Err(InboxError::Closed) }
     }
 }

@@ -8,16 +8,16 @@ use a2a_protocol::AgentId;
 use actix::prelude::*;
 
 use super::Router;
-use crate::Runtime;
+use crate::AgentRuntime;
 use crate::bus::mailbox::{Departure, HandOver, Leave, Pull, SetRuntime, Settle, Wake};
-use crate::bus::mailbox::{Desk, DeskNo};
+use crate::bus::mailbox::{Mailbox, MailboxId};
 
 /// The code of an agent joins; its number is the reply.
 #[derive(Message)]
 #[rtype(result = "Result<u64, InboxError>")]
 pub(crate) struct Attach {
     pub(crate) agent: AgentId,
-    pub(crate) runtime: Arc<dyn Runtime>,
+    pub(crate) runtime: Arc<dyn AgentRuntime>,
 }
 
 impl Handler<Attach> for Router {
@@ -33,20 +33,20 @@ impl Handler<Attach> for Router {
             return Err(InboxError::NoSuchAgent);
         }
         self.roster.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
-        let (key, mut desk) = self.first_desk(&agent, ctx)?;
-        if desk.attachment.get() != 0 {
+        let (key, mut mailbox) = self.first_mailbox(&agent, ctx)?;
+        if mailbox.attachment.get() != 0 {
             let number;
-            (number, desk) = self.open_desk(agent.clone(), ctx);
+            (number, mailbox) = self.open_mailbox(agent.clone(), ctx);
             self.sessions[key.index()].others.push(number);
         }
         // Marked at once, so that a second one attached in the same moment gets its own.
-        desk.slots.set_live(true);
+        mailbox.slots.set_live(true);
         self.attachments += 1;
-        desk.attachment.set(self.attachments);
-        if !desk.tell(SetRuntime(runtime)) {
+        mailbox.attachment.set(self.attachments);
+        if !mailbox.send(SetRuntime(runtime)) {
             return Err(InboxError::Closed);
         }
-        self.move_what_waits(&agent, key);
+        self.move_waiting(&agent, key);
         Ok(self.attachments)
     }
 }
@@ -66,25 +66,26 @@ impl Handler<Detach> for Router {
     fn handle(&mut self, request: Detach, ctx: &mut Self::Context) {
         let Detach { agent, attachment, departure } = request;
         let Some((key, number, gone)) = self.attached(&agent, attachment) else { return };
-        let desks = Rc::clone(&self.shared.desks);
+        let mailboxes = Rc::clone(&self.bus.mailboxes);
         let sessions = &mut self.sessions[key.index()];
         gone.slots.set_live(false);
         gone.attachment.set(0);
         sessions.sticky.retain(|_, stuck| *stuck != number);
         if number == sessions.first {
             // What waits is moved when that is done, together with what comes back: in order.
-            gone.tell(Leave(departure));
+            gone.send(Leave(departure));
             return;
         }
-        let is_live = |number: &DeskNo| desks.get(*number).is_some_and(|d| d.slots.is_live());
+        let is_live =
+            |number: &MailboxId| mailboxes.get(*number).is_some_and(|d| d.slots.is_live());
         let live = sessions.all().find(is_live);
         sessions.others.retain(|other| *other != number);
-        desks.forward(number, live.unwrap_or(sessions.first));
+        mailboxes.forward(number, live.unwrap_or(sessions.first));
         let Some(session) = gone.session() else { return };
         let held =
             session.send(HandOver(departure)).into_actor(self).map(move |held, router, _| {
                 for entry in held.unwrap_or_default() {
-                    router.deliver_again(&agent, entry);
+                    router.requeue(&agent, entry);
                 }
             });
         held.wait(ctx);
@@ -106,14 +107,14 @@ impl Handler<SetPresent> for Router {
 
     fn handle(&mut self, request: SetPresent, _: &mut Self::Context) {
         let SetPresent { agent, attachment, present } = request;
-        let Some((key, number, desk)) = self.attached(&agent, attachment) else { return };
-        desk.slots.set_live(present);
-        desk.last_seen.set(Some(self.shared.clock.now().uptime));
+        let Some((key, number, mailbox)) = self.attached(&agent, attachment) else { return };
+        mailbox.slots.set_live(present);
+        mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
         if !present {
             self.sessions[key.index()].sticky.retain(|_, stuck| *stuck != number);
         }
-        self.move_what_waits(&agent, key);
-        desk.tell(Wake);
+        self.move_waiting(&agent, key);
+        mailbox.send(Wake);
     }
 }
 
@@ -127,38 +128,42 @@ impl Handler<MoveWaiting> for Router {
 
     fn handle(&mut self, MoveWaiting(agent): MoveWaiting, _: &mut Self::Context) {
         if let Some(key) = self.roster.key(&agent) {
-            self.move_what_waits(&agent, key);
+            self.move_waiting(&agent, key);
         }
     }
 }
 
 impl Router {
     /// The desk where this attachment of an agent's code is.
-    fn attached(&self, agent: &AgentId, attachment: u64) -> Option<(AgentKey, DeskNo, Rc<Desk>)> {
+    fn attached(
+        &self,
+        agent: &AgentId,
+        attachment: u64,
+    ) -> Option<(AgentKey, MailboxId, Rc<Mailbox>)> {
         let key = self.roster.key(agent)?;
-        let desks = &self.shared.desks;
+        let mailboxes = &self.bus.mailboxes;
         let all = self.sessions[key.index()].all();
-        let mut all = all.filter_map(|number| Some((key, number, desks.get(number)?)));
-        all.find(|(_, _, desk)| desk.attachment.get() == attachment)
+        let mut all = all.filter_map(|number| Some((key, number, mailboxes.get(number)?)));
+        all.find(|(_, _, mailbox)| mailbox.attachment.get() == attachment)
     }
 
     /// What waits where nobody is goes where somebody is.
-    fn move_what_waits(&mut self, agent: &AgentId, key: AgentKey) {
-        let desks = Rc::clone(&self.shared.desks);
-        let all = self.sessions[key.index()].all().filter_map(|number| desks.get(number));
-        let (here, away): (Vec<_>, Vec<_>) = all.partition(|desk| desk.slots.is_live());
+    fn move_waiting(&mut self, agent: &AgentId, key: AgentKey) {
+        let mailboxes = Rc::clone(&self.bus.mailboxes);
+        let all = self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number));
+        let (here, away): (Vec<_>, Vec<_>) = all.partition(|mailbox| mailbox.slots.is_live());
         if here.is_empty() {
             return;
         }
         let mut moved = Vec::new();
-        for desk in away {
-            for entry in desk.inbox.borrow_mut().drain_idle() {
-                desk.slots.free(entry.bytes);
+        for mailbox in away {
+            for entry in mailbox.inbox.borrow_mut().drain_idle() {
+                mailbox.slots.free(entry.bytes);
                 moved.push(entry);
             }
         }
         for entry in moved {
-            self.deliver_again(agent, entry);
+            self.requeue(agent, entry);
         }
     }
 }
@@ -199,13 +204,13 @@ impl Handler<ForInbox> for Router {
     type Result = Result<(), InboxError>;
 
     fn handle(&mut self, request: ForInbox, ctx: &mut Self::Context) -> Self::Result {
-        if self.shared.stopping.get() {
+        if self.bus.stopping.get() {
             return Err(InboxError::Closed);
         }
-        let told = match request {
-            ForInbox::Pull(agent, pull) => self.first_desk(&agent, ctx)?.1.tell(pull),
-            ForInbox::Settle(agent, settle) => self.first_desk(&agent, ctx)?.1.tell(settle),
+        let sent = match request {
+            ForInbox::Pull(agent, pull) => self.first_mailbox(&agent, ctx)?.1.send(pull),
+            ForInbox::Settle(agent, settle) => self.first_mailbox(&agent, ctx)?.1.send(settle),
         };
-        if told { Ok(()) } else { Err(InboxError::Closed) }
+        if sent { Ok(()) } else { Err(InboxError::Closed) }
     }
 }

@@ -10,9 +10,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Router;
-use crate::bus::clock::Clock;
-use crate::bus::commit::effects::Then;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
+use crate::bus::context::Clock;
 use crate::bus::message::Submission;
 use crate::bus::notice;
 
@@ -56,10 +56,10 @@ impl Router {
         let line = Line::Event(EventLine {
             reason: Some(format!("{}: {}", circuit.reason.as_str(), circuit.evidence)),
             facts,
-            ..self.shared.event(Event::Tripped)
+            ..self.bus.event(Event::Tripped)
         });
-        self.shared.append(Append { line, then: Then::Nothing });
-        self.shared.stats.tripped.add(1);
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        self.bus.stats.tripped.add(1);
         for agent in &circuit.participants {
             if self.roster.contains(agent)
                 && let Some(notice) = notice::stopped(agent, &circuit, now)
@@ -75,24 +75,24 @@ impl Router {
     }
 
     /// Who has a part in the tasks of a conversation: the breaker forgets sooner than the ledger.
-    fn people_at_work_in(&self, conversation: CorrelationId) -> Vec<AgentId> {
+    fn participants_of(&self, conversation: CorrelationId) -> Vec<AgentId> {
         let tasks = self.ledger.iter().flat_map(|ledger| ledger.of_conversation(conversation));
-        let people = tasks.flat_map(|task| {
+        let participants = tasks.flat_map(|task| {
             let reviewer = task.review.as_ref().map(|review| &review.reviewer);
             [Some(&task.requester), Some(&task.assignee), reviewer].into_iter().flatten()
         });
-        people.cloned().collect()
+        participants.cloned().collect()
     }
 
     /// A circuit is closed: by progress, or by a person.
-    pub(super) fn closed_circuit(&mut self, key: &CircuitKey, why: &str) {
+    pub(super) fn record_circuit_closed(&mut self, key: &CircuitKey, why: &str) {
         tracing::info!(circuit = %key, why, "goes on");
         let line = Line::Event(EventLine {
             reason: Some(format!("{key}: {why}")),
             facts: vec![fact(key, None)],
-            ..self.shared.event(Event::Closed)
+            ..self.bus.event(Event::Closed)
         });
-        self.shared.append(Append { line, then: Then::Nothing });
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
     }
 }
 
@@ -116,7 +116,7 @@ impl Handler<ListCircuits> for Router {
     type Result = MessageResult<ListCircuits>;
 
     fn handle(&mut self, _: ListCircuits, _: &mut Self::Context) -> Self::Result {
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let mut views: Vec<_> =
             self.breaker.circuits().map(|circuit| CircuitView::new(circuit, now)).collect();
         views.sort_by_key(|view| std::cmp::Reverse(view.circuit.since));
@@ -137,12 +137,12 @@ impl Handler<TripCircuit> for Router {
 
     fn handle(&mut self, request: TripCircuit, ctx: &mut Self::Context) -> Self::Result {
         let TripCircuit { key, reason } = request;
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         let participants: Vec<AgentId> = match &key {
             CircuitKey::Pair { from, to, .. } => {
                 [Some(from), to.as_ref()].into_iter().flatten().cloned().collect()
             }
-            CircuitKey::Correlation(conversation) => self.people_at_work_in(*conversation),
+            CircuitKey::Correlation(conversation) => self.participants_of(*conversation),
         };
         let circuit = self.breaker.trip(key, reason, participants, now);
         let view = CircuitView::new(&circuit, now);
@@ -162,7 +162,7 @@ impl Handler<ResetCircuit> for Router {
     fn handle(&mut self, ResetCircuit(key): ResetCircuit, _: &mut Self::Context) -> bool {
         let was_open = self.breaker.reset(&key).is_some();
         if was_open {
-            self.closed_circuit(&key, "reset by a person");
+            self.record_circuit_closed(&key, "reset by a person");
         }
         was_open
     }

@@ -7,12 +7,12 @@ use super::Router;
 /// Asks why a message that is sent now would be refused, whatever it says.
 #[derive(Message)]
 #[rtype(result = "Option<&'static str>")]
-pub(crate) struct AskWhetherClosed;
+pub(crate) struct AskUnavailable;
 
-impl Handler<AskWhetherClosed> for Router {
+impl Handler<AskUnavailable> for Router {
     type Result = Option<&'static str>;
 
-    fn handle(&mut self, _: AskWhetherClosed, _: &mut Self::Context) -> Self::Result {
-        self.closed()
+    fn handle(&mut self, _: AskUnavailable, _: &mut Self::Context) -> Self::Result {
+        self.unavailable()
     }
 }

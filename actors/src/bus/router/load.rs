@@ -46,13 +46,13 @@ pub struct BusLoad {
 /// Asks how much lies on the bus, from the sessions of the agent with this number on. One message
 /// looks at a bounded number of agents; the caller adds the parts up.
 #[derive(Message)]
-#[rtype(result = "Measured")]
-pub(crate) struct Measure {
+#[rtype(result = "LoadPart")]
+pub(crate) struct ReadLoad {
     pub(crate) from: usize,
 }
 
 /// A part of it.
-pub(crate) struct Measured {
+pub(crate) struct LoadPart {
     pub(crate) load: BusLoad,
     /// The number of the next agent; `None` at the end.
     pub(crate) next: Option<usize>,
@@ -60,7 +60,7 @@ pub(crate) struct Measured {
 
 impl BusLoad {
     /// This and what the next agents have.
-    pub(crate) fn and(self, next: Self) -> Self {
+    pub(crate) fn merge(self, next: Self) -> Self {
         Self {
             sessions: self.sessions + next.sessions,
             waiting: self.waiting + next.waiting,
@@ -75,33 +75,33 @@ impl BusLoad {
     }
 }
 
-impl Handler<Measure> for Router {
-    type Result = MessageResult<Measure>;
+impl Handler<ReadLoad> for Router {
+    type Result = MessageResult<ReadLoad>;
 
-    fn handle(&mut self, Measure { from }: Measure, _: &mut Self::Context) -> Self::Result {
-        let now = self.shared.clock.now();
+    fn handle(&mut self, ReadLoad { from }: ReadLoad, _: &mut Self::Context) -> Self::Result {
+        let now = self.bus.clock.now();
         let mut load = BusLoad {
             agents: self.sessions.len(),
             dead_letters: self.dead.len(),
             dead_letter_bytes: self.dead.bytes(),
-            held_bytes: self.shared.held.get(),
+            held_bytes: self.bus.held.get(),
             overdue_tasks: self.ledger.as_ref().map_or(0, a2a_policy::Ledger::overdue_count),
-            uncommitted: self.shared.gauge.waiting.get(),
+            uncommitted: self.bus.journal_status.uncommitted.get(),
             ..BusLoad::default()
         };
         let mut oldest = None;
         for sessions in self.sessions.iter().skip(from).take(PART) {
-            let numbers = sessions.all().chain(sessions.aside);
+            let numbers = sessions.all().chain(sessions.interceptor);
             let mut of_agent = 0;
-            for desk in numbers.filter_map(|number| self.shared.desks.get(number)) {
-                let inbox = desk.inbox.borrow();
+            for mailbox in numbers.filter_map(|number| self.bus.mailboxes.get(number)) {
+                let inbox = mailbox.inbox.borrow();
                 let out = inbox.out();
                 let waiting = inbox.len() - out;
-                load.sessions += usize::from(desk.slots.is_live());
+                load.sessions += usize::from(mailbox.slots.is_live());
                 load.in_hands += out;
                 load.waiting += waiting;
                 load.in_hands_bytes += inbox.out_bytes();
-                load.waiting_bytes += desk.slots.bytes().saturating_sub(inbox.out_bytes());
+                load.waiting_bytes += mailbox.slots.bytes().saturating_sub(inbox.out_bytes());
                 of_agent += out + waiting;
                 if let Some(first) = inbox.oldest() {
                     oldest = oldest.into_iter().chain([first.item.accepted]).min();
@@ -119,6 +119,6 @@ impl Handler<Measure> for Router {
             }
         }
         let next = from.saturating_add(PART);
-        MessageResult(Measured { load, next: (next < self.sessions.len()).then_some(next) })
+        MessageResult(LoadPart { load, next: (next < self.sessions.len()).then_some(next) })
     }
 }

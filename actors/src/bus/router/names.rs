@@ -7,7 +7,7 @@ use a2a_protocol::{AgentId, Body};
 use actix::prelude::*;
 
 use super::Router;
-use crate::bus::message::Content;
+use crate::bus::message::StoredMessage;
 
 /// The A2A clients that have a token now, in place of those claimed before. The reply names those
 /// that cannot have their name, because an agent has it.
@@ -39,7 +39,7 @@ impl Handler<FindName> for Router {
 
 impl Router {
     pub(super) fn claim_names(&mut self, clients: &[AgentId]) -> Vec<NameTaken> {
-        let unnamed = &self.shared.settings.unnamed;
+        let unnamed = &self.bus.settings.unnamed;
         // No agent can have these, not even one that an older version let in.
         for name in unnamed.iter().filter(|name| self.roster.contains(name)).collect::<Vec<_>>() {
             self.roster.set_client(name);
@@ -51,7 +51,7 @@ impl Router {
     /// Makes a name known that is on record only in a message that survived a restart: the name
     /// is an agent's or a client's.
     pub(super) fn presume(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
-        if self.know(agent.clone(), Profile::default(), false, ctx) {
+        if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
             self.roster.presume(agent);
         }
     }
@@ -59,6 +59,6 @@ impl Router {
 
 /// Whether a message is what a client gets: an answer to a task or a report on it. Anything else
 /// in an inbox shows that the inbox is an agent's.
-pub(super) fn is_answer(entry: &QueueEntry<Arc<Content>>) -> bool {
+pub(super) fn is_answer(entry: &QueueEntry<Arc<StoredMessage>>) -> bool {
     matches!(entry.item.message.body, Body::TaskResponse(_) | Body::StatusUpdate(_))
 }

@@ -34,24 +34,28 @@ pub struct DeliveryView {
 /// handed out, counted or noted as seen.
 #[derive(Message)]
 #[rtype(result = "Option<InboxView>")]
-pub(crate) struct Look {
+pub(crate) struct PeekInbox {
     pub(crate) agent: AgentId,
     pub(crate) limit: usize,
 }
 
-impl Handler<Look> for Router {
-    type Result = MessageResult<Look>;
+impl Handler<PeekInbox> for Router {
+    type Result = MessageResult<PeekInbox>;
 
-    fn handle(&mut self, Look { agent, limit }: Look, _: &mut Self::Context) -> Self::Result {
+    fn handle(
+        &mut self,
+        PeekInbox { agent, limit }: PeekInbox,
+        _: &mut Self::Context,
+    ) -> Self::Result {
         let Some(key) = self.roster.key(&agent) else {
             // People are always there, even where nobody has spoken yet.
             return MessageResult(Roster::is_for_people(&agent).then(InboxView::default));
         };
-        let now = self.shared.clock.now().uptime;
+        let now = self.bus.clock.now().uptime;
         let mut view = InboxView::default();
         for number in self.sessions[key.index()].all() {
-            let Some(desk) = self.shared.desks.get(number) else { continue };
-            let inbox = desk.inbox.borrow();
+            let Some(mailbox) = self.bus.mailboxes.get(number) else { continue };
+            let inbox = mailbox.inbox.borrow();
             view.pending += inbox.len();
             let room = limit.saturating_sub(view.deliveries.len());
             view.deliveries.extend(inbox.look(room).into_iter().map(|(standing, entry)| {

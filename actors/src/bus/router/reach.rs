@@ -13,7 +13,7 @@ const LOOKED_AT: usize = 2_000;
 /// Which agents a caller may give tasks, and its limits.
 #[derive(Message)]
 #[rtype(result = "Reach")]
-pub(crate) struct AskReach {
+pub(crate) struct ListReachable {
     /// The name under which its messages travel.
     pub(crate) from: AgentId,
     /// How many agents at most.
@@ -31,10 +31,14 @@ pub struct Reach {
     pub rates: RateSettings,
 }
 
-impl Handler<AskReach> for Router {
-    type Result = MessageResult<AskReach>;
+impl Handler<ListReachable> for Router {
+    type Result = MessageResult<ListReachable>;
 
-    fn handle(&mut self, AskReach { from, most }: AskReach, _: &mut Self::Context) -> Self::Result {
+    fn handle(
+        &mut self,
+        ListReachable { from, most }: ListReachable,
+        _: &mut Self::Context,
+    ) -> Self::Result {
         let unknown = Profile::default();
         let profile = self.roster.key(&from).and_then(|key| self.roster.profile(key));
         let profile = profile.unwrap_or(&unknown);

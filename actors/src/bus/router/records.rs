@@ -9,7 +9,7 @@ use a2a_policy::{Caller, Now, QueueEntry};
 use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace, Violation};
 use chrono::{DateTime, Utc};
 
-use crate::bus::message::{Content, ContentParts, HeldBytes, Submission};
+use crate::bus::message::{HeldBytes, StoredMessage, StoredMessageParts, Submission};
 
 /// A receipt that says which message it is for, and nothing else yet.
 pub(super) fn unnumbered_receipt(submission: &Submission, now: Now) -> Receipt {
@@ -127,7 +127,7 @@ fn is_json_text(bytes: &[u8]) -> bool {
 }
 
 /// What the journal kept of a message.
-pub(super) struct Kept<'a> {
+pub(super) struct PersistedMessage<'a> {
     pub(super) trace: Option<Arc<Trace>>,
     pub(super) time: DateTime<Utc>,
     pub(super) message: &'a Arc<[u8]>,
@@ -135,14 +135,14 @@ pub(super) struct Kept<'a> {
 
 /// Messages that survived a restart, by number of record. Each is parsed once, however many
 /// agents it is owed to: its deliveries and dead letters share one content.
-pub(super) struct RestoredContents {
+pub(super) struct RestoredMessages {
     held: HeldBytes,
-    contents: HashMap<u64, Option<Arc<Content>>>,
+    restored: HashMap<u64, Option<Arc<StoredMessage>>>,
 }
 
-impl RestoredContents {
+impl RestoredMessages {
     pub(super) fn new(held: HeldBytes) -> Self {
-        Self { held, contents: HashMap::new() }
+        Self { held, restored: HashMap::new() }
     }
 
     /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
@@ -151,18 +151,23 @@ impl RestoredContents {
         seq: u64,
         by: AgentId,
         attempts: u32,
-        kept: Kept<'_>,
-    ) -> Option<QueueEntry<Arc<Content>>> {
-        let content = self.contents.entry(seq);
-        let content = content.or_insert_with(|| restored(seq, by, kept, &self.held));
-        content.as_ref().map(|content| content.entry(attempts))
+        kept: PersistedMessage<'_>,
+    ) -> Option<QueueEntry<Arc<StoredMessage>>> {
+        let stored = self.restored.entry(seq);
+        let stored = stored.or_insert_with(|| restored(seq, by, kept, &self.held));
+        stored.as_ref().map(|stored| stored.entry(attempts))
     }
 }
 
-fn restored(seq: u64, by: AgentId, kept: Kept<'_>, held: &HeldBytes) -> Option<Arc<Content>> {
+fn restored(
+    seq: u64,
+    by: AgentId,
+    kept: PersistedMessage<'_>,
+    held: &HeldBytes,
+) -> Option<Arc<StoredMessage>> {
     match Envelope::parse(kept.message) {
         Ok(message) => {
-            let parts = ContentParts {
+            let parts = StoredMessageParts {
                 seq,
                 by,
                 message: Arc::new(message),
@@ -171,7 +176,7 @@ fn restored(seq: u64, by: AgentId, kept: Kept<'_>, held: &HeldBytes) -> Option<A
                 accepted: kept.time,
                 recovered: true,
             };
-            Some(Content::new(parts, held))
+            Some(StoredMessage::new(parts, held))
         }
         Err(report) => {
             tracing::error!(seq, %report, "an accepted message can no longer be read");

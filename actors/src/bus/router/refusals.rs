@@ -7,7 +7,7 @@ use a2a_protocol::{Event, Outcome};
 use actix::prelude::*;
 
 use super::Router;
-use crate::bus::commit::effects::Then;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 
 /// How long refusals are counted before the number is written.
@@ -16,14 +16,14 @@ const COUNT_FOR: Duration = Duration::from_secs(1);
 impl Router {
     /// Sees to it that what was counted is written.
     pub(super) fn count_refusals(&mut self, ctx: &mut Context<Self>) {
-        if !std::mem::replace(&mut self.counts_refusals, true) {
+        if !std::mem::replace(&mut self.refusal_timer_set, true) {
             ctx.run_later(COUNT_FOR, |router, _| router.write_counted_refusals());
         }
     }
 
     /// Writes what was counted; also when the bus stops, so that no refusal goes unseen.
     pub(super) fn write_counted_refusals(&mut self) {
-        self.counts_refusals = false;
+        self.refusal_timer_set = false;
         for suppressed in self.refusals.take_counted() {
             let line = Line::Event(EventLine {
                 agent_id: suppressed.sender,
@@ -32,9 +32,9 @@ impl Router {
                     "more refusals `{}`, not written one by one",
                     suppressed.outcome
                 )),
-                ..self.shared.event(Event::Suppressed)
+                ..self.bus.event(Event::Suppressed)
             });
-            self.shared.append(Append { line, then: Then::Nothing });
+            self.bus.append(Append { line, on_commit: OnCommit::Nothing });
         }
     }
 }
@@ -48,13 +48,13 @@ impl Handler<Deny> for Router {
     type Result = ();
 
     fn handle(&mut self, Deny(reason): Deny, ctx: &mut Self::Context) {
-        let now = self.shared.clock.now();
+        let now = self.bus.clock.now();
         if !self.refusals.is_written(None, Outcome::Unauthorized, reason.len(), now) {
             return self.count_refusals(ctx);
         }
-        let event = self.shared.event(Event::Denied);
+        let event = self.bus.event(Event::Denied);
         let line = Line::Event(EventLine { reason: Some(reason), ..event });
-        self.shared.append(Append { line, then: Then::Nothing });
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
     }
 }
 

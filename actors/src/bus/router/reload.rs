@@ -17,22 +17,22 @@ impl Handler<Reload> for Router {
     fn handle(&mut self, Reload(settings): Reload, ctx: &mut Self::Context) {
         let inbox_limits = settings.inbox_limits();
         let LiveSettings { agents, open, access, max_recipients, rates, breaker, .. } = settings;
-        self.limits.reconfigure(rates, self.shared.clock.now());
+        self.limits.reconfigure(rates, self.bus.clock.now());
         self.breaker.reconfigure(breaker);
         self.access = access;
         self.max_recipients = max_recipients;
         self.inbox_limits = inbox_limits;
-        self.shared.desks.set_limits(inbox_limits);
+        self.bus.mailboxes.set_limits(inbox_limits);
         self.pending_bytes = settings.pending_bytes;
         self.dead_letter_bytes = settings.max_dead_letter_bytes;
         let mut listed = agents;
-        for (agent, profile) in &self.shared.settings.built_in {
+        for (agent, profile) in &self.bus.settings.built_in {
             if !listed.iter().any(|(name, _)| name == agent) {
                 listed.push((agent.clone(), profile.clone()));
             }
         }
         for (agent, profile) in self.roster.reconfigure(open, listed) {
-            self.know(agent, profile, true, ctx);
+            self.ensure_agent(agent, profile, true, ctx);
         }
     }
 }

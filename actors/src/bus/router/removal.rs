@@ -11,16 +11,16 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{Router, agents};
-use crate::bus::commit::effects::Then;
+use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
-use crate::bus::message::Content;
+use crate::bus::message::StoredMessage;
 
 /// Messages dead-lettered in one turn of the router.
-const AT_ONCE: usize = 100;
+const DEAD_LETTER_BATCH: usize = 100;
 /// How long to wait for messages that are on their way to the disk.
-const ON_THE_WAY: Duration = Duration::from_millis(10);
+const COMMIT_WAIT: Duration = Duration::from_millis(10);
 /// How often that is waited for.
-const LOOKS: u32 = 500;
+const RETRIES: u32 = 500;
 
 /// Why an agent was not removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,7 +73,7 @@ impl Handler<RemoveAgent> for Router {
     type Result = ();
 
     fn handle(&mut self, request: RemoveAgent, ctx: &mut Self::Context) {
-        self.remove(request, 0, LOOKS, ctx);
+        self.remove(request, 0, RETRIES, ctx);
     }
 }
 
@@ -82,7 +82,7 @@ impl Router {
         &mut self,
         request: RemoveAgent,
         mut dropped: usize,
-        looks: u32,
+        retries: u32,
         ctx: &mut Context<Self>,
     ) {
         let owed = match self.may_remove(&request.agent) {
@@ -98,54 +98,56 @@ impl Router {
             return drop(request.reply.send(Ok((dropped, done))));
         }
         let some = self.take_idle(&agent);
-        let wait = if some.is_empty() { ON_THE_WAY } else { Duration::ZERO };
+        let wait = if some.is_empty() { COMMIT_WAIT } else { Duration::ZERO };
         dropped += some.len();
         for entry in some {
             let (seq, reason) = (entry.seq, format!("`{agent}` was removed by {}", request.by));
-            self.bury(Event::DeadLetter, &agent, entry, reason, Then::Nothing, ctx);
+            self.dead_letter(Event::DeadLetter, &agent, entry, reason, OnCommit::Nothing, ctx);
             self.resolve_dead_letter(seq, &agent, false, ctx);
         }
-        let Some(looks) = looks.checked_sub(1) else {
+        let Some(retries) = retries.checked_sub(1) else {
             return drop(request.reply.send(Err(RemoveError::Unavailable)));
         };
-        ctx.run_later(wait, move |router, ctx| router.remove(request, dropped, looks, ctx));
+        ctx.run_later(wait, move |router, ctx| router.remove(request, dropped, retries, ctx));
     }
 
     /// How many messages are owed to an agent that can be removed.
     fn may_remove(&self, agent: &AgentId) -> Result<usize, RemoveError> {
         let key = self.roster.key(agent).ok_or(RemoveError::NoSuchAgent(agent.clone()))?;
-        if self.closed().is_some() {
+        if self.unavailable().is_some() {
             return Err(RemoveError::Unavailable);
         }
         let sessions = &self.sessions[key.index()];
-        if Roster::is_reserved(agent) || self.roster.is_apart(key) || sessions.aside.is_some() {
+        if Roster::is_reserved(agent) || self.roster.is_apart(key) || sessions.interceptor.is_some()
+        {
             return Err(RemoveError::Kept(agent.clone()));
         }
         if self.roster.is_listed(key) {
             return Err(RemoveError::Listed(agent.clone()));
         }
-        let now = self.shared.clock.now().uptime;
-        let desks = sessions.all().filter_map(|number| self.shared.desks.get(number));
+        let now = self.bus.clock.now().uptime;
+        let mailboxes = sessions.all().filter_map(|number| self.bus.mailboxes.get(number));
         let mut owed = 0;
-        for desk in desks {
-            let is_at_work =
-                desk.slots.is_live() || desk.is_polled(now) || desk.inbox.borrow().out() > 0;
+        for mailbox in mailboxes {
+            let is_at_work = mailbox.slots.is_live()
+                || mailbox.is_polled(now)
+                || mailbox.inbox.borrow().out() > 0;
             if is_at_work {
                 return Err(RemoveError::AtWork(agent.clone()));
             }
-            owed += desk.slots.taken();
+            owed += mailbox.slots.taken();
         }
         Ok(owed)
     }
 
     /// Takes some of what waits for an agent.
-    fn take_idle(&self, agent: &AgentId) -> Vec<QueueEntry<Arc<Content>>> {
+    fn take_idle(&self, agent: &AgentId) -> Vec<QueueEntry<Arc<StoredMessage>>> {
         let Some(key) = self.roster.key(agent) else { return Vec::new() };
         let mut taken = Vec::new();
         for number in self.sessions[key.index()].all() {
-            let Some(desk) = self.shared.desks.get(number) else { continue };
-            let some = desk.inbox.borrow_mut().take_idle(AT_ONCE - taken.len());
-            some.iter().for_each(|entry| desk.slots.free(entry.bytes));
+            let Some(mailbox) = self.bus.mailboxes.get(number) else { continue };
+            let some = mailbox.inbox.borrow_mut().take_idle(DEAD_LETTER_BATCH - taken.len());
+            some.iter().for_each(|entry| mailbox.slots.free(entry.bytes));
             taken.extend(some);
         }
         taken
@@ -160,9 +162,9 @@ impl Router {
             agent_id: Some(agent.clone()),
             reason: Some(format!("removed by {by}")),
             facts: vec![Fact { key: format!("{}{agent}", agents::KEY).into(), value: None }],
-            ..self.shared.event(Event::Left)
+            ..self.bus.event(Event::Left)
         });
-        self.shared.append(Append { line, then: Then::Answer(done) });
+        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
         durable
     }
 }

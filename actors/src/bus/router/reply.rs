@@ -8,15 +8,15 @@ pub(crate) enum Reply {
     /// Somebody waits for it.
     Caller(oneshot::Sender<Receipt>),
     /// Somebody goes on with it, who needs no task of its own to wait meanwhile.
-    Then(Box<dyn FnOnce(Receipt) + Send>),
+    Callback(Box<dyn FnOnce(Receipt) + Send>),
 }
 
 impl Reply {
-    pub(crate) fn give(self, receipt: Receipt) {
+    pub(crate) fn send(self, receipt: Receipt) {
         match self {
             // A sender that went away does not need its receipt; the message stands.
             Self::Caller(caller) => drop(caller.send(receipt)),
-            Self::Then(then) => then(receipt),
+            Self::Callback(callback) => callback(receipt),
         }
     }
 }

@@ -8,9 +8,9 @@ use tokio::sync::oneshot;
 
 use super::{BusSystem, SETTLE_DEADLINE};
 use crate::bus::mailbox::Polling;
-use crate::bus::mailbox::{Departure, Handed, Pull, Settle, Settlement};
-use crate::bus::router::{Attach, AttachAside, Detach, ForInbox, Look, SetPresent};
-use crate::{Delivery, InboxError, InboxView, Runtime};
+use crate::bus::mailbox::{Departure, Pull, PulledDeliveries, Settle, Settlement};
+use crate::bus::router::{Attach, AttachInterceptor, Detach, ForInbox, PeekInbox, SetPresent};
+use crate::{AgentRuntime, Delivery, InboxError, InboxView};
 
 impl BusSystem {
     /// Lets somebody take certain messages of an agent beside its sessions: those that
@@ -19,14 +19,14 @@ impl BusSystem {
     ///
     /// # Errors
     /// When the name is reserved or the bus stops.
-    pub async fn attach_aside(
+    pub async fn attach_interceptor(
         &self,
         agent: AgentId,
-        runtime: Arc<dyn Runtime>,
-        apart: bool,
+        runtime: Arc<dyn AgentRuntime>,
+        is_client: bool,
     ) -> Result<(), InboxError> {
         self.router
-            .send(AttachAside { agent, runtime, apart })
+            .send(AttachInterceptor { agent, runtime, is_client })
             .await
             .unwrap_or(Err(InboxError::Closed))
     }
@@ -38,7 +38,7 @@ impl BusSystem {
     pub async fn attach(
         &self,
         agent: AgentId,
-        runtime: Arc<dyn Runtime>,
+        runtime: Arc<dyn AgentRuntime>,
     ) -> Result<u64, InboxError> {
         self.router.send(Attach { agent, runtime }).await.unwrap_or(Err(InboxError::Closed))
     }
@@ -90,22 +90,24 @@ impl BusSystem {
         let request = ForInbox::Pull(agent, Pull { limit, patient, poll, reply });
         self.router.send(request).await.unwrap_or(Err(InboxError::Closed))?;
         if !patient {
-            return deliveries.await.map(Handed::accept).map_err(|_| InboxError::Closed);
+            return deliveries.await.map(PulledDeliveries::accept).map_err(|_| InboxError::Closed);
         }
         match tokio::time::timeout(wait, &mut deliveries).await {
-            Ok(deliveries) => deliveries.map(Handed::accept).map_err(|_| InboxError::Closed),
+            Ok(deliveries) => {
+                deliveries.map(PulledDeliveries::accept).map_err(|_| InboxError::Closed)
+            }
             Err(_) => {
                 // What was handed over in this very moment is leased to us: take it along.
                 deliveries.close();
-                Ok(deliveries.try_recv().map(Handed::accept).unwrap_or_default())
+                Ok(deliveries.try_recv().map(PulledDeliveries::accept).unwrap_or_default())
             }
         }
     }
 
     /// What lies in an agent's inboxes, up to `limit` of it, without taking any; `None` when
     /// there is no such agent.
-    pub async fn look(&self, agent: AgentId, limit: usize) -> Option<InboxView> {
-        self.router.send(Look { agent, limit }).await.ok().flatten()
+    pub async fn peek(&self, agent: AgentId, limit: usize) -> Option<InboxView> {
+        self.router.send(PeekInbox { agent, limit }).await.ok().flatten()
     }
 
     /// Acknowledges a pulled message; returns when that is durable.

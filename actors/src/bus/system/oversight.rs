@@ -8,9 +8,10 @@ use tokio::sync::oneshot;
 
 use super::{BusSystem, CancelError, SETTLE_DEADLINE};
 use crate::bus::router::{
-    AskReach, CancelTask, ClaimNames, CompareLedger, Explain, FindAgent, FindName, FindTask,
-    Ledgered, ListAgents, ListCircuits, ListDeadLetters, ListTasks, Part, RecordDeleted, Register,
-    RemoveAgent, ResetCircuit, ResolveDeadLetter, TaskPlace, TripCircuit, UnheardAnswers,
+    CancelTask, ClaimNames, CompareLedger, Explain, FindAgent, FindName, FindTask,
+    LedgerComparison, ListAgents, ListCircuits, ListDeadLetters, ListReachable, ListTasks, Part,
+    RecordDeleted, Register, RemoveAgent, ResetCircuit, ResolveDeadLetter, TaskPlace, TripCircuit,
+    UnacknowledgedAnswers,
 };
 use crate::{
     AgentView, CircuitView, DeadLetterView, Reach, RegisterError, RemoveError, TaskFilter,
@@ -67,7 +68,7 @@ impl BusSystem {
 
     /// What a caller of A2A of this name may reach; `None` when the bus has stopped.
     pub async fn reach(&self, from: AgentId, most: usize) -> Option<Reach> {
-        self.router.send(AskReach { from, most }).await.ok()
+        self.router.send(ListReachable { from, most }).await.ok()
     }
 
     /// Records that a person deleted an A2A task, beside the records of its request where the
@@ -159,8 +160,8 @@ impl BusSystem {
     }
 
     /// The tasks that somebody has ended by an answer which nobody has acknowledged.
-    pub(crate) async fn unheard_answers(&self) -> Vec<TaskId> {
-        self.router.send(UnheardAnswers).await.unwrap_or_default()
+    pub(crate) async fn unacknowledged_answers(&self) -> Vec<TaskId> {
+        self.router.send(UnacknowledgedAnswers).await.unwrap_or_default()
     }
 
     /// Up to `limit` of the tasks that are wanted, those that changed last first, and where the next
@@ -187,7 +188,7 @@ impl BusSystem {
     }
 
     /// What the ledger has open, and which of these tasks were cancelled there.
-    pub(crate) async fn compare_ledger(&self, known: Vec<TaskId>) -> Ledgered {
+    pub(crate) async fn compare_ledger(&self, known: Vec<TaskId>) -> LedgerComparison {
         self.router.send(CompareLedger(known)).await.unwrap_or_default()
     }
 
