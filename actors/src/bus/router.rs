@@ -1,82 +1,77 @@
-//! The router: every message passes it, once.
+//! Router: the actor that admits every message once and starts its commit.
 //!
-//! Edges send [`Route`]. The router asks the pipeline of `policy`, applies the verdict and
-//! hands the record to the audit; it waits for nothing. It owns the plain state of admission:
-//! the roster, the ids seen, the task ledger, the rate limits, the circuits, the places in
-//! the inboxes, the dead letters. What follows from a verdict beyond the receipt stands in the
-//! rooms of this folder.
+//! ```text
+//! Route ─▶ admit (policy) ─┬─ accepted   reserve capacity, record, commit, deliver
+//!                          ├─ duplicate  repeat the first receipt
+//!                          └─ refused    record or count it, receipt with the reason
+//! ```
+//!
+//! Callers send [`Route`]. The router asks the pipeline of `policy` for a verdict, applies it and
+//! hands the record to the commit buffer; it never waits. It owns the state of admission: directory,
+//! dedup index, task ledger, rate limits, circuits, reserved inbox capacity and dead letters.
+//!
+//! - `admission` is the state that the pipeline reads, and what becomes of refusals;
+//!   `records` builds the records of both outcomes.
+//! - `sessions` attaches agent code to mailboxes and chooses the mailbox of a delivery.
+//! - `directory` changes the list of agents and `directory_views` reads it.
+//! - `assignments` applies ledger changes and deadlines, `assignment_queries` reads the ledger.
+//! - `dead_letters` and `circuits` keep what was refused for good or is stopped.
+//! - `inspection` reads load and inboxes; `restore` rebuilds everything after a restart.
 
 mod admission;
-mod agents;
-mod assess;
+mod assignment_queries;
 mod assignments;
-mod attach;
 mod circuits;
-mod closed;
 mod dead_letters;
-mod load;
-mod names;
-mod peek;
-mod reach;
+mod directory;
+mod directory_views;
+mod inspection;
 mod records;
-mod refusals;
-mod reload;
-mod removal;
-mod reply;
+mod restore;
 mod sessions;
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use a2a_journal::{Alive, EventLine, Line, Recovered};
+use a2a_journal::{Alive, Line, Recovered};
 use a2a_policy::{
-    Accepted, AccessRules, AgentKey, Breaker, Caller, Circuit, InboxLimits, Incoming, Ledger, Now,
-    Profile, QueueEntry, RateLimits, Refusal, Refusals, Roster, Seen, SeenIds, Slots, Task, Undo,
-    Verdict, admit,
+    Accepted, AccessRules, Breaker, Caller, InboxLimits, Incoming, Ledger, Now, RateLimits,
+    Refusals, Roster, Seen, SeenIds, Undo, Verdict, admit,
 };
-use a2a_protocol::{AgentId, Event, MessageId, Outcome, Receipt};
+use a2a_protocol::{MessageId, Outcome, Receipt};
 use actix::prelude::*;
+use tokio::sync::oneshot;
 
+use crate::LiveSettings;
 use crate::bus::commit::effects::{self, JournalHealth, OnCommit};
 use crate::bus::commit::writer::Append;
-use crate::bus::context::BusContext;
-use crate::bus::context::Clock;
-use crate::bus::mailbox::Session;
-use crate::bus::mailbox::{Mailbox, MailboxId, Mailboxes};
+use crate::bus::context::{BusContext, Clock};
+use crate::bus::mailbox::MailboxId;
 use crate::bus::message::{StoredMessage, StoredMessageParts, Submission};
 
-use dead_letters::{DeadLetter, DeadLetters};
-use records::{PersistedMessage, RestoredMessages, message_line};
-use sessions::AgentSessions;
-
-pub use agents::{AgentView, Presence, RegisterError};
-pub(crate) use agents::{Explain, FindAgent, ListAgents, Register};
-pub(crate) use assess::{Assess, Assessed, AttachInterceptor, Charge};
-pub(crate) use assignments::{
-    CancelTask, CompareLedger, FindTask, LedgerComparison, ListTasks, RecordDeleted,
-    UnacknowledgedAnswers,
-};
-pub use assignments::{TaskFilter, TaskPlace};
-pub use attach::InboxError;
-pub(crate) use attach::{Attach, Detach, ForInbox, MoveWaiting, SetPresent};
+pub use assignment_queries::{TaskFilter, TaskPlace};
 pub use circuits::{CircuitView, circuit_fact};
-pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
-pub(crate) use closed::AskUnavailable;
 pub use dead_letters::DeadLetterView;
+pub use directory::{RegisterError, RemoveError};
+pub use directory_views::{AgentView, Presence, Reach};
+pub use inspection::{BusLoad, DeliveryView, InboxView};
+pub use sessions::InboxError;
+
+pub(crate) use admission::{Assess, Assessed, Charge, Deny, WriteCounted};
+pub(crate) use assignment_queries::{
+    CompareLedger, FindTask, LedgerComparison, ListTasks, UnacknowledgedAnswers,
+};
+pub(crate) use assignments::{CancelTask, RecordDeleted};
+pub(crate) use circuits::{ListCircuits, ResetCircuit, TripCircuit};
 pub(crate) use dead_letters::{AttemptsExhausted, ListDeadLetters, ResolveDeadLetter};
-pub use load::BusLoad;
-pub(crate) use load::{LoadPart, ReadLoad};
-pub(crate) use names::{ClaimNames, FindName};
-pub(crate) use peek::PeekInbox;
-pub use peek::{DeliveryView, InboxView};
-pub(crate) use reach::ListReachable;
-pub use reach::Reach;
-pub(crate) use refusals::{Deny, WriteCounted};
-pub(crate) use reload::Reload;
-pub(crate) use removal::RemoveAgent;
-pub use removal::RemoveError;
-pub(crate) use reply::Reply;
+pub(crate) use directory::{ClaimNames, Register, RemoveAgent};
+pub(crate) use directory_views::{Explain, FindAgent, FindName, ListAgents, ListReachable};
+pub(crate) use inspection::{LoadPart, PeekInbox, ReadLoad};
+pub(crate) use sessions::{Attach, AttachInterceptor, Detach, ForInbox, MoveWaiting, SetPresent};
+
+use dead_letters::DeadLetters;
+use records::message_line;
+use sessions::AgentSessions;
 
 /// Entries of a list that one message looks at: a list of any length holds the bus up no longer
 /// than a few messages do.
@@ -154,150 +149,6 @@ impl Router {
             deadline: None,
             refusal_timer_set: false,
             recovered: Some(recovered),
-        }
-    }
-
-    /// Everything as it was before the restart.
-    fn restore(&mut self, recovered: Recovered, ctx: &mut Context<Self>) {
-        for (agent, profile) in self.bus.settings.agents.clone() {
-            self.ensure_agent(agent, profile, true, ctx);
-        }
-        for (agent, profile) in self.bus.settings.built_in.clone() {
-            self.ensure_agent(agent.clone(), profile, true, ctx);
-            self.roster.set_apart(&agent);
-        }
-        for agent in recovered.agents {
-            self.ensure_agent(agent, Profile::default(), false, ctx);
-        }
-        for (key, value) in &recovered.facts {
-            self.restore_fact(key, value, ctx);
-        }
-        for seen in recovered.seen {
-            let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
-            self.seen.insert(seen.message_id, remembered);
-        }
-        let mut restored = RestoredMessages::new(self.bus.held.clone());
-        for p in recovered.pending {
-            let kept = PersistedMessage { trace: p.trace, time: p.time, message: &p.message };
-            let Some(entry) = restored.entry(p.seq, p.by, p.attempts, kept) else { continue };
-            self.presume(&p.agent_id, ctx);
-            if Roster::may_be_answered(&entry.by) {
-                self.presume(&entry.by, ctx);
-            }
-            if !names::is_answer(&entry) {
-                self.roster.confirm(&p.agent_id);
-            }
-            if self.is_cancelled(&entry) {
-                self.settle_cancelled(p.agent_id, &entry);
-            } else if entry.attempts >= self.bus.settings.retry.attempts {
-                // Each of them ended with the process; one more would, too.
-                let reason =
-                    "the last attempt did not come back: the bus was stopped or killed during it"
-                        .to_owned();
-                let agent = p.agent_id;
-                ctx.notify(AttemptsExhausted {
-                    agent,
-                    entry,
-                    reason,
-                    on_commit: OnCommit::Nothing,
-                });
-            } else {
-                self.requeue(&p.agent_id, entry);
-            }
-        }
-        // After what waits: a client never gets the name of an agent whose messages are there.
-        let clients = self.bus.settings.clients.clone();
-        self.claim_names(&clients);
-        for d in recovered.dead_letters {
-            let kept = PersistedMessage { trace: d.trace, time: d.time, message: &d.message };
-            if let Some(entry) = restored.entry(d.seq, d.by, d.attempts, kept) {
-                self.dead.insert((d.seq, d.agent_id), DeadLetter { entry, reason: d.reason });
-            }
-        }
-    }
-
-    fn restore_fact(&mut self, key: &str, value: &str, ctx: &mut Context<Self>) {
-        let read = if let Some(Ok(id)) = key.strip_prefix(Task::KEY).map(str::parse) {
-            Task::from_kept(id, value).map(|task| {
-                if let Some(ledger) = &mut self.ledger {
-                    ledger.restore(task);
-                }
-            })
-        } else if key.starts_with(circuits::KEY) {
-            serde_json::from_str::<Circuit>(value).map(|circuit| drop(self.breaker.open(circuit)))
-        } else if let Some(Ok(agent)) = key.strip_prefix(agents::KEY).map(str::parse::<AgentId>) {
-            serde_json::from_str(value).map(|profile| drop(self.enter(agent, profile, ctx)))
-        } else {
-            tracing::warn!(key, "the journal holds a fact this version does not know");
-            return;
-        };
-        if let Err(error) = read {
-            tracing::error!(%error, key, "a fact in the journal can no longer be read");
-        }
-    }
-
-    /// Makes an agent known and gives it its first session; `true` when it was not.
-    fn ensure_agent(
-        &mut self,
-        agent: AgentId,
-        profile: Profile,
-        listed: bool,
-        ctx: &mut Context<Self>,
-    ) -> bool {
-        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
-        if Roster::is_for_people(&agent) {
-            self.roster.set_apart(&agent);
-        }
-        // One that was removed and returns has its sessions still.
-        if key.index() == self.sessions.len() {
-            self.open_sessions(agent, ctx);
-        }
-        true
-    }
-
-    /// Gives the agent that was just entered into the roster its first session.
-    fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
-        debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
-        let (first, _) = self.open_mailbox(agent, ctx);
-        self.sessions.push(AgentSessions {
-            first,
-            others: Vec::new(),
-            interceptor: None,
-            sticky: HashMap::new(),
-        });
-    }
-
-    fn open_mailbox(
-        &mut self,
-        agent: AgentId,
-        ctx: &mut Context<Self>,
-    ) -> (MailboxId, Rc<Mailbox>) {
-        let slots = Slots::new(self.inbox_limits, self.bus.settings.prompt_slots);
-        let (number, mailbox) = self.bus.mailboxes.open(agent, slots);
-        let bus = Rc::clone(&self.bus);
-        let session = Session::new(Rc::clone(&mailbox), ctx.address(), bus);
-        Mailboxes::set_session(&mailbox, session.start());
-        (number, mailbox)
-    }
-
-    /// An agent that appears while the bus runs is known from then on, restarts included.
-    fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
-        if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
-            let line = Line::Event(EventLine {
-                agent_id: Some(agent.clone()),
-                ..self.bus.event(Event::Joined)
-            });
-            self.bus.append(Append { line, on_commit: OnCommit::Nothing });
-        }
-    }
-
-    /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
-    fn requeue(&mut self, agent: &AgentId, entry: QueueEntry<Arc<StoredMessage>>) {
-        let Some(key) = self.roster.key(agent) else { return };
-        let (by, message) = (&entry.by, &entry.item.message);
-        let number = self.sessions[key.index()].choose(by, message, &self.bus.mailboxes);
-        if let Some(mailbox) = self.bus.mailboxes.get(number) {
-            mailbox.requeue(entry);
         }
     }
 
@@ -449,86 +300,6 @@ impl Router {
             OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, undo };
         self.bus.append(Append { line: Line::Message(line), on_commit });
     }
-
-    fn refuse(
-        &mut self,
-        caller: &Caller,
-        refusal: Refusal,
-        submission: &Submission,
-        reply: Option<Reply>,
-        now: Now,
-        ctx: &mut Context<Self>,
-    ) {
-        self.bus.mailboxes.release(&std::mem::take(&mut self.reserved), submission.bytes.len());
-        let opens = refusal.opens;
-        let by = records::sender(caller, submission);
-        let size = records::refusal_size(submission, refusal.recipients.len(), &refusal.errors);
-        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
-        let mut receipt = if written {
-            self.receipt(submission, now)
-        } else {
-            records::unnumbered_receipt(submission, now)
-        };
-        receipt.outcome = refusal.outcome;
-        receipt.recipients = refusal.recipients.into();
-        receipt.reason = Some(refusal.reason);
-        receipt.retry_after_ms = refusal.retry_after_ms;
-        receipt.circuit = refusal.circuit;
-        receipt.errors = refusal.errors;
-        if written {
-            let line = Line::Message(message_line(
-                &receipt,
-                caller,
-                submission,
-                now,
-                Clock::since(submission.since),
-            ));
-            let (kind, to) = (submission.kind(), Vec::new());
-            let (stored, delivered_early, undo) = (None, false, None);
-            let on_commit =
-                OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, undo };
-            self.bus.append(Append { line, on_commit });
-        } else {
-            self.bus.stats.refused.add(1);
-            self.bus.stats.answered(submission.kind(), receipt.outcome);
-            self.count_refusals(ctx);
-            if let Some(reply) = reply {
-                reply.send(receipt);
-            }
-        }
-        // After the record of the message that was one too many.
-        if let Some(circuit) = opens {
-            self.open_circuit(*circuit, now, ctx);
-        }
-    }
-
-    /// The session that messages for somebody outside come from.
-    fn first_mailbox(
-        &mut self,
-        agent: &AgentId,
-        ctx: &mut Context<Self>,
-    ) -> Result<(AgentKey, Rc<Mailbox>), InboxError> {
-        if !Roster::may_be_answered(agent) {
-            return Err(InboxError::NoSuchAgent);
-        }
-        if !Roster::is_for_people(agent) {
-            self.roster.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
-            self.roster.confirm(agent);
-        }
-        if !self.roster.contains(agent) {
-            if !self.roster.admits(agent) && !Roster::is_for_people(agent) {
-                return Err(InboxError::NoSuchAgent);
-            }
-            if self.unavailable().is_some() {
-                return Err(InboxError::Closed);
-            }
-            self.join(agent, ctx);
-        }
-        let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
-        let first = self.sessions[key.index()].first;
-        let mailbox = self.bus.mailboxes.get(first).ok_or(InboxError::NoSuchAgent)?;
-        Ok((key, mailbox))
-    }
 }
 
 impl Actor for Router {
@@ -560,6 +331,24 @@ impl Handler<Route> for Router {
     }
 }
 
+/// Whoever is told what became of a message, once that is on record.
+pub(crate) enum Reply {
+    /// Somebody waits for it.
+    Caller(oneshot::Sender<Receipt>),
+    /// Somebody goes on with it, who needs no task of its own to wait meanwhile.
+    Callback(Box<dyn FnOnce(Receipt) + Send>),
+}
+
+impl Reply {
+    pub(crate) fn send(self, receipt: Receipt) {
+        match self {
+            // A sender that went away does not need its receipt; the message stands.
+            Self::Caller(caller) => drop(caller.send(receipt)),
+            Self::Callback(callback) => callback(receipt),
+        }
+    }
+}
+
 /// A message that was admitted could not be made durable.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -575,6 +364,50 @@ impl Handler<Forget> for Router {
         self.seen.remove(&id);
         if let (Some(undo), Some(ledger)) = (undo, &mut self.ledger) {
             ledger.undo(undo);
+        }
+    }
+}
+
+/// Asks why a message that is sent now would be refused, whatever it says.
+#[derive(Message)]
+#[rtype(result = "Option<&'static str>")]
+pub(crate) struct AskUnavailable;
+
+impl Handler<AskUnavailable> for Router {
+    type Result = Option<&'static str>;
+
+    fn handle(&mut self, _: AskUnavailable, _: &mut Self::Context) -> Self::Result {
+        self.unavailable()
+    }
+}
+
+/// These settings count from now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Reload(pub(crate) LiveSettings);
+
+impl Handler<Reload> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Reload(settings): Reload, ctx: &mut Self::Context) {
+        let inbox_limits = settings.inbox_limits();
+        let LiveSettings { agents, open, access, max_recipients, rates, breaker, .. } = settings;
+        self.limits.reconfigure(rates, self.bus.clock.now());
+        self.breaker.reconfigure(breaker);
+        self.access = access;
+        self.max_recipients = max_recipients;
+        self.inbox_limits = inbox_limits;
+        self.bus.mailboxes.set_limits(inbox_limits);
+        self.pending_bytes = settings.pending_bytes;
+        self.dead_letter_bytes = settings.max_dead_letter_bytes;
+        let mut listed = agents;
+        for (agent, profile) in &self.bus.settings.built_in {
+            if !listed.iter().any(|(name, _)| name == agent) {
+                listed.push((agent.clone(), profile.clone()));
+            }
+        }
+        for (agent, profile) in self.roster.reconfigure(open, listed) {
+            self.ensure_agent(agent, profile, true, ctx);
         }
     }
 }

@@ -1,5 +1,25 @@
-//! How a delivery ends: acknowledged, failed and tried again, or given up. Each ending is a line
-//! in the journal, and whoever waits is told when that line is durable.
+//! Acknowledgement path: how a delivery ends and when that is durable.
+//!
+//! ```text
+//! agent code    attempts ── result ────────▶ Finished ─┐
+//! task service  AckHandle::handled ────────▶ Finished ─┤
+//! HTTP, stdio   BusSystem::acknowledge/reject ▶ Settle ┤
+//! deadline      expire_overdue ────────────────────────┤
+//!                                                      ▼
+//!                          Session::acknowledge / Session::fail_attempt
+//!       acknowledged: leaves the inbox (policy), frees its capacity (Slots)
+//!       failed:       back into the inbox with a backoff, or AttemptsExhausted ▶ Router (dead letter)
+//!                                                      ▼
+//!                   Session::record ▶ BusContext::append ▶ CommitBuffer ▶ journal thread (fsync)
+//!                                                      ▼
+//!                   CommitEffects: OnCommit::Notify resolves the caller's receiver
+//! ```
+//!
+//! The delivery leaves the inbox at once; the caller is notified after the commit. A crash in between
+//! redelivers the message.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use a2a_journal::{EventLine, Line};
 use a2a_policy::AfterFailure;
@@ -7,10 +27,12 @@ use a2a_protocol::{Event, MessageId};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::Session;
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 use crate::bus::router::{AttemptsExhausted, InboxError};
+use crate::{Failed, Handled};
+
+use super::Session;
 
 impl Session {
     pub(super) fn acknowledge(
@@ -23,7 +45,14 @@ impl Session {
         self.cancelled.remove(&seq);
         self.mailbox.slots.free(entry.bytes);
         self.bus.stats.acknowledged.add(1);
-        self.record(Event::Acknowledged, seq, entry.item.message.message_id, None, note, on_commit);
+        self.record(
+            Event::Acknowledged,
+            seq,
+            Some(entry.item.message.message_id),
+            None,
+            note,
+            on_commit,
+        );
         true
     }
 
@@ -35,7 +64,7 @@ impl Session {
             };
             self.mailbox.slots.free(entry.bytes);
             let id = entry.item.message.message_id;
-            self.record(Event::Cancelled, seq, id, None, Some(reason), on_commit);
+            self.record(Event::Cancelled, seq, Some(id), None, Some(reason), on_commit);
             return true;
         }
         let now = self.bus.clock.now().uptime;
@@ -49,11 +78,10 @@ impl Session {
                     trace = trace.map(tracing::field::display), reason, "an attempt failed"
                 );
                 self.bus.stats.failed_attempts.add(1);
-                let id = None;
-                self.record_optional(
+                self.record(
                     Event::AttemptFailed,
                     seq,
-                    id,
+                    None,
                     Some(attempt),
                     Some(reason),
                     on_commit,
@@ -70,19 +98,34 @@ impl Session {
         true
     }
 
-    pub(super) fn record(
-        &self,
-        event: Event,
-        of: u64,
-        id: MessageId,
-        attempt: Option<u32>,
-        reason: Option<String>,
-        on_commit: OnCommit,
-    ) {
-        self.record_optional(event, of, Some(id), attempt, reason, on_commit);
+    pub(super) fn expire_overdue(&mut self) {
+        let now = self.bus.clock.now().uptime;
+        let overdue = self.mailbox.inbox.borrow_mut().overdue(now);
+        let deadline_paused =
+            self.runtime.as_ref().is_some_and(|runtime| runtime.deadline_paused());
+        for seq in overdue {
+            let reason = match self.running.get(&seq) {
+                Some(running)
+                    if deadline_paused || !running.attempt_state.started.load(Relaxed) =>
+                {
+                    let until = now + self.bus.settings.handler_deadline;
+                    self.mailbox.inbox.borrow_mut().extend(seq, until);
+                    continue;
+                }
+                Some(_) => {
+                    self.stop_running(seq);
+                    format!(
+                        "the handler did not answer within {} s",
+                        self.bus.settings.handler_deadline.as_secs_f32()
+                    )
+                }
+                None => "the lease ran out without an acknowledgement".to_owned(),
+            };
+            self.fail_attempt(seq, reason, OnCommit::Nothing);
+        }
     }
 
-    fn record_optional(
+    pub(super) fn record(
         &self,
         event: Event,
         of: u64,
@@ -101,6 +144,60 @@ impl Session {
         });
         self.bus.append(Append { line, on_commit });
     }
+}
+
+/// Says when a message that was taken over has been dealt with.
+pub struct AckHandle {
+    pub(super) session: Arc<Addr<Session>>,
+    pub(super) seq: u64,
+    pub(super) attempt: u32,
+}
+
+impl AckHandle {
+    /// The message is acknowledged.
+    pub fn handled(self) {
+        let Self { session, seq, attempt } = self;
+        session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
+    }
+}
+
+impl std::fmt::Debug for AckHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").field("seq", &self.seq).finish_non_exhaustive()
+    }
+}
+
+/// The agent's code came back, or blew up.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Finished {
+    pub(super) seq: u64,
+    pub(super) attempt: u32,
+    pub(super) result: Result<Handled, Failed>,
+}
+
+impl Handler<Finished> for Session {
+    type Result = ();
+
+    fn handle(&mut self, Finished { seq, attempt, result }: Finished, ctx: &mut Self::Context) {
+        if self.running.get(&seq).is_none_or(|running| running.attempt != attempt) {
+            return; // it was given up on before it answered
+        }
+        self.stop_running(seq);
+        match result {
+            Ok(Handled { note, durable }) => {
+                self.acknowledge(seq, note, notify_on_commit(durable));
+            }
+            Err(Failed { reason, durable }) => {
+                self.fail_attempt(seq, reason, notify_on_commit(durable));
+            }
+        }
+        self.pump(ctx);
+    }
+}
+
+fn notify_on_commit(durable: Option<tokio::sync::oneshot::Sender<()>>) -> OnCommit {
+    durable.map_or(OnCommit::Nothing, OnCommit::Notify)
 }
 
 /// What somebody outside says of a message it took.

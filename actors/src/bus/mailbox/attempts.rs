@@ -1,5 +1,6 @@
-//! The agent's code at work: begun in the order of the messages, as many at once as it takes,
-//! each ended by its answer, its deadline or the loss of whoever had it.
+//! Attempts of agent code: started in message order, up to `max_in_flight` at once.
+//!
+//! An attempt ends by its result, its deadline or the loss of the agent; `acknowledge` records which.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,19 +13,20 @@ use futures_util::FutureExt;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
-use super::{Session, delivery};
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::message::{AttemptState, StoredMessage};
-use crate::bus::router::Reply;
-use crate::bus::router::Route;
+use crate::bus::router::{Reply, Route};
 use crate::{AgentRuntime, Delivery, Failed, Handled, HandlerFuture, Submission};
+
+use super::acknowledge::{AckHandle, Finished};
+use super::{Session, delivery};
 
 /// One message that is being handled.
 pub(super) struct RunningAttempt {
     /// Tells a late answer of an aborted run from the answer of the present one.
-    attempt: u32,
+    pub(super) attempt: u32,
     /// Shared with the agent's code.
-    attempt_state: Arc<AttemptState>,
+    pub(super) attempt_state: Arc<AttemptState>,
     /// `None` until the attempt is on record and may begin.
     abort: Option<AbortHandle>,
     /// The bus did not take the answer that was worked out on the spot.
@@ -71,11 +73,11 @@ impl Session {
         if on_record_first {
             self.awaiting_record.insert(seq);
             let on_commit = OnCommit::StartAttempt { session: ctx.address(), seq };
-            self.record(Event::Delivered, seq, id, Some(attempt), None, on_commit);
+            self.record(Event::Delivered, seq, Some(id), Some(attempt), None, on_commit);
             return true;
         }
         if attempt > 1 {
-            self.record(Event::Delivered, seq, id, Some(attempt), None, OnCommit::Nothing);
+            self.record(Event::Delivered, seq, Some(id), Some(attempt), None, OnCommit::Nothing);
         }
         self.start(delivery, ctx);
         true
@@ -244,54 +246,6 @@ impl Session {
             self.fail_attempt(seq, reason.to_owned(), OnCommit::Nothing);
         }
     }
-
-    pub(super) fn expire_overdue(&mut self) {
-        let now = self.bus.clock.now().uptime;
-        let overdue = self.mailbox.inbox.borrow_mut().overdue(now);
-        let deadline_paused =
-            self.runtime.as_ref().is_some_and(|runtime| runtime.deadline_paused());
-        for seq in overdue {
-            let reason = match self.running.get(&seq) {
-                Some(running)
-                    if deadline_paused || !running.attempt_state.started.load(Relaxed) =>
-                {
-                    let until = now + self.bus.settings.handler_deadline;
-                    self.mailbox.inbox.borrow_mut().extend(seq, until);
-                    continue;
-                }
-                Some(_) => {
-                    self.stop_running(seq);
-                    format!(
-                        "the handler did not answer within {} s",
-                        self.bus.settings.handler_deadline.as_secs_f32()
-                    )
-                }
-                None => "the lease ran out without an acknowledgement".to_owned(),
-            };
-            self.fail_attempt(seq, reason, OnCommit::Nothing);
-        }
-    }
-}
-
-/// Says when a message that was taken over has been dealt with.
-pub struct AckHandle {
-    session: Arc<Addr<Session>>,
-    seq: u64,
-    attempt: u32,
-}
-
-impl AckHandle {
-    /// The message is acknowledged.
-    pub fn handled(self) {
-        let Self { session, seq, attempt } = self;
-        session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
-    }
-}
-
-impl std::fmt::Debug for AckHandle {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("seq", &self.seq).finish_non_exhaustive()
-    }
 }
 
 /// Lets the agent's code begin on the thread of the bus, which a panic must not end.
@@ -366,39 +320,6 @@ impl Handler<Retracted> for Session {
         self.cancelled.remove(&seq);
         self.pump(ctx);
     }
-}
-
-/// The agent's code came back, or blew up.
-#[derive(Message)]
-#[rtype(result = "()")]
-struct Finished {
-    seq: u64,
-    attempt: u32,
-    result: Result<Handled, Failed>,
-}
-
-impl Handler<Finished> for Session {
-    type Result = ();
-
-    fn handle(&mut self, Finished { seq, attempt, result }: Finished, ctx: &mut Self::Context) {
-        if self.running.get(&seq).is_none_or(|running| running.attempt != attempt) {
-            return; // it was given up on before it answered
-        }
-        self.stop_running(seq);
-        match result {
-            Ok(Handled { note, durable }) => {
-                self.acknowledge(seq, note, notify_on_commit(durable));
-            }
-            Err(Failed { reason, durable }) => {
-                self.fail_attempt(seq, reason, notify_on_commit(durable));
-            }
-        }
-        self.pump(ctx);
-    }
-}
-
-fn notify_on_commit(durable: Option<tokio::sync::oneshot::Sender<()>>) -> OnCommit {
-    durable.map_or(OnCommit::Nothing, OnCommit::Notify)
 }
 
 /// The task that this message asked for was called off: the agent's code is told.

@@ -6,16 +6,45 @@
 //! caller only once it has the deliveries in hand ([`Handed::accept`]), and only then is the attempt
 //! written down.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use a2a_protocol::Event;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use super::{Session, delivery};
-use crate::Delivery;
 use crate::bus::commit::effects::{JournalHealth, OnCommit};
-use crate::bus::mailbox::Poll;
+use crate::Delivery;
+
+use super::{Session, delivery};
+
+/// When a call that waited for messages ended; unset while it waits.
+#[derive(Debug, Default)]
+pub(crate) struct Poll(OnceLock<Instant>);
+
+impl Poll {
+    /// Time since it ended; `None` while it waits.
+    pub(super) fn ended(&self) -> Option<Duration> {
+        self.0.get().map(Instant::elapsed)
+    }
+}
+
+/// Guard that a waiting call holds. Its drop, with the answer or with the connection, ends the
+/// [`Poll`].
+#[derive(Debug, Default)]
+pub(crate) struct Polling(Arc<Poll>);
+
+impl Polling {
+    pub(crate) fn poll(&self) -> Arc<Poll> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        let _ = self.0.0.set(Instant::now());
+    }
+}
 
 /// A poll that waits for messages.
 pub(super) struct WaitingPull {
@@ -184,7 +213,7 @@ impl Handler<PullAccepted> for Session {
                 continue;
             };
             drop(inbox);
-            self.record(Event::Delivered, seq, id, Some(attempt), None, OnCommit::Nothing);
+            self.record(Event::Delivered, seq, Some(id), Some(attempt), None, OnCommit::Nothing);
         }
     }
 }

@@ -1,13 +1,29 @@
-//! What the pipeline looks at and changes, as the router holds it.
+//! Admission: the state that the policy pipeline reads, and the records of refusals.
+//!
+//! A flood of refusals is written as its first records, a sample and a count.
 
+use std::time::Duration;
+
+use a2a_journal::{EventLine, Line};
 use a2a_policy::{
-    AccessRules, AgentKey, Audience, Breaker, Floor, InboxFull, Ledger, Limited, Now, Roster,
-    SeenBefore,
+    AccessRules, AgentKey, Audience, Breaker, Caller, InboxFull, Incoming, Ledger, Limited, Now,
+    Refusal, Roster, SeenBefore, assess,
 };
-use a2a_protocol::{AgentId, Body, Envelope, Outcome};
+use a2a_protocol::{AgentId, Body, Envelope, Event, Outcome, Priority, Receipt};
+use actix::prelude::*;
+use tokio::sync::oneshot;
 
-use super::Router;
+use super::records::message_line;
+use super::{Reply, Router, records};
+use crate::bus::commit::effects::OnCommit;
+use crate::bus::commit::writer::Append;
+use crate::bus::context::Clock;
+use crate::bus::message::Submission;
 use crate::bus::notice;
+use a2a_policy::Floor;
+
+/// How long refusals are counted before the number is written.
+const COUNT_FOR: Duration = Duration::from_secs(1);
 
 impl Floor for Router {
     fn roster(&self) -> &Roster {
@@ -90,5 +106,197 @@ impl Router {
     fn is_intercepted(&self, agent: AgentKey, message: &Envelope) -> bool {
         let sessions = &self.sessions[agent.index()];
         sessions.is_intercepted(&message.from.agent_id, message, &self.bus.mailboxes)
+    }
+
+    pub(super) fn refuse(
+        &mut self,
+        caller: &Caller,
+        refusal: Refusal,
+        submission: &Submission,
+        reply: Option<Reply>,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) {
+        self.bus.mailboxes.release(&std::mem::take(&mut self.reserved), submission.bytes.len());
+        let opens = refusal.opens;
+        let by = records::sender(caller, submission);
+        let size = records::refusal_size(submission, refusal.recipients.len(), &refusal.errors);
+        let written = self.refusals.is_written(by.as_ref(), refusal.outcome, size, now);
+        let mut receipt = if written {
+            self.receipt(submission, now)
+        } else {
+            records::unnumbered_receipt(submission, now)
+        };
+        receipt.outcome = refusal.outcome;
+        receipt.recipients = refusal.recipients.into();
+        receipt.reason = Some(refusal.reason);
+        receipt.retry_after_ms = refusal.retry_after_ms;
+        receipt.circuit = refusal.circuit;
+        receipt.errors = refusal.errors;
+        if written {
+            let line = Line::Message(message_line(
+                &receipt,
+                caller,
+                submission,
+                now,
+                Clock::since(submission.since),
+            ));
+            let (kind, to) = (submission.kind(), Vec::new());
+            let (stored, delivered_early, undo) = (None, false, None);
+            let on_commit =
+                OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, undo };
+            self.bus.append(Append { line, on_commit });
+        } else {
+            self.bus.stats.refused.add(1);
+            self.bus.stats.answered(submission.kind(), receipt.outcome);
+            self.count_refusals(ctx);
+            if let Some(reply) = reply {
+                reply.send(receipt);
+            }
+        }
+        // After the record of the message that was one too many.
+        if let Some(circuit) = opens {
+            self.open_circuit(*circuit, now, ctx);
+        }
+    }
+
+    /// Sees to it that what was counted is written.
+    pub(super) fn count_refusals(&mut self, ctx: &mut Context<Self>) {
+        if !std::mem::replace(&mut self.refusal_timer_set, true) {
+            ctx.run_later(COUNT_FOR, |router, _| router.write_counted_refusals());
+        }
+    }
+
+    /// Writes what was counted; also when the bus stops, so that no refusal goes unseen.
+    pub(super) fn write_counted_refusals(&mut self) {
+        self.refusal_timer_set = false;
+        for suppressed in self.refusals.take_counted() {
+            let line = Line::Event(EventLine {
+                agent_id: suppressed.sender,
+                count: Some(suppressed.count),
+                reason: Some(format!(
+                    "more refusals `{}`, not written one by one",
+                    suppressed.outcome
+                )),
+                ..self.bus.event(Event::Suppressed)
+            });
+            self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        }
+    }
+}
+
+/// Whether a message that is sent later, when it is its turn, would be taken. It is charged now;
+/// a refusal is on record like any other. The submission comes back for sending.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Assess {
+    pub(crate) caller: Caller,
+    pub(crate) submission: Submission,
+    pub(crate) reply: oneshot::Sender<Assessed>,
+}
+
+/// What [`Assess`] found.
+pub(crate) enum Assessed {
+    /// It would be taken.
+    Fits(Box<Submission>),
+    /// It would not; the receipt follows when it is on record.
+    Refused(oneshot::Receiver<Receipt>),
+}
+
+impl Handler<Assess> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Assess { caller, submission, reply }: Assess, ctx: &mut Self::Context) {
+        let now = self.bus.clock.now();
+        let incoming = Incoming {
+            caller: &caller,
+            message: submission.message.as_deref(),
+            bytes: submission.bytes.len(),
+            fingerprints: submission.fingerprints,
+        };
+        let assessed = match self.unavailable() {
+            // It answers so by itself.
+            Some(_) => {
+                let (answer, receipt) = oneshot::channel();
+                self.route(&caller, submission, Some(Reply::Caller(answer)), ctx);
+                Assessed::Refused(receipt)
+            }
+            None => match assess(&incoming, self, now) {
+                Ok(()) => Assessed::Fits(Box::new(submission)),
+                Err(refusal) => {
+                    let (answer, receipt) = oneshot::channel();
+                    self.refuse(
+                        &caller,
+                        refusal,
+                        &submission,
+                        Some(Reply::Caller(answer)),
+                        now,
+                        ctx,
+                    );
+                    Assessed::Refused(receipt)
+                }
+            },
+        };
+        let _ = reply.send(assessed);
+    }
+}
+
+/// Charges a call of A2A that sends no message, or the bytes of one that does.
+#[derive(Message)]
+#[rtype(result = "Result<(), Limited>")]
+pub(crate) struct Charge {
+    /// In whose name.
+    pub(crate) from: AgentId,
+    /// At which agent.
+    pub(crate) to: AgentId,
+    /// It counts as a message; else that is charged elsewhere.
+    pub(crate) counts: bool,
+    pub(crate) bytes: usize,
+}
+
+impl Handler<Charge> for Router {
+    type Result = Result<(), Limited>;
+
+    fn handle(&mut self, charge: Charge, _: &mut Self::Context) -> Self::Result {
+        let Charge { from, to, counts, bytes } = charge;
+        let now = self.bus.clock.now();
+        if counts {
+            // A refusal of either costs nothing.
+            self.limits.may_send_bytes(&from, bytes, now)?;
+            self.limits.charge(&from, Audience::One(&to), Priority::Normal, now)?;
+        }
+        self.limits.charge_bytes(&from, bytes, now)
+    }
+}
+
+/// Somebody came without a good token, in a sentence that does not hold what was shown.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Deny(pub(crate) String);
+
+impl Handler<Deny> for Router {
+    type Result = ();
+
+    fn handle(&mut self, Deny(reason): Deny, ctx: &mut Self::Context) {
+        let now = self.bus.clock.now();
+        if !self.refusals.is_written(None, Outcome::Unauthorized, reason.len(), now) {
+            return self.count_refusals(ctx);
+        }
+        let event = self.bus.event(Event::Denied);
+        let line = Line::Event(EventLine { reason: Some(reason), ..event });
+        self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+    }
+}
+
+/// Writes what was only counted so far; answered when it is on its way to the journal.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct WriteCounted;
+
+impl Handler<WriteCounted> for Router {
+    type Result = ();
+
+    fn handle(&mut self, _: WriteCounted, _: &mut Self::Context) {
+        self.write_counted_refusals();
     }
 }

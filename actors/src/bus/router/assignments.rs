@@ -1,18 +1,15 @@
-//! Tasks beyond their messages: kept, given up, overdue, called off.
+//! Assignments: ledger changes, deadlines and cancellation.
 
-use std::fmt;
-use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_journal::{EventLine, Fact, Line};
 use a2a_policy::{Caller, Change, LedgerRefusal, Now, QueueEntry, Task, Undo};
-use a2a_protocol::{AgentId, Body, CorrelationId, Event, TaskId, TaskState};
+use a2a_protocol::{AgentId, Body, Event, TaskId, TaskState};
 use actix::prelude::*;
-use chrono::{DateTime, Utc};
-use std::sync::Arc;
 use tokio::sync::oneshot;
 
-use super::{PART, Part, Router};
+use super::Router;
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 use crate::bus::context::Clock;
@@ -24,6 +21,82 @@ use crate::bus::notice;
 const MAX_DEADLINE_WAIT: Duration = Duration::from_secs(60);
 /// How many overdue tasks are marked before other work has its turn: each is three lines.
 const OVERDUE_BATCH: usize = 100;
+
+/// A person has an A2A task deleted: who and which. The reply comes when that is durable; `None`
+/// when nothing can be written.
+#[derive(Message)]
+#[rtype(result = "Option<oneshot::Receiver<()>>")]
+pub(crate) struct RecordDeleted {
+    pub(crate) task: TaskId,
+    pub(crate) reason: String,
+}
+
+impl Handler<RecordDeleted> for Router {
+    type Result = MessageResult<RecordDeleted>;
+
+    fn handle(&mut self, deleted: RecordDeleted, _: &mut Self::Context) -> Self::Result {
+        if self.unavailable().is_some() {
+            return MessageResult(None);
+        }
+        let (done, durable) = oneshot::channel();
+        let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
+        let line = Line::Event(EventLine {
+            of: known.map(|task| task.record),
+            reason: Some(deleted.reason),
+            ..self.bus.event(Event::Deleted)
+        });
+        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        MessageResult(Some(durable))
+    }
+}
+
+/// Whoever asked for a task (or a person, without `by`) calls it off. The reply comes when
+/// that is durable.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<()>, LedgerRefusal>")]
+pub(crate) struct CancelTask {
+    pub(crate) task: TaskId,
+    pub(crate) by: Option<AgentId>,
+    pub(crate) reason: String,
+}
+
+impl Handler<CancelTask> for Router {
+    type Result = Result<oneshot::Receiver<()>, LedgerRefusal>;
+
+    fn handle(&mut self, request: CancelTask, ctx: &mut Self::Context) -> Self::Result {
+        let CancelTask { task: id, by, reason } = request;
+        let now = self.bus.clock.now();
+        let unknown = LedgerRefusal::UnknownTask { task: id };
+        let ledger = self.ledger.as_ref().ok_or(unknown)?;
+        let change = ledger.cancel(&id, by.as_ref(), &reason, now)?;
+        let task = change.task.clone();
+        let facts = self.change_ledger(change, task.record, ctx).1;
+        let withdrawn = self.withdraw(&task.assignee, task.record);
+        let discarded = withdrawn.is_none() && self.discard_uncommitted(&task);
+        let unseen = withdrawn.is_some() || discarded;
+        let (done, durable) = oneshot::channel();
+        let line = Line::Event(EventLine {
+            of: Some(task.record),
+            // With the agent's name the delivery is over, too; what is being handled goes on.
+            agent_id: unseen.then(|| task.assignee.clone()),
+            message_id: withdrawn.as_ref().map(|entry| entry.item.message.message_id),
+            reason: Some(reason.clone()),
+            facts,
+            ..self.bus.event(Event::Cancelled)
+        });
+        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        let who = by.as_ref().map_or("a person", AgentId::as_str);
+        let text = format!("Task {id} was called off by {who}: {reason}");
+        if !unseen {
+            self.cancel_running(&task);
+            self.notify_party(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
+        }
+        if by.is_none() {
+            self.notify_party(&task.requester, &task, (Event::Cancelled, &text), now, ctx);
+        }
+        Ok(durable)
+    }
+}
 
 impl Router {
     /// Puts a change into force; how to take it back, and what must be known after a restart.
@@ -216,245 +289,7 @@ impl Router {
             },
         )
     }
-}
 
-fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
-    Fact { key: Task::key(id).into(), value: task.map(|task| task.to_kept().into()) }
-}
-
-/// The tasks that somebody has ended by an answer which nobody has acknowledged.
-#[derive(Message)]
-#[rtype(result = "Vec<TaskId>")]
-pub(crate) struct UnacknowledgedAnswers;
-
-impl Handler<UnacknowledgedAnswers> for Router {
-    type Result = MessageResult<UnacknowledgedAnswers>;
-
-    fn handle(&mut self, _: UnacknowledgedAnswers, _: &mut Self::Context) -> Self::Result {
-        let mut tasks = Vec::new();
-        for number in self.sessions.iter().flat_map(super::AgentSessions::all) {
-            let Some(mailbox) = self.bus.mailboxes.get(number) else { continue };
-            let inbox = mailbox.inbox.borrow();
-            tasks.extend(inbox.look(usize::MAX).into_iter().filter_map(|(_, entry)| {
-                let Body::TaskResponse(answer) = &entry.item.message.body else { return None };
-                answer.action.ends().then_some(answer.task_id)
-            }));
-        }
-        tasks.sort_unstable();
-        tasks.dedup();
-        MessageResult(tasks)
-    }
-}
-
-/// What the ledger has open, and which of these tasks were cancelled there. Asked once, when
-/// the task service starts.
-#[derive(Message)]
-#[rtype(result = "LedgerComparison")]
-pub(crate) struct CompareLedger(pub(crate) Vec<TaskId>);
-
-/// See [`CompareLedger`].
-#[derive(Debug, Default)]
-pub(crate) struct LedgerComparison {
-    pub(crate) open: Vec<TaskId>,
-    pub(crate) cancelled: Vec<TaskId>,
-}
-
-impl Handler<CompareLedger> for Router {
-    type Result = MessageResult<CompareLedger>;
-
-    fn handle(
-        &mut self,
-        CompareLedger(known): CompareLedger,
-        _: &mut Self::Context,
-    ) -> Self::Result {
-        let Some(ledger) = &self.ledger else { return MessageResult(LedgerComparison::default()) };
-        let open =
-            ledger.latest(None).filter(|task| !task.state.is_ended()).map(|task| task.task_id);
-        let is_cancelled =
-            |id: &TaskId| ledger.get(id).is_some_and(|task| task.state == TaskState::Cancelled);
-        MessageResult(LedgerComparison {
-            open: open.collect(),
-            cancelled: known.into_iter().filter(is_cancelled).collect(),
-        })
-    }
-}
-
-/// A person has an A2A task deleted: who and which. The reply comes when that is durable; `None`
-/// when nothing can be written.
-#[derive(Message)]
-#[rtype(result = "Option<oneshot::Receiver<()>>")]
-pub(crate) struct RecordDeleted {
-    pub(crate) task: TaskId,
-    pub(crate) reason: String,
-}
-
-impl Handler<RecordDeleted> for Router {
-    type Result = MessageResult<RecordDeleted>;
-
-    fn handle(&mut self, deleted: RecordDeleted, _: &mut Self::Context) -> Self::Result {
-        if self.unavailable().is_some() {
-            return MessageResult(None);
-        }
-        let (done, durable) = oneshot::channel();
-        let known = self.ledger.as_ref().and_then(|ledger| ledger.get(&deleted.task));
-        let line = Line::Event(EventLine {
-            of: known.map(|task| task.record),
-            reason: Some(deleted.reason),
-            ..self.bus.event(Event::Deleted)
-        });
-        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
-        MessageResult(Some(durable))
-    }
-}
-
-#[derive(Message)]
-#[rtype(result = "Option<Task>")]
-pub(crate) struct FindTask(pub(crate) TaskId);
-
-impl Handler<FindTask> for Router {
-    type Result = MessageResult<FindTask>;
-
-    fn handle(&mut self, FindTask(id): FindTask, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.ledger.as_ref().and_then(|ledger| ledger.get(&id)).cloned())
-    }
-}
-
-/// Which tasks of the ledger are wanted. All of it must hold.
-#[derive(Debug, Clone, Default)]
-pub struct TaskFilter {
-    /// This agent has a part in it.
-    pub agent: Option<AgentId>,
-    /// It is in this state.
-    pub state: Option<TaskState>,
-    /// It belongs to this conversation.
-    pub correlation: Option<CorrelationId>,
-    /// Whether it is marked overdue.
-    pub overdue: Option<bool>,
-}
-
-impl TaskFilter {
-    fn matches(&self, task: &Task) -> bool {
-        self.agent.as_ref().is_none_or(|agent| task.concerns(agent))
-            && self.state.is_none_or(|state| task.state == state)
-            && self.correlation.is_none_or(|correlation| task.correlation_id == correlation)
-            && self.overdue.is_none_or(|overdue| task.overdue == overdue)
-    }
-}
-
-/// A place in the list of tasks, as a word that a caller can give back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskPlace {
-    changed: DateTime<Utc>,
-    id: TaskId,
-}
-
-impl fmt::Display for TaskPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanos = self.changed.timestamp_nanos_opt().unwrap_or_default();
-        write!(f, "{nanos}.{}", self.id)
-    }
-}
-
-/// The text is no place in the list of tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this is no place in the list of tasks")]
-pub struct BadTaskPlace;
-
-impl FromStr for TaskPlace {
-    type Err = BadTaskPlace;
-
-    fn from_str(text: &str) -> Result<Self, BadTaskPlace> {
-        let (nanos, id) = text.split_once('.').ok_or(BadTaskPlace)?;
-        let nanos = nanos.parse().map_err(|_| BadTaskPlace)?;
-        let id = id.parse().map_err(|_| BadTaskPlace)?;
-        Ok(Self { changed: DateTime::from_timestamp_nanos(nanos), id })
-    }
-}
-
-/// Tasks, those that changed last first. One message looks at a bounded number of them; the caller
-/// goes on at `next`.
-#[derive(Message)]
-#[rtype(result = "Part<Task, TaskPlace>")]
-pub(crate) struct ListTasks {
-    pub(crate) filter: TaskFilter,
-    pub(crate) behind: Option<TaskPlace>,
-    pub(crate) limit: usize,
-}
-
-impl Handler<ListTasks> for Router {
-    type Result = MessageResult<ListTasks>;
-
-    fn handle(
-        &mut self,
-        ListTasks { filter, behind, limit }: ListTasks,
-        _: &mut Self::Context,
-    ) -> Self::Result {
-        let behind = behind.map(|place| (place.changed, place.id));
-        let mut all = self.ledger.iter().flat_map(|ledger| ledger.latest(behind)).enumerate();
-        let mut part = Part::default();
-        while let Some((looked_at, task)) = all.next() {
-            if filter.matches(task) {
-                part.found.push(task.clone());
-            }
-            if part.found.len() == limit || looked_at + 1 == PART {
-                let place = TaskPlace { changed: task.changed, id: task.task_id };
-                part.next = all.next().map(|_| place);
-                break;
-            }
-        }
-        MessageResult(part)
-    }
-}
-
-/// Whoever asked for a task (or a person, without `by`) calls it off. The reply comes when
-/// that is durable.
-#[derive(Message)]
-#[rtype(result = "Result<oneshot::Receiver<()>, LedgerRefusal>")]
-pub(crate) struct CancelTask {
-    pub(crate) task: TaskId,
-    pub(crate) by: Option<AgentId>,
-    pub(crate) reason: String,
-}
-
-impl Handler<CancelTask> for Router {
-    type Result = Result<oneshot::Receiver<()>, LedgerRefusal>;
-
-    fn handle(&mut self, request: CancelTask, ctx: &mut Self::Context) -> Self::Result {
-        let CancelTask { task: id, by, reason } = request;
-        let now = self.bus.clock.now();
-        let unknown = LedgerRefusal::UnknownTask { task: id };
-        let ledger = self.ledger.as_ref().ok_or(unknown)?;
-        let change = ledger.cancel(&id, by.as_ref(), &reason, now)?;
-        let task = change.task.clone();
-        let facts = self.change_ledger(change, task.record, ctx).1;
-        let withdrawn = self.withdraw(&task.assignee, task.record);
-        let discarded = withdrawn.is_none() && self.discard_uncommitted(&task);
-        let unseen = withdrawn.is_some() || discarded;
-        let (done, durable) = oneshot::channel();
-        let line = Line::Event(EventLine {
-            of: Some(task.record),
-            // With the agent's name the delivery is over, too; what is being handled goes on.
-            agent_id: unseen.then(|| task.assignee.clone()),
-            message_id: withdrawn.as_ref().map(|entry| entry.item.message.message_id),
-            reason: Some(reason.clone()),
-            facts,
-            ..self.bus.event(Event::Cancelled)
-        });
-        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
-        let who = by.as_ref().map_or("a person", AgentId::as_str);
-        let text = format!("Task {id} was called off by {who}: {reason}");
-        if !unseen {
-            self.cancel_running(&task);
-            self.notify_party(&task.assignee, &task, (Event::Cancelled, &text), now, ctx);
-        }
-        if by.is_none() {
-            self.notify_party(&task.requester, &task, (Event::Cancelled, &text), now, ctx);
-        }
-        Ok(durable)
-    }
-}
-
-impl Router {
     /// Has the request for a task turned away where it is still on its way to the disk, which is
     /// before anybody has it, unless an agent gets its messages ahead of that.
     fn discard_uncommitted(&self, task: &Task) -> bool {
@@ -477,4 +312,8 @@ impl Router {
             mailbox.send(CancelRunning(task.record));
         }
     }
+}
+
+fn fact(id: &TaskId, task: Option<&Task>) -> Fact {
+    Fact { key: Task::key(id).into(), value: task.map(|task| task.to_kept().into()) }
 }

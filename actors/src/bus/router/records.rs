@@ -1,15 +1,13 @@
-//! What the log says of a message, and what is read back from it.
+//! Receipts and journal records of submissions.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_journal::{MessageLine, Received};
-use a2a_policy::{Caller, Now, QueueEntry};
-use a2a_protocol::{AgentId, Envelope, Outcome, Receipt, Trace, Violation};
-use chrono::{DateTime, Utc};
+use a2a_policy::{Caller, Now};
+use a2a_protocol::{AgentId, Outcome, Receipt, Violation};
 
-use crate::bus::message::{HeldBytes, StoredMessage, StoredMessageParts, Submission};
+use crate::bus::message::Submission;
 
 /// A receipt that says which message it is for, and nothing else yet.
 pub(super) fn unnumbered_receipt(submission: &Submission, now: Now) -> Receipt {
@@ -124,63 +122,4 @@ fn is_json_text(bytes: &[u8]) -> bool {
     // As a value, not ignored: whoever reads the log must be able to read every line, so bad
     // UTF-8, half surrogates, numbers no double holds and bottomless nesting count as raw.
     serde_json::from_slice::<serde_json::Value>(bytes).is_ok()
-}
-
-/// What the journal kept of a message.
-pub(super) struct PersistedMessage<'a> {
-    pub(super) trace: Option<Arc<Trace>>,
-    pub(super) time: DateTime<Utc>,
-    pub(super) message: &'a Arc<[u8]>,
-}
-
-/// Messages that survived a restart, by number of record. Each is parsed once, however many
-/// agents it is owed to: its deliveries and dead letters share one content.
-pub(super) struct RestoredMessages {
-    held: HeldBytes,
-    restored: HashMap<u64, Option<Arc<StoredMessage>>>,
-}
-
-impl RestoredMessages {
-    pub(super) fn new(held: HeldBytes) -> Self {
-        Self { held, restored: HashMap::new() }
-    }
-
-    /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
-    pub(super) fn entry(
-        &mut self,
-        seq: u64,
-        by: AgentId,
-        attempts: u32,
-        kept: PersistedMessage<'_>,
-    ) -> Option<QueueEntry<Arc<StoredMessage>>> {
-        let stored = self.restored.entry(seq);
-        let stored = stored.or_insert_with(|| restored(seq, by, kept, &self.held));
-        stored.as_ref().map(|stored| stored.entry(attempts))
-    }
-}
-
-fn restored(
-    seq: u64,
-    by: AgentId,
-    kept: PersistedMessage<'_>,
-    held: &HeldBytes,
-) -> Option<Arc<StoredMessage>> {
-    match Envelope::parse(kept.message) {
-        Ok(message) => {
-            let parts = StoredMessageParts {
-                seq,
-                by,
-                message: Arc::new(message),
-                bytes: Arc::clone(kept.message),
-                trace: kept.trace,
-                accepted: kept.time,
-                recovered: true,
-            };
-            Some(StoredMessage::new(parts, held))
-        }
-        Err(report) => {
-            tracing::error!(seq, %report, "an accepted message can no longer be read");
-            None
-        }
-    }
 }

@@ -1,21 +1,19 @@
-//! The directory: who is there, what is known of them, and who may write to whom.
+//! Queries of the directory: agents, their presence, and which of them a caller may reach.
 
-use a2a_journal::{EventLine, Fact, Line};
-use a2a_policy::{AgentKey, Asked, CannotUpdate, Explanation, Profile, Reach};
+use a2a_policy::{AgentKey, Asked, Explanation, Holder, Profile, RateSettings, Roster};
 use a2a_protocol::body::Scope;
-use a2a_protocol::{AgentId, Event, Kind, Timestamp};
+use a2a_protocol::{AgentId, Kind, Timestamp};
 use actix::prelude::*;
 use chrono::SubsecRound;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tokio::sync::oneshot;
 
 use super::{PART, Part, Router};
-use crate::bus::commit::effects::OnCommit;
-use crate::bus::commit::writer::Append;
+use a2a_policy::Reach as AccessReach;
 
-/// How keys of agents begin.
-pub(super) const KEY: &str = "agent:";
+/// How many agents are looked at for one answer: a directory may have 200,000, and this runs on the
+/// thread of the bus.
+const LOOKED_AT: usize = 2_000;
 
 /// Whether an agent is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -83,16 +81,6 @@ impl Handler<ListAgents> for Router {
     }
 }
 
-/// The agents that a caller may see.
-struct Visibility<'a>(Option<(&'a AgentId, Reach<'a>)>);
-
-impl Visibility<'_> {
-    fn includes(&self, (_, agent, profile): (AgentKey, &AgentId, &Profile)) -> bool {
-        let Self(Some((viewer, reach))) = self else { return true };
-        *viewer == agent || reach.includes((agent, profile))
-    }
-}
-
 /// One agent, also one that is set apart.
 #[derive(Message)]
 #[rtype(result = "Option<AgentView>")]
@@ -114,6 +102,110 @@ impl Handler<FindAgent> for Router {
         let found = key.and_then(|key| Some((key, &agent, self.roster.profile(key)?)));
         let found = found.filter(|found| self.visibility(viewer.as_ref()).includes(*found));
         MessageResult(found.map(|found| self.view(found)))
+    }
+}
+
+/// Whether, and by which rule, one agent may write to another; `None` when either is unknown.
+#[derive(Message)]
+#[rtype(result = "Option<Explanation>")]
+pub(crate) struct Explain {
+    pub(crate) from: AgentId,
+    pub(crate) to: AgentId,
+    pub(crate) kind: Kind,
+    pub(crate) scope: Option<Scope>,
+}
+
+impl Handler<Explain> for Router {
+    type Result = MessageResult<Explain>;
+
+    fn handle(&mut self, ask: Explain, _: &mut Self::Context) -> Self::Result {
+        let party = |agent| self.roster.key(agent).and_then(|key| self.roster.profile(key));
+        let explanation = party(&ask.from).zip(party(&ask.to)).map(|(from, to)| {
+            self.access.explain(&Asked {
+                from: (&ask.from, from),
+                to: (&ask.to, to),
+                kind: ask.kind,
+                scope: ask.scope,
+            })
+        });
+        MessageResult(explanation)
+    }
+}
+
+/// Who holds a name in any case, as it is spelled.
+#[derive(Message)]
+#[rtype(result = "Option<(String, Holder)>")]
+pub(crate) struct FindName(pub(crate) String);
+
+impl Handler<FindName> for Router {
+    type Result = MessageResult<FindName>;
+
+    fn handle(&mut self, FindName(name): FindName, _: &mut Self::Context) -> Self::Result {
+        let found = self.roster.holder(&name);
+        MessageResult(found.map(|(name, holder)| (name.to_owned(), holder)))
+    }
+}
+
+/// Which agents a caller may give tasks, and its limits.
+#[derive(Message)]
+#[rtype(result = "Reach")]
+pub(crate) struct ListReachable {
+    /// The name under which its messages travel.
+    pub(crate) from: AgentId,
+    /// How many agents at most.
+    pub(crate) most: usize,
+}
+
+/// What a caller may reach.
+#[derive(Debug, Clone)]
+pub struct Reach {
+    /// Agents that take its tasks, those known longest first.
+    pub agents: Vec<(AgentId, Profile)>,
+    /// There may be others.
+    pub more: bool,
+    /// How much it may send.
+    pub rates: RateSettings,
+}
+
+impl Handler<ListReachable> for Router {
+    type Result = MessageResult<ListReachable>;
+
+    fn handle(
+        &mut self,
+        ListReachable { from, most }: ListReachable,
+        _: &mut Self::Context,
+    ) -> Self::Result {
+        let unknown = Profile::default();
+        let profile = self.roster.key(&from).and_then(|key| self.roster.profile(key));
+        let profile = profile.unwrap_or(&unknown);
+        let (mut agents, mut more) = (Vec::new(), false);
+        for (at, (key, id, other)) in self.roster.iter().enumerate() {
+            if at >= LOOKED_AT || agents.len() >= most {
+                more = true;
+                break;
+            }
+            let is_agent = !self.roster.is_apart(key) && !Roster::is_reserved(id) && *id != from;
+            let asked = Asked {
+                from: (&from, profile),
+                to: (id, other),
+                kind: Kind::TaskRequest,
+                scope: None,
+            };
+            if is_agent && self.access.decide(&asked).allowed {
+                agents.push((id.clone(), other.clone()));
+            }
+        }
+        MessageResult(Reach { agents, more, rates: *self.limits.settings() })
+    }
+}
+
+/// The agents that a caller may see.
+struct Visibility<'a>(Option<(&'a AgentId, AccessReach<'a>)>);
+
+impl Visibility<'_> {
+    fn includes(&self, (_, agent, profile): (AgentKey, &AgentId, &Profile)) -> bool {
+        let Self(Some((viewer, reach))) = self else { return true };
+        *viewer == agent || reach.includes((agent, profile))
     }
 }
 
@@ -153,86 +245,5 @@ impl Router {
             pending: mailboxes.iter().map(|mailbox| mailbox.slots.taken()).sum(),
             pending_bytes: mailboxes.iter().map(|mailbox| mailbox.slots.bytes()).sum(),
         }
-    }
-
-    /// Takes an agent into the directory with this profile, or gives it another one.
-    pub(super) fn enter(
-        &mut self,
-        agent: AgentId,
-        profile: Profile,
-        ctx: &mut Context<Self>,
-    ) -> Result<(), CannotUpdate> {
-        let key = self.roster.update(agent.clone(), profile)?;
-        if key.index() == self.sessions.len() {
-            self.open_sessions(agent, ctx);
-        }
-        Ok(())
-    }
-}
-
-/// Why a profile was not taken.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RegisterError {
-    /// The directory refuses it.
-    #[error(transparent)]
-    Refused(#[from] CannotUpdate),
-    /// The bus stops, or cannot write.
-    #[error("the bus takes nothing right now; try again later")]
-    Unavailable,
-}
-
-/// Says what an agent is; the reply comes when that is durable.
-#[derive(Message)]
-#[rtype(result = "Result<oneshot::Receiver<()>, RegisterError>")]
-pub(crate) struct Register {
-    pub(crate) agent: AgentId,
-    pub(crate) profile: Profile,
-}
-
-impl Handler<Register> for Router {
-    type Result = Result<oneshot::Receiver<()>, RegisterError>;
-
-    fn handle(&mut self, request: Register, ctx: &mut Self::Context) -> Self::Result {
-        let Register { agent, profile } = request;
-        if self.unavailable().is_some() {
-            return Err(RegisterError::Unavailable);
-        }
-        self.enter(agent.clone(), profile.clone(), ctx)?;
-        let (done, durable) = oneshot::channel();
-        let value = serde_json::to_string(&profile).ok();
-        let line = Line::Event(EventLine {
-            facts: vec![Fact { key: format!("{KEY}{agent}").into(), value: value.map(Into::into) }],
-            agent_id: Some(agent),
-            ..self.bus.event(Event::Joined)
-        });
-        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
-        Ok(durable)
-    }
-}
-
-/// Whether, and by which rule, one agent may write to another; `None` when either is unknown.
-#[derive(Message)]
-#[rtype(result = "Option<Explanation>")]
-pub(crate) struct Explain {
-    pub(crate) from: AgentId,
-    pub(crate) to: AgentId,
-    pub(crate) kind: Kind,
-    pub(crate) scope: Option<Scope>,
-}
-
-impl Handler<Explain> for Router {
-    type Result = MessageResult<Explain>;
-
-    fn handle(&mut self, ask: Explain, _: &mut Self::Context) -> Self::Result {
-        let party = |agent| self.roster.key(agent).and_then(|key| self.roster.profile(key));
-        let explanation = party(&ask.from).zip(party(&ask.to)).map(|(from, to)| {
-            self.access.explain(&Asked {
-                from: (&ask.from, from),
-                to: (&ask.to, to),
-                kind: ask.kind,
-                scope: ask.scope,
-            })
-        });
-        MessageResult(explanation)
     }
 }

@@ -1,19 +1,21 @@
-//! An agent is removed from the directory by a person. It can come back at any time: as a new agent,
-//! without what was known of it.
+//! Changes of the directory: agents join, register, claim names and are removed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use a2a_journal::{EventLine, Fact, Line};
-use a2a_policy::{QueueEntry, Roster};
+use a2a_policy::{CannotUpdate, NameTaken, Profile, QueueEntry, Roster};
 use a2a_protocol::{AgentId, Event};
 use actix::prelude::*;
-use std::sync::Arc;
 use tokio::sync::oneshot;
 
-use super::{Router, agents};
+use super::Router;
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 use crate::bus::message::StoredMessage;
+
+/// How keys of agents begin.
+pub(super) const KEY: &str = "agent:";
 
 /// Messages dead-lettered in one turn of the router.
 const DEAD_LETTER_BATCH: usize = 100;
@@ -21,6 +23,60 @@ const DEAD_LETTER_BATCH: usize = 100;
 const COMMIT_WAIT: Duration = Duration::from_millis(10);
 /// How often that is waited for.
 const RETRIES: u32 = 500;
+
+/// Why a profile was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterError {
+    /// The directory refuses it.
+    #[error(transparent)]
+    Refused(#[from] CannotUpdate),
+    /// The bus stops, or cannot write.
+    #[error("the bus takes nothing right now; try again later")]
+    Unavailable,
+}
+
+/// Says what an agent is; the reply comes when that is durable.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<()>, RegisterError>")]
+pub(crate) struct Register {
+    pub(crate) agent: AgentId,
+    pub(crate) profile: Profile,
+}
+
+impl Handler<Register> for Router {
+    type Result = Result<oneshot::Receiver<()>, RegisterError>;
+
+    fn handle(&mut self, request: Register, ctx: &mut Self::Context) -> Self::Result {
+        let Register { agent, profile } = request;
+        if self.unavailable().is_some() {
+            return Err(RegisterError::Unavailable);
+        }
+        self.enter(agent.clone(), profile.clone(), ctx)?;
+        let (done, durable) = oneshot::channel();
+        let value = serde_json::to_string(&profile).ok();
+        let line = Line::Event(EventLine {
+            facts: vec![Fact { key: format!("{KEY}{agent}").into(), value: value.map(Into::into) }],
+            agent_id: Some(agent),
+            ..self.bus.event(Event::Joined)
+        });
+        self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
+        Ok(durable)
+    }
+}
+
+/// The A2A clients that have a token now, in place of those claimed before. The reply names those
+/// that cannot have their name, because an agent has it.
+#[derive(Message)]
+#[rtype(result = "Vec<NameTaken>")]
+pub(crate) struct ClaimNames(pub(crate) Vec<AgentId>);
+
+impl Handler<ClaimNames> for Router {
+    type Result = MessageResult<ClaimNames>;
+
+    fn handle(&mut self, ClaimNames(clients): ClaimNames, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.claim_names(&clients))
+    }
+}
 
 /// Why an agent was not removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +134,68 @@ impl Handler<RemoveAgent> for Router {
 }
 
 impl Router {
+    /// Makes an agent known and gives it its first session; `true` when it was not.
+    pub(super) fn ensure_agent(
+        &mut self,
+        agent: AgentId,
+        profile: Profile,
+        listed: bool,
+        ctx: &mut Context<Self>,
+    ) -> bool {
+        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
+        if Roster::is_for_people(&agent) {
+            self.roster.set_apart(&agent);
+        }
+        // One that was removed and returns has its sessions still.
+        if key.index() == self.sessions.len() {
+            self.open_sessions(agent, ctx);
+        }
+        true
+    }
+
+    /// An agent that appears while the bus runs is known from then on, restarts included.
+    pub(super) fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
+        if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
+            let line = Line::Event(EventLine {
+                agent_id: Some(agent.clone()),
+                ..self.bus.event(Event::Joined)
+            });
+            self.bus.append(Append { line, on_commit: OnCommit::Nothing });
+        }
+    }
+
+    /// Takes an agent into the directory with this profile, or gives it another one.
+    pub(super) fn enter(
+        &mut self,
+        agent: AgentId,
+        profile: Profile,
+        ctx: &mut Context<Self>,
+    ) -> Result<(), CannotUpdate> {
+        let key = self.roster.update(agent.clone(), profile)?;
+        if key.index() == self.sessions.len() {
+            self.open_sessions(agent, ctx);
+        }
+        Ok(())
+    }
+
+    /// Makes a name known that is on record only in a message that survived a restart: the name
+    /// is an agent's or a client's.
+    pub(super) fn presume(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
+        if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
+            self.roster.presume(agent);
+        }
+    }
+
+    pub(super) fn claim_names(&mut self, clients: &[AgentId]) -> Vec<NameTaken> {
+        let unnamed = &self.bus.settings.unnamed;
+        // No agent can have these, not even one that an older version let in.
+        for name in unnamed.iter().filter(|name| self.roster.contains(name)).collect::<Vec<_>>() {
+            self.roster.set_client(name);
+        }
+        let all: Vec<_> = clients.iter().chain(unnamed).cloned().collect();
+        self.roster.claim(&all)
+    }
+
     fn remove(
         &mut self,
         request: RemoveAgent,
@@ -161,7 +279,7 @@ impl Router {
         let line = Line::Event(EventLine {
             agent_id: Some(agent.clone()),
             reason: Some(format!("removed by {by}")),
-            facts: vec![Fact { key: format!("{}{agent}", agents::KEY).into(), value: None }],
+            facts: vec![Fact { key: format!("{}{agent}", KEY).into(), value: None }],
             ..self.bus.event(Event::Left)
         });
         self.bus.append(Append { line, on_commit: OnCommit::Notify(done) });
