@@ -1,19 +1,18 @@
-//! The bus and the task service: actors that ask `policy`, write through `store` and deliver.
+//! Actors of the bus and of the task service. They ask `policy`, commit to the journal and deliver.
 //!
 //! ```text
-//!  edge ──Route──▶ Router ──line──▶ tray ──▶ writer thread (fsync) ──Written──▶ Audit
-//!                    ▲                  ┌───────────────────────────────────────┘
-//!                    │ GaveUp           ├── receipt to the edge
-//!                    └────── Session ◀──┘ the message lies on its desk
-//!                              │ as many messages at once as it takes
-//!                              ▼
-//!                            Runtime (agents' code, on threads of its own)
+//!  caller ──Route──▶ Router ──record──▶ CommitBuffer ──▶ journal thread (fsync) ──Committed──▶ CommitEffects
+//!                      ▲                      ┌────────────────────────────────────────────────────┘
+//!                      │ AttemptsExhausted    ├── receipt to the caller
+//!                      └────────── Session ◀──┘ delivery into the mailbox
+//!                                    │ up to `max_in_flight` messages at once
+//!                                    ▼
+//!                                  AgentRuntime (agents' code, on threads of its own)
 //! ```
 //!
-//! Router, sessions and the front of the audit live on one thread and share plain cells;
-//! agents' code and the disk have threads of their own, so neither can hold the bus up.
-//! `system` alone knows everyone, wires them and stops them in order. Nothing public here
-//! names actix.
+//! Router, sessions and commit effects run on one thread and share plain cells. Agents' code and the
+//! journal have threads of their own, so neither blocks the bus. `bus::system` wires the actors and
+//! stops them in order. Nothing public here names actix.
 
 mod bus;
 pub mod tasks;
@@ -26,7 +25,7 @@ pub use bus::mailbox::AckHandle;
 pub use bus::message::{Delivery, Submission};
 pub use bus::router::{
     AgentView, BusLoad, CircuitView, DeadLetterView, DeliveryView, InboxError, InboxView, Presence,
-    Reach, RegisterError, RemoveError, TaskFilter, TaskPlace, circuit_fact,
+    Reach, RegisterError, RemoveError, TaskCursor, TaskFilter, circuit_fact,
 };
 pub use bus::settings::{BusSettings, LiveSettings};
 pub use bus::stats::Stats;

@@ -1,9 +1,9 @@
-//! How often something took how long, or was how large: counted where it happens, without a lock.
+//! Histogram of durations or sizes, updated without a lock.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Up to 10 s, in nanoseconds: from what a disk with a battery takes to one that is stuck.
+/// Bucket bounds in nanoseconds up to 10 s: from a disk with a write cache to one that hangs.
 const SECONDS: &[u64] = &[
     100_000,
     250_000,
@@ -22,28 +22,28 @@ const SECONDS: &[u64] = &[
     10_000_000_000,
 ];
 
-/// Up to the most lines a commit has.
+/// Bucket bounds up to the largest commit.
 const SIZES: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096];
 
-/// Numbers by their size.
+/// Counts of observed values by bucket.
 #[derive(Debug)]
 pub struct Histogram {
-    /// What each class holds at most; what is larger has a class of its own.
+    /// Upper bounds of the buckets, inclusive; larger values have a bucket of their own.
     bounds: &'static [u64],
     counts: Box<[AtomicU64]>,
     sum: AtomicU64,
-    /// How many of them make one of the unit that is shown.
+    /// Observed units per displayed unit (nanoseconds per second, or 1).
     per_unit: f64,
 }
 
-/// What a histogram held at one moment.
+/// Values of a histogram at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistogramSnapshot {
-    /// What all numbers are together.
+    /// Sum of all values.
     pub sum: f64,
-    /// How many there are.
+    /// Number of values.
     pub count: u64,
-    /// What each class holds at most, and how many are in it and in no smaller one.
+    /// Upper bound of each bucket and the cumulative count up to it.
     pub buckets: Vec<(f64, u64)>,
 }
 
@@ -53,24 +53,24 @@ impl Histogram {
         Self { bounds, counts, sum: AtomicU64::new(0), per_unit }
     }
 
-    /// For times, shown in seconds.
+    /// A histogram of durations, displayed in seconds.
     #[must_use]
     pub fn of_seconds() -> Self {
         Self::new(SECONDS, 1e9)
     }
 
-    /// For how many of something came at once.
+    /// A histogram of sizes.
     #[must_use]
     pub fn of_sizes() -> Self {
         Self::new(SIZES, 1.0)
     }
 
-    /// It took so long once more.
+    /// Records a duration.
     pub fn took(&self, time: Duration) {
         self.note(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// There were so many once more.
+    /// Records a size.
     pub fn counted(&self, size: usize) {
         self.note(size as u64);
     }
@@ -81,7 +81,8 @@ impl Histogram {
         self.sum.fetch_add(number, Relaxed);
     }
 
-    /// What it holds now. Taken while others count, the sum may be a few numbers ahead or behind.
+    /// Current values. Taken while others record, the sum may differ from the counts by a few
+    /// values.
     #[must_use]
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts: Vec<u64> = self.counts.iter().map(|count| count.load(Relaxed)).collect();
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_is_in_the_smallest_class_that_takes_it() {
+    fn value_counts_in_smallest_fitting_bucket() {
         let histogram = Histogram::of_sizes();
         for size in [0, 1, 2, 3, 4, 4_096, 4_097, 1_000_000] {
             histogram.counted(size);
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_shown_in_seconds() {
+    fn duration_is_displayed_in_seconds() {
         let histogram = Histogram::of_seconds();
         histogram.took(Duration::from_micros(1_500));
         histogram.took(Duration::from_secs(3_600));

@@ -40,37 +40,36 @@ pub(crate) use attempts::{CancelRunning, Retracted, StartAttempt};
 pub(crate) use pull::{Poll, Polling, Pull, PulledDeliveries};
 pub(crate) use session::{Departure, HandOver, Leave, Session, SetRuntime, Wake, delivery};
 
-/// The number of a desk; it can travel in messages, a desk cannot.
+/// Index of a mailbox; unlike the mailbox it can travel in actor messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct MailboxId(u32);
 
-/// One session's messages and places.
+/// Queue, capacity and presence of one session.
 pub(crate) struct Mailbox {
     pub(crate) agent: AgentId,
     pub(crate) slots: Slots,
     pub(crate) inbox: RefCell<Inbox<Arc<StoredMessage>>>,
     session: RefCell<Option<Addr<Session>>>,
-    /// The session has nothing to do and wants to be told when something arrives.
+    /// The session is idle and must be woken when a message arrives.
     waits: Cell<bool>,
-    /// The agent's code, which may wait for certain messages while the session is busy.
+    /// Attached agent code, which may await out-of-band messages while the session is busy.
     runtime: RefCell<Option<Arc<dyn AgentRuntime>>>,
-    /// Which attachment of an agent's code is here; 0 for none so far.
+    /// Number of the current attachment of agent code; 0 for none so far.
     pub(crate) attachment: Cell<u64>,
-    /// When somebody was last here, since the bus started.
+    /// Last sign of the agent, as uptime of the bus; `None` for none so far.
     pub(crate) last_seen: Cell<Option<Duration>>,
-    /// Calls that wait for messages of this desk, or did since it was last looked at.
+    /// Polls of this mailbox that wait, or waited when last checked.
     polls: RefCell<Vec<Arc<Poll>>>,
 }
 
 impl Mailbox {
-    /// Notes a call that waits for messages of this desk.
+    /// Registers a poll that waits for messages.
     pub(crate) fn polled_by(&self, poll: Arc<Poll>, now: Duration) {
         self.is_polled(now);
         self.polls.borrow_mut().push(poll);
     }
 
-    /// Whether a call waits for messages now. The end of those that do not was when the agent was
-    /// last seen.
+    /// Whether a poll waits now. The end of finished polls becomes `last_seen`.
     pub(crate) fn is_polled(&self, now: Duration) -> bool {
         let mut polls = self.polls.borrow_mut();
         polls.retain(|poll| match poll.ended() {
@@ -90,14 +89,15 @@ impl Mailbox {
         self.wake(wanted);
     }
 
-    /// The same for a message that was accepted earlier: it takes a place and its turn by number.
+    /// Enqueues a message that was accepted earlier: it takes capacity, and its turn by sequence
+    /// number.
     pub(crate) fn requeue(&self, entry: QueueEntry<Arc<StoredMessage>>) {
         let wanted = self.is_out_of_band(&entry.by, &entry.item.message);
         self.requeue_without_wake(entry);
         self.wake(wanted);
     }
 
-    /// The same without waking the session, for one who does so afterwards.
+    /// Requeues without waking the session; the caller wakes it afterwards.
     pub(crate) fn requeue_without_wake(&self, entry: QueueEntry<Arc<StoredMessage>>) {
         self.slots.take_back(entry.bytes);
         self.inbox.borrow_mut().arrive(entry);
@@ -109,7 +109,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether the agent's code waits for this message while it is busy with another.
+    /// Whether the agent's code awaits this message out of band.
     pub(crate) fn is_out_of_band(&self, by: &AgentId, message: &Envelope) -> bool {
         let runtime = self.runtime.borrow();
         runtime
@@ -117,7 +117,7 @@ impl Mailbox {
             .is_some_and(|runtime| runtime.has_out_of_band() && runtime.is_out_of_band(by, message))
     }
 
-    /// Whether the agent's code may have a message before that is durable.
+    /// Whether the agent's code may get a message before its commit.
     pub(crate) fn takes_uncommitted(&self) -> bool {
         self.runtime.borrow().as_ref().is_some_and(|runtime| runtime.takes_uncommitted())
     }
@@ -130,7 +130,7 @@ impl Mailbox {
         self.waits.set(waits);
     }
 
-    /// Sends the session a message; `false` when it is gone or takes none.
+    /// Sends the session a message; `false` when it has ended or is full.
     pub(crate) fn send<M>(&self, message: M) -> bool
     where
         M: actix::Message<Result: Send> + Send + 'static,
@@ -140,7 +140,7 @@ impl Mailbox {
         let sent = session.as_ref().map(|session| session.try_send(message));
         let taken = matches!(sent, Some(Ok(())));
         if !taken {
-            tracing::error!(agent = %self.agent, "a session did not take a message");
+            tracing::error!(agent = %self.agent, "session refused a message");
         }
         taken
     }
@@ -150,24 +150,24 @@ impl Mailbox {
     }
 }
 
-enum Place {
+enum MailboxState {
     Open(Rc<Mailbox>),
-    /// Its session ended; what is on its way goes to another of the same agent.
+    /// The session ended; messages being committed go to another mailbox of the agent.
     Forwarded(MailboxId),
 }
 
-/// All desks, by number.
+/// All mailboxes, by index.
 #[derive(Default)]
 pub(crate) struct Mailboxes {
-    all: RefCell<Vec<Place>>,
-    /// Messages that nobody wants any more and that are still on their way here.
+    all: RefCell<Vec<MailboxState>>,
+    /// Messages being committed that must not be delivered.
     discarded: RefCell<HashSet<u64>>,
 }
 
 impl Mailboxes {
     pub(crate) fn open(&self, agent: AgentId, slots: Slots) -> (MailboxId, Rc<Mailbox>) {
         let mut all = self.all.borrow_mut();
-        // Four thousand million sessions in one run of the bus are out of reach.
+        // 2^32 sessions in one run of the bus are out of reach.
         let number = MailboxId(u32::try_from(all.len()).unwrap_or(u32::MAX));
         let mailbox = Rc::new(Mailbox {
             agent,
@@ -180,7 +180,7 @@ impl Mailboxes {
             last_seen: Cell::new(None),
             polls: RefCell::default(),
         });
-        all.push(Place::Open(Rc::clone(&mailbox)));
+        all.push(MailboxState::Open(Rc::clone(&mailbox)));
         (number, mailbox)
     }
 
@@ -191,32 +191,33 @@ impl Mailboxes {
     pub(crate) fn get(&self, number: MailboxId) -> Option<Rc<Mailbox>> {
         let all = self.all.borrow();
         let mut at = number;
-        // It ends: a desk is forwarded to one that is open then, and an agent's first never closes.
+        // Terminates: a mailbox is forwarded to one that is open, and an agent's first never
+        // closes.
         loop {
             match all.get(at.0 as usize)? {
-                Place::Open(mailbox) => return Some(Rc::clone(mailbox)),
-                Place::Forwarded(to) => at = *to,
+                MailboxState::Open(mailbox) => return Some(Rc::clone(mailbox)),
+                MailboxState::Forwarded(to) => at = *to,
             }
         }
     }
 
-    /// Closes a desk; what is still on its way to it goes to `to`.
+    /// Closes a mailbox; messages being committed for it go to `to`.
     pub(crate) fn forward(&self, number: MailboxId, to: MailboxId) {
-        if let Some(place) = self.all.borrow_mut().get_mut(number.0 as usize) {
-            *place = Place::Forwarded(to);
+        if let Some(state) = self.all.borrow_mut().get_mut(number.0 as usize) {
+            *state = MailboxState::Forwarded(to);
         }
     }
 
-    /// So much may wait at each desk from now on.
+    /// Sets the capacity of every mailbox.
     pub(crate) fn set_limits(&self, limits: InboxLimits) {
-        for place in self.all.borrow().iter() {
-            if let Place::Open(mailbox) = place {
+        for state in self.all.borrow().iter() {
+            if let MailboxState::Open(mailbox) = state {
                 mailbox.slots.set_limits(limits);
             }
         }
     }
 
-    /// Takes a place at a desk, for an `exempt` message even beyond its limit.
+    /// Reserves capacity in a mailbox; `exempt` messages may exceed its limit.
     pub(crate) fn take_slot(
         &self,
         number: MailboxId,
@@ -224,26 +225,26 @@ impl Mailboxes {
         bytes: usize,
     ) -> Result<Outcome, InboxFull> {
         match self.all.borrow().get(number.0 as usize) {
-            Some(Place::Open(mailbox)) if exempt => {
+            Some(MailboxState::Open(mailbox)) if exempt => {
                 mailbox.slots.take_exempt(bytes)?;
                 Ok(Outcome::Queued)
             }
-            Some(Place::Open(mailbox)) => mailbox.slots.take(bytes),
+            Some(MailboxState::Open(mailbox)) => mailbox.slots.take(bytes),
             _ => Err(InboxFull::Messages { limit: 0 }),
         }
     }
 
-    /// A message that is on its way to the disk is not laid onto any desk when it is there.
+    /// Marks a message that is being committed as not to be delivered.
     pub(crate) fn discard_on_commit(&self, seq: u64) {
         self.discarded.borrow_mut().insert(seq);
     }
 
-    /// Whether it was to be turned away; that is forgotten with the answer.
+    /// Whether the message was discarded; clears the mark.
     pub(crate) fn take_discarded(&self, seq: u64) -> bool {
         self.discarded.borrow_mut().remove(&seq)
     }
 
-    /// Lays one durable message onto each desk.
+    /// Delivers a durable message into each mailbox.
     pub(crate) fn deliver(&self, to: &[MailboxId], stored: &Arc<StoredMessage>) {
         if self.take_discarded(stored.seq) {
             return self.release(to, stored.size());
@@ -251,24 +252,25 @@ impl Mailboxes {
         let all = self.all.borrow();
         for number in to {
             match all.get(number.0 as usize) {
-                Some(Place::Open(mailbox)) => mailbox.enqueue(stored.entry(0)),
-                // The place that was taken went with the session; it takes one where it goes now.
+                Some(MailboxState::Open(mailbox)) => mailbox.enqueue(stored.entry(0)),
+                // The reserved capacity went with the session; the message takes capacity where it
+                // goes now.
                 _ => drop(self.get(*number).map(|mailbox| mailbox.requeue(stored.entry(0)))),
             }
         }
     }
 
-    /// Whether all of them may have a message before it is durable.
+    /// Whether all of the mailboxes take a message before its commit.
     pub(crate) fn all_take_uncommitted(&self, to: &[MailboxId]) -> bool {
         let all = self.all.borrow();
         let takes = |number: &MailboxId| match all.get(number.0 as usize) {
-            Some(Place::Open(mailbox)) => mailbox.takes_uncommitted(),
+            Some(MailboxState::Open(mailbox)) => mailbox.takes_uncommitted(),
             _ => false,
         };
         !to.is_empty() && to.iter().all(takes)
     }
 
-    /// Takes a message back that was laid there before it was durable and never will be.
+    /// Takes back a message that was delivered before its commit failed.
     pub(crate) fn retract(&self, to: &[MailboxId], seq: u64) {
         for mailbox in to.iter().filter_map(|number| self.get(*number)) {
             let mut inbox = mailbox.inbox.borrow_mut();
@@ -277,17 +279,17 @@ impl Mailboxes {
             }
             drop(inbox);
             if let Some(session) = mailbox.session() {
-                // However many there are: a place that is not given back is lost.
+                // Beyond the limit of the session's queue: capacity that is not returned is lost.
                 session.do_send(Retracted(seq));
             }
         }
     }
 
-    /// Releases capacity reserved for a message of this size that is not delivered to a mailbox.
+    /// Releases capacity reserved for a message of this size that is not delivered.
     pub(crate) fn release(&self, to: &[MailboxId], bytes: usize) {
         let all = self.all.borrow();
         for number in to {
-            if let Some(Place::Open(mailbox)) = all.get(number.0 as usize) {
+            if let Some(MailboxState::Open(mailbox)) = all.get(number.0 as usize) {
                 mailbox.slots.free(bytes);
             }
         }

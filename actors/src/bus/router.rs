@@ -49,7 +49,7 @@ use crate::bus::context::{BusContext, Clock};
 use crate::bus::mailbox::MailboxId;
 use crate::bus::message::{StoredMessage, StoredMessageParts, Submission};
 
-pub use assignment_queries::{TaskFilter, TaskPlace};
+pub use assignment_queries::{TaskCursor, TaskFilter};
 pub use circuits::{CircuitView, circuit_fact};
 pub use dead_letters::DeadLetterView;
 pub use directory::{RegisterError, RemoveError};
@@ -73,18 +73,18 @@ use dead_letters::DeadLetters;
 use records::message_line;
 use sessions::AgentSessions;
 
-/// Entries of a list that one message looks at: a list of any length holds the bus up no longer
-/// than a few messages do.
+/// Maximum entries of a list that one actor message scans, so that a list of any length does not
+/// block the bus longer than a few messages do.
 const PART: usize = 512;
 
-/// A part of a list.
-pub(crate) struct Part<T, Place> {
+/// Part of a list.
+pub(crate) struct Part<T, Cursor> {
     pub(crate) found: Vec<T>,
     /// Where the next part begins; `None` at the end.
-    pub(crate) next: Option<Place>,
+    pub(crate) next: Option<Cursor>,
 }
 
-impl<T, Place> Default for Part<T, Place> {
+impl<T, Cursor> Default for Part<T, Cursor> {
     fn default() -> Self {
         Self { found: Vec::new(), next: None }
     }
@@ -95,28 +95,28 @@ pub(crate) struct Router {
     _alive: Alive,
     roster: Roster,
     seen: SeenIds,
-    /// `None` when nobody keeps count of tasks.
+    /// `None` when the ledger is disabled.
     ledger: Option<Ledger>,
     limits: RateLimits,
     breaker: Breaker,
-    /// These three begin as the settings say and can change while the bus runs.
+    /// These five start with the configured values and change with a reload.
     access: AccessRules,
     max_recipients: usize,
     inbox_limits: InboxLimits,
-    /// Bytes that all inboxes may hold together.
+    /// Maximum bytes in all inboxes together.
     pending_bytes: usize,
     dead_letter_bytes: usize,
     refusals: Refusals,
-    /// The sessions of each agent, beside the roster.
+    /// Sessions of each agent, indexed by its key in the directory.
     sessions: Vec<AgentSessions>,
     dead: DeadLetters,
-    /// How often an agent's code was attached.
+    /// Number of attachments of agent code so far.
     attachments: u64,
-    /// Places reserved for the message that is being admitted.
+    /// Mailboxes with capacity reserved for the message being admitted.
     reserved: Vec<MailboxId>,
-    /// The timer for the next deadline, and when it goes off.
+    /// Timer for the next deadline, with that deadline.
     deadline: Option<(SpawnHandle, chrono::DateTime<chrono::Utc>)>,
-    /// A timer that writes down how many refusals were not is set.
+    /// The timer that writes the number of suppressed refusals is set.
     refusal_timer_set: bool,
     recovered: Option<Recovered>,
 }
@@ -167,7 +167,7 @@ impl Router {
                 submission.message.as_ref().ok().map(|m| tracing::field::display(m.message_id)),
         )
         .entered();
-        // What the bus has to say is said, even while it stops.
+        // The bus itself may send even while it stops.
         if let Some(reason) = self.unavailable().filter(|_| *caller != Caller::Bus) {
             let mut receipt = records::unnumbered_receipt(&submission, now);
             receipt.outcome = Outcome::Unavailable;
@@ -189,7 +189,7 @@ impl Router {
         if let (Verdict::Accepted(_), Ok(message)) = (&verdict, &submission.message)
             && Roster::may_be_answered(&message.from.agent_id)
         {
-            // On record before the message: whoever has a receipt can be answered after a crash.
+            // Recorded before the message: a sender with a receipt can be answered after a crash.
             self.join(&message.from.agent_id, ctx);
         }
         match verdict {
@@ -229,7 +229,7 @@ impl Router {
         }
     }
 
-    /// Why nothing can be taken at all.
+    /// Why nothing can be accepted now; `None` when the bus accepts messages.
     fn unavailable(&self) -> Option<&'static str> {
         if self.bus.stopping.get() {
             return Some("The bus is stopping. Send the message again when it is back.");
@@ -292,7 +292,7 @@ impl Router {
         let to = std::mem::take(&mut self.reserved);
         let delivered_early = self.bus.mailboxes.all_take_uncommitted(&to);
         if delivered_early {
-            // Sessions look at their desks later: whatever they write comes behind this line.
+            // Sessions run later: whatever they write follows this record.
             self.bus.mailboxes.deliver(&to, &stored);
         }
         let stored = Some(stored);
@@ -306,7 +306,7 @@ impl Actor for Router {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.set_mailbox_capacity(1 << 20); // every caller waits for its receipt
+        ctx.set_mailbox_capacity(1 << 20); // each caller waits for its receipt
         if let Some(recovered) = self.recovered.take() {
             self.restore(recovered, ctx);
             self.schedule_deadline(ctx);
@@ -314,7 +314,7 @@ impl Actor for Router {
     }
 }
 
-/// A message at the door.
+/// A submission with the reply for its receipt.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Route {
@@ -331,25 +331,26 @@ impl Handler<Route> for Router {
     }
 }
 
-/// Whoever is told what became of a message, once that is on record.
+/// Destination of a receipt, used once the record is durable.
 pub(crate) enum Reply {
-    /// Somebody waits for it.
+    /// A waiting caller.
     Caller(oneshot::Sender<Receipt>),
-    /// Somebody goes on with it, who needs no task of its own to wait meanwhile.
+    /// A continuation, which needs no waiting task.
     Callback(Box<dyn FnOnce(Receipt) + Send>),
 }
 
 impl Reply {
     pub(crate) fn send(self, receipt: Receipt) {
         match self {
-            // A sender that went away does not need its receipt; the message stands.
+            // A caller that went away does not need the receipt; the message is accepted all the
+            // same.
             Self::Caller(caller) => drop(caller.send(receipt)),
             Self::Callback(callback) => callback(receipt),
         }
     }
 }
 
-/// A message that was admitted could not be made durable.
+/// The record of an admitted message could not be written.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Forget {
@@ -368,7 +369,7 @@ impl Handler<Forget> for Router {
     }
 }
 
-/// Asks why a message that is sent now would be refused, whatever it says.
+/// Asks why any message sent now would be refused; `None` when the bus accepts messages.
 #[derive(Message)]
 #[rtype(result = "Option<&'static str>")]
 pub(crate) struct AskUnavailable;
@@ -381,7 +382,7 @@ impl Handler<AskUnavailable> for Router {
     }
 }
 
-/// These settings count from now on.
+/// Replaces the settings. One message, so that no submission is judged by half of the old ones.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Reload(pub(crate) LiveSettings);

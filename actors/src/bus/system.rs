@@ -1,5 +1,5 @@
-//! Wires the actors, and stops them in order. The rooms are what can be asked of a bus: `inbox` for
-//! agents and their code, `oversight` for those who look after it.
+//! Handle of a running bus. `inbox` holds the calls of agents, `oversight` those of operators and
+//! of the gateway, `lifecycle` start and stop.
 
 mod inbox;
 mod lifecycle;
@@ -22,48 +22,47 @@ use crate::bus::router::{
 };
 use crate::{BusLoad, BusSettings, LiveSettings, Stats, Submission};
 
-/// The bus could not be started.
+/// Why the bus could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The threads for agents' code.
+    /// The handler threads failed to start.
     #[error("cannot start the threads for agents' code: {0}")]
     Handlers(std::io::Error),
-    /// The thread of the bus.
+    /// The bus thread failed to start.
     #[error("cannot start the thread of the bus: {0}")]
     Thread(std::io::Error),
-    /// It ended before it was ready.
+    /// The bus thread ended before it was ready.
     #[error("the bus ended before it was ready; its log says why")]
     EndedEarly,
 }
 
-/// A task could not be called off.
+/// Why a task could not be cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CancelError {
-    /// The ledger refuses.
+    /// The ledger refused.
     #[error(transparent)]
     Refused(#[from] LedgerRefusal),
-    /// The bus stops, or cannot write right now.
+    /// The bus is stopping, or cannot write its journal.
     #[error("the bus takes nothing right now; try again later")]
     Unavailable,
 }
 
-/// How long an acknowledgement may wait for the disk before its caller is told so. It is
-/// written all the same as soon as the disk allows.
+/// Longest wait of an acknowledgement for its commit. After that the caller gets an error; the
+/// record is written nevertheless as soon as the disk allows.
 const SETTLE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// No message can be sent any more.
+/// The router has ended; no message can be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the router has ended")]
 pub struct RouterEnded;
 
-/// How a bus stopped.
+/// Result of a stop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// Handlers that were still at work when their time was up; their messages are delivered
-    /// again at the next start.
+    /// Handlers still at work at the deadline; their messages are redelivered at the next start.
     pub interrupted: usize,
-    /// Lines that the bus owed its log and the disk did not take: an acknowledgement among them is
-    /// forgotten, and its message comes again.
+    /// Records that the disk did not take. A message whose acknowledgement is among them is
+    /// redelivered.
     pub unwritten: u64,
 }
 
@@ -80,20 +79,20 @@ pub struct BusSystem {
     parts: Parts,
 }
 
-/// The thread of a bus, to wait for its end.
+/// Join handle of the bus thread.
 pub struct BusThread(JoinHandle<()>);
 
 impl BusThread {
     /// Waits until the bus has ended; call it after [`BusSystem::stop`].
     pub fn join(self) {
         if self.0.join().is_err() {
-            tracing::error!("the thread of the bus panicked");
+            tracing::error!("bus thread panicked");
         }
     }
 }
 
 impl BusSystem {
-    /// Starts a bus on a journal and what was recovered from it.
+    /// Starts a bus on a journal and the state recovered from it.
     ///
     /// # Errors
     /// When its threads cannot be started.
@@ -125,12 +124,12 @@ impl BusSystem {
                 System::new().block_on(async move {
                     let wiring = wire(settings, journal, recovered, agents, counters, head_sender);
                     let (bus_tasks, shutdown) = bus_tasks();
-                    // Whoever gets the handle finds everything restored.
+                    // Answered after recovery: the handle is returned with everything restored.
                     let _ = wiring.router.send(ListCircuits).await;
                     let _ = ready.send((wiring.router.clone(), bus_tasks));
                     run_until_stopped(wiring, shutdown, stop_requests).await;
                 });
-                // Agents' code runs as long as the bus; what blocks a thread is left behind.
+                // Agents' code runs as long as the bus; a blocked thread is abandoned.
                 handlers.shutdown_background();
             })
             .map_err(StartError::Thread)?;
@@ -139,7 +138,7 @@ impl BusSystem {
         Ok((system, BusThread(thread)))
     }
 
-    /// Hands a message in and waits for its receipt.
+    /// Submits a message and waits for its receipt.
     pub async fn send(&self, caller: Caller, submission: Submission) -> Receipt {
         let (reply, receipt) = oneshot::channel();
         let route = Route { caller, submission, reply: Reply::Caller(reply) };
@@ -149,7 +148,7 @@ impl BusSystem {
         receipt.await.unwrap_or_else(|_| gone())
     }
 
-    /// Hands a message in; `then` gets its receipt, on whatever thread that comes.
+    /// Submits a message; `then` gets its receipt on the thread where it arises.
     pub(crate) fn send_then(
         &self,
         caller: Caller,
@@ -163,8 +162,8 @@ impl BusSystem {
         }
     }
 
-    /// Whether a message that is sent later would be taken; it is charged now. Gives the submission
-    /// back for sending with [`Caller::Service`].
+    /// Checks whether a message that is sent later would be accepted, and charges it now. Returns
+    /// the submission for sending with [`Caller::Service`].
     ///
     /// # Errors
     /// The receipt of the refusal.
@@ -186,7 +185,7 @@ impl BusSystem {
         }
     }
 
-    /// Charges a call that brings so many bytes to who makes it; `None` when the bus has stopped.
+    /// Charges a call with this many bytes to its caller; `None` when the bus has stopped.
     pub(crate) async fn charge(
         &self,
         (from, to): (a2a_protocol::AgentId, a2a_protocol::AgentId),
@@ -196,13 +195,13 @@ impl BusSystem {
         self.router.send(crate::bus::router::Charge { from, to, counts, bytes }).await.ok()
     }
 
-    /// Gives the bus other settings while it runs; they hold for every message after this. Nothing
-    /// that waits, is connected or was counted is lost. `false` when the bus has stopped.
+    /// Replaces the settings; they apply to every later message. Waiting messages, connections and
+    /// counters are kept. `false` when the bus has stopped.
     pub async fn reload(&self, settings: LiveSettings) -> bool {
         self.router.send(Reload(settings)).await.is_ok()
     }
 
-    /// How much lies on the bus now; `None` when it has stopped.
+    /// Current load of the bus; `None` when it has stopped.
     pub async fn load(&self) -> Option<BusLoad> {
         let LoadPart { mut load, mut next } = self.router.send(ReadLoad { from: 0 }).await.ok()?;
         while let Some(from) = next {
@@ -213,37 +212,38 @@ impl BusSystem {
         Some(load)
     }
 
-    /// The thread of the bus, for others who speak with it all the time.
+    /// Spawns tasks on the bus thread, for modules that exchange messages with the router all the
+    /// time.
     pub(crate) fn bus_tasks(&self) -> &BusTasks {
         &self.bus_tasks
     }
 
-    /// Whether only those who have a task in their hands can answer it.
+    /// Whether only the assignee of a task can answer it.
     pub(crate) fn keeps_ledger(&self) -> bool {
         self.keeps_ledger
     }
 
-    /// Puts on record that somebody came without a good token, or counts it with others. `reason`
-    /// is a sentence that does not hold what was shown.
+    /// Records a request without a valid token, or counts it with others. `reason` must not contain
+    /// the presented credential.
     pub fn note_denied(&self, reason: String) {
         if self.router.try_send(Deny(reason)).is_err() {
-            tracing::warn!("somebody came without a good token; the bus is too busy to note it");
+            tracing::warn!("request without a valid token was not recorded; the bus is overloaded");
         }
     }
 
-    /// What the bus has done since it started.
+    /// Counters since the start.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// The parts it cannot do without, its own and those of its journal; others may join.
+    /// Parts whose end stops the server: those of the bus and of its journal; others may join.
     #[must_use]
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// Why a message that is sent now would be refused, whatever it says; `None` when it would not.
+    /// Why any message sent now would be refused; `None` when the bus accepts messages.
     ///
     /// # Errors
     /// The router has ended.
@@ -257,14 +257,14 @@ impl BusSystem {
         Arc::clone(&self.reader)
     }
 
-    /// The number of the last line of the journal, again and again as it grows. Whoever looks
-    /// seldom misses numbers, never the last one. Ends when the bus has stopped.
+    /// Sequence number of the last record, updated as the journal grows. A slow receiver may miss
+    /// numbers but never the last one. Closed when the bus has stopped.
     #[must_use]
     pub fn head_changes(&self) -> watch::Receiver<u64> {
         self.head.clone()
     }
 
-    /// Stops the bus: no new work, handlers may finish until `deadline`, everything is written.
+    /// Stops the bus: refuses new work, lets handlers finish until `deadline`, writes everything.
     pub async fn stop(&self, deadline: Duration) -> Stopped {
         let (reply, stopped) = oneshot::channel();
         if self.stop.send(StopRequest { deadline, reply }).await.is_err() {
@@ -274,7 +274,7 @@ impl BusSystem {
     }
 }
 
-/// The receipt when there is nobody to give one.
+/// The receipt when the router is gone.
 fn gone() -> Receipt {
     let mut receipt = Receipt::new(Outcome::Unavailable, chrono::Utc::now().into());
     receipt.reason = Some("The bus has stopped. Send the message again when it is back.".into());
@@ -294,10 +294,10 @@ mod tests {
     fn send_deadly(system: &BusSystem) {
         let message = Kind::StatusUpdate.example_message();
         let submission = Submission::from_message(message, Instant::now());
-        system.send_then(Caller::Local, submission, |_| panic!("told to panic"));
+        system.send_then(Caller::Local, submission, |_| panic!("deliberate panic"));
     }
 
-    /// A bus and what it says about taking messages, and its part that ended first.
+    /// A bus, why it refuses messages, and its part that ended first.
     async fn first_end(
         settings: BusSettings,
     ) -> (BusSystem, Option<&'static str>, a2a_journal::EndedPart) {
@@ -312,17 +312,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_router_that_panics_is_noticed() {
-        // What cannot be taken at all the router answers itself.
+    async fn router_panic_ends_its_part() {
+        // The router itself answers when nothing is accepted.
         let settings = BusSettings { uncommitted_limit: 0, ..BusSettings::default() };
         let (system, refuses, ended) = first_end(settings).await;
-        assert!(refuses.is_some(), "more wait than may");
+        assert!(refuses.is_some(), "the limit of uncommitted messages is 0");
         assert_eq!((ended.part, ended.panicked), ("router", true));
         assert_eq!(system.refuses().await, Err(RouterEnded));
     }
 
     #[tokio::test]
-    async fn an_audit_that_panics_is_noticed() {
+    async fn commit_effects_panic_ends_its_part() {
         let (_, refuses, ended) = first_end(BusSettings::default()).await;
         assert_eq!(refuses, None);
         assert_eq!((ended.part, ended.panicked), ("audit", true));

@@ -1,11 +1,10 @@
-//! The audit: everything that happened is written before anyone is told.
+//! Effects of a commit: nothing is visible before it is durable.
 //!
-//! Router and sessions lay lines into the queue of the journal's thread (`writer`). When a
-//! batch is durable, what hangs on it happens here: receipts are given, messages laid onto
-//! desks, waiting acknowledgements answered.
+//! The journal thread reports each batch. When it is durable, the actor here sends receipts,
+//! delivers messages into mailboxes and resolves waiting acknowledgements ([`OnCommit`]).
 //!
-//! When a batch cannot be written nothing in it has happened: messages are answered
-//! `unavailable` and leave no trace.
+//! When a batch cannot be written, nothing in it has happened: messages are answered `unavailable`
+//! and leave no trace.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -28,26 +27,26 @@ use crate::bus::message::StoredMessage;
 use crate::bus::router::Reply;
 use crate::bus::router::{Forget, Router};
 
-/// What hangs on a line.
+/// What follows once a record is durable.
 pub(crate) enum OnCommit {
-    /// The receipt is given and the message laid onto the desks where its places are taken.
+    /// Sends the receipt and delivers the message into the mailboxes with reserved capacity.
     Receipt {
         receipt: Receipt,
-        /// What the message is, if it could be read.
+        /// Kind of the message; `None` when it could not be parsed.
         kind: Option<Kind>,
         reply: Option<Reply>,
         to: Vec<MailboxId>,
         stored: Option<Arc<StoredMessage>>,
-        /// It lies on the desks already.
+        /// The message was delivered before the commit.
         delivered_early: bool,
-        /// How to take back what it did to the ledger.
+        /// Reverts the change of the ledger.
         undo: Option<Undo>,
     },
-    /// The first receipt of the same message is given again.
+    /// Repeats the first receipt of the same message.
     FirstReceipt { receipt: Receipt, kind: Option<Kind>, first: u64, reply: Option<Reply> },
-    /// Somebody waits until the event is durable.
+    /// Resolves a sender that waits for the commit.
     Notify(oneshot::Sender<()>),
-    /// An attempt may begin.
+    /// Starts an attempt that had to be recorded first.
     StartAttempt { session: Addr<Session>, seq: u64 },
     /// Nothing.
     Nothing,
@@ -57,17 +56,17 @@ pub(crate) enum OnCommit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JournalHealth {
     Writing,
-    /// For a moment: it is tried again.
+    /// A write failed and is tried again.
     Refusing,
-    /// Until the program is started anew: what the disk holds is not known any more.
+    /// A failed fsync left the file in an unknown state; writing resumes after a restart.
     Broken,
 }
 
-/// What the router must know of the audit without asking: both live on one thread.
+/// State of the journal for the router, which runs on the same thread.
 pub(crate) struct JournalStatus {
     pub(crate) uncommitted: Cell<usize>,
     pub(crate) health: Cell<JournalHealth>,
-    /// The last message that was laid onto its desks; those after it are on their way.
+    /// The last message delivered into its mailboxes; later ones are being committed.
     pub(crate) delivered_seq: Cell<u64>,
 }
 
@@ -81,7 +80,7 @@ pub(crate) struct CommitEffects {
     stats: Arc<Stats>,
     mailboxes: Rc<Mailboxes>,
     commit_buffer: Rc<CommitBuffer>,
-    /// Tells whoever follows the log that it has grown, up to which line.
+    /// Publishes the sequence number of the last record to followers of the log.
     head: watch::Sender<u64>,
     parts: Parts,
     _alive: Alive,
@@ -120,7 +119,7 @@ impl CommitEffects {
         (effects, journal_status)
     }
 
-    /// What somebody waited for does not wait any more.
+    /// Subtracts records that were awaited.
     fn count_down(&self, actions: &[OnCommit]) {
         let awaited = actions.iter().filter(|on_commit| on_commit.is_awaited()).count();
         self.journal_status
@@ -163,7 +162,7 @@ impl CommitEffects {
             OnCommit::Notify(reply) => drop(reply.send(())),
             OnCommit::StartAttempt { session, seq } => {
                 if let Err(error) = session.try_send(StartAttempt(seq)) {
-                    tracing::error!(%error, "a session did not begin an attempt");
+                    tracing::error!(%error, "session did not start an attempt");
                 }
             }
             OnCommit::Nothing => {}
@@ -178,7 +177,7 @@ impl CommitEffects {
                     None => self.mailboxes.release(&to, stored.map_or(0, |stored| stored.size())),
                 }
                 if let Some(seq) = receipt.seq {
-                    // Nothing is left to turn away.
+                    // Nothing is left to discard.
                     self.mailboxes.take_discarded(seq);
                 }
                 if let (true, Some(id), Some(router)) =
@@ -199,25 +198,25 @@ impl CommitEffects {
                     reply.send(receipt);
                 }
             }
-            // Dropping the sender tells the one who waits that it is not durable.
+            // Dropping the sender notifies its receiver that the event is not durable.
             OnCommit::Notify(_) | OnCommit::StartAttempt { .. } | OnCommit::Nothing => {}
         }
     }
 }
 
 impl OnCommit {
-    /// Whether anybody is held up until the line is durable.
+    /// Whether a caller waits until the record is durable.
     pub(crate) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Nothing)
     }
 
-    /// A message without a caller: nobody would send it again.
+    /// A message without a caller, which would not be sent again.
     pub(crate) fn is_from_the_bus(&self) -> bool {
         matches!(self, Self::Receipt { reply: None, .. })
     }
 }
 
-/// Gives the first receipt again, read back from the journal on a thread that may block.
+/// Repeats the first receipt, read back from the journal on a blocking thread.
 pub(crate) fn repeat_first_receipt(
     reader: Arc<dyn Read>,
     receipt: Receipt,
@@ -232,7 +231,7 @@ pub(crate) fn repeat_first_receipt(
 
 fn forget_id(router: &Addr<Router>, id: MessageId, undo: Option<Undo>) {
     if let Err(error) = router.try_send(Forget { id, undo }) {
-        tracing::error!(%error, %id, "an id that was not accepted stays reserved until a restart");
+        tracing::error!(%error, %id, "router did not release the id of a failed message; it stays reserved until a restart");
     }
 }
 
@@ -257,18 +256,18 @@ fn with_first_recipients(mut receipt: Receipt, first: u64, reader: &dyn Read) ->
                 receipt.time = first.time;
                 receipt.recipients = first.recipients;
             }
-            Err(error) => tracing::error!(%error, first, "a record could not be read back"),
+            Err(error) => tracing::error!(%error, first, "record could not be read back"),
         },
-        // It was accepted, and its record has been removed for its age since.
+        // Accepted, and its record has been removed by retention since.
         Ok(None) if was_removed(first, reader) => {}
-        // The first could not be written in the end; this one must not count for it.
+        // The first record was never written, so this submission must not count as accepted.
         Ok(None) => unavailable(&mut receipt),
-        Err(error) => tracing::error!(%error, first, "a record could not be read back"),
+        Err(error) => tracing::error!(%error, first, "record could not be read back"),
     }
     receipt
 }
 
-/// Whether the journal begins behind this number.
+/// Whether the journal begins after this sequence number.
 fn was_removed(seq: u64, reader: &dyn Read) -> bool {
     #[derive(serde::Deserialize)]
     struct Numbered {
@@ -295,7 +294,7 @@ impl Actor for CommitEffects {
         };
         match thread.spawn(run) {
             Ok(writer) => self.writer = Some(writer),
-            Err(error) => tracing::error!(%error, "the journal's thread could not be started"),
+            Err(error) => tracing::error!(%error, "journal thread failed to start"),
         }
     }
 }
@@ -311,21 +310,21 @@ impl Handler<Committed> for CommitEffects {
     type Result = ();
 
     fn handle(&mut self, Committed { actions }: Committed, _: &mut Self::Context) {
-        // Before the receipts: who follows the log sees a message no later than its sender
-        // knows of it.
+        // Before the receipts: a follower of the log sees a message no later than its sender gets
+        // the receipt.
         self.head.send_replace(self.reader.head().seq);
         self.count_down(&actions);
         actions.into_iter().for_each(|on_commit| self.apply(on_commit));
     }
 }
 
-/// Lines were not written, and never will be.
+/// Records were not written, and never will be.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CommitFailed {
     pub(crate) actions: Vec<OnCommit>,
     pub(crate) broken: bool,
-    /// The writer waits until this is gone.
+    /// Dropped when processed; the writer waits for that.
     pub(crate) unprocessed: Option<Sender<()>>,
 }
 
@@ -334,16 +333,17 @@ impl Handler<CommitFailed> for CommitEffects {
 
     fn handle(&mut self, failed: CommitFailed, _: &mut Self::Context) {
         let CommitFailed { actions, broken, unprocessed: _unprocessed } = failed;
-        // What was admitted on the strength of these lines must be found by the writer who waits.
+        // Records admitted on the strength of these must reach the writer, which waits to reject
+        // them too.
         self.commit_buffer.flush();
         self.set_health(if broken { JournalHealth::Broken } else { JournalHealth::Refusing });
         self.count_down(&actions);
-        // The newest first, because what came later stands on what came before.
+        // Newest first, because later changes build on earlier ones.
         actions.into_iter().rev().for_each(|on_commit| self.revert(on_commit));
     }
 }
 
-/// The disk took a commit again, or what is as good as one.
+/// A commit or a probe succeeded after a failure.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct JournalRecovered;
@@ -356,7 +356,7 @@ impl Handler<JournalRecovered> for CommitEffects {
     }
 }
 
-/// The audit is told whom to tell when an id was not accepted after all.
+/// Address of the router, which is notified of messages whose record was not written.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct SetRouter(pub(crate) Addr<Router>);
@@ -369,7 +369,7 @@ impl Handler<SetRouter> for CommitEffects {
     }
 }
 
-/// Hands over the journal's thread, to be waited for once nobody can give it jobs any more.
+/// Returns the join handle of the journal thread, to be awaited once no sender of jobs is left.
 #[derive(Message)]
 #[rtype(result = "Option<JoinHandle<()>>")]
 pub(crate) struct TakeWriter;

@@ -1,8 +1,7 @@
-//! The journal's own thread: take what waits, commit it, tell the audit, again.
+//! Journal thread: takes what waits, commits it, reports to the effects, repeats.
 //!
-//! Router and sessions lay lines into its queue directly. It takes everything that waits at
-//! the moment it is free, so under load many lines share one fsync and an idle bus waits for
-//! one only; between two commits it asks nobody.
+//! A batch holds everything that waits when the thread becomes free. Under load many records share
+//! one fsync; an idle bus waits for one fsync only.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,25 +17,25 @@ use crate::bus::commit::effects::{
     CommitEffects, CommitFailed, Committed, JournalRecovered, OnCommit,
 };
 
-/// How long lines that nobody waits for may wait for company, so that an acknowledgement
-/// does not cost an fsync of its own and hold up the messages behind it.
+/// How long records without a waiting caller are held back, so that an acknowledgement does not
+/// cost an fsync of its own and delay the messages behind it.
 const LINGER: Duration = Duration::from_millis(2);
 
-/// How long to wait before a disk that refused is tried again.
+/// Pause before a failed write is retried.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
 
-/// What a message costs to write, in events.
+/// Cost of writing a message, in events.
 const MESSAGE_WEIGHT: usize = 4;
 
-/// A line to be written, and what happens then.
+/// A record to write and what follows its commit.
 pub(crate) struct Append {
     pub(crate) line: Line,
     pub(crate) on_commit: OnCommit,
 }
 
 impl Append {
-    /// An event, or a notice of the bus itself: nobody would send it again. Not one about a message
-    /// that never was, unless it says more.
+    /// Whether the record survives a failed commit: an event, or a notice of the bus itself, which
+    /// would not be sent again. An event about a rejected message is kept only for its facts.
     fn is_retained(&self, rejected_seqs: &HashSet<u64>) -> bool {
         match &self.line {
             Line::Event(event) => {
@@ -47,11 +46,11 @@ impl Append {
     }
 }
 
-/// What the thread is asked to do.
+/// Work for the journal thread.
 pub(crate) enum Job {
-    /// Lines, in their order.
+    /// Records in their order.
     Append(Vec<Append>),
-    /// Answer when everything before is written; dropped unanswered when nothing can be.
+    /// Resolved when everything before is written; dropped when that is impossible.
     Flush(oneshot::Sender<()>),
 }
 
@@ -59,14 +58,14 @@ pub(crate) struct Writer {
     pub(crate) journal: Box<dyn Commit>,
     pub(crate) jobs: Receiver<Job>,
     pub(crate) effects: Addr<CommitEffects>,
-    /// Messages in one commit.
+    /// Maximum messages in one commit.
     pub(crate) batch_limit: usize,
     pub(crate) stats: Arc<Stats>,
-    /// The disk refused, and nothing was written since.
+    /// The last write failed.
     pub(crate) refusing: bool,
 }
 
-/// Nothing can be written until the journal is opened anew.
+/// Whether nothing can be written until the journal is reopened.
 fn is_broken(error: &CommitError) -> bool {
     matches!(error, CommitError::Poisoned | CommitError::Closed)
 }
@@ -107,7 +106,7 @@ fn weight_of(line: &Line) -> usize {
 }
 
 impl Writer {
-    /// Runs until every sender of jobs is gone, then closes the journal.
+    /// Runs until every sender of jobs is dropped, then closes the journal.
     pub(crate) fn run(mut self) {
         let mut retained = Batch::default();
         while let Some(batch) = self.collect(retained) {
@@ -117,11 +116,11 @@ impl Writer {
             };
         }
         if let Err(error) = self.journal.close() {
-            tracing::error!(%error, "the journal was not closed cleanly; the next start repairs it");
+            tracing::error!(%error, "journal did not close cleanly; the next start repairs it");
         }
     }
 
-    /// The next batch, with what is kept from an earlier one; `None` when there is no more.
+    /// The next batch, with the retained records of an earlier one; `None` at the end.
     fn collect(&self, retained: Batch) -> Option<Batch> {
         let mut batch = retained;
         if batch.lines.is_empty() {
@@ -171,15 +170,15 @@ impl Writer {
         Ok(())
     }
 
-    /// Nothing of the batch happened. Messages are answered so; events and the notices of the
-    /// bus itself, which nobody would send again, are kept and come first the next time.
+    /// Reverts a failed batch. Its messages are answered `unavailable`. Events and notices of the
+    /// bus itself, which would not be sent again, are retained and head the next batch.
     fn handle_failure(&mut self, error: &CommitError, batch: Batch) -> Batch {
         let records = batch.lines.len();
-        // Once for each time the disk refuses, however often it is tried.
+        // Logged once per outage, however many retries it takes.
         if std::mem::replace(&mut self.refusing, true) {
-            tracing::debug!(%error, records, "the journal still cannot be written");
+            tracing::debug!(%error, records, "journal write failed again");
         } else {
-            tracing::error!(%error, records, "the journal could not be written; nothing is accepted until it can be");
+            tracing::error!(%error, records, "journal write failed; nothing is accepted until one succeeds");
         }
         let broken = is_broken(error);
         let mut retained = Batch::default();
@@ -196,13 +195,14 @@ impl Writer {
         };
         let lines = batch.lines.into_iter().zip(batch.actions);
         lines.for_each(|(line, on_commit)| sort(Append { line, on_commit }));
-        // What was admitted on the strength of the batch goes the same way.
+        // Records admitted on the strength of the batch are rejected with it.
         while let Ok(job) = self.jobs.try_recv() {
             if let Job::Append(lines) = job {
                 lines.into_iter().for_each(&mut sort);
             }
         }
-        // Dropped when it was heard: until then more may be admitted on the strength of the batch.
+        // Dropped when the failure is processed: until then more may be admitted on the strength of
+        // the batch.
         let (unprocessed, processed) = channel();
         self.effects.do_send(CommitFailed {
             actions: undone,
@@ -237,29 +237,29 @@ impl Writer {
                     });
                     return self.fail_permanently();
                 }
-                Err(error) => tracing::debug!(%error, "the journal still cannot be written"),
+                Err(error) => tracing::debug!(%error, "journal write failed again"),
             }
         }
     }
 
-    /// The disk took a write: from now on messages are accepted again.
+    /// Reports that messages are accepted again.
     fn mark_recovered(&mut self) {
         if std::mem::take(&mut self.refusing) {
-            tracing::info!("the journal can be written again");
+            tracing::info!("journal recovered; messages are accepted again");
             self.effects.do_send(JournalRecovered);
         }
     }
 
-    /// What the disk holds is not known any more.
+    /// Ends writing for good: the content of the file is unknown.
     fn fail_permanently(&self) -> Batch {
         tracing::error!(
-            "nothing more is accepted; start the program anew, it recovers what was promised"
+            "journal failed for good; nothing more is accepted until a restart, which recovers what was acknowledged"
         );
         self.reject_all();
         Batch::default()
     }
 
-    /// The bus ends. The disk may have room by now.
+    /// Last attempt while the bus stops: the disk may have free space by now.
     fn final_commit(&mut self, retained: Batch) {
         if retained.lines.is_empty() {
             return;
@@ -269,12 +269,12 @@ impl Writer {
             Err(error) => {
                 let lines = retained.lines.len();
                 self.stats.unwritten.add(lines);
-                tracing::error!(%error, lines, "the bus ends before the disk took everything");
+                tracing::error!(%error, lines, "bus stopped before all records were written");
             }
         }
     }
 
-    /// Waits until the disk may be tried again; `false` when the bus ends meanwhile.
+    /// Waits for the next retry; `false` when the bus stops meanwhile.
     fn wait_before_retry(
         &self,
         retained: &mut Batch,
@@ -285,7 +285,7 @@ impl Writer {
         loop {
             match self.jobs.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Job::Append(lines)) => self.sort_arrivals(lines, retained, rejected_seqs),
-                Ok(Job::Flush(_)) => {} // dropped: whoever waits is let go
+                Ok(Job::Flush(_)) => {} // dropped, which releases the waiting caller
                 Err(RecvTimeoutError::Timeout)
                     if processed.try_recv() == Err(TryRecvError::Empty) =>
                 {
@@ -297,7 +297,7 @@ impl Writer {
         }
     }
 
-    /// Of lines that came while the disk refuses, keeps what is ours and refuses the others.
+    /// Retains or rejects records that arrive during an outage.
     fn sort_arrivals(
         &self,
         lines: Vec<Append>,

@@ -58,7 +58,7 @@ impl Session {
 
     pub(super) fn fail_attempt(&mut self, seq: u64, reason: String, on_commit: OnCommit) -> bool {
         if self.cancelled.remove(&seq) {
-            // Nobody wants another attempt.
+            // No further attempt is wanted.
             let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else {
                 return false;
             };
@@ -146,7 +146,7 @@ impl Session {
     }
 }
 
-/// Says when a message that was taken over has been dealt with.
+/// Acknowledges a message of [`AgentRuntime::take_deferred`] later.
 pub struct AckHandle {
     pub(super) session: Arc<Addr<Session>>,
     pub(super) seq: u64,
@@ -154,7 +154,7 @@ pub struct AckHandle {
 }
 
 impl AckHandle {
-    /// The message is acknowledged.
+    /// Acknowledges the message.
     pub fn handled(self) {
         let Self { session, seq, attempt } = self;
         session.do_send(Finished { seq, attempt, result: Ok(Handled::default()) });
@@ -167,7 +167,7 @@ impl std::fmt::Debug for AckHandle {
     }
 }
 
-/// The agent's code came back, or blew up.
+/// Result of the agent's code.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Finished {
@@ -181,7 +181,7 @@ impl Handler<Finished> for Session {
 
     fn handle(&mut self, Finished { seq, attempt, result }: Finished, ctx: &mut Self::Context) {
         if self.running.get(&seq).is_none_or(|running| running.attempt != attempt) {
-            return; // it was given up on before it answered
+            return; // the attempt ended before its result
         }
         self.stop_running(seq);
         match result {
@@ -200,13 +200,13 @@ fn notify_on_commit(durable: Option<tokio::sync::oneshot::Sender<()>>) -> OnComm
     durable.map_or(OnCommit::Nothing, OnCommit::Notify)
 }
 
-/// What somebody outside says of a message it took.
+/// Result that an agent reports for a pulled message.
 pub(crate) enum Settlement {
     Acknowledge,
     Fail(String),
 }
 
-/// Settles a message that was pulled; the reply comes when that is durable.
+/// Settles a pulled message; the reply carries the receiver for its commit.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Settle {

@@ -21,32 +21,33 @@ use crate::{AgentRuntime, Delivery, Failed, Handled, HandlerFuture, Submission};
 use super::acknowledge::{AckHandle, Finished};
 use super::{Session, delivery};
 
-/// One message that is being handled.
+/// An attempt at work.
 pub(super) struct RunningAttempt {
-    /// Tells a late answer of an aborted run from the answer of the present one.
+    /// Distinguishes a late result of an aborted attempt from that of the current one.
     pub(super) attempt: u32,
     /// Shared with the agent's code.
     pub(super) attempt_state: Arc<AttemptState>,
-    /// `None` until the attempt is on record and may begin.
+    /// `None` until the attempt is recorded and may start.
     abort: Option<AbortHandle>,
-    /// The bus did not take the answer that was worked out on the spot.
+    /// The bus refused the inline answer.
     answer_refused: bool,
 }
 
-/// What became of a message on the thread of the bus.
+/// Result of the inline calls on the bus thread.
 enum InlineResult {
-    /// It is answered.
+    /// Answered inline.
     Answered(Submission),
-    /// Whoever took it says when it has been dealt with.
+    /// The end is reported through the [`AckHandle`].
     Deferred,
-    /// There is work to run.
+    /// A future is to be run.
     Pending,
 }
 
 impl Session {
-    /// Hands the agent's code the message that comes next; `false` when there is none, or no room.
+    /// Starts an attempt on the next message; `false` when none waits, or the agent's code is at
+    /// its limit.
     pub(super) fn run_next(&mut self, ctx: &mut Context<Self>) -> bool {
-        // Asked after every message: nothing but what is out costs no look at the clock.
+        // Read after every message: a mailbox with nothing to lease costs no look at the clock.
         if !self.has_capacity() || self.mailbox.inbox.borrow().is_all_out() {
             return false;
         }
@@ -54,8 +55,8 @@ impl Session {
         let until = now + self.bus.settings.handler_deadline;
         let mut inbox = self.mailbox.inbox.borrow_mut();
         let Some(entry) = inbox.lease(now, until) else { return false };
-        // An earlier attempt may have killed the process: count this one before it can. And
-        // nobody overtakes a message that waits for that.
+        // An earlier attempt may have killed the process: record this one before it can. Later
+        // messages wait behind it.
         let on_record_first = entry.item.recovered || !self.awaiting_record.is_empty();
         let delivery = delivery(entry);
         drop(inbox);
@@ -83,8 +84,8 @@ impl Session {
         true
     }
 
-    /// While a message is being handled, hands over what the agent's code waits for: an answer to
-    /// a task it asked for must not stand in line behind the work that needs it.
+    /// Delivers out-of-band messages while others are being handled: an answer to a task that the
+    /// code requested must not queue behind the work that needs it.
     pub(super) fn take_out_of_band(&mut self) {
         let Some(runtime) = self.runtime.clone().filter(|runtime| runtime.has_out_of_band()) else {
             return;
@@ -101,7 +102,7 @@ impl Session {
             let Some(delivery) = inbox.lease_if(now, until, wants).map(delivery) else { return };
             drop(inbox);
             if !runtime.take_out_of_band(&delivery) {
-                // Nobody waits for it any more; it has its turn like any other.
+                // No longer awaited; it has its turn like any other.
                 self.mailbox.inbox.borrow_mut().put_back(delivery.seq);
                 return;
             }
@@ -109,7 +110,7 @@ impl Session {
         }
     }
 
-    /// Runs the agent's code where a panic or a blocked thread harms nobody else.
+    /// Runs the agent's code isolated from panics and, unless it only waits, from blocking.
     fn start(&mut self, mut delivery: Delivery, ctx: &mut Context<Self>) {
         let (seq, session) = (delivery.seq, self.address(ctx));
         let (Some(runtime), Some(running)) = (self.runtime.clone(), self.running.get_mut(&seq))
@@ -119,7 +120,7 @@ impl Session {
         let attempt = running.attempt;
         delivery.attempt_state = Some(Arc::clone(&running.attempt_state));
         let ack = AckHandle { session: Arc::clone(&session), seq, attempt };
-        // What the agent's code says in its log is known by the trace it belongs to.
+        // The agent's own log lines belong to the trace of the message.
         let span = tracing::debug_span!(
             "handle",
             trace = %delivery.trace().id(),
@@ -153,22 +154,22 @@ impl Session {
             }
         }
         let attempt_state = Arc::clone(&running.attempt_state);
-        // Several at once are handed over here, one after the other: on threads of their own
-        // they would overtake each other.
-        let mut begun =
+        // Several at once are handed over here in order; on threads of their own they would
+        // overtake each other.
+        let mut inline_work =
             (runtime.max_in_flight() != 1).then(|| handle_here(&*runtime, delivery.clone()));
-        // What somebody waits for is taken here as well: what comes after it is taken at once,
-        // and the end of a task must not overtake the reports before it.
-        let is_awaited = begun.is_none()
+        // An awaited message is taken here as well: the next is taken out of band, and the end of a
+        // task must not overtake the reports before it.
+        let is_awaited = inline_work.is_none()
             && runtime.has_out_of_band()
             && runtime.is_out_of_band(&delivery.sender, &delivery.message);
         if is_awaited && runtime.take_out_of_band(&delivery) {
-            begun = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
+            inline_work = Some(Ok(Box::pin(async { Ok(Handled::default()) })));
         }
         let runs_on_bus_thread = runtime.runs_on_bus_thread();
         let work = async move {
             attempt_state.started.store(true, Relaxed);
-            match begun {
+            match inline_work {
                 Some(work) => work?.await,
                 None => runtime.handle(delivery).await,
             }
@@ -188,7 +189,7 @@ impl Session {
         self.awaiting_record.remove(&seq);
     }
 
-    /// Sends an answer that was worked out on the spot.
+    /// Sends an inline answer.
     fn send_answer(&self, answer: Submission, seq: u64, attempt: u32, session: Arc<Addr<Self>>) {
         let caller = Caller::Agent(self.mailbox.agent.clone());
         let reply = Reply::Callback(Box::new(move |receipt| {
@@ -199,23 +200,23 @@ impl Session {
                 session.do_send(AnswerRefused { seq, attempt });
             }
         }));
-        // However many there are: a message whose answer went nowhere would wait for its deadline.
+        // Beyond the queue limit: a message whose answer is lost would wait for its deadline.
         self.router.do_send(Route { caller, submission: answer, reply });
     }
 
-    /// The agent's code has this message no more, whatever it still does.
+    /// Ends an attempt without a result; late results are ignored.
     pub(super) fn stop_running(&mut self, seq: u64) {
         let Some(running) = self.running.remove(&seq) else { return };
         self.awaiting_record.remove(&seq);
         if let Some(abort) = running.abort {
-            // It does nothing to work that has ended.
+            // A no-op for a task that has ended.
             abort.abort();
         }
         self.bus.running.set(self.bus.running.get().saturating_sub(1));
         self.bus.idle.notify_waiters();
     }
 
-    /// The agent's code has nothing any more.
+    /// Ends all attempts and returns their sequence numbers.
     fn stop_all(&mut self) -> Vec<u64> {
         let mut all: Vec<u64> = self.running.keys().copied().collect();
         all.sort_unstable();
@@ -223,7 +224,8 @@ impl Session {
         all
     }
 
-    /// The same, for no fault of anybody; what was called off is over, the rest is returned.
+    /// Ends all attempts without counting them as failed. Cancelled messages are settled, the rest
+    /// returned.
     pub(super) fn stop_unfinished(&mut self) -> Vec<u64> {
         let mut rest = self.stop_all();
         rest.retain(|seq| {
@@ -233,14 +235,14 @@ impl Session {
         rest
     }
 
-    /// The same, and nobody has had the rest.
+    /// Returns all messages in flight to the inbox; the attempts do not count.
     pub(super) fn give_back_all(&mut self) {
         for seq in self.stop_unfinished() {
             self.mailbox.inbox.borrow_mut().put_back(seq);
         }
     }
 
-    /// The same, and each attempt has failed.
+    /// Fails all attempts.
     pub(super) fn lose_all(&mut self, reason: &str) {
         for seq in self.stop_all() {
             self.fail_attempt(seq, reason.to_owned(), OnCommit::Nothing);
@@ -248,7 +250,7 @@ impl Session {
     }
 }
 
-/// Lets the agent's code begin on the thread of the bus, which a panic must not end.
+/// Calls the handler on the bus thread, which a panic must not end.
 fn handle_here(runtime: &dyn AgentRuntime, delivery: Delivery) -> Result<HandlerFuture, Failed> {
     catch_unwind(AssertUnwindSafe(|| runtime.handle(delivery))).map_err(|panic| panicked(&*panic))
 }
@@ -261,7 +263,7 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failed {
     Failed::new(format!("the handler panicked: {text}"))
 }
 
-/// The attempt on a recovered message is on record and may begin.
+/// The attempt on a recovered message is recorded and may start.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct StartAttempt(pub(crate) u64);
@@ -277,7 +279,7 @@ impl Handler<StartAttempt> for Session {
         match delivery {
             Some(delivery) if self.runtime.is_some() => self.start(delivery, ctx),
             _ => {
-                // The agent left, or somebody settled the message from outside meanwhile.
+                // The agent left, or the message was settled by another call meanwhile.
                 self.mailbox.inbox.borrow_mut().put_back(seq);
                 self.stop_running(seq);
                 self.pump(ctx);
@@ -286,7 +288,7 @@ impl Handler<StartAttempt> for Session {
     }
 }
 
-/// The bus did not take an answer that was worked out on the spot: the agent's code is to see to it.
+/// The bus refused the inline answer: the message goes to the handler.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct AnswerRefused {
@@ -300,14 +302,14 @@ impl Handler<AnswerRefused> for Session {
     fn handle(&mut self, AnswerRefused { seq, attempt }: AnswerRefused, ctx: &mut Self::Context) {
         let Some(running) = self.running.get_mut(&seq) else { return };
         if running.attempt != attempt {
-            return; // it was given up on before it answered
+            return; // the attempt ended before the answer
         }
         running.answer_refused = true;
         ctx.notify(StartAttempt(seq));
     }
 }
 
-/// A message that is being handled, or was to be, never became durable: it never was.
+/// The commit of a message in flight failed: the message never existed.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Retracted(pub(crate) u64);
@@ -322,7 +324,7 @@ impl Handler<Retracted> for Session {
     }
 }
 
-/// The task that this message asked for was called off: the agent's code is told.
+/// The task that this message requested was cancelled: notify the agent's code.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct CancelRunning(pub(crate) u64);

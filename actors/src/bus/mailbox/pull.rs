@@ -1,10 +1,10 @@
-//! Messages for an agent elsewhere, which polls for them and settles each later. It must not know
-//! how they travel.
+//! Polls: messages for agents elsewhere, which settle each later. Transport is the caller's
+//! concern.
 //!
-//! A poll whose caller is gone costs nothing: it is passed over, and deliveries that were leased to it
-//! and not taken return to the inbox without counting as an attempt. So a lease belongs to a
-//! caller only once it has the deliveries in hand ([`Handed::accept`]), and only then is the attempt
-//! written down.
+//! A poll whose caller has gone costs nothing: it is skipped, and deliveries leased to it but not
+//! accepted return to the inbox without counting as an attempt. A lease belongs to a caller only
+//! once the deliveries have reached it ([`PulledDeliveries::accept`]); only then is the attempt
+//! recorded.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ use a2a_protocol::Event;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
-use crate::bus::commit::effects::{JournalHealth, OnCommit};
 use crate::Delivery;
+use crate::bus::commit::effects::{JournalHealth, OnCommit};
 
 use super::{Session, delivery};
 
@@ -46,13 +46,13 @@ impl Drop for Polling {
     }
 }
 
-/// A poll that waits for messages.
+/// A waiting poll.
 pub(super) struct WaitingPull {
     limit: usize,
     reply: oneshot::Sender<PulledDeliveries>,
 }
 
-/// Letters on their way to the caller of a poll. Dropped before it took them, they return to the
+/// Deliveries on their way to the caller of a poll. Dropped before acceptance, they return to the
 /// inbox.
 pub(crate) struct PulledDeliveries {
     deliveries: Vec<Delivery>,
@@ -64,7 +64,7 @@ impl PulledDeliveries {
     pub(crate) fn accept(mut self) -> Vec<Delivery> {
         let deliveries = std::mem::take(&mut self.deliveries);
         if !deliveries.is_empty() {
-            // However many there are: an attempt must not go unrecorded.
+            // Beyond the queue limit: an attempt must not go unrecorded.
             self.session.do_send(PullAccepted(leases(&deliveries)));
         }
         deliveries
@@ -74,13 +74,13 @@ impl PulledDeliveries {
 impl Drop for PulledDeliveries {
     fn drop(&mut self) {
         if !self.deliveries.is_empty() {
-            // However many there are: these would wait until the lease ends.
+            // Beyond the queue limit: these would wait until the lease ends.
             self.session.do_send(PullAbandoned(leases(&self.deliveries)));
         }
     }
 }
 
-/// Which attempt on which message.
+/// Sequence number of a message and number of the attempt.
 type Lease = (u64, u32);
 
 fn leases(deliveries: &[Delivery]) -> Vec<Lease> {
@@ -88,8 +88,8 @@ fn leases(deliveries: &[Delivery]) -> Vec<Lease> {
 }
 
 impl Session {
-    /// Serves polls that wait, the newest first: of those whose connection has gone without a word
-    /// it is the least likely to be one.
+    /// Serves waiting polls, the newest first: it is the least likely to have lost its connection
+    /// unnoticed.
     pub(super) fn answer_pulls(&mut self, ctx: &Context<Self>) {
         while let Some(pull) = self.pulls.pop() {
             if pull.reply.is_closed() {
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Gives the deliveries to the caller, or takes them back when it has gone.
+    /// Hands the deliveries to the caller, or returns them to the inbox when it has gone.
     fn hand_over(
         &self,
         deliveries: Vec<Delivery>,
@@ -121,10 +121,10 @@ impl Session {
         }
     }
 
-    /// Leases up to `limit` messages to an agent elsewhere.
+    /// Leases up to `limit` messages.
     fn take(&self, limit: usize) -> Vec<Delivery> {
         if self.mailbox.takes_uncommitted() {
-            // What lies here may not be durable, and the agent's code has it in a moment.
+            // Messages here may not be durable yet, and the attached code takes them in a moment.
             return Vec::new();
         }
         let now = self.bus.clock.now().uptime;
@@ -139,30 +139,30 @@ impl Session {
         deliveries
     }
 
-    /// Adds a poll to those that wait.
+    /// Adds a waiting poll.
     fn wait(&mut self, pull: WaitingPull) {
         if self.pulls.len() == self.pulls.capacity() {
-            // Before it grows: an agent that polls and never gets anything leaves one each time.
+            // Before the list grows: an agent that polls in vain leaves a closed poll each time.
             self.pulls.retain(|pull| !pull.reply.is_closed());
         }
         self.pulls.push(pull);
     }
 
-    /// Whether this very attempt is still out.
+    /// Whether exactly this attempt is still leased.
     fn is_leased(&self, (seq, attempt): Lease) -> bool {
         let inbox = self.mailbox.inbox.borrow();
         inbox.get_out(seq).is_some_and(|entry| entry.attempts == attempt)
     }
 }
 
-/// An agent elsewhere polls for messages. If there are none, a patient poll waits until there are
-/// or the reply is dropped; any other is answered at once.
+/// Polls for messages. If there are none, a patient poll waits until one arrives or the reply is
+/// dropped; any other is answered at once.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Pull {
     pub(crate) limit: usize,
     pub(crate) patient: bool,
-    /// The call that waits, for presence.
+    /// The waiting call, for presence.
     pub(crate) poll: Arc<Poll>,
     pub(crate) reply: oneshot::Sender<PulledDeliveries>,
 }
@@ -194,7 +194,7 @@ impl Handler<Pull> for Session {
     }
 }
 
-/// The caller of a poll has its deliveries.
+/// The caller of a poll has accepted its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct PullAccepted(Vec<Lease>);
@@ -204,7 +204,7 @@ impl Handler<PullAccepted> for Session {
 
     fn handle(&mut self, PullAccepted(leases): PullAccepted, _: &mut Self::Context) {
         if self.bus.commit_buffer.is_closed() {
-            // The bus stopped meanwhile: the message comes again as the same attempt.
+            // The bus stopped meanwhile: the message is redelivered with the same attempt number.
             return;
         }
         for (seq, attempt) in leases {
@@ -218,7 +218,7 @@ impl Handler<PullAccepted> for Session {
     }
 }
 
-/// The caller of a poll went before it took its deliveries.
+/// The caller of a poll went away before accepting its deliveries.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct PullAbandoned(Vec<Lease>);

@@ -1,4 +1,4 @@
-//! Session actor: works off one mailbox with the agent code that is attached to it.
+//! Session actor: works off one mailbox with the agent code attached to it.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -19,26 +19,26 @@ use super::Mailbox;
 use super::attempts::RunningAttempt;
 use super::pull::WaitingPull;
 
-/// How long to wait before looking again whether the journal can be written.
+/// Interval between checks whether the journal can be written again.
 const RETRY_WHEN_REFUSED: Duration = Duration::from_millis(500);
 
 pub(crate) struct Session {
     pub(super) mailbox: Rc<Mailbox>,
     pub(super) runtime: Option<Arc<dyn AgentRuntime>>,
-    /// What the agent's code has in its hands, by the number of its record.
+    /// Attempts at work, by sequence number of the message.
     pub(super) running: HashMap<u64, RunningAttempt>,
-    /// Those of them that may not begin before the attempt is on record.
+    /// Attempts that may not start before they are recorded.
     pub(super) awaiting_record: HashSet<u64>,
-    /// Polls that wait, the newest last.
+    /// Waiting polls, the newest last.
     pub(super) pulls: Vec<WaitingPull>,
-    /// Messages that are being handled though nobody wants that any more.
+    /// Messages in flight whose task was cancelled.
     pub(super) cancelled: HashSet<u64>,
-    /// The timer that is set, and when it goes off.
+    /// Timer for the next due time, with that time.
     pub(super) timer: Option<(SpawnHandle, Duration)>,
-    /// The journal refused, and a look whether it writes again is set.
+    /// A check whether the journal writes again is scheduled.
     pub(super) recheck_scheduled: bool,
     pub(super) router: Addr<Router>,
-    /// Its own address, which costs more to make than to share.
+    /// Its own address; sharing it is cheaper than creating one.
     pub(super) address: Option<Arc<Addr<Self>>>,
     pub(super) bus: Rc<BusContext>,
     _alive: Alive,
@@ -62,10 +62,10 @@ impl Session {
         }
     }
 
-    /// Does whatever can be done now: answer those who wait, run what comes next, set the timer.
+    /// Does all that is possible now: serves polls, starts attempts, sets the timer.
     pub(super) fn pump(&mut self, ctx: &mut Context<Self>) {
         if self.bus.journal_status.health.get() != JournalHealth::Writing {
-            // What is begun now could not be acknowledged; look again when the disk may be back.
+            // An attempt could not be acknowledged now; check again later.
             if !self.recheck_scheduled {
                 self.recheck_scheduled = true;
                 ctx.run_later(RETRY_WHEN_REFUSED, |session, ctx| {
@@ -93,18 +93,18 @@ impl Session {
         self.runtime.as_ref().is_some_and(|runtime| self.running.len() < runtime.max_in_flight())
     }
 
-    /// Nobody is here to handle what waits; perhaps somebody is elsewhere.
+    /// Offers waiting messages to other sessions of the agent while no code is attached here.
     pub(super) fn offer_waiting(&self) {
         if !self.mailbox.slots.is_live() {
             self.router.do_send(MoveWaiting(self.mailbox.agent.clone()));
         }
     }
 
-    /// Wakes up when a pause or a lease ends.
+    /// Sets the timer for the end of the next backoff or lease.
     pub(super) fn set_timer(&mut self, ctx: &mut Context<Self>) {
         let Some(due) = self.mailbox.inbox.borrow().next_due() else { return };
         match self.timer {
-            // It goes off early enough; what is due then is looked up then.
+            // It fires early enough, and then looks for the next due time.
             Some((_, at)) if at <= due => return,
             Some((timer, _)) => drop(ctx.cancel_future(timer)),
             None => {}
@@ -136,12 +136,12 @@ impl Actor for Session {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        // Messages wait on the desk, not here: this holds wake-ups, answers and requests.
+        // Messages wait in the mailbox; this queue holds wake-ups, results and requests.
         ctx.set_mailbox_capacity(1_024);
     }
 }
 
-/// Something arrived while the session waited, or its agent's code takes more than before.
+/// A message arrived while the session was idle, or its agent's code takes more than before.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Wake;
@@ -154,7 +154,7 @@ impl Handler<Wake> for Session {
     }
 }
 
-/// The agent's code is here.
+/// Attaches agent code.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct SetRuntime(pub(crate) Arc<dyn AgentRuntime>);
@@ -170,18 +170,18 @@ impl Handler<SetRuntime> for Session {
     }
 }
 
-/// How an agent's code goes away, and what that means for the messages in its hands.
+/// How agent code is detached, and what that means for its messages in flight.
 #[derive(Debug, Clone)]
 pub(crate) enum Departure {
-    /// It finishes them, where it can.
+    /// It finishes them where it can.
     Left,
-    /// It gives them back: as if they had not been handed out.
+    /// It returns them; the attempts do not count.
     GaveBack,
-    /// It was lost: the attempts have failed, and this is why.
+    /// It was lost: the attempts have failed for this reason.
     Lost(String),
 }
 
-/// The agent's code goes away; the session stays for what arrives.
+/// Detaches agent code; the session continues for messages that arrive.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Leave(pub(crate) Departure);
@@ -203,7 +203,7 @@ impl Handler<Leave> for Session {
     }
 }
 
-/// The session ends: whatever it holds goes to another one.
+/// Ends the session and returns its messages for another one.
 #[derive(Message)]
 #[rtype(result = "Vec<QueueEntry<Arc<StoredMessage>>>")]
 pub(crate) struct HandOver(pub(crate) Departure);
@@ -213,7 +213,7 @@ impl Handler<HandOver> for Session {
 
     fn handle(&mut self, HandOver(departure): HandOver, ctx: &mut Self::Context) -> Self::Result {
         match departure {
-            // There is nobody any more whom the agent's code could tell that it has finished.
+            // Results of the agent's code can no longer reach this session.
             Departure::Left => drop(self.stop_unfinished()),
             Departure::GaveBack => self.give_back_all(),
             Departure::Lost(reason) => self.lose_all(&reason),

@@ -22,7 +22,7 @@ use crate::bus::message::Submission;
 use crate::bus::notice;
 use a2a_policy::Floor;
 
-/// How long refusals are counted before the number is written.
+/// How long refusals are counted before the count is written.
 const COUNT_FOR: Duration = Duration::from_secs(1);
 
 impl Floor for Router {
@@ -55,7 +55,7 @@ impl Floor for Router {
             [only] => self.roster.id(*only).map_or(Audience::Many(1), Audience::One),
             many => Audience::Many(many.len()),
         };
-        // The answer to a task of a gateway's caller was paid for by the caller.
+        // The answer to a task of an A2A caller was charged to that caller.
         let answers = matches!(message.body, Body::TaskResponse(_));
         if answers && to.iter().any(|key| self.is_intercepted(*key, message)) {
             return Ok(());
@@ -72,7 +72,7 @@ impl Floor for Router {
     }
 
     fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull> {
-        // Notices have room beyond the limit here as they have in each inbox.
+        // Notices may exceed the limit here as they may in each inbox.
         let times = if is_notice(message) { 2 } else { 1 };
         let limit = self.pending_bytes;
         if self.bus.held.get().saturating_add(bytes) > limit.saturating_mul(times) {
@@ -89,7 +89,7 @@ impl Floor for Router {
     ) -> Result<Outcome, InboxFull> {
         let sessions = &mut self.sessions[agent.index()];
         let number = sessions.choose(&message.from.agent_id, message, &self.bus.mailboxes);
-        // Notices are exempt from limits; there are never more than messages given up.
+        // Notices are exempt from limits; there are never more of them than dead letters.
         let exempt = is_notice(message);
         let outcome = self.bus.mailboxes.take_slot(number, exempt, bytes)?;
         self.reserved.push(number);
@@ -102,7 +102,7 @@ fn is_notice(message: &Envelope) -> bool {
 }
 
 impl Router {
-    /// Whether the task service takes this message for the agent.
+    /// Whether the task service intercepts this message.
     fn is_intercepted(&self, agent: AgentKey, message: &Envelope) -> bool {
         let sessions = &self.sessions[agent.index()];
         sessions.is_intercepted(&message.from.agent_id, message, &self.bus.mailboxes)
@@ -154,20 +154,20 @@ impl Router {
                 reply.send(receipt);
             }
         }
-        // After the record of the message that was one too many.
+        // After the record of the message that tripped it.
         if let Some(circuit) = opens {
             self.open_circuit(*circuit, now, ctx);
         }
     }
 
-    /// Sees to it that what was counted is written.
+    /// Schedules the record of the suppressed refusals.
     pub(super) fn count_refusals(&mut self, ctx: &mut Context<Self>) {
         if !std::mem::replace(&mut self.refusal_timer_set, true) {
             ctx.run_later(COUNT_FOR, |router, _| router.write_counted_refusals());
         }
     }
 
-    /// Writes what was counted; also when the bus stops, so that no refusal goes unseen.
+    /// Writes the counts of suppressed refusals; also during a stop, so that none is lost.
     pub(super) fn write_counted_refusals(&mut self) {
         self.refusal_timer_set = false;
         for suppressed in self.refusals.take_counted() {
@@ -185,8 +185,8 @@ impl Router {
     }
 }
 
-/// Whether a message that is sent later, when it is its turn, would be taken. It is charged now;
-/// a refusal is on record like any other. The submission comes back for sending.
+/// Checks whether a message that is sent later would be accepted. It is charged now; a refusal is
+/// recorded like any other. The submission is returned for sending.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Assess {
@@ -195,11 +195,11 @@ pub(crate) struct Assess {
     pub(crate) reply: oneshot::Sender<Assessed>,
 }
 
-/// What [`Assess`] found.
+/// Result of [`Assess`].
 pub(crate) enum Assessed {
-    /// It would be taken.
+    /// It would be accepted.
     Fits(Box<Submission>),
-    /// It would not; the receipt follows when it is on record.
+    /// It would be refused; the receipt follows once the refusal is recorded.
     Refused(oneshot::Receiver<Receipt>),
 }
 
@@ -215,7 +215,7 @@ impl Handler<Assess> for Router {
             fingerprints: submission.fingerprints,
         };
         let assessed = match self.unavailable() {
-            // It answers so by itself.
+            // `route` answers with the reason.
             Some(_) => {
                 let (answer, receipt) = oneshot::channel();
                 self.route(&caller, submission, Some(Reply::Caller(answer)), ctx);
@@ -241,15 +241,15 @@ impl Handler<Assess> for Router {
     }
 }
 
-/// Charges a call of A2A that sends no message, or the bytes of one that does.
+/// Charges an A2A call that sends no message, or the bytes of one that does.
 #[derive(Message)]
 #[rtype(result = "Result<(), Limited>")]
 pub(crate) struct Charge {
-    /// In whose name.
+    /// The sender that is charged.
     pub(crate) from: AgentId,
-    /// At which agent.
+    /// The agent that is called.
     pub(crate) to: AgentId,
-    /// It counts as a message; else that is charged elsewhere.
+    /// The call counts as a message; otherwise that is charged elsewhere.
     pub(crate) counts: bool,
     pub(crate) bytes: usize,
 }
@@ -261,7 +261,7 @@ impl Handler<Charge> for Router {
         let Charge { from, to, counts, bytes } = charge;
         let now = self.bus.clock.now();
         if counts {
-            // A refusal of either costs nothing.
+            // Checked first, so that a refusal of either costs nothing.
             self.limits.may_send_bytes(&from, bytes, now)?;
             self.limits.charge(&from, Audience::One(&to), Priority::Normal, now)?;
         }
@@ -269,7 +269,7 @@ impl Handler<Charge> for Router {
     }
 }
 
-/// Somebody came without a good token, in a sentence that does not hold what was shown.
+/// Records a request without a valid token. The reason must not contain the presented credential.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Deny(pub(crate) String);
@@ -288,7 +288,7 @@ impl Handler<Deny> for Router {
     }
 }
 
-/// Writes what was only counted so far; answered when it is on its way to the journal.
+/// Writes the counts of suppressed refusals; answered when they are in the commit buffer.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct WriteCounted;

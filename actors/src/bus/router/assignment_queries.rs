@@ -1,4 +1,4 @@
-//! Queries of the task ledger.
+//! Queries of the task ledger: one task, filtered pages, comparison with the task service.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,16 +22,16 @@ impl Handler<FindTask> for Router {
     }
 }
 
-/// Which tasks of the ledger are wanted. All of it must hold.
+/// Filter of a task list. All set conditions must match.
 #[derive(Debug, Clone, Default)]
 pub struct TaskFilter {
-    /// This agent has a part in it.
+    /// A participant.
     pub agent: Option<AgentId>,
-    /// It is in this state.
+    /// The state.
     pub state: Option<TaskState>,
-    /// It belongs to this conversation.
+    /// The conversation.
     pub correlation: Option<CorrelationId>,
-    /// Whether it is marked overdue.
+    /// Whether the task is overdue.
     pub overdue: Option<bool>,
 }
 
@@ -44,43 +44,43 @@ impl TaskFilter {
     }
 }
 
-/// A place in the list of tasks, as a word that a caller can give back.
+/// Position in the list of tasks; its text form is the cursor of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaskPlace {
+pub struct TaskCursor {
     changed: DateTime<Utc>,
     id: TaskId,
 }
 
-impl fmt::Display for TaskPlace {
+impl fmt::Display for TaskCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let nanos = self.changed.timestamp_nanos_opt().unwrap_or_default();
         write!(f, "{nanos}.{}", self.id)
     }
 }
 
-/// The text is no place in the list of tasks.
+/// The text is not a valid cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("this is no place in the list of tasks")]
-pub struct BadTaskPlace;
+pub struct BadTaskCursor;
 
-impl FromStr for TaskPlace {
-    type Err = BadTaskPlace;
+impl FromStr for TaskCursor {
+    type Err = BadTaskCursor;
 
-    fn from_str(text: &str) -> Result<Self, BadTaskPlace> {
-        let (nanos, id) = text.split_once('.').ok_or(BadTaskPlace)?;
-        let nanos = nanos.parse().map_err(|_| BadTaskPlace)?;
-        let id = id.parse().map_err(|_| BadTaskPlace)?;
+    fn from_str(text: &str) -> Result<Self, BadTaskCursor> {
+        let (nanos, id) = text.split_once('.').ok_or(BadTaskCursor)?;
+        let nanos = nanos.parse().map_err(|_| BadTaskCursor)?;
+        let id = id.parse().map_err(|_| BadTaskCursor)?;
         Ok(Self { changed: DateTime::from_timestamp_nanos(nanos), id })
     }
 }
 
-/// Tasks, those that changed last first. One message looks at a bounded number of them; the caller
-/// goes on at `next`.
+/// Lists tasks, last changed first. One message scans a bounded number; the caller continues at
+/// `next`.
 #[derive(Message)]
-#[rtype(result = "Part<Task, TaskPlace>")]
+#[rtype(result = "Part<Task, TaskCursor>")]
 pub(crate) struct ListTasks {
     pub(crate) filter: TaskFilter,
-    pub(crate) behind: Option<TaskPlace>,
+    pub(crate) behind: Option<TaskCursor>,
     pub(crate) limit: usize,
 }
 
@@ -92,16 +92,16 @@ impl Handler<ListTasks> for Router {
         ListTasks { filter, behind, limit }: ListTasks,
         _: &mut Self::Context,
     ) -> Self::Result {
-        let behind = behind.map(|place| (place.changed, place.id));
+        let behind = behind.map(|cursor| (cursor.changed, cursor.id));
         let mut all = self.ledger.iter().flat_map(|ledger| ledger.latest(behind)).enumerate();
         let mut part = Part::default();
-        while let Some((looked_at, task)) = all.next() {
+        while let Some((scanned, task)) = all.next() {
             if filter.matches(task) {
                 part.found.push(task.clone());
             }
-            if part.found.len() == limit || looked_at + 1 == PART {
-                let place = TaskPlace { changed: task.changed, id: task.task_id };
-                part.next = all.next().map(|_| place);
+            if part.found.len() == limit || scanned + 1 == PART {
+                let cursor = TaskCursor { changed: task.changed, id: task.task_id };
+                part.next = all.next().map(|_| cursor);
                 break;
             }
         }
@@ -109,13 +109,13 @@ impl Handler<ListTasks> for Router {
     }
 }
 
-/// What the ledger has open, and which of these tasks were cancelled there. Asked once, when
-/// the task service starts.
+/// Open tasks of the ledger, and which of these tasks were cancelled there. Asked once, at the
+/// start of the task service.
 #[derive(Message)]
 #[rtype(result = "LedgerComparison")]
 pub(crate) struct CompareLedger(pub(crate) Vec<TaskId>);
 
-/// See [`CompareLedger`].
+/// Reply to [`CompareLedger`].
 #[derive(Debug, Default)]
 pub(crate) struct LedgerComparison {
     pub(crate) open: Vec<TaskId>,
@@ -142,7 +142,7 @@ impl Handler<CompareLedger> for Router {
     }
 }
 
-/// The tasks that somebody has ended by an answer which nobody has acknowledged.
+/// Lists tasks with a final answer that is not acknowledged yet.
 #[derive(Message)]
 #[rtype(result = "Vec<TaskId>")]
 pub(crate) struct UnacknowledgedAnswers;

@@ -1,4 +1,6 @@
 //! Assignments: ledger changes, deadlines and cancellation.
+//!
+//! The ledger of `policy` decides; here its changes become records, timers and notices.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,13 +19,13 @@ use crate::bus::mailbox::CancelRunning;
 use crate::bus::message::{StoredMessage, Submission};
 use crate::bus::notice;
 
-/// A deadline is looked at again at least so often, because the time of day may jump.
+/// Longest wait before deadlines are checked again: the wall clock may jump.
 const MAX_DEADLINE_WAIT: Duration = Duration::from_secs(60);
-/// How many overdue tasks are marked before other work has its turn: each is three lines.
+/// Overdue tasks marked in one turn of the router; each takes three records.
 const OVERDUE_BATCH: usize = 100;
 
-/// A person has an A2A task deleted: who and which. The reply comes when that is durable; `None`
-/// when nothing can be written.
+/// Records that an operator deleted an A2A task. The reply comes when that is durable; `None` when
+/// nothing can be written.
 #[derive(Message)]
 #[rtype(result = "Option<oneshot::Receiver<()>>")]
 pub(crate) struct RecordDeleted {
@@ -50,8 +52,8 @@ impl Handler<RecordDeleted> for Router {
     }
 }
 
-/// Whoever asked for a task (or a person, without `by`) calls it off. The reply comes when
-/// that is durable.
+/// Cancels a task in the name of its requester, or of an operator without `by`. The reply comes
+/// when that is durable.
 #[derive(Message)]
 #[rtype(result = "Result<oneshot::Receiver<()>, LedgerRefusal>")]
 pub(crate) struct CancelTask {
@@ -77,7 +79,8 @@ impl Handler<CancelTask> for Router {
         let (done, durable) = oneshot::channel();
         let line = Line::Event(EventLine {
             of: Some(task.record),
-            // With the agent's name the delivery is over, too; what is being handled goes on.
+            // With the agent's name the record settles the delivery too; a running attempt
+            // continues.
             agent_id: unseen.then(|| task.assignee.clone()),
             message_id: withdrawn.as_ref().map(|entry| entry.item.message.message_id),
             reason: Some(reason.clone()),
@@ -99,7 +102,7 @@ impl Handler<CancelTask> for Router {
 }
 
 impl Router {
-    /// Puts a change into force; how to take it back, and what must be known after a restart.
+    /// Applies a change. Returns its reversal, and the facts to recover it from.
     pub(super) fn change_ledger(
         &mut self,
         change: Change,
@@ -116,7 +119,7 @@ impl Router {
         (Some(undo), facts)
     }
 
-    /// The task that a message asked for is given up with it.
+    /// Fails the task that a dead-lettered message requested.
     pub(super) fn fail_assignment(
         &mut self,
         entry: &QueueEntry<Arc<StoredMessage>>,
@@ -132,7 +135,7 @@ impl Router {
         let task = change.task.clone();
         let facts = self.change_ledger(change, entry.seq, ctx).1;
         if task.requester != entry.by {
-            // It was handed on; whoever asked first has to hear of it as well.
+            // The task was handed on; its first requester is notified as well.
             let text =
                 format!("Task {} was not handled by {}: {reason}", task.task_id, task.assignee);
             self.notify_party(&task.requester, &task, (Event::DeadLetter, &text), now, ctx);
@@ -140,8 +143,8 @@ impl Router {
         facts
     }
 
-    /// The task of a dead letter that is sent again is asked for again; `None` when it is not to
-    /// be had that way any more.
+    /// Reopens the task of a dead letter that is redelivered; `None` when its state does not allow
+    /// that.
     pub(super) fn reopen_assignment(
         &mut self,
         entry: &QueueEntry<Arc<StoredMessage>>,
@@ -151,20 +154,20 @@ impl Router {
         let now = self.bus.clock.now();
         let Some(ledger) = &self.ledger else { return Some(Vec::new()) };
         if ledger.get(&body.task_id).is_none() {
-            return Some(Vec::new()); // forgotten long ago
+            return Some(Vec::new()); // evicted from the ledger
         }
         let change = ledger.ask_again(&body.task_id, entry.seq, now)?;
         Some(self.change_ledger(change, entry.seq, ctx).1)
     }
 
-    /// Whether a message asks for a task that was called off meanwhile.
+    /// Whether a message requests a task that was cancelled meanwhile.
     pub(super) fn is_cancelled(&self, entry: &QueueEntry<Arc<StoredMessage>>) -> bool {
         let Body::TaskRequest(body) = &entry.item.message.body else { return false };
         let task = self.ledger.as_ref().and_then(|ledger| ledger.get(&body.task_id));
         task.is_some_and(|task| task.state == TaskState::Cancelled && task.record == entry.seq)
     }
 
-    /// The attempt ended with the process, and nobody wants another.
+    /// Settles a cancelled delivery whose attempt ended with the process.
     pub(super) fn settle_cancelled(&self, agent: AgentId, entry: &QueueEntry<Arc<StoredMessage>>) {
         let line = Line::Event(EventLine {
             of: Some(entry.seq),
@@ -175,7 +178,7 @@ impl Router {
         self.bus.append(Append { line, on_commit: OnCommit::Nothing });
     }
 
-    /// Sets the timer for the next deadline, if it is not set for then or earlier.
+    /// Sets the timer for the next deadline, unless it fires no later already.
     pub(super) fn schedule_deadline(&mut self, ctx: &mut Context<Self>) {
         let Some(next) = self.ledger.as_ref().and_then(|ledger| ledger.next_deadline()) else {
             return;
@@ -255,7 +258,7 @@ impl Router {
         }
     }
 
-    /// A notice of the bus about a task.
+    /// Sends a notice about a task.
     fn notify_party(
         &mut self,
         agent: &AgentId,
@@ -277,7 +280,7 @@ impl Router {
         }
     }
 
-    /// Takes a message out of the inbox of `agent` that nobody is handling.
+    /// Takes a message that is not in flight out of the inboxes of `agent`.
     fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<QueueEntry<Arc<StoredMessage>>> {
         let key = self.roster.key(agent)?;
         let mailboxes = &self.bus.mailboxes;
@@ -290,8 +293,8 @@ impl Router {
         )
     }
 
-    /// Has the request for a task turned away where it is still on its way to the disk, which is
-    /// before anybody has it, unless an agent gets its messages ahead of that.
+    /// Discards the request for a task while it is being committed and thus not delivered, unless
+    /// an agent takes messages before their commit.
     fn discard_uncommitted(&self, task: &Task) -> bool {
         let Some(key) = self.roster.key(&task.assignee) else { return false };
         let mailboxes = &self.bus.mailboxes;
@@ -304,7 +307,7 @@ impl Router {
         is_discarded
     }
 
-    /// Tells the agent's code that what it works on is not wanted any more.
+    /// Notifies the agent's code that its task was cancelled.
     fn cancel_running(&self, task: &Task) {
         let Some(key) = self.roster.key(&task.assignee) else { return };
         let mailboxes = &self.bus.mailboxes;

@@ -1,4 +1,4 @@
-//! Circuits: opened by the breaker or a person, told once, closed again.
+//! Circuits: tripped by the breaker or an operator, announced once, reset.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::bus::context::Clock;
 use crate::bus::message::Submission;
 use crate::bus::notice;
 
-/// How keys of circuits begin.
+/// Prefix of the fact keys of circuits.
 pub(super) const KEY: &str = "circuit:";
 
 /// A circuit as people see it.
@@ -45,9 +45,9 @@ impl CircuitView {
 }
 
 impl Router {
-    /// The breaker decided: on record, in force, and told once to everybody who took part.
+    /// Opens a circuit: recorded, in force, and announced once to every participant.
     pub(super) fn open_circuit(&mut self, circuit: Circuit, now: Now, ctx: &mut Context<Self>) {
-        tracing::warn!(circuit = %circuit.key, reason = circuit.reason.as_str(), evidence = circuit.evidence, "stopped");
+        tracing::warn!(circuit = %circuit.key, reason = circuit.reason.as_str(), evidence = circuit.evidence, "circuit opened");
         let mut facts = vec![fact(&circuit.key, Some(&circuit))];
         let lapsed = self.breaker.sweep(now);
         let evicted = self.breaker.open(circuit.clone());
@@ -74,7 +74,8 @@ impl Router {
         }
     }
 
-    /// Who has a part in the tasks of a conversation: the breaker forgets sooner than the ledger.
+    /// Participants of the tasks of a conversation: the breaker forgets them sooner than the
+    /// ledger.
     fn participants_of(&self, conversation: CorrelationId) -> Vec<AgentId> {
         let tasks = self.ledger.iter().flat_map(|ledger| ledger.of_conversation(conversation));
         let participants = tasks.flat_map(|task| {
@@ -84,9 +85,9 @@ impl Router {
         participants.cloned().collect()
     }
 
-    /// A circuit is closed: by progress, or by a person.
+    /// Records that a circuit was closed by progress or by an operator.
     pub(super) fn record_circuit_closed(&mut self, key: &CircuitKey, why: &str) {
-        tracing::info!(circuit = %key, why, "goes on");
+        tracing::info!(circuit = %key, why, "circuit closed");
         let line = Line::Event(EventLine {
             reason: Some(format!("{key}: {why}")),
             facts: vec![fact(key, None)],
@@ -96,14 +97,14 @@ impl Router {
     }
 }
 
-/// The key under which the journal's lines note a circuit in `facts`.
+/// The fact key of a circuit in the journal.
 #[must_use]
 pub fn circuit_fact(key: &CircuitKey) -> String {
     format!("{KEY}{key}")
 }
 
 fn fact(key: &CircuitKey, circuit: Option<&Circuit>) -> Fact {
-    // A circuit always serialises; were it not so, forgetting it is the lesser harm.
+    // A circuit always serialises; if it did not, forgetting it would be the lesser harm.
     let value = circuit.and_then(|circuit| serde_json::to_string(circuit).ok());
     Fact { key: circuit_fact(key).into(), value: value.map(Into::into) }
 }
@@ -124,7 +125,7 @@ impl Handler<ListCircuits> for Router {
     }
 }
 
-/// A person stops a conversation until somebody resets it.
+/// An operator trips a circuit, which stays open until it is reset.
 #[derive(Message)]
 #[rtype(result = "CircuitView")]
 pub(crate) struct TripCircuit {
@@ -151,7 +152,7 @@ impl Handler<TripCircuit> for Router {
     }
 }
 
-/// A person lets a conversation go on; `false` when it was not stopped.
+/// An operator resets a circuit; `false` when it was not open.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub(crate) struct ResetCircuit(pub(crate) CircuitKey);

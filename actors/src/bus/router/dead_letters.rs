@@ -1,4 +1,4 @@
-//! Messages that were given up: listed, sent again, dropped.
+//! Dead letters: deliveries without an attempt left. Listed, redelivered or dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -36,13 +36,13 @@ pub struct DeadLetterView {
     pub reason: String,
 }
 
-/// A dead letter: a delivery that no attempt is left for.
+/// A delivery that no attempt is left for.
 pub(super) struct DeadLetter {
     pub(super) entry: QueueEntry<Arc<StoredMessage>>,
     pub(super) reason: String,
 }
 
-/// The dead letters that are kept, oldest first.
+/// All dead letters, oldest first.
 #[derive(Default)]
 pub(super) struct DeadLetters {
     all: BTreeMap<(u64, AgentId), DeadLetter>,
@@ -67,17 +67,17 @@ impl DeadLetters {
         self.all.len()
     }
 
-    /// How many bytes they have, a message counted once for each recipient.
+    /// Bytes of all dead letters; a message counts once for each recipient.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-/// How many dead letters are dropped at most for one that comes: more can be too many only after the
-/// limit was lowered.
+/// Maximum dead letters dropped for one that arrives; more exceed the limit only after it was
+/// lowered.
 const DROPPED_AT_ONCE: usize = 16;
 
-/// Dead letters in their order, a bounded number at a time.
+/// Lists dead letters in their order, a bounded number at a time.
 #[derive(Message)]
 #[rtype(result = "Part<DeadLetterView, (u64, AgentId)>")]
 pub(crate) struct ListDeadLetters {
@@ -108,7 +108,7 @@ impl Handler<ListDeadLetters> for Router {
     }
 }
 
-/// Sends a dead letter again, or throws it away; `false` when there is none.
+/// Redelivers a dead letter, or drops it; `false` when there is none.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub(crate) struct ResolveDeadLetter {
@@ -136,14 +136,14 @@ impl Router {
     ) -> bool {
         let key = (seq, agent.clone());
         if again && !self.roster.contains(agent) {
-            return false; // it was removed: nobody would ever get it
+            return false; // removed: the message would never be taken
         }
         let Some(dead) = self.dead.remove(&key) else { return false };
         let facts = match again.then(|| self.reopen_assignment(&dead.entry, ctx)) {
             None => Vec::new(),
             Some(Some(facts)) => facts,
             Some(None) => {
-                // The task went on without it: asking again would have the work done twice.
+                // The task went another way: redelivery would repeat its work.
                 self.dead.insert(key, dead);
                 return false;
             }
@@ -163,10 +163,10 @@ impl Router {
     }
 }
 
-/// A session gave a message up: its sender is told, then it is a dead letter.
+/// A delivery used its last attempt: its sender is notified, then it becomes a dead letter.
 ///
-/// In this order, so that a crash in between repeats the last attempt and the notice
-/// instead of losing the notice.
+/// In this order, so that a crash in between repeats the last attempt and the notice instead of
+/// losing the notice.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct AttemptsExhausted {
@@ -186,7 +186,7 @@ impl Handler<AttemptsExhausted> for Router {
 }
 
 impl Router {
-    /// Makes a message a dead letter: its sender hears of it, and its task has failed.
+    /// Dead-letters a delivery: notifies its sender and fails its task.
     pub(super) fn dead_letter(
         &mut self,
         event: Event,
@@ -220,13 +220,13 @@ impl Router {
         for _ in 0..DROPPED_AT_ONCE {
             let fits = self.dead.len() <= self.bus.settings.max_dead_letters
                 && self.dead.bytes() <= self.dead_letter_bytes;
-            // The one that came last stays, whatever the limits.
+            // The newest one stays, whatever the limits.
             if fits || self.dead.len() <= 1 {
                 break;
             }
             let Some(((seq, agent), _)) = self.dead.all.first_key_value() else { break };
             let (seq, agent) = (*seq, agent.clone());
-            tracing::warn!(%agent, seq, "there are too many dead letters; the oldest is dropped");
+            tracing::warn!(%agent, seq, "dead letters exceeded their limit; dropped the oldest");
             self.resolve_dead_letter(seq, &agent, false, ctx);
         }
     }

@@ -1,4 +1,6 @@
 //! Changes of the directory: agents join, register, claim names and are removed.
+//!
+//! A removed agent can return at any time, as a new one without its earlier profile.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +16,17 @@ use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 use crate::bus::message::StoredMessage;
 
-/// How keys of agents begin.
+/// Prefix of the fact keys of agents.
 pub(super) const KEY: &str = "agent:";
 
 /// Messages dead-lettered in one turn of the router.
 const DEAD_LETTER_BATCH: usize = 100;
-/// How long to wait for messages that are on their way to the disk.
+/// Pause for messages that are being committed.
 const COMMIT_WAIT: Duration = Duration::from_millis(10);
-/// How often that is waited for.
+/// Maximum number of such pauses.
 const RETRIES: u32 = 500;
 
-/// Why a profile was not taken.
+/// Why a profile was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RegisterError {
     /// The directory refuses it.
@@ -35,7 +37,7 @@ pub enum RegisterError {
     Unavailable,
 }
 
-/// Says what an agent is; the reply comes when that is durable.
+/// Registers the profile of an agent; the reply comes when that is durable.
 #[derive(Message)]
 #[rtype(result = "Result<oneshot::Receiver<()>, RegisterError>")]
 pub(crate) struct Register {
@@ -64,8 +66,8 @@ impl Handler<Register> for Router {
     }
 }
 
-/// The A2A clients that have a token now, in place of those claimed before. The reply names those
-/// that cannot have their name, because an agent has it.
+/// Replaces the claimed names by those of the A2A clients that have a token now. The reply lists
+/// the names that an agent has already.
 #[derive(Message)]
 #[rtype(result = "Vec<NameTaken>")]
 pub(crate) struct ClaimNames(pub(crate) Vec<AgentId>);
@@ -81,10 +83,10 @@ impl Handler<ClaimNames> for Router {
 /// Why an agent was not removed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RemoveError {
-    /// There is none.
+    /// No such agent.
     #[error("there is no agent `{0}`")]
     NoSuchAgent(AgentId),
-    /// The name is not one of an agent that came by itself.
+    /// The name does not belong to an agent that joined on its own.
     #[error(
         "`{0}` is part of the server, a person, or a caller of the A2A gateway; it cannot be removed"
     )]
@@ -92,7 +94,7 @@ pub enum RemoveError {
     /// The configuration lists it.
     #[error("`{0}` is listed in [[agents]] of the configuration; remove it there, then here")]
     Listed(AgentId),
-    /// It is there.
+    /// It is connected or has messages in flight.
     #[error(
         "`{0}` is connected or has messages in its hands; stop it first, and wait until the lease of what it took ends"
     )]
@@ -100,9 +102,9 @@ pub enum RemoveError {
     /// Messages wait for it.
     #[error("{owed} messages wait for `{agent}`; handle them, or give them up (drop)")]
     Owed {
-        /// Which agent.
+        /// The agent.
         agent: AgentId,
-        /// How many.
+        /// Number of messages.
         owed: usize,
     },
     /// The bus stops, or cannot write.
@@ -110,17 +112,17 @@ pub enum RemoveError {
     Unavailable,
 }
 
-/// What came of a removal: how many messages were dropped, and when it is durable.
+/// Result of a removal: number of dropped messages, and the receiver for its commit.
 pub(crate) type Removal = Result<(usize, oneshot::Receiver<()>), RemoveError>;
 
-/// Removes an agent. With `drop` the messages that wait for it are given up: their senders are
-/// notified, and they are dropped.
+/// Removes an agent. With `drop` its waiting messages are dead-lettered, which notifies their
+/// senders, and dropped.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct RemoveAgent {
     pub(crate) agent: AgentId,
     pub(crate) drop: bool,
-    /// Who removes it, for the log.
+    /// Name of the operator, for the log.
     pub(crate) by: String,
     pub(crate) reply: oneshot::Sender<Removal>,
 }
@@ -134,7 +136,7 @@ impl Handler<RemoveAgent> for Router {
 }
 
 impl Router {
-    /// Makes an agent known and gives it its first session; `true` when it was not.
+    /// Adds an agent to the directory and opens its first session; `true` when it was new.
     pub(super) fn ensure_agent(
         &mut self,
         agent: AgentId,
@@ -146,14 +148,14 @@ impl Router {
         if Roster::is_for_people(&agent) {
             self.roster.set_apart(&agent);
         }
-        // One that was removed and returns has its sessions still.
+        // A removed agent that returns still has its sessions.
         if key.index() == self.sessions.len() {
             self.open_sessions(agent, ctx);
         }
         true
     }
 
-    /// An agent that appears while the bus runs is known from then on, restarts included.
+    /// Adds an agent that appears at run time; recorded, so that it survives a restart.
     pub(super) fn join(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
         if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
             let line = Line::Event(EventLine {
@@ -164,7 +166,7 @@ impl Router {
         }
     }
 
-    /// Takes an agent into the directory with this profile, or gives it another one.
+    /// Adds an agent with this profile, or replaces its profile.
     pub(super) fn enter(
         &mut self,
         agent: AgentId,
@@ -178,8 +180,7 @@ impl Router {
         Ok(())
     }
 
-    /// Makes a name known that is on record only in a message that survived a restart: the name
-    /// is an agent's or a client's.
+    /// Adds a name found only in a recovered message: it belongs to an agent or to a client.
     pub(super) fn presume(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
         if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
             self.roster.presume(agent);
@@ -188,7 +189,7 @@ impl Router {
 
     pub(super) fn claim_names(&mut self, clients: &[AgentId]) -> Vec<NameTaken> {
         let unnamed = &self.bus.settings.unnamed;
-        // No agent can have these, not even one that an older version let in.
+        // No agent can have these names, not even one that an older version admitted.
         for name in unnamed.iter().filter(|name| self.roster.contains(name)).collect::<Vec<_>>() {
             self.roster.set_client(name);
         }
@@ -229,7 +230,7 @@ impl Router {
         ctx.run_later(wait, move |router, ctx| router.remove(request, dropped, retries, ctx));
     }
 
-    /// How many messages are owed to an agent that can be removed.
+    /// Number of messages owed to an agent that can be removed.
     fn may_remove(&self, agent: &AgentId) -> Result<usize, RemoveError> {
         let key = self.roster.key(agent).ok_or(RemoveError::NoSuchAgent(agent.clone()))?;
         if self.unavailable().is_some() {
@@ -258,7 +259,7 @@ impl Router {
         Ok(owed)
     }
 
-    /// Takes some of what waits for an agent.
+    /// Takes a batch of waiting messages of an agent.
     fn take_idle(&self, agent: &AgentId) -> Vec<QueueEntry<Arc<StoredMessage>>> {
         let Some(key) = self.roster.key(agent) else { return Vec::new() };
         let mut taken = Vec::new();

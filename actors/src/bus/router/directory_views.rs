@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::{PART, Part, Router};
 use a2a_policy::Reach as AccessReach;
 
-/// How many agents are looked at for one answer: a directory may have 200,000, and this runs on the
-/// thread of the bus.
-const LOOKED_AT: usize = 2_000;
+/// Maximum agents scanned for one answer: a directory may have 200,000, and this runs on the bus
+/// thread.
+const SCAN_LIMIT: usize = 2_000;
 
 /// Whether an agent is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -50,12 +50,12 @@ pub struct AgentView {
     pub pending_bytes: usize,
 }
 
-/// Agents in the order of their names. One message looks at a bounded number of them; the caller
-/// goes on at `next`, so that other messages of the bus come in between.
+/// Lists agents by name. One message scans a bounded number; the caller continues at `next`, so
+/// that other messages are handled in between.
 #[derive(Message)]
 #[rtype(result = "Part<AgentView, AgentId>")]
 pub(crate) struct ListAgents {
-    /// Only those that this agent may write to, and itself.
+    /// Only agents that this one may write to, and itself.
     pub(crate) viewer: Option<AgentId>,
     pub(crate) after: Option<AgentId>,
     pub(crate) limit: usize,
@@ -68,11 +68,11 @@ impl Handler<ListAgents> for Router {
         let visibility = self.visibility(ask.viewer.as_ref());
         let mut part = Part::default();
         let mut all = self.roster.after(ask.after.as_ref()).enumerate();
-        while let Some((looked_at, agent)) = all.next() {
+        while let Some((scanned, agent)) = all.next() {
             if !self.roster.is_apart(agent.0) && visibility.includes(agent) {
                 part.found.push(self.view(agent));
             }
-            if part.found.len() == ask.limit || looked_at + 1 == PART {
+            if part.found.len() == ask.limit || scanned + 1 == PART {
                 part.next = all.next().map(|_| agent.1.clone());
                 break;
             }
@@ -81,11 +81,11 @@ impl Handler<ListAgents> for Router {
     }
 }
 
-/// One agent, also one that is set apart.
+/// One agent, including those set apart.
 #[derive(Message)]
 #[rtype(result = "Option<AgentView>")]
 pub(crate) struct FindAgent {
-    /// `None` when this agent may not write to it at all.
+    /// `None` in the reply when this agent may not write to it.
     pub(crate) viewer: Option<AgentId>,
     pub(crate) agent: AgentId,
 }
@@ -132,7 +132,7 @@ impl Handler<Explain> for Router {
     }
 }
 
-/// Who holds a name in any case, as it is spelled.
+/// Holder of a name in any case, and its spelling.
 #[derive(Message)]
 #[rtype(result = "Option<(String, Holder)>")]
 pub(crate) struct FindName(pub(crate) String);
@@ -146,24 +146,24 @@ impl Handler<FindName> for Router {
     }
 }
 
-/// Which agents a caller may give tasks, and its limits.
+/// Agents that a caller may assign tasks to, and its rate limits; for the extended agent card.
 #[derive(Message)]
 #[rtype(result = "Reach")]
 pub(crate) struct ListReachable {
-    /// The name under which its messages travel.
+    /// Sender name of the caller's messages.
     pub(crate) from: AgentId,
-    /// How many agents at most.
+    /// Maximum number of agents.
     pub(crate) most: usize,
 }
 
-/// What a caller may reach.
+/// Agents within reach of a caller.
 #[derive(Debug, Clone)]
 pub struct Reach {
-    /// Agents that take its tasks, those known longest first.
+    /// Agents that accept its tasks, the earliest known first.
     pub agents: Vec<(AgentId, Profile)>,
     /// There may be others.
     pub more: bool,
-    /// How much it may send.
+    /// Rate limits of the caller.
     pub rates: RateSettings,
 }
 
@@ -180,7 +180,7 @@ impl Handler<ListReachable> for Router {
         let profile = profile.unwrap_or(&unknown);
         let (mut agents, mut more) = (Vec::new(), false);
         for (at, (key, id, other)) in self.roster.iter().enumerate() {
-            if at >= LOOKED_AT || agents.len() >= most {
+            if at >= SCAN_LIMIT || agents.len() >= most {
                 more = true;
                 break;
             }
@@ -199,7 +199,7 @@ impl Handler<ListReachable> for Router {
     }
 }
 
-/// The agents that a caller may see.
+/// The agents that a viewer may see.
 struct Visibility<'a>(Option<(&'a AgentId, AccessReach<'a>)>);
 
 impl Visibility<'_> {
@@ -210,7 +210,7 @@ impl Visibility<'_> {
 }
 
 impl Router {
-    /// Whom `viewer` may know of: everyone when it is `None`.
+    /// Visibility for `viewer`; without one, of all agents.
     fn visibility<'a>(&'a self, viewer: Option<&'a AgentId>) -> Visibility<'a> {
         static NEW: Profile = Profile::NEW;
         Visibility(viewer.map(|viewer| {
@@ -228,8 +228,8 @@ impl Router {
         let polled = mailboxes.iter().filter(|mailbox| mailbox.is_polled(now.uptime)).count() > 0;
         let seen = mailboxes.iter().filter_map(|mailbox| mailbox.last_seen.get()).max();
         let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
-        // What it took over HTTP is in its hands for as long as its lease; who died with it is gone
-        // when that ends.
+        // A polling agent holds messages until their lease ends; one that died is offline after
+        // that.
         let holds = mailboxes.iter().any(|mailbox| mailbox.inbox.borrow().out() > 0);
         let grace = self.bus.settings.presence_grace;
         let here = sessions > 0 || polled || holds || ago.is_some_and(|ago| ago < grace);

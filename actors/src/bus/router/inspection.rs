@@ -10,43 +10,43 @@ use super::{PART, Router};
 use crate::Delivery;
 use crate::bus::mailbox::delivery;
 
-/// How much lies on the bus at one moment.
+/// Load of the bus at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BusLoad {
-    /// Agents that are known, those of the server and callers included.
+    /// Agents in the directory, including those of the server and callers.
     pub agents: usize,
-    /// Sessions with an agent's code in them.
+    /// Sessions with agent code attached.
     pub sessions: usize,
-    /// Messages that wait for their recipient.
+    /// Messages waiting for their recipient.
     pub waiting: usize,
-    /// Messages that are in their recipient's hands.
+    /// Messages in flight.
     pub in_hands: usize,
-    /// Bytes of the messages that wait, or are on their way to the disk.
+    /// Bytes of messages that wait or are being committed.
     pub waiting_bytes: usize,
-    /// Bytes of the messages that are in their recipient's hands.
+    /// Bytes of messages in flight.
     pub in_hands_bytes: usize,
     /// Bytes of dead letters.
     pub dead_letter_bytes: usize,
-    /// Bytes of all messages that the bus holds, each counted once, however many recipients it has.
+    /// Bytes of all messages held, each counted once however many recipients it has.
     pub held_bytes: usize,
-    /// Messages of the agent that has most, waiting or in hands.
+    /// Messages of the agent with the most, waiting or in flight.
     pub most: usize,
-    /// How long the oldest of those that wait has been accepted.
+    /// Age of the oldest waiting message.
     pub oldest: Duration,
-    /// Messages that were given up and are kept.
+    /// Dead letters.
     pub dead_letters: usize,
-    /// Open tasks of the ledger that are marked overdue.
+    /// Open assignments marked overdue.
     pub overdue_tasks: usize,
-    /// Circuits that refuse.
+    /// Open circuits.
     pub open_circuits: usize,
-    /// Circuits that let a few messages through, to see.
+    /// Half-open circuits.
     pub half_open_circuits: usize,
-    /// Lines that somebody waits for and the disk does not have yet.
+    /// Awaited records that are not durable yet.
     pub uncommitted: usize,
 }
 
 impl BusLoad {
-    /// This and what the next agents have.
+    /// Adds the load of the next agents.
     pub(crate) fn merge(self, next: Self) -> Self {
         Self {
             sessions: self.sessions + next.sessions,
@@ -56,24 +56,24 @@ impl BusLoad {
             in_hands_bytes: self.in_hands_bytes + next.in_hands_bytes,
             most: self.most.max(next.most),
             oldest: self.oldest.max(next.oldest),
-            // These are of the whole bus, at the time of the last part.
+            // Totals of the whole bus, as of the last part.
             ..next
         }
     }
 }
 
-/// Asks how much lies on the bus, from the sessions of the agent with this number on. One message
-/// looks at a bounded number of agents; the caller adds the parts up.
+/// Reads the load, from the sessions of the agent with this index on. One message scans a bounded
+/// number of agents; the caller adds the parts up.
 #[derive(Message)]
 #[rtype(result = "LoadPart")]
 pub(crate) struct ReadLoad {
     pub(crate) from: usize,
 }
 
-/// A part of it.
+/// Load of a range of agents.
 pub(crate) struct LoadPart {
     pub(crate) load: BusLoad,
-    /// The number of the next agent; `None` at the end.
+    /// Index of the next agent; `None` at the end.
     pub(crate) next: Option<usize>,
 }
 
@@ -111,7 +111,7 @@ impl Handler<ReadLoad> for Router {
             }
             load.most = load.most.max(of_agent);
         }
-        // The clock of the machine may have been set back since.
+        // The wall clock may have been set back since.
         let ago = oldest.map(|oldest| (now.utc - oldest).to_std().unwrap_or_default());
         load.oldest = ago.unwrap_or_default();
         for circuit in self.breaker.circuits() {
@@ -125,28 +125,28 @@ impl Handler<ReadLoad> for Router {
     }
 }
 
-/// What lies in the inboxes of an agent's sessions.
+/// Content of the inboxes of an agent.
 #[derive(Clone, Default)]
 pub struct InboxView {
-    /// The first of them: what is in somebody's hands, what pauses, what waits.
+    /// The first deliveries: in flight, in backoff, waiting.
     pub deliveries: Vec<DeliveryView>,
-    /// How many there are.
+    /// Number of all deliveries.
     pub pending: usize,
 }
 
-/// One message of an inbox, as somebody sees who only looks.
+/// A delivery of an inbox, as peeked.
 #[derive(Clone)]
 pub struct DeliveryView {
-    /// The message; its attempts are those that were begun.
+    /// The delivery; its attempts are those that were started.
     pub delivery: Delivery,
-    /// Whether it waits, pauses, or is in somebody's hands.
+    /// Whether it waits, is in backoff, or in flight.
     pub state: &'static str,
-    /// Until the pause or the time of whoever has it ends.
+    /// Time until the backoff or the lease ends.
     pub due: Option<Duration>,
 }
 
-/// Looks at what lies in an agent's inboxes; `None` when there is no such agent. Nothing is
-/// handed out, counted or noted as seen.
+/// Peeks into an agent's inboxes; `None` when there is no such agent. Nothing is leased, counted or
+/// marked as seen.
 #[derive(Message)]
 #[rtype(result = "Option<InboxView>")]
 pub(crate) struct PeekInbox {
@@ -163,7 +163,7 @@ impl Handler<PeekInbox> for Router {
         _: &mut Self::Context,
     ) -> Self::Result {
         let Some(key) = self.roster.key(&agent) else {
-            // People are always there, even where nobody has spoken yet.
+            // Names of people always exist, even without a message so far.
             return MessageResult(Roster::is_for_people(&agent).then(InboxView::default));
         };
         let now = self.bus.clock.now().uptime;
@@ -172,8 +172,8 @@ impl Handler<PeekInbox> for Router {
             let Some(mailbox) = self.bus.mailboxes.get(number) else { continue };
             let inbox = mailbox.inbox.borrow();
             view.pending += inbox.len();
-            let room = limit.saturating_sub(view.deliveries.len());
-            view.deliveries.extend(inbox.look(room).into_iter().map(|(standing, entry)| {
+            let rest = limit.saturating_sub(view.deliveries.len());
+            view.deliveries.extend(inbox.look(rest).into_iter().map(|(standing, entry)| {
                 let (state, due) = match standing {
                     Standing::Out(until) => ("taken", Some(until.saturating_sub(now))),
                     Standing::Pausing(until) => ("pausing", Some(until.saturating_sub(now))),

@@ -15,7 +15,7 @@ use crate::bus::commit::effects::OnCommit;
 use crate::bus::message::{HeldBytes, StoredMessage, StoredMessageParts};
 
 impl Router {
-    /// Everything as it was before the restart.
+    /// Restores directory, facts, dedup index, pending deliveries and dead letters, in this order.
     pub(super) fn restore(&mut self, recovered: Recovered, ctx: &mut Context<Self>) {
         for (agent, profile) in self.bus.settings.agents.clone() {
             self.ensure_agent(agent, profile, true, ctx);
@@ -48,7 +48,7 @@ impl Router {
             if self.is_cancelled(&entry) {
                 self.settle_cancelled(p.agent_id, &entry);
             } else if entry.attempts >= self.bus.settings.retry.attempts {
-                // Each of them ended with the process; one more would, too.
+                // Each attempt ended with the process; another would, too.
                 let reason =
                     "the last attempt did not come back: the bus was stopped or killed during it"
                         .to_owned();
@@ -63,7 +63,7 @@ impl Router {
                 self.requeue(&p.agent_id, entry);
             }
         }
-        // After what waits: a client never gets the name of an agent whose messages are there.
+        // After the pending deliveries: a client never gets the name of an agent that has messages.
         let clients = self.bus.settings.clients.clone();
         self.claim_names(&clients);
         for d in recovered.dead_letters {
@@ -87,30 +87,30 @@ impl Router {
         {
             serde_json::from_str(value).map(|profile| drop(self.enter(agent, profile, ctx)))
         } else {
-            tracing::warn!(key, "the journal holds a fact this version does not know");
+            tracing::warn!(key, "journal holds a fact of an unknown kind; ignored it");
             return;
         };
         if let Err(error) = read {
-            tracing::error!(%error, key, "a fact in the journal can no longer be read");
+            tracing::error!(%error, key, "fact in the journal could not be parsed");
         }
     }
 }
 
-/// Whether a message is what a client gets: an answer to a task or a report on it. Anything else
+/// Whether a client may get this message: an answer to a task or a report on it. Any other message
 /// in an inbox shows that the inbox is an agent's.
 pub(super) fn is_answer(entry: &QueueEntry<Arc<StoredMessage>>) -> bool {
     matches!(entry.item.message.body, Body::TaskResponse(_) | Body::StatusUpdate(_))
 }
 
-/// What the journal kept of a message.
+/// A message as the journal has it.
 pub(super) struct PersistedMessage<'a> {
     pub(super) trace: Option<Arc<Trace>>,
     pub(super) time: DateTime<Utc>,
     pub(super) message: &'a Arc<[u8]>,
 }
 
-/// Messages that survived a restart, by number of record. Each is parsed once, however many
-/// agents it is owed to: its deliveries and dead letters share one content.
+/// Recovered messages by sequence number. Each is parsed once and shared by all its deliveries and
+/// dead letters.
 pub(super) struct RestoredMessages {
     held: HeldBytes,
     restored: HashMap<u64, Option<Arc<StoredMessage>>>,
@@ -121,7 +121,7 @@ impl RestoredMessages {
         Self { held, restored: HashMap::new() }
     }
 
-    /// The message of record `seq` on its way to one recipient; `None` when it cannot be parsed.
+    /// Queue entry of message `seq` for one recipient; `None` when it cannot be parsed.
     pub(super) fn entry(
         &mut self,
         seq: u64,
@@ -155,7 +155,7 @@ fn restored(
             Some(StoredMessage::new(parts, held))
         }
         Err(report) => {
-            tracing::error!(seq, %report, "an accepted message can no longer be read");
+            tracing::error!(seq, %report, "accepted message could not be parsed");
             None
         }
     }

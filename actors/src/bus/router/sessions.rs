@@ -17,20 +17,20 @@ use crate::bus::mailbox::{
 };
 use crate::bus::message::StoredMessage;
 
-/// How many conversations with an agent of several sessions are remembered.
+/// Maximum conversations remembered per agent with several sessions.
 const STICKY: usize = 10_000;
 
-/// The sessions of one agent; the first stays as long as the agent is known.
+/// Sessions of one agent; the first stays as long as the agent is in the directory.
 pub(super) struct AgentSessions {
     pub(super) first: MailboxId,
     pub(super) others: Vec<MailboxId>,
-    /// Whoever takes certain messages beside the sessions.
+    /// Mailbox of a runtime that takes certain messages beside the sessions.
     pub(super) interceptor: Option<MailboxId>,
     pub(super) sticky: HashMap<CorrelationId, MailboxId>,
 }
 
 impl AgentSessions {
-    /// Whether somebody beside the sessions takes this message.
+    /// Whether the interceptor takes this message.
     pub(super) fn is_intercepted(
         &self,
         by: &AgentId,
@@ -41,7 +41,7 @@ impl AgentSessions {
         interceptor.is_some_and(|mailbox| mailbox.is_out_of_band(by, message))
     }
 
-    /// Whoever waits for just this; else sticky by conversation, else the least loaded.
+    /// The interceptor if it takes the message, else sticky by conversation, else the least loaded.
     pub(super) fn choose(
         &mut self,
         by: &AgentId,
@@ -84,7 +84,7 @@ impl AgentSessions {
 /// Why an inbox cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InboxError {
-    /// No such agent, or a name no agent may have.
+    /// No such agent, or a reserved name.
     #[error(
         "there is no such agent: the name is kept for the bus and for people, or the directory is not open for new ones"
     )]
@@ -94,7 +94,7 @@ pub enum InboxError {
         "the name is taken: an agent and an A2A client cannot have the same one, whatever its case"
     )]
     NameTaken,
-    /// Not handed out, or settled already.
+    /// Not leased, or settled already.
     #[error("the message is not in your hands: it was settled before, or never taken")]
     NotTaken,
     /// The bus is stopping.
@@ -105,7 +105,7 @@ pub enum InboxError {
     NotDurable,
 }
 
-/// The code of an agent joins; its number is the reply.
+/// Attaches agent code; the reply is the number of the attachment.
 #[derive(Message)]
 #[rtype(result = "Result<u64, InboxError>")]
 pub(crate) struct Attach {
@@ -132,7 +132,7 @@ impl Handler<Attach> for Router {
             (number, mailbox) = self.open_mailbox(agent.clone(), ctx);
             self.sessions[key.index()].others.push(number);
         }
-        // Marked at once, so that a second one attached in the same moment gets its own.
+        // Marked at once, so that a second attachment at the same moment gets its own session.
         mailbox.slots.set_live(true);
         self.attachments += 1;
         mailbox.attachment.set(self.attachments);
@@ -144,7 +144,7 @@ impl Handler<Attach> for Router {
     }
 }
 
-/// The code of an agent goes away; what its session holds waits for another.
+/// Detaches agent code; the messages of its session wait for another.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct Detach {
@@ -165,7 +165,7 @@ impl Handler<Detach> for Router {
         gone.attachment.set(0);
         sessions.sticky.retain(|_, stuck| *stuck != number);
         if number == sessions.first {
-            // What waits is moved when that is done, together with what comes back: in order.
+            // Waiting messages are moved after that, in order with those that return.
             gone.send(Leave(departure));
             return;
         }
@@ -185,8 +185,8 @@ impl Handler<Detach> for Router {
     }
 }
 
-/// The code of an agent cannot be reached for a while, or can be again. It keeps what is in its
-/// hands; what waits for it goes to others of the agent, if there are any.
+/// Marks agent code as reachable or not. While unreachable it keeps its messages in flight; waiting
+/// ones go to other sessions of the agent, if any.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct SetPresent {
@@ -211,7 +211,7 @@ impl Handler<SetPresent> for Router {
     }
 }
 
-/// Something waits at a session of the agent where nobody is.
+/// Moves messages that wait at a session without agent code.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(crate) struct MoveWaiting(pub(crate) AgentId);
@@ -226,14 +226,15 @@ impl Handler<MoveWaiting> for Router {
     }
 }
 
-/// Somebody takes certain messages of an agent, beside its sessions: those its runtime
-/// [wants](Runtime::wants_at_once). The agent becomes known, whatever the directory says.
+/// Attaches a runtime that takes the messages of an agent that are [out of
+/// band](AgentRuntime::is_out_of_band), beside its sessions. The agent is added to the directory
+/// even if that is closed.
 #[derive(Message)]
 #[rtype(result = "Result<(), InboxError>")]
 pub(crate) struct AttachInterceptor {
     pub(crate) agent: AgentId,
     pub(crate) runtime: Arc<dyn AgentRuntime>,
-    /// The name is a caller's and no agent's: it belongs to no scope.
+    /// The name belongs to a caller and not to an agent: it has no scope.
     pub(crate) is_client: bool,
 }
 
@@ -253,10 +254,10 @@ impl Handler<AttachInterceptor> for Router {
             return Err(InboxError::Closed);
         }
         if is_client {
-            // Never over an agent: its messages would be taken by the caller's clerk.
+            // Never over an agent: the interceptor of the caller would take its messages.
             let free = self.roster.client_may_be_called(&agent);
             free.map_err(|_| InboxError::NameTaken)?;
-            // A caller, not an agent: nobody needs to know it after a restart.
+            // A caller, not an agent: it need not survive a restart.
             self.ensure_agent(agent.clone(), a2a_policy::Profile::default(), false, ctx);
             self.roster.set_client(&agent);
         } else {
@@ -274,14 +275,15 @@ impl Handler<AttachInterceptor> for Router {
         mailbox.slots.set_live(true);
         mailbox.set_runtime(Some(Arc::clone(&runtime)));
         self.sessions[key.index()].interceptor = Some(number);
-        // What was owed before a restart lies on the agent's own desk.
+        // Messages recovered from before a restart wait in the agent's own mailbox.
         let first = self.sessions[key.index()].first;
         if let Some(first) = self.bus.mailboxes.get(first) {
             let waiting = first.inbox.borrow_mut().drain_idle();
             for entry in waiting {
                 first.slots.free(entry.bytes);
                 if mailbox.is_out_of_band(&entry.by, &entry.item.message) {
-                    // One word below wakes it for all of them; so many would not fit its mailbox.
+                    // `SetRuntime` below wakes the session once; a wake-up each would exceed its
+                    // queue.
                     mailbox.requeue_without_wake(entry);
                 } else {
                     first.requeue(entry);
@@ -292,7 +294,7 @@ impl Handler<AttachInterceptor> for Router {
     }
 }
 
-/// Something for the first session of an agent.
+/// A request to the first session of an agent.
 #[derive(Message)]
 #[rtype(result = "Result<(), InboxError>")]
 pub(crate) enum ForInbox {
@@ -316,7 +318,7 @@ impl Handler<ForInbox> for Router {
 }
 
 impl Router {
-    /// Gives the agent that was just entered into the roster its first session.
+    /// Opens the first session of the agent that was just added to the directory.
     pub(super) fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
         debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
         let (first, _) = self.open_mailbox(agent, ctx);
@@ -341,7 +343,8 @@ impl Router {
         (number, mailbox)
     }
 
-    /// Delivers what was accepted earlier: after a restart, from an ended session, a dead letter.
+    /// Delivers a message accepted earlier: after a restart, from an ended session, or a dead
+    /// letter.
     pub(super) fn requeue(&mut self, agent: &AgentId, entry: QueueEntry<Arc<StoredMessage>>) {
         let Some(key) = self.roster.key(agent) else { return };
         let (by, message) = (&entry.by, &entry.item.message);
@@ -351,7 +354,7 @@ impl Router {
         }
     }
 
-    /// The session that messages for somebody outside come from.
+    /// First mailbox of an agent that polls; admits the agent if needed.
     pub(super) fn first_mailbox(
         &mut self,
         agent: &AgentId,
@@ -379,7 +382,7 @@ impl Router {
         Ok((key, mailbox))
     }
 
-    /// The desk where this attachment of an agent's code is.
+    /// The mailbox with this attachment.
     fn attached(
         &self,
         agent: &AgentId,
@@ -392,7 +395,7 @@ impl Router {
         all.find(|(_, _, mailbox)| mailbox.attachment.get() == attachment)
     }
 
-    /// What waits where nobody is goes where somebody is.
+    /// Moves messages from mailboxes without reachable code to those with it.
     fn move_waiting(&mut self, agent: &AgentId, key: AgentKey) {
         let mailboxes = Rc::clone(&self.bus.mailboxes);
         let all = self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number));

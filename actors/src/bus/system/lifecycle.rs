@@ -150,13 +150,13 @@ pub(super) async fn run_until_stopped(
     let offers = actix::spawn(
         wiring.bus.parts.endlessly("day_clock", run_day_clock(Rc::clone(&wiring.bus))),
     );
-    // Without a request everyone who could send one is gone; then stop all the same.
+    // A closed channel means that no handle is left; the bus stops all the same.
     let request = requests.recv().await;
     wiring.bus.parts.stop();
     offers.abort();
     let deadline = request.as_ref().map_or(Duration::from_secs(10), |request| request.deadline);
     let interrupted = stop_in_order(&wiring, deadline).await;
-    // What agents answered to the last has reached those who live here, and they write it down.
+    // The last answers of agents have reached these tasks, which persist them before they end.
     shutdown.finish().await;
     if let Some(request) = request {
         let unwritten = wiring.bus.stats.unwritten();
@@ -167,9 +167,9 @@ pub(super) async fn run_until_stopped(
 
 async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
     let Wiring { router, effects, bus } = wiring;
-    // 1. No new work. Who sends now is told so; who waits for messages waits for nothing.
+    // 1. No new work: submissions are refused, and polls are not served.
     bus.stopping.set(true);
-    // 2. Handlers finish, and what came of them is on its way to the journal.
+    // 2. Handlers finish, and their results are on their way to the journal.
     let finished = async {
         while bus.running.get() > 0 {
             let idle = bus.idle.notified();
@@ -179,9 +179,9 @@ async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
         }
     };
     let _ = tokio::time::timeout(deadline, finished).await;
-    // The router has heard of everything given up when it answers a question asked later.
+    // Answered after every earlier message: the router has processed all dead letters by then.
     let _ = router.send(WriteCounted).await;
-    // 3. Everything that waits is written, the journal closed.
+    // 3. Everything buffered is written and the journal closed.
     let (done, flushed) = oneshot::channel();
     if bus.commit_buffer.close(done) {
         let _ = flushed.await;
