@@ -25,7 +25,7 @@ pub use bus::mailbox::AckHandle;
 pub use bus::message::{Delivery, Submission};
 pub use bus::router::{
     AgentView, BusLoad, CircuitView, DeadLetterView, DeliveryView, InboxError, InboxView, Presence,
-    Reach, RegisterError, RemoveError, TaskCursor, TaskFilter, circuit_fact,
+    ReachableAgents, RegisterError, RemoveError, TaskCursor, TaskFilter, circuit_fact,
 };
 pub use bus::settings::{BusSettings, LiveSettings};
 pub use bus::stats::Stats;

@@ -4,7 +4,7 @@
 //! CommitEffects ──enqueue──▶ Mailbox ──Wake──▶ Session ──┬─ attempts   agent runtime in this process
 //!                             │ Inbox (policy): queue,   └─ pull       agent that polls
 //!                             │   leases, retries              │
-//!                             │ Slots (policy): capacity       ▼
+//!                             │ InboxCapacity (policy)         ▼
 //!                             └──────────◀── free ──────── acknowledge ──▶ CommitBuffer
 //! ```
 //!
@@ -47,7 +47,7 @@ pub(crate) struct MailboxId(u32);
 /// Queue, capacity and presence of one session.
 pub(crate) struct Mailbox {
     pub(crate) agent: AgentId,
-    pub(crate) slots: Slots,
+    pub(crate) capacity: Slots,
     pub(crate) inbox: RefCell<Inbox<Arc<StoredMessage>>>,
     session: RefCell<Option<Addr<Session>>>,
     /// The session is idle and must be woken when a message arrives.
@@ -99,7 +99,7 @@ impl Mailbox {
 
     /// Requeues without waking the session; the caller wakes it afterwards.
     pub(crate) fn requeue_without_wake(&self, entry: QueueEntry<Arc<StoredMessage>>) {
-        self.slots.take_back(entry.bytes);
+        self.capacity.take_back(entry.bytes);
         self.inbox.borrow_mut().arrive(entry);
     }
 
@@ -165,13 +165,13 @@ pub(crate) struct Mailboxes {
 }
 
 impl Mailboxes {
-    pub(crate) fn open(&self, agent: AgentId, slots: Slots) -> (MailboxId, Rc<Mailbox>) {
+    pub(crate) fn open(&self, agent: AgentId, capacity: Slots) -> (MailboxId, Rc<Mailbox>) {
         let mut all = self.all.borrow_mut();
         // 2^32 sessions in one run of the bus are out of reach.
         let number = MailboxId(u32::try_from(all.len()).unwrap_or(u32::MAX));
         let mailbox = Rc::new(Mailbox {
             agent,
-            slots,
+            capacity,
             inbox: RefCell::default(),
             session: RefCell::default(),
             waits: Cell::new(false),
@@ -212,7 +212,7 @@ impl Mailboxes {
     pub(crate) fn set_limits(&self, limits: InboxLimits) {
         for state in self.all.borrow().iter() {
             if let MailboxState::Open(mailbox) = state {
-                mailbox.slots.set_limits(limits);
+                mailbox.capacity.set_limits(limits);
             }
         }
     }
@@ -226,10 +226,10 @@ impl Mailboxes {
     ) -> Result<Outcome, InboxFull> {
         match self.all.borrow().get(number.0 as usize) {
             Some(MailboxState::Open(mailbox)) if exempt => {
-                mailbox.slots.take_exempt(bytes)?;
+                mailbox.capacity.take_exempt(bytes)?;
                 Ok(Outcome::Queued)
             }
-            Some(MailboxState::Open(mailbox)) => mailbox.slots.take(bytes),
+            Some(MailboxState::Open(mailbox)) => mailbox.capacity.take(bytes),
             _ => Err(InboxFull::Messages { limit: 0 }),
         }
     }
@@ -275,7 +275,7 @@ impl Mailboxes {
         for mailbox in to.iter().filter_map(|number| self.get(*number)) {
             let mut inbox = mailbox.inbox.borrow_mut();
             if let Some(taken) = inbox.acknowledge(seq).or_else(|| inbox.withdraw(seq)) {
-                mailbox.slots.free(taken.bytes);
+                mailbox.capacity.free(taken.bytes);
             }
             drop(inbox);
             if let Some(session) = mailbox.session() {
@@ -290,7 +290,7 @@ impl Mailboxes {
         let all = self.all.borrow();
         for number in to {
             if let Some(MailboxState::Open(mailbox)) = all.get(number.0 as usize) {
-                mailbox.slots.free(bytes);
+                mailbox.capacity.free(bytes);
             }
         }
     }

@@ -43,7 +43,7 @@ use actix::prelude::*;
 use tokio::sync::oneshot;
 
 use crate::LiveSettings;
-use crate::bus::commit::effects::{self, JournalHealth, OnCommit};
+use crate::bus::commit::effects::{self, JournalHealth, OnCommit, PendingDelivery};
 use crate::bus::commit::writer::Append;
 use crate::bus::context::{BusContext, Clock};
 use crate::bus::mailbox::MailboxId;
@@ -53,7 +53,7 @@ pub use assignment_queries::{TaskCursor, TaskFilter};
 pub use circuits::{CircuitView, circuit_fact};
 pub use dead_letters::DeadLetterView;
 pub use directory::{RegisterError, RemoveError};
-pub use directory_views::{AgentView, Presence, Reach};
+pub use directory_views::{AgentView, Presence, ReachableAgents};
 pub use inspection::{BusLoad, DeliveryView, InboxView};
 pub use sessions::InboxError;
 
@@ -93,11 +93,11 @@ impl<T, Cursor> Default for Part<T, Cursor> {
 pub(crate) struct Router {
     bus: Rc<BusContext>,
     _alive: Alive,
-    roster: Roster,
-    seen: SeenIds,
+    directory: Roster,
+    dedup: SeenIds,
     /// `None` when the ledger is disabled.
     ledger: Option<Ledger>,
-    limits: RateLimits,
+    rate_limits: RateLimits,
     breaker: Breaker,
     /// These five start with the configured values and change with a reload.
     access: AccessRules,
@@ -123,9 +123,9 @@ pub(crate) struct Router {
 
 impl Router {
     pub(crate) fn new(bus: Rc<BusContext>, recovered: Recovered) -> Self {
-        let limits = RateLimits::new(bus.settings.rates);
+        let rate_limits = RateLimits::new(bus.settings.rates);
         let settings = &bus.settings;
-        let roster = Roster::new(settings.open, settings.max_agents);
+        let directory = Roster::new(settings.open, settings.max_agents);
         let ledger = settings.ledger.enabled.then(|| Ledger::new(settings.ledger));
         let breaker = Breaker::new(settings.breaker.clone());
         Self {
@@ -136,10 +136,10 @@ impl Router {
             dead_letter_bytes: settings.max_dead_letter_bytes,
             _alive: bus.parts.endless("router"),
             bus,
-            roster,
-            seen: SeenIds::default(),
+            directory,
+            dedup: SeenIds::default(),
             ledger,
-            limits,
+            rate_limits,
             breaker,
             refusals: Refusals::default(),
             sessions: Vec::new(),
@@ -152,6 +152,7 @@ impl Router {
         }
     }
 
+    /// Admits a submission and applies the verdict.
     fn route(
         &mut self,
         caller: &Caller,
@@ -196,35 +197,7 @@ impl Router {
             Verdict::Accepted(accepted) => {
                 self.accept(caller, accepted, submission, reply, now, ctx)
             }
-            Verdict::Duplicate { seq } => {
-                let by = records::sender(caller, &submission);
-                let size = records::refusal_size(&submission, 0, &[]);
-                if !self.refusals.is_written(by.as_ref(), Outcome::Duplicate, size, now) {
-                    let receipt = records::unnumbered_receipt(&submission, now);
-                    let receipt = Receipt { outcome: Outcome::Duplicate, ..receipt };
-                    self.count_refusals(ctx);
-                    self.bus.stats.answered(submission.kind(), receipt.outcome);
-                    effects::repeat_first_receipt(
-                        Arc::clone(&self.bus.reader),
-                        receipt,
-                        seq,
-                        reply,
-                    );
-                    return;
-                }
-                let receipt =
-                    Receipt { outcome: Outcome::Duplicate, ..self.receipt(&submission, now) };
-                let line = message_line(
-                    &receipt,
-                    caller,
-                    &submission,
-                    now,
-                    Clock::since(submission.since),
-                );
-                let kind = submission.kind();
-                let on_commit = OnCommit::FirstReceipt { receipt, kind, first: seq, reply };
-                self.bus.append(Append { line: Line::Message(line), on_commit });
-            }
+            Verdict::Duplicate { seq } => self.repeat(caller, seq, &submission, reply, now, ctx),
             Verdict::Refused(refusal) => self.refuse(caller, refusal, &submission, reply, now, ctx),
         }
     }
@@ -245,12 +218,41 @@ impl Router {
             )
     }
 
+    /// A receipt with the next sequence number.
     fn receipt(&self, submission: &Submission, now: Now) -> Receipt {
         let mut receipt = records::unnumbered_receipt(submission, now);
         receipt.seq = Some(self.bus.next_seq());
         receipt
     }
 
+    /// Repeats the receipt of record `first`. The duplicate is recorded, or counted like a refusal.
+    fn repeat(
+        &mut self,
+        caller: &Caller,
+        first: u64,
+        submission: &Submission,
+        reply: Option<Reply>,
+        now: Now,
+        ctx: &mut Context<Self>,
+    ) {
+        let (by, kind) = (records::sender(caller, submission), submission.kind());
+        let size = records::refusal_size(submission, 0, &[]);
+        let outcome = Outcome::Duplicate;
+        if self.refusals.is_written(by.as_ref(), outcome, size, now) {
+            let receipt = Receipt { outcome, ..self.receipt(submission, now) };
+            let took = Clock::since(submission.since);
+            let line = Line::Message(message_line(&receipt, caller, submission, now, took));
+            let on_commit = OnCommit::FirstReceipt { receipt, kind, first, reply };
+            self.bus.append(Append { line, on_commit });
+        } else {
+            let receipt = Receipt { outcome, ..records::unnumbered_receipt(submission, now) };
+            self.count_refusals(ctx);
+            self.bus.stats.answered(kind, outcome);
+            effects::repeat_first_receipt(Arc::clone(&self.bus.reader), receipt, first, reply);
+        }
+    }
+
+    /// Applies the ledger change and starts the commit of an admitted message.
     fn accept(
         &mut self,
         caller: &Caller,
@@ -277,7 +279,7 @@ impl Router {
             ledger.note_news(&message, now);
         }
         let fingerprint = submission.fingerprints.message;
-        self.seen.insert(message.message_id, Seen { seq, fingerprint });
+        self.dedup.insert(message.message_id, Seen { seq, fingerprint });
         let (by, kind) = (message.from.agent_id.clone(), Some(message.kind()));
         let stored = StoredMessageParts {
             seq,
@@ -295,9 +297,8 @@ impl Router {
             // Sessions run later: whatever they write follows this record.
             self.bus.mailboxes.deliver(&to, &stored);
         }
-        let stored = Some(stored);
-        let on_commit =
-            OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, undo };
+        let delivery = Some(PendingDelivery { to, stored, delivered_early, undo });
+        let on_commit = OnCommit::Receipt { receipt, kind, reply, delivery };
         self.bus.append(Append { line: Line::Message(line), on_commit });
     }
 }
@@ -362,7 +363,7 @@ impl Handler<Forget> for Router {
     type Result = ();
 
     fn handle(&mut self, Forget { id, undo }: Forget, _: &mut Self::Context) {
-        self.seen.remove(&id);
+        self.dedup.remove(&id);
         if let (Some(undo), Some(ledger)) = (undo, &mut self.ledger) {
             ledger.undo(undo);
         }
@@ -393,7 +394,7 @@ impl Handler<Reload> for Router {
     fn handle(&mut self, Reload(settings): Reload, ctx: &mut Self::Context) {
         let inbox_limits = settings.inbox_limits();
         let LiveSettings { agents, open, access, max_recipients, rates, breaker, .. } = settings;
-        self.limits.reconfigure(rates, self.bus.clock.now());
+        self.rate_limits.reconfigure(rates, self.bus.clock.now());
         self.breaker.reconfigure(breaker);
         self.access = access;
         self.max_recipients = max_recipients;
@@ -407,7 +408,7 @@ impl Handler<Reload> for Router {
                 listed.push((agent.clone(), profile.clone()));
             }
         }
-        for (agent, profile) in self.roster.reconfigure(open, listed) {
+        for (agent, profile) in self.directory.reconfigure(open, listed) {
             self.ensure_agent(agent, profile, true, ctx);
         }
     }

@@ -35,12 +35,8 @@ pub(crate) enum OnCommit {
         /// Kind of the message; `None` when it could not be parsed.
         kind: Option<Kind>,
         reply: Option<Reply>,
-        to: Vec<MailboxId>,
-        stored: Option<Arc<StoredMessage>>,
-        /// The message was delivered before the commit.
-        delivered_early: bool,
-        /// Reverts the change of the ledger.
-        undo: Option<Undo>,
+        /// `None` for a refused message.
+        delivery: Option<PendingDelivery>,
     },
     /// Repeats the first receipt of the same message.
     FirstReceipt { receipt: Receipt, kind: Option<Kind>, first: u64, reply: Option<Reply> },
@@ -50,6 +46,17 @@ pub(crate) enum OnCommit {
     StartAttempt { session: Addr<Session>, seq: u64 },
     /// Nothing.
     Nothing,
+}
+
+/// The delivery of an accepted message, and what reverts it when the commit fails.
+pub(crate) struct PendingDelivery {
+    /// Mailboxes with reserved capacity.
+    pub(crate) to: Vec<MailboxId>,
+    pub(crate) stored: Arc<StoredMessage>,
+    /// The message was delivered before the commit.
+    pub(crate) delivered_early: bool,
+    /// Reverts the change of the ledger.
+    pub(crate) undo: Option<Undo>,
 }
 
 /// Whether the journal takes records.
@@ -139,7 +146,7 @@ impl CommitEffects {
 
     fn apply(&self, on_commit: OnCommit) {
         match on_commit {
-            OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, .. } => {
+            OnCommit::Receipt { receipt, kind, reply, delivery } => {
                 self.stats.answered(kind, receipt.outcome);
                 let accepted = receipt.outcome.is_accepted();
                 let count = if accepted { &self.stats.accepted } else { &self.stats.refused };
@@ -147,7 +154,7 @@ impl CommitEffects {
                 if let Some(reply) = reply {
                     reply.send(receipt);
                 }
-                if let Some(stored) = stored {
+                if let Some(PendingDelivery { to, stored, delivered_early, .. }) = delivery {
                     self.stats.delivered.add(to.len());
                     if !delivered_early {
                         self.mailboxes.deliver(&to, &stored);
@@ -171,19 +178,9 @@ impl CommitEffects {
 
     fn revert(&self, on_commit: OnCommit) {
         match on_commit {
-            OnCommit::Receipt { mut receipt, kind, reply, to, stored, delivered_early, undo } => {
-                match receipt.seq.filter(|_| delivered_early) {
-                    Some(seq) => self.mailboxes.retract(&to, seq),
-                    None => self.mailboxes.release(&to, stored.map_or(0, |stored| stored.size())),
-                }
-                if let Some(seq) = receipt.seq {
-                    // Nothing is left to discard.
-                    self.mailboxes.take_discarded(seq);
-                }
-                if let (true, Some(id), Some(router)) =
-                    (receipt.outcome.is_accepted(), receipt.message_id, &self.router)
-                {
-                    forget_id(router, id, undo);
+            OnCommit::Receipt { mut receipt, kind, reply, delivery } => {
+                if let Some(delivery) = delivery {
+                    self.revert_delivery(delivery, receipt.message_id);
                 }
                 unavailable(&mut receipt);
                 self.stats.answered(kind, receipt.outcome);
@@ -200,6 +197,21 @@ impl CommitEffects {
             }
             // Dropping the sender notifies its receiver that the event is not durable.
             OnCommit::Notify(_) | OnCommit::StartAttempt { .. } | OnCommit::Nothing => {}
+        }
+    }
+
+    /// Takes an accepted message back from its mailboxes, the dedup index and the ledger.
+    fn revert_delivery(&self, delivery: PendingDelivery, id: Option<MessageId>) {
+        let PendingDelivery { to, stored, delivered_early, undo } = delivery;
+        if delivered_early {
+            self.mailboxes.retract(&to, stored.seq);
+        } else {
+            self.mailboxes.release(&to, stored.size());
+        }
+        // Nothing is left to discard.
+        self.mailboxes.take_discarded(stored.seq);
+        if let (Some(id), Some(router)) = (id, &self.router) {
+            forget_id(router, id, undo);
         }
     }
 }

@@ -7,7 +7,7 @@
 //! deadline      expire_overdue ────────────────────────┤
 //!                                                      ▼
 //!                          Session::acknowledge / Session::fail_attempt
-//!       acknowledged: leaves the inbox (policy), frees its capacity (Slots)
+//!       acknowledged: leaves the inbox (policy), frees its capacity
 //!       failed:       back into the inbox with a backoff, or AttemptsExhausted ▶ Router (dead letter)
 //!                                                      ▼
 //!                   Session::record ▶ BusContext::append ▶ CommitBuffer ▶ journal thread (fsync)
@@ -43,7 +43,7 @@ impl Session {
     ) -> bool {
         let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else { return false };
         self.cancelled.remove(&seq);
-        self.mailbox.slots.free(entry.bytes);
+        self.mailbox.capacity.free(entry.bytes);
         self.bus.stats.acknowledged.add(1);
         self.record(
             Event::Acknowledged,
@@ -62,7 +62,7 @@ impl Session {
             let Some(entry) = self.mailbox.inbox.borrow_mut().acknowledge(seq) else {
                 return false;
             };
-            self.mailbox.slots.free(entry.bytes);
+            self.mailbox.capacity.free(entry.bytes);
             let id = entry.item.message.message_id;
             self.record(Event::Cancelled, seq, Some(id), None, Some(reason), on_commit);
             return true;
@@ -89,7 +89,7 @@ impl Session {
                 self.offer_waiting();
             }
             Some(AfterFailure::GiveUp(entry)) => {
-                self.mailbox.slots.free(entry.bytes);
+                self.mailbox.capacity.free(entry.bytes);
                 self.bus.stats.failed_attempts.add(1);
                 let agent = self.mailbox.agent.clone();
                 self.router.do_send(AttemptsExhausted { agent, entry, reason, on_commit });

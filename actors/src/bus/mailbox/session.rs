@@ -95,7 +95,7 @@ impl Session {
 
     /// Offers waiting messages to other sessions of the agent while no code is attached here.
     pub(super) fn offer_waiting(&self) {
-        if !self.mailbox.slots.is_live() {
+        if !self.mailbox.capacity.is_live() {
             self.router.do_send(MoveWaiting(self.mailbox.agent.clone()));
         }
     }

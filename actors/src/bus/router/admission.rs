@@ -27,7 +27,7 @@ const COUNT_FOR: Duration = Duration::from_secs(1);
 
 impl Floor for Router {
     fn roster(&self) -> &Roster {
-        &self.roster
+        &self.directory
     }
 
     fn access(&self) -> &AccessRules {
@@ -47,12 +47,12 @@ impl Floor for Router {
     }
 
     fn seen(&self, message: &Envelope, fingerprint: u64) -> Option<SeenBefore> {
-        self.seen.check(&message.message_id, fingerprint)
+        self.dedup.check(&message.message_id, fingerprint)
     }
 
     fn charge(&mut self, message: &Envelope, to: &[AgentKey], now: Now) -> Result<(), Limited> {
         let audience = match to {
-            [only] => self.roster.id(*only).map_or(Audience::Many(1), Audience::One),
+            [only] => self.directory.id(*only).map_or(Audience::Many(1), Audience::One),
             many => Audience::Many(many.len()),
         };
         // The answer to a task of an A2A caller was charged to that caller.
@@ -60,15 +60,15 @@ impl Floor for Router {
         if answers && to.iter().any(|key| self.is_intercepted(*key, message)) {
             return Ok(());
         }
-        self.limits.charge(&message.from.agent_id, audience, message.priority, now)
+        self.rate_limits.charge(&message.from.agent_id, audience, message.priority, now)
     }
 
     fn charge_refusal(&mut self, sender: &AgentId, now: Now) -> Result<(), Limited> {
-        self.limits.charge_refusal(sender, now)
+        self.rate_limits.charge_refusal(sender, now)
     }
 
     fn is_refused_too_often(&self, sender: &AgentId, now: Now) -> bool {
-        self.limits.wait_after_refusals(sender, now).is_some()
+        self.rate_limits.wait_after_refusals(sender, now).is_some()
     }
 
     fn has_room(&self, message: &Envelope, bytes: usize) -> Result<(), InboxFull> {
@@ -141,10 +141,8 @@ impl Router {
                 now,
                 Clock::since(submission.since),
             ));
-            let (kind, to) = (submission.kind(), Vec::new());
-            let (stored, delivered_early, undo) = (None, false, None);
-            let on_commit =
-                OnCommit::Receipt { receipt, kind, reply, to, stored, delivered_early, undo };
+            let kind = submission.kind();
+            let on_commit = OnCommit::Receipt { receipt, kind, reply, delivery: None };
             self.bus.append(Append { line, on_commit });
         } else {
             self.bus.stats.refused.add(1);
@@ -262,10 +260,10 @@ impl Handler<Charge> for Router {
         let now = self.bus.clock.now();
         if counts {
             // Checked first, so that a refusal of either costs nothing.
-            self.limits.may_send_bytes(&from, bytes, now)?;
-            self.limits.charge(&from, Audience::One(&to), Priority::Normal, now)?;
+            self.rate_limits.may_send_bytes(&from, bytes, now)?;
+            self.rate_limits.charge(&from, Audience::One(&to), Priority::Normal, now)?;
         }
-        self.limits.charge_bytes(&from, bytes, now)
+        self.rate_limits.charge_bytes(&from, bytes, now)
     }
 }
 

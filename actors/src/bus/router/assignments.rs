@@ -273,7 +273,7 @@ impl Router {
             event,
             message: None,
         };
-        if self.roster.contains(agent)
+        if self.directory.contains(agent)
             && let Some(notice) = notice::notice(agent, about, text, text, now)
         {
             self.route(&Caller::Bus, Submission::from_message(notice, Clock::instant()), None, ctx);
@@ -282,12 +282,12 @@ impl Router {
 
     /// Takes a message that is not in flight out of the inboxes of `agent`.
     fn withdraw(&mut self, agent: &AgentId, seq: u64) -> Option<QueueEntry<Arc<StoredMessage>>> {
-        let key = self.roster.key(agent)?;
+        let key = self.directory.key(agent)?;
         let mailboxes = &self.bus.mailboxes;
         self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number)).find_map(
             |mailbox| {
                 let entry = mailbox.inbox.borrow_mut().withdraw(seq)?;
-                mailbox.slots.free(entry.bytes);
+                mailbox.capacity.free(entry.bytes);
                 Some(entry)
             },
         )
@@ -296,7 +296,7 @@ impl Router {
     /// Discards the request for a task while it is being committed and thus not delivered, unless
     /// an agent takes messages before their commit.
     fn discard_uncommitted(&self, task: &Task) -> bool {
-        let Some(key) = self.roster.key(&task.assignee) else { return false };
+        let Some(key) = self.directory.key(&task.assignee) else { return false };
         let mailboxes = &self.bus.mailboxes;
         let mut all = self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number));
         let is_on_its_way = task.record > self.bus.journal_status.delivered_seq.get();
@@ -309,7 +309,7 @@ impl Router {
 
     /// Notifies the agent's code that its task was cancelled.
     fn cancel_running(&self, task: &Task) {
-        let Some(key) = self.roster.key(&task.assignee) else { return };
+        let Some(key) = self.directory.key(&task.assignee) else { return };
         let mailboxes = &self.bus.mailboxes;
         for mailbox in self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number)) {
             mailbox.send(CancelRunning(task.record));

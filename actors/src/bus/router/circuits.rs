@@ -61,7 +61,7 @@ impl Router {
         self.bus.append(Append { line, on_commit: OnCommit::Nothing });
         self.bus.stats.tripped.add(1);
         for agent in &circuit.participants {
-            if self.roster.contains(agent)
+            if self.directory.contains(agent)
                 && let Some(notice) = notice::stopped(agent, &circuit, now)
             {
                 self.route(

@@ -135,7 +135,7 @@ impl Router {
         ctx: &mut Context<Self>,
     ) -> bool {
         let key = (seq, agent.clone());
-        if again && !self.roster.contains(agent) {
+        if again && !self.directory.contains(agent) {
             return false; // removed: the message would never be taken
         }
         let Some(dead) = self.dead.remove(&key) else { return false };

@@ -144,9 +144,9 @@ impl Router {
         listed: bool,
         ctx: &mut Context<Self>,
     ) -> bool {
-        let Some(key) = self.roster.insert(agent.clone(), profile, listed) else { return false };
+        let Some(key) = self.directory.insert(agent.clone(), profile, listed) else { return false };
         if Roster::is_for_people(&agent) {
-            self.roster.set_apart(&agent);
+            self.directory.set_apart(&agent);
         }
         // A removed agent that returns still has its sessions.
         if key.index() == self.sessions.len() {
@@ -173,7 +173,7 @@ impl Router {
         profile: Profile,
         ctx: &mut Context<Self>,
     ) -> Result<(), CannotUpdate> {
-        let key = self.roster.update(agent.clone(), profile)?;
+        let key = self.directory.update(agent.clone(), profile)?;
         if key.index() == self.sessions.len() {
             self.open_sessions(agent, ctx);
         }
@@ -183,18 +183,19 @@ impl Router {
     /// Adds a name found only in a recovered message: it belongs to an agent or to a client.
     pub(super) fn presume(&mut self, agent: &AgentId, ctx: &mut Context<Self>) {
         if self.ensure_agent(agent.clone(), Profile::default(), false, ctx) {
-            self.roster.presume(agent);
+            self.directory.presume(agent);
         }
     }
 
     pub(super) fn claim_names(&mut self, clients: &[AgentId]) -> Vec<NameTaken> {
         let unnamed = &self.bus.settings.unnamed;
         // No agent can have these names, not even one that an older version admitted.
-        for name in unnamed.iter().filter(|name| self.roster.contains(name)).collect::<Vec<_>>() {
-            self.roster.set_client(name);
+        for name in unnamed.iter().filter(|name| self.directory.contains(name)).collect::<Vec<_>>()
+        {
+            self.directory.set_client(name);
         }
         let all: Vec<_> = clients.iter().chain(unnamed).cloned().collect();
-        self.roster.claim(&all)
+        self.directory.claim(&all)
     }
 
     fn remove(
@@ -232,48 +233,50 @@ impl Router {
 
     /// Number of messages owed to an agent that can be removed.
     fn may_remove(&self, agent: &AgentId) -> Result<usize, RemoveError> {
-        let key = self.roster.key(agent).ok_or(RemoveError::NoSuchAgent(agent.clone()))?;
+        let key = self.directory.key(agent).ok_or(RemoveError::NoSuchAgent(agent.clone()))?;
         if self.unavailable().is_some() {
             return Err(RemoveError::Unavailable);
         }
         let sessions = &self.sessions[key.index()];
-        if Roster::is_reserved(agent) || self.roster.is_apart(key) || sessions.interceptor.is_some()
+        if Roster::is_reserved(agent)
+            || self.directory.is_apart(key)
+            || sessions.interceptor.is_some()
         {
             return Err(RemoveError::Kept(agent.clone()));
         }
-        if self.roster.is_listed(key) {
+        if self.directory.is_listed(key) {
             return Err(RemoveError::Listed(agent.clone()));
         }
         let now = self.bus.clock.now().uptime;
         let mailboxes = sessions.all().filter_map(|number| self.bus.mailboxes.get(number));
         let mut owed = 0;
         for mailbox in mailboxes {
-            let is_at_work = mailbox.slots.is_live()
+            let is_at_work = mailbox.capacity.is_live()
                 || mailbox.is_polled(now)
                 || mailbox.inbox.borrow().out() > 0;
             if is_at_work {
                 return Err(RemoveError::AtWork(agent.clone()));
             }
-            owed += mailbox.slots.taken();
+            owed += mailbox.capacity.taken();
         }
         Ok(owed)
     }
 
     /// Takes a batch of waiting messages of an agent.
     fn take_idle(&self, agent: &AgentId) -> Vec<QueueEntry<Arc<StoredMessage>>> {
-        let Some(key) = self.roster.key(agent) else { return Vec::new() };
+        let Some(key) = self.directory.key(agent) else { return Vec::new() };
         let mut taken = Vec::new();
         for number in self.sessions[key.index()].all() {
             let Some(mailbox) = self.bus.mailboxes.get(number) else { continue };
             let some = mailbox.inbox.borrow_mut().take_idle(DEAD_LETTER_BATCH - taken.len());
-            some.iter().for_each(|entry| mailbox.slots.free(entry.bytes));
+            some.iter().for_each(|entry| mailbox.capacity.free(entry.bytes));
             taken.extend(some);
         }
         taken
     }
 
     fn forget(&mut self, agent: &AgentId, by: &str) -> oneshot::Receiver<()> {
-        if let Some(key) = self.roster.remove(agent) {
+        if let Some(key) = self.directory.remove(agent) {
             self.sessions[key.index()].sticky.clear();
         }
         let (done, durable) = oneshot::channel();

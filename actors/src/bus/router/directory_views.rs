@@ -67,9 +67,9 @@ impl Handler<ListAgents> for Router {
     fn handle(&mut self, ask: ListAgents, _: &mut Self::Context) -> Self::Result {
         let visibility = self.visibility(ask.viewer.as_ref());
         let mut part = Part::default();
-        let mut all = self.roster.after(ask.after.as_ref()).enumerate();
+        let mut all = self.directory.after(ask.after.as_ref()).enumerate();
         while let Some((scanned, agent)) = all.next() {
-            if !self.roster.is_apart(agent.0) && visibility.includes(agent) {
+            if !self.directory.is_apart(agent.0) && visibility.includes(agent) {
                 part.found.push(self.view(agent));
             }
             if part.found.len() == ask.limit || scanned + 1 == PART {
@@ -98,8 +98,8 @@ impl Handler<FindAgent> for Router {
         FindAgent { viewer, agent }: FindAgent,
         _: &mut Self::Context,
     ) -> Self::Result {
-        let key = self.roster.key(&agent);
-        let found = key.and_then(|key| Some((key, &agent, self.roster.profile(key)?)));
+        let key = self.directory.key(&agent);
+        let found = key.and_then(|key| Some((key, &agent, self.directory.profile(key)?)));
         let found = found.filter(|found| self.visibility(viewer.as_ref()).includes(*found));
         MessageResult(found.map(|found| self.view(found)))
     }
@@ -119,7 +119,7 @@ impl Handler<Explain> for Router {
     type Result = MessageResult<Explain>;
 
     fn handle(&mut self, ask: Explain, _: &mut Self::Context) -> Self::Result {
-        let party = |agent| self.roster.key(agent).and_then(|key| self.roster.profile(key));
+        let party = |agent| self.directory.key(agent).and_then(|key| self.directory.profile(key));
         let explanation = party(&ask.from).zip(party(&ask.to)).map(|(from, to)| {
             self.access.explain(&Asked {
                 from: (&ask.from, from),
@@ -141,14 +141,14 @@ impl Handler<FindName> for Router {
     type Result = MessageResult<FindName>;
 
     fn handle(&mut self, FindName(name): FindName, _: &mut Self::Context) -> Self::Result {
-        let found = self.roster.holder(&name);
+        let found = self.directory.holder(&name);
         MessageResult(found.map(|(name, holder)| (name.to_owned(), holder)))
     }
 }
 
 /// Agents that a caller may assign tasks to, and its rate limits; for the extended agent card.
 #[derive(Message)]
-#[rtype(result = "Reach")]
+#[rtype(result = "ReachableAgents")]
 pub(crate) struct ListReachable {
     /// Sender name of the caller's messages.
     pub(crate) from: AgentId,
@@ -158,7 +158,7 @@ pub(crate) struct ListReachable {
 
 /// Agents within reach of a caller.
 #[derive(Debug, Clone)]
-pub struct Reach {
+pub struct ReachableAgents {
     /// Agents that accept its tasks, the earliest known first.
     pub agents: Vec<(AgentId, Profile)>,
     /// There may be others.
@@ -176,15 +176,15 @@ impl Handler<ListReachable> for Router {
         _: &mut Self::Context,
     ) -> Self::Result {
         let unknown = Profile::default();
-        let profile = self.roster.key(&from).and_then(|key| self.roster.profile(key));
+        let profile = self.directory.key(&from).and_then(|key| self.directory.profile(key));
         let profile = profile.unwrap_or(&unknown);
         let (mut agents, mut more) = (Vec::new(), false);
-        for (at, (key, id, other)) in self.roster.iter().enumerate() {
+        for (at, (key, id, other)) in self.directory.iter().enumerate() {
             if at >= SCAN_LIMIT || agents.len() >= most {
                 more = true;
                 break;
             }
-            let is_agent = !self.roster.is_apart(key) && !Roster::is_reserved(id) && *id != from;
+            let is_agent = !self.directory.is_apart(key) && !Roster::is_reserved(id) && *id != from;
             let asked = Asked {
                 from: (&from, profile),
                 to: (id, other),
@@ -195,7 +195,7 @@ impl Handler<ListReachable> for Router {
                 agents.push((id.clone(), other.clone()));
             }
         }
-        MessageResult(Reach { agents, more, rates: *self.limits.settings() })
+        MessageResult(ReachableAgents { agents, more, rates: *self.rate_limits.settings() })
     }
 }
 
@@ -214,7 +214,7 @@ impl Router {
     fn visibility<'a>(&'a self, viewer: Option<&'a AgentId>) -> Visibility<'a> {
         static NEW: Profile = Profile::NEW;
         Visibility(viewer.map(|viewer| {
-            let profile = self.roster.key(viewer).and_then(|key| self.roster.profile(key));
+            let profile = self.directory.key(viewer).and_then(|key| self.directory.profile(key));
             (viewer, self.access.reach((viewer, profile.unwrap_or(&NEW))))
         }))
     }
@@ -224,7 +224,7 @@ impl Router {
         let numbers = self.sessions[key.index()].all();
         let mailboxes: Vec<_> =
             numbers.filter_map(|number| self.bus.mailboxes.get(number)).collect();
-        let sessions = mailboxes.iter().filter(|mailbox| mailbox.slots.is_live()).count();
+        let sessions = mailboxes.iter().filter(|mailbox| mailbox.capacity.is_live()).count();
         let polled = mailboxes.iter().filter(|mailbox| mailbox.is_polled(now.uptime)).count() > 0;
         let seen = mailboxes.iter().filter_map(|mailbox| mailbox.last_seen.get()).max();
         let ago = seen.map(|seen| now.uptime.saturating_sub(seen));
@@ -242,8 +242,8 @@ impl Router {
             last_seen: last.map(|last| last.trunc_subsecs(3).into()),
             sessions,
             connected: sessions > 0 || polled,
-            pending: mailboxes.iter().map(|mailbox| mailbox.slots.taken()).sum(),
-            pending_bytes: mailboxes.iter().map(|mailbox| mailbox.slots.bytes()).sum(),
+            pending: mailboxes.iter().map(|mailbox| mailbox.capacity.taken()).sum(),
+            pending_bytes: mailboxes.iter().map(|mailbox| mailbox.capacity.bytes()).sum(),
         }
     }
 }

@@ -99,11 +99,11 @@ impl Handler<ReadLoad> for Router {
                 let inbox = mailbox.inbox.borrow();
                 let out = inbox.out();
                 let waiting = inbox.len() - out;
-                load.sessions += usize::from(mailbox.slots.is_live());
+                load.sessions += usize::from(mailbox.capacity.is_live());
                 load.in_hands += out;
                 load.waiting += waiting;
                 load.in_hands_bytes += inbox.out_bytes();
-                load.waiting_bytes += mailbox.slots.bytes().saturating_sub(inbox.out_bytes());
+                load.waiting_bytes += mailbox.capacity.bytes().saturating_sub(inbox.out_bytes());
                 of_agent += out + waiting;
                 if let Some(first) = inbox.oldest() {
                     oldest = oldest.into_iter().chain([first.item.accepted]).min();
@@ -162,7 +162,7 @@ impl Handler<PeekInbox> for Router {
         PeekInbox { agent, limit }: PeekInbox,
         _: &mut Self::Context,
     ) -> Self::Result {
-        let Some(key) = self.roster.key(&agent) else {
+        let Some(key) = self.directory.key(&agent) else {
             // Names of people always exist, even without a message so far.
             return MessageResult(Roster::is_for_people(&agent).then(InboxView::default));
         };

@@ -22,7 +22,7 @@ impl Router {
         }
         for (agent, profile) in self.bus.settings.built_in.clone() {
             self.ensure_agent(agent.clone(), profile, true, ctx);
-            self.roster.set_apart(&agent);
+            self.directory.set_apart(&agent);
         }
         for agent in recovered.agents {
             self.ensure_agent(agent, Profile::default(), false, ctx);
@@ -32,7 +32,7 @@ impl Router {
         }
         for seen in recovered.seen {
             let remembered = Seen { seq: seen.seq, fingerprint: seen.fingerprint };
-            self.seen.insert(seen.message_id, remembered);
+            self.dedup.insert(seen.message_id, remembered);
         }
         let mut restored = RestoredMessages::new(self.bus.held.clone());
         for p in recovered.pending {
@@ -43,7 +43,7 @@ impl Router {
                 self.presume(&entry.by, ctx);
             }
             if !is_answer(&entry) {
-                self.roster.confirm(&p.agent_id);
+                self.directory.confirm(&p.agent_id);
             }
             if self.is_cancelled(&entry) {
                 self.settle_cancelled(p.agent_id, &entry);

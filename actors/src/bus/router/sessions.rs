@@ -58,7 +58,7 @@ impl AgentSessions {
             return self.first;
         }
         let is_live = |number: &MailboxId| {
-            mailboxes.get(*number).is_some_and(|mailbox| mailbox.slots.is_live())
+            mailboxes.get(*number).is_some_and(|mailbox| mailbox.capacity.is_live())
         };
         if let Some(stuck) = self.sticky.get(&conversation)
             && (is_live(stuck) || !self.all().any(|number| is_live(&number)))
@@ -66,7 +66,9 @@ impl AgentSessions {
             return *stuck;
         }
         let load = |number: &MailboxId| {
-            mailboxes.get(*number).map(|mailbox| (!mailbox.slots.is_live(), mailbox.slots.taken()))
+            mailboxes
+                .get(*number)
+                .map(|mailbox| (!mailbox.capacity.is_live(), mailbox.capacity.taken()))
         };
         let free = self.all().min_by_key(load).unwrap_or(self.first);
         if self.sticky.len() >= STICKY {
@@ -125,7 +127,7 @@ impl Handler<Attach> for Router {
         if Roster::is_reserved(&agent) {
             return Err(InboxError::NoSuchAgent);
         }
-        self.roster.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
+        self.directory.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
         let (key, mut mailbox) = self.first_mailbox(&agent, ctx)?;
         if mailbox.attachment.get() != 0 {
             let number;
@@ -133,7 +135,7 @@ impl Handler<Attach> for Router {
             self.sessions[key.index()].others.push(number);
         }
         // Marked at once, so that a second attachment at the same moment gets its own session.
-        mailbox.slots.set_live(true);
+        mailbox.capacity.set_live(true);
         self.attachments += 1;
         mailbox.attachment.set(self.attachments);
         if !mailbox.send(SetRuntime(runtime)) {
@@ -161,7 +163,7 @@ impl Handler<Detach> for Router {
         let Some((key, number, gone)) = self.attached(&agent, attachment) else { return };
         let mailboxes = Rc::clone(&self.bus.mailboxes);
         let sessions = &mut self.sessions[key.index()];
-        gone.slots.set_live(false);
+        gone.capacity.set_live(false);
         gone.attachment.set(0);
         sessions.sticky.retain(|_, stuck| *stuck != number);
         if number == sessions.first {
@@ -170,7 +172,7 @@ impl Handler<Detach> for Router {
             return;
         }
         let is_live =
-            |number: &MailboxId| mailboxes.get(*number).is_some_and(|d| d.slots.is_live());
+            |number: &MailboxId| mailboxes.get(*number).is_some_and(|d| d.capacity.is_live());
         let live = sessions.all().find(is_live);
         sessions.others.retain(|other| *other != number);
         mailboxes.forward(number, live.unwrap_or(sessions.first));
@@ -201,7 +203,7 @@ impl Handler<SetPresent> for Router {
     fn handle(&mut self, request: SetPresent, _: &mut Self::Context) {
         let SetPresent { agent, attachment, present } = request;
         let Some((key, number, mailbox)) = self.attached(&agent, attachment) else { return };
-        mailbox.slots.set_live(present);
+        mailbox.capacity.set_live(present);
         mailbox.last_seen.set(Some(self.bus.clock.now().uptime));
         if !present {
             self.sessions[key.index()].sticky.retain(|_, stuck| *stuck != number);
@@ -220,7 +222,7 @@ impl Handler<MoveWaiting> for Router {
     type Result = ();
 
     fn handle(&mut self, MoveWaiting(agent): MoveWaiting, _: &mut Self::Context) {
-        if let Some(key) = self.roster.key(&agent) {
+        if let Some(key) = self.directory.key(&agent) {
             self.move_waiting(&agent, key);
         }
     }
@@ -255,16 +257,16 @@ impl Handler<AttachInterceptor> for Router {
         }
         if is_client {
             // Never over an agent: the interceptor of the caller would take its messages.
-            let free = self.roster.client_may_be_called(&agent);
+            let free = self.directory.client_may_be_called(&agent);
             free.map_err(|_| InboxError::NameTaken)?;
             // A caller, not an agent: it need not survive a restart.
             self.ensure_agent(agent.clone(), a2a_policy::Profile::default(), false, ctx);
-            self.roster.set_client(&agent);
+            self.directory.set_client(&agent);
         } else {
-            self.roster.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
+            self.directory.agent_may_be_called(&agent).map_err(|_| InboxError::NameTaken)?;
             self.join(&agent, ctx);
         }
-        let key = self.roster.key(&agent).ok_or(InboxError::NoSuchAgent)?;
+        let key = self.directory.key(&agent).ok_or(InboxError::NoSuchAgent)?;
         let (number, mailbox) = match self.sessions[key.index()].interceptor {
             Some(number) => match self.bus.mailboxes.get(number) {
                 Some(mailbox) => (number, mailbox),
@@ -272,7 +274,7 @@ impl Handler<AttachInterceptor> for Router {
             },
             None => self.open_mailbox(agent, ctx),
         };
-        mailbox.slots.set_live(true);
+        mailbox.capacity.set_live(true);
         mailbox.set_runtime(Some(Arc::clone(&runtime)));
         self.sessions[key.index()].interceptor = Some(number);
         // Messages recovered from before a restart wait in the agent's own mailbox.
@@ -280,7 +282,7 @@ impl Handler<AttachInterceptor> for Router {
         if let Some(first) = self.bus.mailboxes.get(first) {
             let waiting = first.inbox.borrow_mut().drain_idle();
             for entry in waiting {
-                first.slots.free(entry.bytes);
+                first.capacity.free(entry.bytes);
                 if mailbox.is_out_of_band(&entry.by, &entry.item.message) {
                     // `SetRuntime` below wakes the session once; a wake-up each would exceed its
                     // queue.
@@ -320,7 +322,10 @@ impl Handler<ForInbox> for Router {
 impl Router {
     /// Opens the first session of the agent that was just added to the directory.
     pub(super) fn open_sessions(&mut self, agent: AgentId, ctx: &mut Context<Self>) {
-        debug_assert_eq!(self.roster.key(&agent).map(AgentKey::index), Some(self.sessions.len()));
+        debug_assert_eq!(
+            self.directory.key(&agent).map(AgentKey::index),
+            Some(self.sessions.len())
+        );
         let (first, _) = self.open_mailbox(agent, ctx);
         self.sessions.push(AgentSessions {
             first,
@@ -335,8 +340,8 @@ impl Router {
         agent: AgentId,
         ctx: &mut Context<Self>,
     ) -> (MailboxId, Rc<Mailbox>) {
-        let slots = Slots::new(self.inbox_limits, self.bus.settings.prompt_slots);
-        let (number, mailbox) = self.bus.mailboxes.open(agent, slots);
+        let capacity = Slots::new(self.inbox_limits, self.bus.settings.prompt_slots);
+        let (number, mailbox) = self.bus.mailboxes.open(agent, capacity);
         let bus = Rc::clone(&self.bus);
         let session = Session::new(Rc::clone(&mailbox), ctx.address(), bus);
         Mailboxes::set_session(&mailbox, session.start());
@@ -346,7 +351,7 @@ impl Router {
     /// Delivers a message accepted earlier: after a restart, from an ended session, or a dead
     /// letter.
     pub(super) fn requeue(&mut self, agent: &AgentId, entry: QueueEntry<Arc<StoredMessage>>) {
-        let Some(key) = self.roster.key(agent) else { return };
+        let Some(key) = self.directory.key(agent) else { return };
         let (by, message) = (&entry.by, &entry.item.message);
         let number = self.sessions[key.index()].choose(by, message, &self.bus.mailboxes);
         if let Some(mailbox) = self.bus.mailboxes.get(number) {
@@ -364,11 +369,11 @@ impl Router {
             return Err(InboxError::NoSuchAgent);
         }
         if !Roster::is_for_people(agent) {
-            self.roster.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
-            self.roster.confirm(agent);
+            self.directory.agent_may_be_called(agent).map_err(|_| InboxError::NameTaken)?;
+            self.directory.confirm(agent);
         }
-        if !self.roster.contains(agent) {
-            if !self.roster.admits(agent) && !Roster::is_for_people(agent) {
+        if !self.directory.contains(agent) {
+            if !self.directory.admits(agent) && !Roster::is_for_people(agent) {
                 return Err(InboxError::NoSuchAgent);
             }
             if self.unavailable().is_some() {
@@ -376,7 +381,7 @@ impl Router {
             }
             self.join(agent, ctx);
         }
-        let key = self.roster.key(agent).ok_or(InboxError::NoSuchAgent)?;
+        let key = self.directory.key(agent).ok_or(InboxError::NoSuchAgent)?;
         let first = self.sessions[key.index()].first;
         let mailbox = self.bus.mailboxes.get(first).ok_or(InboxError::NoSuchAgent)?;
         Ok((key, mailbox))
@@ -388,7 +393,7 @@ impl Router {
         agent: &AgentId,
         attachment: u64,
     ) -> Option<(AgentKey, MailboxId, Rc<Mailbox>)> {
-        let key = self.roster.key(agent)?;
+        let key = self.directory.key(agent)?;
         let mailboxes = &self.bus.mailboxes;
         let all = self.sessions[key.index()].all();
         let mut all = all.filter_map(|number| Some((key, number, mailboxes.get(number)?)));
@@ -399,14 +404,14 @@ impl Router {
     fn move_waiting(&mut self, agent: &AgentId, key: AgentKey) {
         let mailboxes = Rc::clone(&self.bus.mailboxes);
         let all = self.sessions[key.index()].all().filter_map(|number| mailboxes.get(number));
-        let (here, away): (Vec<_>, Vec<_>) = all.partition(|mailbox| mailbox.slots.is_live());
+        let (here, away): (Vec<_>, Vec<_>) = all.partition(|mailbox| mailbox.capacity.is_live());
         if here.is_empty() {
             return;
         }
         let mut moved = Vec::new();
         for mailbox in away {
             for entry in mailbox.inbox.borrow_mut().drain_idle() {
-                mailbox.slots.free(entry.bytes);
+                mailbox.capacity.free(entry.bytes);
                 moved.push(entry);
             }
         }

@@ -70,7 +70,7 @@ impl BusSystem {
         let _ = self.router.try_send(SetPresent { agent, attachment, present });
     }
 
-    /// Takes up to `limit` messages of an agent, for the first of which it waits up to `wait`. Of several
+    /// Leases up to `limit` messages of an agent and waits up to `wait` for the first. Of several
     /// waiting calls the newest is served first.
     ///
     /// A call that is dropped before it returns has taken nothing: messages on their way to it

@@ -13,7 +13,7 @@ use crate::bus::router::{
     UnacknowledgedAnswers,
 };
 use crate::{
-    AgentView, CircuitView, DeadLetterView, Reach, RegisterError, RemoveError, TaskFilter,
+    AgentView, CircuitView, DeadLetterView, ReachableAgents, RegisterError, RemoveError, TaskFilter,
 };
 
 /// Maximum parts read for one page. It bounds the cost of a page whose filter matches little.
@@ -65,7 +65,7 @@ impl BusSystem {
     }
 
     /// Agents that an A2A caller of this name may reach; `None` when the bus has stopped.
-    pub async fn reach(&self, from: AgentId, most: usize) -> Option<Reach> {
+    pub async fn reach(&self, from: AgentId, most: usize) -> Option<ReachableAgents> {
         self.router.send(ListReachable { from, most }).await.ok()
     }
 
