@@ -1,18 +1,20 @@
 //! Actors of the bus and of the task service. They ask `policy`, commit to the journal and deliver.
 //!
 //! ```text
-//!  caller ──Route──▶ Router ──record──▶ CommitBuffer ──▶ journal thread (fsync) ──Committed──▶ CommitEffects
-//!                      ▲                      ┌────────────────────────────────────────────────────┘
-//!                      │ AttemptsExhausted    ├── receipt to the caller
-//!                      └────────── Session ◀──┘ delivery into the mailbox
-//!                                    │ up to `max_in_flight` messages at once
-//!                                    ▼
-//!                                  AgentRuntime (agents' code, on threads of its own)
+//! caller ──Route──▶ Router ──record──▶ CommitBuffer ──▶ journal thread (fsync)
+//!                     ▲                                        │ Committed
+//!                     │ AttemptsExhausted                      ▼
+//!                     │                ┌──────────────── CommitEffects
+//!                     │                ├── receipt to the caller
+//!                     └───── Session ◀─┘ delivery into the mailbox
+//!                              │ up to `max_in_flight` messages at once
+//!                              ▼
+//!                            AgentRuntime (agents' code, on threads of its own)
 //! ```
 //!
-//! Router, sessions and commit effects run on one thread and share plain cells. Agents' code and the
-//! journal have threads of their own, so neither blocks the bus. `bus::system` wires the actors and
-//! stops them in order. Nothing public here names actix.
+//! Router, sessions and commit effects run on one thread and share plain cells. Agents' code and
+//! the journal have threads of their own, so neither blocks the bus. `bus::system` wires the actors
+//! and stops them in order. Nothing public here names actix.
 
 mod bus;
 pub mod tasks;

@@ -1,9 +1,9 @@
 //! Commit path: group commit of records, and what follows once they are durable.
 //!
 //! ```text
-//!  Router, Session ──append──▶ CommitBuffer ──Job──▶ journal thread ──┬─ Committed ────▶ CommitEffects
-//!                              (bus thread,          (batch, fsync)   └─ CommitFailed ─▶ (bus thread)
-//!                               2 ms at most)
+//! Router, Session ──append──▶ CommitBuffer ──Job──▶ journal thread ──▶ CommitEffects
+//!                             (bus thread,          (batch, fsync)    Committed or
+//!                              2 ms at most)                          CommitFailed
 //! ```
 //!
 //! - `buffer` collects the records of one turn of the bus thread, so that they share one commit.

@@ -1,7 +1,7 @@
 //! Mailboxes: the durable messages of each session until they are acknowledged.
 //!
 //! ```text
-//! CommitEffects ──enqueue──▶ Mailbox ──Wake──▶ Session ──┬─ attempts   agent runtime in this process
+//! CommitEffects ──enqueue──▶ Mailbox ──Wake──▶ Session ──┬─ attempts   agent code attached here
 //!                             │ Inbox (policy): queue,   └─ pull       agent that polls
 //!                             │   leases, retries              │
 //!                             │ InboxCapacity (policy)         ▼

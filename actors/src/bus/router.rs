@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Callers send [`Route`]. The router asks the pipeline of `policy` for a verdict, applies it and
-//! hands the record to the commit buffer; it never waits. It owns the state of admission: directory,
-//! dedup index, task ledger, rate limits, circuits, reserved inbox capacity and dead letters.
+//! hands the record to the commit buffer; it never waits. It owns the state of admission:
+//! directory, dedup index, task ledger, rate limits, circuits, reserved capacity and dead letters.
 //!
 //! - `admission` is the state that the pipeline reads, and what becomes of refusals;
 //!   `records` builds the records of both outcomes.
@@ -75,7 +75,7 @@ use sessions::AgentSessions;
 
 /// Maximum entries of a list that one actor message scans, so that a list of any length does not
 /// block the bus longer than a few messages do.
-const PART: usize = 512;
+const MAX_SCAN: usize = 512;
 
 /// Part of a list.
 pub(crate) struct Part<T, Cursor> {

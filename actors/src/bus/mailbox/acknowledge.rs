@@ -8,15 +8,16 @@
 //!                                                      ▼
 //!                          Session::acknowledge / Session::fail_attempt
 //!       acknowledged: leaves the inbox (policy), frees its capacity
-//!       failed:       back into the inbox with a backoff, or AttemptsExhausted ▶ Router (dead letter)
+//!       failed:       back into the inbox with a backoff, or AttemptsExhausted ▶ Router,
+//!                     which dead-letters it
 //!                                                      ▼
 //!                   Session::record ▶ BusContext::append ▶ CommitBuffer ▶ journal thread (fsync)
 //!                                                      ▼
 //!                   CommitEffects: OnCommit::Notify resolves the caller's receiver
 //! ```
 //!
-//! The delivery leaves the inbox at once; the caller is notified after the commit. A crash in between
-//! redelivers the message.
+//! The delivery leaves the inbox at once; the caller is notified after the commit. A crash in
+//! between redelivers the message.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,12 +28,11 @@ use a2a_protocol::{Event, MessageId};
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
+use super::Session;
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 use crate::bus::router::{AttemptsExhausted, InboxError};
 use crate::{Failed, Handled};
-
-use super::Session;
 
 impl Session {
     pub(super) fn acknowledge(

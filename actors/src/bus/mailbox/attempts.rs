@@ -1,6 +1,7 @@
 //! Attempts of agent code: started in message order, up to `max_in_flight` at once.
 //!
-//! An attempt ends by its result, its deadline or the loss of the agent; `acknowledge` records which.
+//! An attempt ends by its result, its deadline or the loss of the agent; `acknowledge` records
+//! which.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,13 +14,12 @@ use futures_util::FutureExt;
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
+use super::acknowledge::{AckHandle, Finished};
+use super::{Session, delivery};
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::message::{AttemptState, StoredMessage};
 use crate::bus::router::{Reply, Route};
 use crate::{AgentRuntime, Delivery, Failed, Handled, HandlerFuture, Submission};
-
-use super::acknowledge::{AckHandle, Finished};
-use super::{Session, delivery};
 
 /// An attempt at work.
 pub(super) struct RunningAttempt {

@@ -13,10 +13,9 @@ use a2a_protocol::Event;
 use actix::prelude::*;
 use tokio::sync::oneshot;
 
+use super::{Session, delivery};
 use crate::Delivery;
 use crate::bus::commit::effects::{JournalHealth, OnCommit};
-
-use super::{Session, delivery};
 
 /// When a call that waited for messages ended; unset while it waits.
 #[derive(Debug, Default)]

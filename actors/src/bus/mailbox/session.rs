@@ -9,15 +9,14 @@ use a2a_journal::Alive;
 use a2a_policy::QueueEntry;
 use actix::prelude::*;
 
+use super::Mailbox;
+use super::attempts::RunningAttempt;
+use super::pull::WaitingPull;
 use crate::bus::commit::effects::JournalHealth;
 use crate::bus::context::BusContext;
 use crate::bus::message::StoredMessage;
 use crate::bus::router::{MoveWaiting, Router};
 use crate::{AgentRuntime, Delivery};
-
-use super::Mailbox;
-use super::attempts::RunningAttempt;
-use super::pull::WaitingPull;
 
 /// Interval between checks whether the journal can be written again.
 const RETRY_WHEN_REFUSED: Duration = Duration::from_millis(500);

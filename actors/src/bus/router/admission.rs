@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use a2a_journal::{EventLine, Line};
 use a2a_policy::{
-    AccessRules, AgentKey, Audience, Breaker, Caller, InboxFull, Incoming, Ledger, Limited, Now,
-    Refusal, Roster, SeenBefore, assess,
+    AccessRules, AgentKey, Audience, Breaker, Caller, Floor, InboxFull, Incoming, Ledger, Limited,
+    Now, Refusal, Roster, SeenBefore, assess,
 };
 use a2a_protocol::{AgentId, Body, Envelope, Event, Outcome, Priority, Receipt};
 use actix::prelude::*;
@@ -20,7 +20,6 @@ use crate::bus::commit::writer::Append;
 use crate::bus::context::Clock;
 use crate::bus::message::Submission;
 use crate::bus::notice;
-use a2a_policy::Floor;
 
 /// How long refusals are counted before the count is written.
 const COUNT_FOR: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use a2a_protocol::{AgentId, Body, CorrelationId, TaskId, TaskState};
 use actix::prelude::*;
 use chrono::{DateTime, Utc};
 
-use super::{PART, Part, Router};
+use super::{MAX_SCAN, Part, Router};
 
 #[derive(Message)]
 #[rtype(result = "Option<Task>")]
@@ -99,7 +99,7 @@ impl Handler<ListTasks> for Router {
             if filter.matches(task) {
                 part.found.push(task.clone());
             }
-            if part.found.len() == limit || scanned + 1 == PART {
+            if part.found.len() == limit || scanned + 1 == MAX_SCAN {
                 let cursor = TaskCursor { changed: task.changed, id: task.task_id };
                 part.next = all.next().map(|_| cursor);
                 break;

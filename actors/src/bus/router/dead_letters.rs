@@ -11,7 +11,7 @@ use actix::prelude::*;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{PART, Part, Router};
+use super::{MAX_SCAN, Part, Router};
 use crate::bus::commit::effects::OnCommit;
 use crate::bus::commit::writer::Append;
 use crate::bus::context::Clock;
@@ -102,7 +102,7 @@ impl Handler<ListDeadLetters> for Router {
         };
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut rest = self.dead.all.range((from, Bound::Unbounded));
-        let found: Vec<_> = rest.by_ref().take(PART).map(view).collect();
+        let found: Vec<_> = rest.by_ref().take(MAX_SCAN).map(view).collect();
         let last = found.last().map(|last| (last.seq, last.agent_id.clone()));
         MessageResult(Part { next: last.filter(|_| rest.next().is_some()), found })
     }

@@ -1,6 +1,6 @@
 //! Queries of the directory: agents, their presence, and which of them a caller may reach.
 
-use a2a_policy::{AgentKey, Asked, Explanation, Holder, Profile, RateSettings, Roster};
+use a2a_policy::{AgentKey, Asked, Explanation, Holder, Profile, RateSettings, Reach, Roster};
 use a2a_protocol::body::Scope;
 use a2a_protocol::{AgentId, Kind, Timestamp};
 use actix::prelude::*;
@@ -8,8 +8,7 @@ use chrono::SubsecRound;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{PART, Part, Router};
-use a2a_policy::Reach as AccessReach;
+use super::{MAX_SCAN, Part, Router};
 
 /// Maximum agents scanned for one answer: a directory may have 200,000, and this runs on the bus
 /// thread.
@@ -72,7 +71,7 @@ impl Handler<ListAgents> for Router {
             if !self.directory.is_apart(agent.0) && visibility.includes(agent) {
                 part.found.push(self.view(agent));
             }
-            if part.found.len() == ask.limit || scanned + 1 == PART {
+            if part.found.len() == ask.limit || scanned + 1 == MAX_SCAN {
                 part.next = all.next().map(|_| agent.1.clone());
                 break;
             }
@@ -200,7 +199,7 @@ impl Handler<ListReachable> for Router {
 }
 
 /// The agents that a viewer may see.
-struct Visibility<'a>(Option<(&'a AgentId, AccessReach<'a>)>);
+struct Visibility<'a>(Option<(&'a AgentId, Reach<'a>)>);
 
 impl Visibility<'_> {
     fn includes(&self, (_, agent, profile): (AgentKey, &AgentId, &Profile)) -> bool {

@@ -6,7 +6,7 @@ use a2a_policy::{CircuitState, Roster, Standing};
 use a2a_protocol::AgentId;
 use actix::prelude::*;
 
-use super::{PART, Router};
+use super::{MAX_SCAN, Router};
 use crate::Delivery;
 use crate::bus::mailbox::delivery;
 
@@ -92,7 +92,7 @@ impl Handler<ReadLoad> for Router {
             ..BusLoad::default()
         };
         let mut oldest = None;
-        for sessions in self.sessions.iter().skip(from).take(PART) {
+        for sessions in self.sessions.iter().skip(from).take(MAX_SCAN) {
             let numbers = sessions.all().chain(sessions.interceptor);
             let mut of_agent = 0;
             for mailbox in numbers.filter_map(|number| self.bus.mailboxes.get(number)) {
@@ -120,7 +120,7 @@ impl Handler<ReadLoad> for Router {
                 CircuitState::HalfOpen => load.half_open_circuits += 1,
             }
         }
-        let next = from.saturating_add(PART);
+        let next = from.saturating_add(MAX_SCAN);
         MessageResult(LoadPart { load, next: (next < self.sessions.len()).then_some(next) })
     }
 }
