@@ -83,6 +83,7 @@ impl Mailbox {
         !polls.is_empty()
     }
 
+    /// Enqueues a durable message whose capacity is reserved, and wakes the session if it waits.
     pub(crate) fn enqueue(&self, entry: QueueEntry<Arc<StoredMessage>>) {
         let wanted = self.is_out_of_band(&entry.by, &entry.item.message);
         self.inbox.borrow_mut().arrive(entry);

@@ -35,6 +35,7 @@ use crate::bus::router::{AttemptsExhausted, InboxError};
 use crate::{Failed, Handled};
 
 impl Session {
+    /// Acknowledges a message; `false` when it is not in flight.
     pub(super) fn acknowledge(
         &mut self,
         seq: u64,
@@ -56,6 +57,8 @@ impl Session {
         true
     }
 
+    /// Fails an attempt: the message is redelivered after a backoff, or dead-lettered after the last
+    /// attempt. `false` when it is not in flight.
     pub(super) fn fail_attempt(&mut self, seq: u64, reason: String, on_commit: OnCommit) -> bool {
         if self.cancelled.remove(&seq) {
             // No further attempt is wanted.
@@ -98,6 +101,7 @@ impl Session {
         true
     }
 
+    /// Fails the attempts whose deadline or lease has passed.
     pub(super) fn expire_overdue(&mut self) {
         let now = self.bus.clock.now().uptime;
         let overdue = self.mailbox.inbox.borrow_mut().overdue(now);
@@ -125,6 +129,7 @@ impl Session {
         }
     }
 
+    /// Records an event of a delivery and what follows its commit.
     pub(super) fn record(
         &self,
         event: Event,

@@ -118,6 +118,7 @@ impl Session {
     }
 }
 
+/// A delivery of this queue entry, without the state of an attempt.
 pub(crate) fn delivery(entry: &QueueEntry<Arc<StoredMessage>>) -> Delivery {
     Delivery {
         seq: entry.seq,

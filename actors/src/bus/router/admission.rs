@@ -107,6 +107,7 @@ impl Router {
         sessions.is_intercepted(&message.from.agent_id, message, &self.bus.mailboxes)
     }
 
+    /// Records or counts a refusal, sends its receipt, and opens the circuit that it tripped.
     pub(super) fn refuse(
         &mut self,
         caller: &Caller,

@@ -87,17 +87,20 @@ impl BusTasksShutdown {
     }
 }
 
+/// A request to stop, sent by [`BusSystem::stop`](crate::BusSystem::stop).
 pub(super) struct StopRequest {
     pub(super) deadline: Duration,
     pub(super) reply: oneshot::Sender<Stopped>,
 }
 
+/// The running actors and the state that they share.
 pub(super) struct Wiring {
     pub(super) router: Addr<Router>,
     effects: Addr<CommitEffects>,
     bus: Rc<BusContext>,
 }
 
+/// Starts the actors on the current thread.
 pub(super) fn wire(
     settings: BusSettings,
     journal: Box<dyn Commit>,
@@ -142,6 +145,7 @@ pub(super) fn wire(
     Wiring { router, effects, bus }
 }
 
+/// Runs the bus until a stop is requested, then stops it in order.
 pub(super) async fn run_until_stopped(
     wiring: Wiring,
     shutdown: BusTasksShutdown,
@@ -165,6 +169,7 @@ pub(super) async fn run_until_stopped(
     System::current().stop();
 }
 
+/// Stops the actors; returns the number of handlers still at work.
 async fn stop_in_order(wiring: &Wiring, deadline: Duration) -> usize {
     let Wiring { router, effects, bus } = wiring;
     // 1. No new work: submissions are refused, and polls are not served.
