@@ -57,8 +57,8 @@ impl Session {
         true
     }
 
-    /// Fails an attempt: the message is redelivered after a backoff, or dead-lettered after the last
-    /// attempt. `false` when it is not in flight.
+    /// Fails an attempt: the message is redelivered after a backoff, or dead-lettered after the
+    /// last attempt. `false` when it is not in flight.
     pub(super) fn fail_attempt(&mut self, seq: u64, reason: String, on_commit: OnCommit) -> bool {
         if self.cancelled.remove(&seq) {
             // No further attempt is wanted.
